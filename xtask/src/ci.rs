@@ -3,8 +3,8 @@
 //! Out: each step with its wall time as it ends, one table at the end, and how many tests ran in the form that
 //! test runners use. A failed step does not keep the later ones from running.
 //! Bounds: 80 minutes from the start of `.ci/run`, or `HYDRANT_CI_BUDGET_S` seconds. Lints and tests always run.
-//! A later step is skipped if it does not fit into what is left, and ended when nothing is left; the table names
-//! it with the reason, and it is no failure.
+//! A later step is skipped if it does not fit into the remaining time, and ended when no time remains. The table
+//! names it with the reason, and it is no failure.
 //! Not here: whether a step fits (`budget`), what each step does (the tasks of `main.rs`).
 
 mod budget;
@@ -26,7 +26,7 @@ use crate::{cargo, tidy};
 /// When `.ci/run` was started, in seconds of the Unix epoch: the time before this program runs counts too.
 const STARTED: &str = "HYDRANT_CI_STARTED";
 
-/// The budget in seconds, if it is not [`budget::TOTAL`].
+/// Overrides [`budget::TOTAL`], in seconds.
 const BUDGET: &str = "HYDRANT_CI_BUDGET_S";
 
 /// What `.ci/run` does before the first step, on the reference machine: it builds this program.
@@ -40,7 +40,7 @@ pub(crate) struct Tests {
     pub(crate) ignored: u64,
 }
 
-/// What a step knows of those before it.
+/// What a step knows about earlier steps.
 #[derive(Debug)]
 struct RunState {
     /// A copy of this program that cargo does not replace.
@@ -67,7 +67,7 @@ enum Task {
     CargoIfItFits(&'static [&'static str]),
 }
 
-/// The steps in the order of what they protect. The one that needs all dependencies once more comes last: what the
+/// The steps in the order of what they protect. The last one needs all dependencies once more: it builds what the
 /// newcomer's first command builds, with the features of the binary alone. A check is enough for it, since the
 /// benchmarks run the same code as in release (`measured`).
 const STEPS: &[Step] = &[
@@ -178,7 +178,7 @@ impl std::fmt::Display for StepOutcome {
 
 /// The time since `.ci/run` was started.
 struct Clock {
-    /// What had passed when this program was started.
+    /// The time that had passed when this program was started.
     before: Duration,
     started: Instant,
 }
@@ -192,7 +192,7 @@ impl Clock {
                 let started =
                     text.parse().with_context(|| format!("{STARTED}: not seconds: {text}"))?;
                 let started = SystemTime::UNIX_EPOCH + Duration::from_secs(started);
-                // A clock that was set back meanwhile says nothing.
+                // A clock that was set back meanwhile is no measure.
                 SystemTime::now().duration_since(started).unwrap_or_default()
             }
         };
@@ -227,7 +227,7 @@ pub(crate) fn test(args: &[String]) -> Result<Tests> {
     listened.success().map(|_| tests)
 }
 
-/// Compares the help texts in `docs/` with what the program `hydrant` says, or writes them.
+/// Compares the help texts in `docs/` with what the program `hydrant` prints, or writes them.
 pub(crate) fn help_text(hydrant: &Path, write: bool) -> Result<()> {
     for (command, file) in [("dev", "help.txt"), ("bench", "help-bench.txt")] {
         let help = Cmd::new(&hydrant.to_string_lossy()).args([command, "--help"]).output()?;

@@ -2,7 +2,7 @@
 //!
 //! In: the path of `rustc` and its arguments. Out: what the compiler would have written, its messages, its exit code.
 //! Dependencies are compiled by `rustc` itself, so every build shares them.
-//! Not here: why a task wants it (`fuzz`, `ci/one_pass`).
+//! Not here: the tasks that need it (`fuzz`, `ci/one_pass`).
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::shell::Cmd;
 /// Set while this program stands in for the compiler: the name of a [`Purpose`].
 const PURPOSE: &str = "HYDRANT_COMPILER";
 
-/// What is done to each crate of ours.
+/// How each crate of ours is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// It is compiled with the counters that libFuzzer needs.
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &[String]) -> Option<Result<u8>> {
 /// Runs a program to its end.
 pub(crate) fn exit_code(command: &mut Command) -> Result<u8> {
     let program = command.get_program().to_owned();
-    // What this program starts is no stand-in.
+    // The programs that it starts are no stand-ins.
     let status = command.env_remove(PURPOSE).status();
     let status = status.with_context(|| format!("start {}", program.to_string_lossy()))?;
     Ok(status.code().map_or(1, |code| code as u8))

@@ -1,11 +1,11 @@
-//! Fuzzing what strangers send: each target of `fuzz/` for a while, with libFuzzer.
+//! Fuzzing with libFuzzer: runs each target of `fuzz/` for a while.
 //!
 //! In: the `[[bin]]` targets of `fuzz/Cargo.toml`, seeds in `fuzz/seeds/<target>`. Inputs that reach
-//! something new are kept in `fuzz/corpus/<target>`, those that crash in `fuzz/artifacts/<target>`;
-//! neither is committed.
+//! new code are written to `fuzz/corpus/<target>`, inputs that crash to `fuzz/artifacts/<target>`.
+//! Neither is committed.
 //! It needs a C++ compiler. CI runs the seeds and inputs made from them as tests instead (`cargo test -p fuzz`).
-//! Only our own crates are instrumented (`compiler`). So what they are built from is shared with every other
-//! build, no other toolchain is needed, and generic code of others that ours instantiates is covered all the same.
+//! Only our own crates are instrumented (`compiler`), so dependencies are shared with every other build, and no
+//! other toolchain is needed. Generic code of dependencies is covered where our crates instantiate it.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ use crate::compiler::Purpose;
 use crate::shell::Cmd;
 use crate::workspace::{root, target_dir};
 
-/// What libFuzzer needs of the compiler: counters on edges, and comparisons told.
+/// The compiler options that libFuzzer needs: counters on edges, and reports of comparisons.
 pub(crate) const COVERAGE: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -26,22 +26,22 @@ pub(crate) const COVERAGE: &[&str] = &[
     "-Ccodegen-units=1",
 ];
 
-/// Seconds that each target runs when nothing else is said.
+/// Seconds that each target runs by default.
 const SECONDS: &str = "60";
 
 /// `cargo xtask fuzz [SECONDS [TARGET...]]`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    let (seconds, wanted) = match args.split_first() {
-        Some((seconds, wanted)) => (seconds.as_str(), wanted),
+    let (seconds, requested) = match args.split_first() {
+        Some((seconds, requested)) => (seconds.as_str(), requested),
         None => (SECONDS, args),
     };
     let seconds: u32 = seconds.parse().with_context(|| format!("not seconds: {seconds}"))?;
     let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml"))?;
     let all = targets(&manifest)?;
-    if let Some(unknown) = wanted.iter().find(|name| !all.contains(name)) {
+    if let Some(unknown) = requested.iter().find(|name| !all.contains(name)) {
         bail!("no target `{unknown}`; there are {}", all.join(", "));
     }
-    let chosen = if wanted.is_empty() { &all[..] } else { wanted };
+    let chosen = if requested.is_empty() { &all[..] } else { requested };
     let build = cargo().args(["build", "--package", "fuzz", "--bins", "--features", "libfuzzer"]);
     Purpose::Coverage.wrap(build, std::env::current_exe()?).run()?;
     chosen.iter().try_for_each(|name| run_target(name, seconds))

@@ -3,7 +3,7 @@
 //! Shape: one file a task. A task is a plain function; it starts other programs through `shell`.
 //! Not here: the benchmarks (`crates/benchmarks`), the checks of tidy (`tidy/`).
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, reason = "a task talks to whoever started it")]
+#![expect(clippy::print_stdout, reason = "a task reports to its caller")]
 
 mod ci;
 mod compiler;
@@ -31,10 +31,10 @@ cargo xtask <task>
   tidy                 the rules that neither rustc nor clippy knows; see ARCHITECTURE.md
   lints                builds our crates and tests with Clippy and rustdoc, without a warning
   bench NAME [ARGS...] one benchmark, in release; `bench list` names them
-  bars [NAME...]       benchmarks at full size, each figure against its bar; fails if one falls short
+  bars [NAME...]       benchmarks at full size, each value against its bar; fails if one falls short
                        --write: the table goes into BENCHMARKS.md
   toys                 every benchmark at toy size: none has rotted
-  profile              what each kind of answer costs in instructions, beside what is recorded
+  profile              instructions of each kind of response, compared with the recorded ones
   fuzz [SECONDS [TARGET...]]   each fuzz target for that time
   readme               runs every command of README.md
   help-text [--write]  compares the help texts in docs/ with those of the binary
@@ -80,7 +80,7 @@ fn run(args: &[String]) -> Result<()> {
     }
 }
 
-/// The program `hydrant`: with `--built` the one that the tests have built, otherwise a release build.
+/// The program `hydrant`. With `--built` it is the one that the tests have built, otherwise a release build.
 fn hydrant(args: &[String]) -> Result<PathBuf> {
     if args.iter().any(|arg| arg == "--built") {
         let built = target_dir().join("debug/hydrant");
@@ -91,7 +91,7 @@ fn hydrant(args: &[String]) -> Result<PathBuf> {
     Ok(target_dir().join("release/hydrant"))
 }
 
-/// `cargo`, the same that started us.
+/// The `cargo` that started this program.
 fn cargo() -> Cmd {
     Cmd::new(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
 }

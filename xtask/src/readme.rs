@@ -1,11 +1,10 @@
-//! Runs what README.md tells people to run, so that it cannot rot.
+//! Runs the commands of README.md, so that they cannot rot.
 //!
 //! In: its fenced blocks. A `sh` block is commands, one a line (`\` goes on); any block whose first
 //! line is a comment with a file's name alone is saved under that name. `cargo` commands run at the
 //! repository's root, others in a fresh directory, all in the order of the README.
-//! The one that starts the ledger runs in the background, with a binary that has been built, on ports that the
-//! system gives. The default ports are replaced by those in all that follows. A `curl` must be answered with a
-//! result.
+//! The command that starts the ledger runs in the background, with a binary that has been built, on free ports.
+//! They replace the default ports in all later commands. A `curl` must get a result.
 //! Not here: commands that are CI steps of their own; see [`COVERED_BY_CI`].
 
 use std::fs;
@@ -21,17 +20,17 @@ use crate::workspace::root;
 /// How the ledger is started.
 const START: &str = "cargo run --release -- dev";
 
-/// What of it is for the binary.
+/// The part of it that goes to the binary.
 const START_ARGS: &str = "dev";
 
-/// What CI runs as steps of their own, or would run forever in a circle.
+/// Commands that are CI steps of their own, or would start CI again.
 const COVERED_BY_CI: &[&str] =
     &["cargo xtask test", "cargo xtask ci", "cargo xtask bars", "cargo xtask bench rpc"];
 
-/// The ports that the README speaks of.
+/// The ports in the README.
 const RPC_PORT: u16 = 8899;
 
-/// How long the ledger may take to answer.
+/// How long the ledger may take to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A fenced block.
@@ -41,7 +40,7 @@ struct Block {
     text: String,
 }
 
-/// What a README asks for.
+/// A step of the README.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// Save a text under this name.
@@ -50,7 +49,7 @@ enum Step {
     Run(String),
 }
 
-/// Runs the commands, with `hydrant` as what `cargo run --release --` builds and starts.
+/// Runs the commands. `hydrant` stands in for what `cargo run --release --` builds and starts.
 pub(crate) fn run(hydrant: &Path) -> Result<()> {
     let readme = fs::read_to_string(root().join("README.md")).context("read README.md")?;
     let steps = steps(&blocks(&readme));
@@ -65,12 +64,12 @@ pub(crate) fn run(hydrant: &Path) -> Result<()> {
     outcome.and(ended)
 }
 
-/// Somebody who does what the README says.
+/// Runs the steps of a README.
 struct Reader<'a> {
     hydrant: &'a Path,
     /// Where files are saved and clients are run.
     dir: PathBuf,
-    /// Where the ledger answers, once it runs.
+    /// The ledger's port, once it runs.
     port: u16,
     ledger: Option<Child>,
 }
@@ -173,7 +172,7 @@ fn scratch_dir() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// What a file holds once `writer` has put it there, which it does whole.
+/// The contents of a file, once `writer` has written it. It appears whole.
 #[expect(clippy::disallowed_methods, reason = "waits for another process, with a limit")]
 fn wait_for(path: &Path, writer: &mut Child) -> Result<String> {
     let started = Instant::now();
@@ -195,7 +194,7 @@ fn port_in(endpoints: &str) -> Option<u16> {
     endpoints["rpc"].as_str()?.rsplit(':').next()?.parse().ok()
 }
 
-/// Ends the ledger as a person does, with an interrupt, and wants a clean exit.
+/// Ends the ledger with an interrupt, as a person does. Errors: the exit is not clean.
 fn end(mut ledger: Child) -> Result<()> {
     Cmd::new("kill").args(["-INT", &ledger.id().to_string()]).run()?;
     let status = ledger.wait()?;

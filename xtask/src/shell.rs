@@ -1,7 +1,7 @@
 //! Starting other programs: shown before they run, their output passed on while it comes.
 //!
-//! Bounds: a program that is listened to has all its standard output kept in memory.
-//! Invariant: nobody we start has a standard input, so nothing can wait for a person.
+//! Bounds: captured standard output is in memory, all of it.
+//! Invariant: no program has a standard input, so none can wait for a person.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// How those variables begin that cargo sets for a program that it runs.
+/// Prefixes of the variables that cargo sets for a program that it runs.
 const CARGO_ENV_PREFIXES: &[&str] =
     &["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"];
 
-/// How the line begins in which a program of ours says why it failed.
+/// Prefix of the line with the error of a program of ours.
 const ERROR_PREFIX: &str = "error: ";
 
 /// A program to be run, with its arguments.
@@ -29,8 +29,8 @@ impl Cmd {
     pub(crate) fn new(program: &str) -> Self {
         let mut command = Command::new(program);
         command.stdin(Stdio::null());
-        // What cargo told us about this package is not true for what we start, and build scripts that
-        // look at it would run again, and all that is built upon them.
+        // Cargo's variables describe this package, not the program that is started. Build scripts that read them
+        // would run again, and everything that depends on them would be compiled again.
         for (key, _) in std::env::vars_os() {
             let key = key.to_string_lossy();
             if CARGO_ENV_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {
@@ -99,14 +99,14 @@ impl Cmd {
         }
     }
 
-    /// As [`Self::run`]; gives back the lines of its standard output too.
+    /// As [`Self::run`]; also returns the lines of its standard output.
     pub(crate) fn run_captured(mut self) -> Result<Vec<String>> {
         println!("$ {}", self.shown);
         self.capture()?.success()
     }
 
-    /// As [`Self::run_captured`], and a failure does not lose the lines. It tells what the program said of it
-    /// last, so that the end of a long log tells it too.
+    /// As [`Self::run_captured`], but a failure does not lose the lines. The failure quotes the program's last error
+    /// line, so that the end of a long log has it too.
     pub(crate) fn capture(&mut self) -> Result<CapturedOutput> {
         let mut child = self
             .command
@@ -124,14 +124,14 @@ impl Cmd {
         }
         let status = child.wait()?;
         let failure = (!status.success()).then(|| {
-            let said = lines.iter().rev().find(|line| line.starts_with(ERROR_PREFIX));
-            let why = said.map_or_else(String::new, |why| format!("; {why}"));
+            let error = lines.iter().rev().find(|line| line.starts_with(ERROR_PREFIX));
+            let why = error.map_or_else(String::new, |why| format!("; {why}"));
             format!("`{}` failed: {status}{why}", self.shown)
         });
         Ok(CapturedOutput { lines, failure })
     }
 
-    /// Runs it unseen and gives back its standard output.
+    /// Runs it unseen and returns its standard output.
     pub(crate) fn output(mut self) -> Result<String> {
         let output = self
             .command
@@ -156,7 +156,7 @@ impl Cmd {
 pub(crate) enum CommandEnd {
     /// By itself, with success.
     InTime,
-    /// By us, because its time was over.
+    /// By this program, because its time was over.
     OutOfTime,
 }
 

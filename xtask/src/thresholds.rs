@@ -1,8 +1,8 @@
-//! Benchmarks, and their figures against the bars.
+//! Benchmarks, and their values against the bars.
 //!
 //! In: the benchmark program's list and its lines `bar <name> <value> <unit> <<=|>=> <bar>`.
-//! Out: one table; the exit code says whether every figure is where it must be. With `--write` the
-//! table and all that the benchmark printed go into BENCHMARKS.md, with commit and machine.
+//! Out: one table; the exit code says whether every value meets its bar. With `--write` the
+//! table and the benchmark's output go into BENCHMARKS.md, with commit and machine.
 //! Not here: what is measured (`crates/benchmarks`).
 
 use std::fs;
@@ -15,10 +15,10 @@ use crate::ci::measured;
 use crate::shell::Cmd;
 use crate::workspace::{root, target_dir};
 
-/// The option of `load` that counts instructions.
+/// The option of the benchmark `load` that counts instructions.
 const QUICK: &str = "--quick";
 
-/// A figure and where it must be.
+/// A measured value and its bar.
 #[derive(Clone, Debug, PartialEq)]
 struct Threshold {
     name: String,
@@ -32,14 +32,14 @@ struct Threshold {
 pub(crate) fn bench(args: &[String]) -> Result<()> {
     ensure!(!args.is_empty(), "which one? `cargo xtask bench list` names them");
     if args.iter().any(|arg| arg == QUICK) {
-        // What is recorded is what CI measures.
+        // The recorded values are those that CI measures.
         return measured::bench()?.args(args).run();
     }
     build()?;
     program().args(args).run()
 }
 
-/// Every benchmark at toy size: proof that none has rotted, no figure.
+/// Every benchmark at toy size: proof that none has rotted, without results.
 pub(crate) fn run_toys() -> Result<()> {
     let dir = measured::build()?;
     for name in names(measured::bench_in(&dir))? {
@@ -49,7 +49,8 @@ pub(crate) fn run_toys() -> Result<()> {
     Ok(())
 }
 
-/// The quick profile of load: it fails if an answer costs more instructions than was recorded. It takes some minutes.
+/// The quick profile of the benchmark `load`. It fails if a response costs more instructions than recorded. It takes
+/// some minutes.
 pub(crate) fn profile() -> Result<()> {
     measured::bench()?.args(["load", QUICK]).run_captured().map(drop)
 }
@@ -57,38 +58,41 @@ pub(crate) fn profile() -> Result<()> {
 /// `cargo xtask bars [--write] [NAME...]`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let write = args.iter().any(|arg| arg == "--write");
-    let mut wanted: Vec<String> = args.iter().filter(|arg| *arg != "--write").cloned().collect();
+    let mut selected: Vec<String> = args.iter().filter(|arg| *arg != "--write").cloned().collect();
     build()?;
     let all = names(program())?;
-    if wanted.is_empty() {
-        wanted = all.clone();
+    if selected.is_empty() {
+        selected = all.clone();
     }
-    let mut figures = Vec::new();
-    for name in &wanted {
+    let mut thresholds = Vec::new();
+    for name in &selected {
         ensure!(all.contains(name), "no benchmark `{name}`; there are {}", all.join(", "));
         let lines = program().args([name]).run_captured()?;
-        let of_this = parse_thresholds(&lines)?;
+        let of_benchmark = parse_thresholds(&lines)?;
         if write {
-            record(name, &of_this, &lines)?;
+            record(name, &of_benchmark, &lines)?;
         }
-        figures.extend(of_this);
+        thresholds.extend(of_benchmark);
     }
-    println!("\n{}", table(&figures));
-    let short: Vec<&str> =
-        figures.iter().filter(|bar| !bar.is_met()).map(|bar| bar.name.as_str()).collect();
+    println!("\n{}", table(&thresholds));
+    let short: Vec<&str> = thresholds
+        .iter()
+        .filter(|threshold| !threshold.is_met())
+        .map(|threshold| threshold.name.as_str())
+        .collect();
     ensure!(
         short.is_empty(),
         "bars: {} of {} fall short: {}",
         short.len(),
-        figures.len(),
+        thresholds.len(),
         short.join(", ")
     );
-    println!("bars: all {} figures are where they must be", figures.len());
+    println!("bars: all {} values meet their bars", thresholds.len());
     Ok(())
 }
 
-/// Builds what is measured and what measures, together: apart, they would choose other features of
-/// what both are built from, and build all of it twice.
+/// Builds the measured and the measuring program together. Separate builds would choose other features of
+/// the shared dependencies, and compile all of them twice.
 fn build() -> Result<()> {
     cargo().args(["build", "--release", "--package", "hydrant", "--package", "benchmarks"]).run()
 }
@@ -103,7 +107,7 @@ fn names(program: Cmd) -> Result<Vec<String>> {
     Ok(list.lines().filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect())
 }
 
-/// The figures among the lines that a benchmark printed.
+/// The values among the lines that a benchmark printed.
 fn parse_thresholds(lines: &[String]) -> Result<Vec<Threshold>> {
     lines
         .iter()
@@ -147,22 +151,22 @@ fn table(bars: &[Threshold]) -> String {
     table
 }
 
-/// Puts one benchmark's outcome into its place in BENCHMARKS.md.
+/// Writes one benchmark's results into its section of BENCHMARKS.md.
 fn record(name: &str, bars: &[Threshold], lines: &[String]) -> Result<()> {
     let path = root().join("BENCHMARKS.md");
-    let paper = fs::read_to_string(&path).context("read BENCHMARKS.md")?;
+    let document = fs::read_to_string(&path).context("read BENCHMARKS.md")?;
     let table = if bars.is_empty() { String::new() } else { format!("{}\n", table(bars)) };
     let printed: Vec<&str> =
         lines.iter().map(String::as_str).filter(|line| !line.starts_with("bar ")).collect();
     let text =
         format!("{}\n\n{table}```text\n{}\n```\n", provenance()?, printed.join("\n").trim_end());
-    fs::write(&path, replace_section(&paper, name, &text)?).context("write BENCHMARKS.md")
+    fs::write(&path, replace_section(&document, name, &text)?).context("write BENCHMARKS.md")
 }
 
-/// `paper` with `text` between the two markers of a benchmark.
-fn replace_section(paper: &str, name: &str, text: &str) -> Result<String> {
+/// `document` with `text` between the two markers of a benchmark.
+fn replace_section(document: &str, name: &str, text: &str) -> Result<String> {
     let (begin, end) = (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->"));
-    let Some((before, rest)) = paper.split_once(&begin) else {
+    let Some((before, rest)) = document.split_once(&begin) else {
         bail!("BENCHMARKS.md has no line `{}`", begin.trim_end());
     };
     let Some((_, after)) = rest.split_once(&end) else {
@@ -223,10 +227,10 @@ mod tests {
     #[test]
     fn only_bar_lines_are_parsed_and_a_broken_one_is_an_error() {
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-        let figures = parse_thresholds(&lines("barely\nbar a 1 ms <= 2\n bar b")).unwrap();
-        assert_eq!(figures.len(), 1);
+        let thresholds = parse_thresholds(&lines("barely\nbar a 1 ms <= 2\n bar b")).unwrap();
+        assert_eq!(thresholds.len(), 1);
         assert_eq!(
-            table(&figures),
+            table(&thresholds),
             "| figure | value | unit | bar | met |\n|---|---|---|---|---|\n| a | 1 | ms | <= 2 | yes |\n"
         );
         assert!(parse_thresholds(&lines("bar a 1")).is_err());
@@ -234,11 +238,11 @@ mod tests {
 
     #[test]
     fn a_benchmark_has_its_section_in_the_document() {
-        let paper = "# B\n<!-- begin rpc -->\nold\n<!-- end rpc -->\nrest\n";
+        let document = "# B\n<!-- begin rpc -->\nold\n<!-- end rpc -->\nrest\n";
         assert_eq!(
-            replace_section(paper, "rpc", "new\n").unwrap(),
+            replace_section(document, "rpc", "new\n").unwrap(),
             "# B\n<!-- begin rpc -->\nnew\n<!-- end rpc -->\nrest\n"
         );
-        assert!(replace_section(paper, "start", "new\n").is_err());
+        assert!(replace_section(document, "start", "new\n").is_err());
     }
 }

@@ -1,15 +1,16 @@
 //! The rules of this repository that neither rustc nor clippy knows.
 //!
-//! In: `cargo metadata`, the `.rs` files, `Cargo.toml`, `deny.toml`, ARCHITECTURE.md and `docs/`.
-//! Out: one line for each breach, all of them in one run. The rules themselves are pure functions
-//! over text, so that each is tested by a text that breaks it.
-//! Not here: advisories (their list would have to be fetched; `cargo deny check advisories` reads the
-//! same `deny.toml` where there is a network).
+//! In: `cargo metadata`, the `.rs` files, `Cargo.toml`, `deny.toml`, ARCHITECTURE.md, `docs/` and the other documents.
+//! Out: one line for each breach, all of them in one run. The rules are pure functions over text. Each is
+//! tested by a text that breaks it.
+//! Not here: advisories. Their list would have to be fetched; `cargo deny check advisories` reads the same
+//! `deny.toml` on a machine with a network.
 
 mod dependencies;
 mod docs;
 mod layers;
 mod licenses;
+mod names;
 mod sources;
 
 use std::fs;
@@ -19,7 +20,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace::{Crate, Workspace};
 
-/// A text file of the repository, by its path below the root.
+/// A text file of the repository. Its path is relative to the root.
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
     pub(crate) text: String,
@@ -57,6 +58,7 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut complaints = layers::check(&workspace.crates);
     for source in &rust {
         complaints.extend(sources::check(source));
+        complaints.extend(names::check_rust(source));
         if let Some(owner) = owner_of(source, &workspace.crates) {
             complaints.extend(sources::check_for_layer(source, layers::layer_of(&owner.name)));
         }
@@ -74,8 +76,9 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let configuration = Source::read(root, Path::new("docs/configuration.md"))?;
     complaints.extend(docs::flags_without_cost(&help.text, &configuration.text));
     for path in docs::markdown_files(root)? {
-        let paper = Source::read(root, &path)?;
-        complaints.extend(docs::dead_links(&paper, |link| root.join(link).exists()));
+        let document = Source::read(root, &path)?;
+        complaints.extend(docs::dead_links(&document, |link| root.join(link).exists()));
+        complaints.extend(names::check_markdown(&document));
     }
     Ok(complaints)
 }

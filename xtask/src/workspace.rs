@@ -1,4 +1,4 @@
-//! The workspace as `cargo metadata` tells it: our crates, what each names, and every locked package.
+//! The workspace as `cargo metadata` reports it: our crates, their dependencies, and every locked package.
 
 use std::path::{Path, PathBuf};
 

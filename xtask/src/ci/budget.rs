@@ -8,11 +8,10 @@
 
 use std::time::Duration;
 
-/// What a run may take when nothing else is said. The workplace ends a run after 90 minutes.
+/// The default budget of a run. The CI service ends a run after 90 minutes.
 pub(crate) const TOTAL: Duration = Duration::from_secs(80 * 60);
 
-/// The least slowness that is assumed. What was built before makes the first steps short, and says nothing of
-/// the later ones.
+/// The least slowness that is assumed. Earlier builds make the first steps short, but not the later ones.
 const SLOWNESS_MIN: f64 = 0.5;
 
 /// Time that is left for a run, and how slow its machine has been so far.
@@ -43,7 +42,7 @@ impl Budget {
         (self.took.as_secs_f64() / self.reference.as_secs_f64()).max(SLOWNESS_MIN)
     }
 
-    /// What is left after `elapsed`.
+    /// The remaining time after `elapsed`.
     pub(crate) fn left(&self, elapsed: Duration) -> Duration {
         self.total.saturating_sub(elapsed)
     }

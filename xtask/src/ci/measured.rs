@@ -16,7 +16,7 @@ use crate::workspace::target_dir;
 /// An example of the workspace, so that the dependencies of tests count.
 pub(crate) const EXAMPLE: &[&str] = &["--example", "embedded_ledger"];
 
-/// What `[profile.release]` has and `[profile.dev]` has not.
+/// The settings of `[profile.release]` that `[profile.dev]` lacks.
 const AS_IN_RELEASE: &[(&str, &str)] = &[
     ("CARGO_PROFILE_DEV_OPT_LEVEL", "3"),
     ("CARGO_PROFILE_DEV_DEBUG", "false"),
@@ -29,12 +29,12 @@ const AS_IN_RELEASE: &[(&str, &str)] = &[
 /// Builds the programs, and returns the folder that they are in.
 pub(crate) fn build() -> Result<PathBuf> {
     let dir = target_dir().join("measured");
-    // Not this program, which is running.
+    // Not this program: it is running.
     let build =
         cargo().args(["build", "--workspace", "--exclude", "xtask", "--bins"]).args(EXAMPLE);
     AS_IN_RELEASE.iter().fold(build, |build, (key, value)| build.env(key, value)).run()?;
     std::fs::create_dir_all(&dir)?;
-    // The next build for tests puts its own programs into the same place.
+    // The next build for tests writes its own programs to the same paths.
     for program in ["hydrant", "benchmarks", "quic_server", "state-ledger"] {
         std::fs::copy(target_dir().join("debug").join(program), dir.join(program))?;
     }

@@ -46,7 +46,7 @@ pub(crate) fn compile(compilation: &Compilation<'_>) -> Result<u8> {
     exit_code(Command::new(rustdoc).args(rustdoc_args(compilation, &pages()?)))
 }
 
-/// Where the pages go: beside the copy of this program that runs.
+/// The folder of the pages: next to the copy of this program that runs.
 fn pages() -> Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("doc"))
 }

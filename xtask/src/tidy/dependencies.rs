@@ -1,24 +1,24 @@
-//! Rules for what we depend on: a reason for each, nothing forbidden, nothing unused.
+//! Rules for dependencies: a reason for each, none forbidden, none unused.
 
 use super::Source;
 use crate::workspace::{Crate, Package};
 
 /// Packages that must not be locked at all, and why.
 const FORBIDDEN: &[(&str, &str)] = &[
-    ("openssl", "needs a system library; rustls and ring do its work"),
-    ("openssl-sys", "needs a system library; rustls and ring do its work"),
+    ("openssl", "needs a system library; use rustls and ring"),
+    ("openssl-sys", "needs a system library; use rustls and ring"),
     ("native-tls", "leads to OpenSSL"),
-    ("rocksdb", "minutes of C++; fjall or redb do its work"),
-    ("librocksdb-sys", "minutes of C++; fjall or redb do its work"),
+    ("rocksdb", "minutes of C++; use fjall or redb"),
+    ("librocksdb-sys", "minutes of C++; use fjall or redb"),
     ("bindgen", "needs libclang"),
     ("prost-build", "needs protoc"),
     ("protobuf-src", "needs protoc"),
-    ("aws-lc-sys", "a second TLS core beside ring"),
+    ("aws-lc-sys", "a second TLS core besides ring"),
 ];
 
-/// Lines of `[workspace.dependencies]` over which, and over whose group, stands no reason.
+/// Lines of `[workspace.dependencies]` without a reason.
 ///
-/// A reason is a comment; it holds for the lines below it up to an empty line.
+/// A reason is a comment above the line or above its group. It covers the lines up to the next empty line.
 pub(crate) fn without_reason(manifest: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut is_inside = false;
@@ -33,7 +33,7 @@ pub(crate) fn without_reason(manifest: &str) -> Vec<String> {
             has_reason = true;
         } else if is_inside && !has_reason && !line.contains(" # ") && line.contains('=') {
             let name = line.split('=').next().unwrap_or(line).trim();
-            complaints.push(format!("Cargo.toml: no comment says why `{name}` is there"));
+            complaints.push(format!("Cargo.toml: no comment gives the reason for `{name}`"));
         }
     }
     complaints
@@ -50,9 +50,9 @@ pub(crate) fn forbidden(packages: &[Package]) -> Vec<String> {
     complaints
 }
 
-/// Dependencies that a crate names and whose name no line of its code says.
+/// Dependencies of a crate that no line of its code names.
 ///
-/// One that is there for its features alone is listed under `[package.metadata.unused]` in the
+/// A dependency that is needed only for its features is listed under `[package.metadata.unused]` in the
 /// crate's own manifest, with its reason: `name = "reason"`.
 pub(crate) fn unused<'a>(
     krate: &Crate,
@@ -74,7 +74,7 @@ pub(crate) fn unused<'a>(
     complaints
 }
 
-/// Whether code says `name` as a path's beginning or in a `use`.
+/// Whether code names `name` at the start of a path or in a `use`.
 fn names(text: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.lines().filter(|line| !line.trim_start().starts_with("//")).any(|line| {
@@ -107,7 +107,10 @@ inline = \"1\" # says why
 [profile.dev]
 opt-level = 1
 ";
-        assert_eq!(without_reason(manifest), ["Cargo.toml: no comment says why `bare` is there"]);
+        assert_eq!(
+            without_reason(manifest),
+            ["Cargo.toml: no comment gives the reason for `bare`"]
+        );
     }
 
     #[test]
@@ -123,7 +126,7 @@ opt-level = 1
         assert_eq!(
             forbidden(&[package("openssl-sys"), package("bindgen")]),
             [
-                "Cargo.lock: `openssl-sys` must not be there: needs a system library; rustls and ring do its work",
+                "Cargo.lock: `openssl-sys` must not be there: needs a system library; use rustls and ring",
                 "Cargo.lock: `bindgen` must not be there: needs libclang",
             ]
         );

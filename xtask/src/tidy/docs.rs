@@ -1,4 +1,4 @@
-//! Rules for what is written about the code: the crate list is the truth, and links lead somewhere.
+//! Rules for documents: the crate list is complete, every flag is described, and links lead somewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use crate::workspace::Crate;
 
 /// Differences between ARCHITECTURE.md's codemap and the crates that exist.
 ///
-/// The codemap is, below a heading `### L<floor> ...`, one line a crate that begins with its folder:
+/// The codemap has, below a heading `### L<layer> ...`, one line for each crate. It begins with the folder:
 /// "* `crates/state`: ...".
 pub(crate) fn crate_list(architecture: &str, crates: &[Crate]) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut listed: Vec<&str> = Vec::new();
-    let mut floor = None;
+    let mut layer = None;
     for line in architecture.lines() {
         if let Some(heading) = line.strip_prefix("### L") {
-            floor =
+            layer =
                 heading.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok());
         } else if line.starts_with("## ") {
-            floor = None;
+            layer = None;
         }
         let folder = line.strip_prefix("* `").and_then(|rest| rest.split('`').next());
-        let (Some(_), Some(dir)) = (floor, folder) else { continue };
+        let (Some(_), Some(dir)) = (layer, folder) else { continue };
         let Some(krate) = crates.iter().find(|krate| krate.dir == Path::new(dir)) else {
             if dir.starts_with("crates/") {
                 complaints.push(format!("ARCHITECTURE.md: `{dir}` does not exist"));
@@ -33,9 +33,9 @@ pub(crate) fn crate_list(architecture: &str, crates: &[Crate]) -> Vec<String> {
             continue;
         };
         listed.push(&krate.name);
-        if floor != layer_of(&krate.name) {
+        if layer != layer_of(&krate.name) {
             complaints.push(format!(
-                "ARCHITECTURE.md: `{dir}` is on the wrong floor; see xtask/src/tidy/layers.rs"
+                "ARCHITECTURE.md: `{dir}` is on the wrong layer; see xtask/src/tidy/layers.rs"
             ));
         }
     }
@@ -47,24 +47,24 @@ pub(crate) fn crate_list(architecture: &str, crates: &[Crate]) -> Vec<String> {
     complaints
 }
 
-/// Relative links of a Markdown file that lead nowhere. `exists` is asked for paths below the root.
-pub(crate) fn dead_links(paper: &Source, exists: impl Fn(&Path) -> bool) -> Vec<String> {
+/// Relative links of a Markdown file that lead nowhere. `exists` gets paths below the root.
+pub(crate) fn dead_links(document: &Source, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut complaints = Vec::new();
-    for rest in paper.text.split("](").skip(1) {
+    for rest in document.text.split("](").skip(1) {
         let Some(link) = rest.split(')').next() else { continue };
         let file = link.split('#').next().unwrap_or(link);
         if file.is_empty() || file.contains("://") || file.contains(char::is_whitespace) {
             continue;
         }
-        let beside = paper.path.parent().unwrap_or_else(|| Path::new("")).join(file);
-        if !exists(&beside) {
-            complaints.push(format!("{}: `{link}` leads nowhere", paper.path.display()));
+        let linked = document.path.parent().unwrap_or_else(|| Path::new("")).join(file);
+        if !exists(&linked) {
+            complaints.push(format!("{}: `{link}` leads nowhere", document.path.display()));
         }
     }
     complaints
 }
 
-/// Flags that the help names and the configuration's paper does not.
+/// Flags that the help lists and docs/configuration.md does not.
 pub(crate) fn flags_without_cost(help: &str, configuration: &str) -> Vec<String> {
     let is_flag = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let flags = help.lines().filter_map(|line| {
@@ -78,10 +78,10 @@ pub(crate) fn flags_without_cost(help: &str, configuration: &str) -> Vec<String>
         .collect()
 }
 
-/// The Markdown files at the root, in `docs/` and in `fuzz/`.
+/// The Markdown files at the root, in `docs/`, `docs/design/`, `clients/` and `fuzz/`.
 pub(crate) fn markdown_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for dir in ["", "docs", "fuzz"] {
+    for dir in ["", "docs", "docs/design", "clients", "fuzz"] {
         for entry in fs::read_dir(root.join(dir))? {
             let path = Path::new(dir).join(entry?.file_name());
             if path.extension().is_some_and(|extension| extension == "md") {
@@ -118,7 +118,7 @@ mod tests {
         let complaints = crate_list(text, &crates());
         assert_eq!(complaints.len(), 3);
         assert_eq!(complaints[0], "ARCHITECTURE.md: `crates/gone` does not exist");
-        assert!(complaints[1].starts_with("ARCHITECTURE.md: `xtask` is on the wrong floor"));
+        assert!(complaints[1].starts_with("ARCHITECTURE.md: `xtask` is on the wrong layer"));
         assert_eq!(complaints[2], "ARCHITECTURE.md: `crates/ledger` is missing");
     }
 
@@ -135,12 +135,12 @@ mod tests {
 
     #[test]
     fn a_dead_link_is_caught_and_the_web_is_left_alone() {
-        let paper = Source {
+        let document = Source {
             path: "docs/a.md".into(),
             text: "[b](b.md#part) [c](../c.md) [web](https://host.example/) [here](#top)"
                 .to_owned(),
         };
-        let dead = dead_links(&paper, |path| path == Path::new("docs/b.md"));
+        let dead = dead_links(&document, |path| path == Path::new("docs/b.md"));
         assert_eq!(dead, ["docs/a.md: `../c.md` leads nowhere"]);
     }
 }

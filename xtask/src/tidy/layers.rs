@@ -1,11 +1,11 @@
-//! The floors of the house: the one table that says who may import whom.
+//! The layers of the workspace: the one table of allowed imports.
 //!
-//! Invariant: a crate imports only from floors below its own. ARCHITECTURE.md tells what each floor
-//! is for; `papers` checks that both name the same crates on the same floors.
+//! Invariant: a crate imports only from layers below its own. ARCHITECTURE.md describes each layer;
+//! `docs` checks that both list the same crates on the same layers.
 
 use crate::workspace::Crate;
 
-/// Floor by floor, the ground floor first. A new crate gets its place here and in ARCHITECTURE.md.
+/// Layer by layer, the lowest first. A new crate is added here and in ARCHITECTURE.md.
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
     &["address", "state", "index"],
@@ -17,79 +17,82 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
 
-/// The first floor that may wait, open sockets and start tasks.
+/// The first layer that may wait, open sockets and start tasks.
 const FIRST_ASYNC_LAYER: usize = 5;
 
-/// What only floors from [`FIRST_ASYNC_LAYER`] up may import.
+/// Packages that only layers from [`FIRST_ASYNC_LAYER`] up may import.
 const ASYNC_PACKAGES: &[&str] =
     &["tokio", "hyper", "hyper-util", "futures-util", "tokio-tungstenite"];
 
-/// The last floor that knows nothing of any one chain.
+/// The last layer that knows no chain.
 pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
-/// Packages of one chain, by how their names begin.
+/// Packages of one chain, by the prefix of their names.
 const CHAIN_PACKAGES: &[&str] = &["solana", "spl-", "agave-", "litesvm"];
 
-/// Pairs that the floors would allow and the design does not: servers see state and indices only
+/// Imports that the layers would allow and the design forbids: servers see state and indices only
 /// through `query`.
 const FORBIDDEN_IMPORTS: &[(&str, &[&str])] =
     &[("rpc", &["state", "index"]), ("rest", &["state", "index"])];
 
-/// What tests may use whatever their floor, and what the other tools of the top floor may use.
+/// The crate that tests of any layer may use, and the other tools of the top layer too.
 const TEST_HELPER: &str = "testkit";
 
-/// The floor of a crate, if it has one.
+/// The layer of a crate, if it has one.
 pub(crate) fn layer_of(name: &str) -> Option<usize> {
-    LAYERS.iter().position(|floor| floor.contains(&name))
+    LAYERS.iter().position(|layer| layer.contains(&name))
 }
 
-/// Breaches of the floors.
+/// Breaches of the layers.
 pub(crate) fn check(crates: &[Crate]) -> Vec<String> {
     let mut complaints = Vec::new();
     for krate in crates {
-        let Some(floor) = layer_of(&krate.name) else {
+        let Some(layer) = layer_of(&krate.name) else {
             complaints.push(format!(
-                "{}: has no floor; give it one in xtask/src/tidy/layers.rs and ARCHITECTURE.md",
+                "{}: has no layer; add it to xtask/src/tidy/layers.rs and ARCHITECTURE.md",
                 krate.name
             ));
             continue;
         };
-        check_crate(krate, floor, &mut complaints);
+        check_crate(krate, layer, &mut complaints);
     }
     for name in LAYERS.iter().copied().flatten() {
         if !crates.iter().any(|krate| krate.name == *name) {
-            complaints.push(format!("{name}: has a floor but does not exist"));
+            complaints.push(format!("{name}: has a layer but does not exist"));
         }
     }
     complaints
 }
 
-fn check_crate(krate: &Crate, floor: usize, complaints: &mut Vec<String>) {
+fn check_crate(krate: &Crate, layer: usize, complaints: &mut Vec<String>) {
     let name = &krate.name;
-    let is_tool = floor == LAYERS.len() - 1;
+    let is_tool = layer == LAYERS.len() - 1;
     for dependency in &krate.dependencies {
         let imported = dependency.name.as_str();
-        if !dependency.is_dev && floor < FIRST_ASYNC_LAYER && ASYNC_PACKAGES.contains(&imported) {
+        if !dependency.is_dev && layer < FIRST_ASYNC_LAYER && ASYNC_PACKAGES.contains(&imported) {
             complaints.push(format!(
-                "{name} (L{floor}): async ({imported}) is for L{FIRST_ASYNC_LAYER} and up"
+                "{name} (L{layer}): async ({imported}) is for L{FIRST_ASYNC_LAYER} and up"
             ));
         }
-        if floor <= LAST_NEUTRAL_LAYER
+        if layer <= LAST_NEUTRAL_LAYER
             && CHAIN_PACKAGES.iter().any(|prefix| imported.starts_with(prefix))
         {
             complaints.push(format!(
-                "{name} (L{floor}): knows a chain ({imported}); that is for L{} and up",
+                "{name} (L{layer}): knows a chain ({imported}); that is for L{} and up",
                 LAST_NEUTRAL_LAYER + 1
             ));
         }
-        if FORBIDDEN_IMPORTS.iter().any(|(who, whom)| who == name && whom.contains(&imported)) {
-            complaints.push(format!("{name}: must not see {imported}; ask `query`"));
+        if FORBIDDEN_IMPORTS
+            .iter()
+            .any(|(importer, forbidden)| importer == name && forbidden.contains(&imported))
+        {
+            complaints.push(format!("{name}: must not import {imported}; use `query`"));
         }
         let Some(below) = layer_of(imported) else { continue };
         let is_help = imported == TEST_HELPER && (dependency.is_dev || is_tool);
-        if below >= floor && !is_help {
+        if below >= layer && !is_help {
             complaints.push(format!(
-                "{name} (L{floor}): imports {imported} (L{below}), which is not below it"
+                "{name} (L{layer}): imports {imported} (L{below}), which is not below it"
             ));
         }
     }
@@ -116,7 +119,7 @@ mod tests {
         Crate { name: name.to_owned(), dir: format!("crates/{name}").into(), dependencies }
     }
 
-    /// The complaints about a house in which one crate is as given.
+    /// The complaints about a workspace in which one crate has these dependencies.
     fn check_with(name: &str, dependencies: &[&str]) -> Vec<String> {
         let mut crates = all_crates();
         crates.retain(|krate| krate.name != name);
@@ -163,8 +166,8 @@ mod tests {
         assert_eq!(
             check(&crates),
             [
-                "attic: has no floor; give it one in xtask/src/tidy/layers.rs and ARCHITECTURE.md",
-                "pool: has a floor but does not exist",
+                "attic: has no layer; add it to xtask/src/tidy/layers.rs and ARCHITECTURE.md",
+                "pool: has a layer but does not exist",
             ]
         );
     }
@@ -188,6 +191,6 @@ mod tests {
 
     #[test]
     fn a_server_that_reads_state_directly_is_caught() {
-        assert_eq!(check_with("rpc", &["state"]), ["rpc: must not see state; ask `query`"]);
+        assert_eq!(check_with("rpc", &["state"]), ["rpc: must not import state; use `query`"]);
     }
 }

@@ -1,7 +1,7 @@
-//! What `deny.toml` allows: licences, places that packages come from, packages locked twice.
+//! What `deny.toml` allows: licences, registries, packages locked twice.
 //!
-//! The file has the form of cargo-deny, so that tool can read it too. It is not run in CI: building
-//! it takes longer than all our checks together.
+//! The file has the form of cargo-deny, so that tool can read it too. CI does not run cargo-deny: building
+//! it takes longer than all checks of tidy together.
 
 use std::collections::BTreeMap;
 
@@ -72,8 +72,8 @@ pub(crate) fn check(policy: &Policy, workspace: &Workspace) -> Vec<String> {
             complaints.push(format!("{name} {version}: licence `{stated}` is not in deny.toml"));
         }
         let Some(source) = &package.source else { continue };
-        let place = source.trim_start_matches("registry+");
-        if !policy.registries.iter().any(|registry| registry == place) {
+        let registry_url = source.trim_start_matches("registry+");
+        if !policy.registries.iter().any(|registry| registry == registry_url) {
             complaints
                 .push(format!("{name} {version}: comes from {source}, which is not in deny.toml"));
         }
@@ -82,8 +82,7 @@ pub(crate) fn check(policy: &Policy, workspace: &Workspace) -> Vec<String> {
     complaints
 }
 
-/// Packages that we name ourselves and that are locked in several versions. What only others name is
-/// theirs to tidy.
+/// Direct dependencies that are locked in several versions. Indirect ones are not checked.
 fn duplicate_versions(policy: &Policy, workspace: &Workspace) -> Vec<String> {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in &workspace.packages {
@@ -97,8 +96,9 @@ fn duplicate_versions(policy: &Policy, workspace: &Workspace) -> Vec<String> {
         let is_excused = policy.duplicates.iter().any(|one| one == name);
         if versions.len() > 1 && is_ours(name) && !is_excused {
             let versions = versions.join(" and ");
-            complaints
-                .push(format!("{name}: locked as {versions}; use one, or say why in deny.toml"));
+            complaints.push(format!(
+                "{name}: locked as {versions}; use one, or give the reason in deny.toml"
+            ));
         }
         if versions.len() == 1 && is_excused {
             complaints.push(format!("deny.toml: {name} is no longer locked twice"));
@@ -139,7 +139,7 @@ fn one(tokens: &[&str], at: &mut usize, is_allowed: &dyn Fn(&str) -> bool) -> bo
     *at += 1;
     if *token == "(" {
         let met = any(tokens, at, is_allowed);
-        *at += 1; // the closing one; if it is missing, `satisfied` sees that we are past the end
+        *at += 1; // the closing one; if it is missing, `satisfied` sees that `at` is past the end
         return met;
     }
     let mut licence = (*token).to_owned();
@@ -264,7 +264,7 @@ allow-registry = ["https://github.com/rust-lang/crates.io-index"]
         assert_eq!(check_packages(twice("not-named-by-us")), [""; 0]);
         assert_eq!(
             check_packages(twice("thiserror")),
-            ["thiserror: locked as 1.0.0 and 2.0.0; use one, or say why in deny.toml"]
+            ["thiserror: locked as 1.0.0 and 2.0.0; use one, or give the reason in deny.toml"]
         );
     }
 }

@@ -1,26 +1,26 @@
-//! Rules for one `.rs` file: its first line, its length, words that have no place in it.
+//! Rules for one `.rs` file: its first line, its length, code that it must not have.
 //!
-//! What is looked for is code: lines that are comments do not count. Words are assembled here from
-//! halves, so that this file does not break its own rules.
+//! Lines that are comments do not count. Some words are assembled here from halves, so that this file
+//! does not break its own rules.
 
 use std::path::Path;
 
 use super::Source;
 use super::layers::LAST_NEUTRAL_LAYER;
 
-/// A file longer than this says at its top why: a line with [`LONG_REASON`].
+/// A longer file has a reason at its top: a line with [`LONG_REASON`].
 const LINES_MAX: usize = 800;
 
-/// How the reason for a long file begins.
+/// The beginning of that reason.
 const LONG_REASON: &str = "Long because";
 
-/// The only files that may hold unsafe code, each for the reason at its own top.
+/// The only files that may have unsafe code, each for the reason at its own top.
 const UNSAFE_ALLOWED: &[&str] = &[];
 
-/// The last floor without clock, socket, file or task.
+/// The last layer without clock, socket, file or task.
 const LAST_PURE_LAYER: usize = 1;
 
-/// What [`LAST_PURE_LAYER`] and below do without.
+/// What [`LAST_PURE_LAYER`] and the layers below it must not use.
 const IMPURE: &[&str] = &[
     "std::net",
     "std::fs",
@@ -75,23 +75,23 @@ pub(crate) fn check(source: &Source) -> Vec<String> {
     complaints
 }
 
-/// Rules for the lowest floors. Tests are free of them.
-pub(crate) fn check_for_layer(source: &Source, floor: Option<usize>) -> Vec<String> {
-    let Some(floor) = floor else { return Vec::new() };
+/// Rules for the lowest layers. They do not apply to tests.
+pub(crate) fn check_for_layer(source: &Source, layer: Option<usize>) -> Vec<String> {
+    let Some(layer) = layer else { return Vec::new() };
     let is_test = source.path.iter().any(|part| part == "tests" || part == "tests.rs");
-    if floor > LAST_NEUTRAL_LAYER || is_test {
+    if layer > LAST_NEUTRAL_LAYER || is_test {
         return Vec::new();
     }
     let path = source.path.display();
     let mut complaints = Vec::new();
     for (number, line) in code_lines(before_tests(&source.text)) {
         if has_word(line, "solana") || line.contains("solana_") {
-            complaints.push(format!("{path}:{number}: L{floor} knows a chain: `{}`", line.trim()));
+            complaints.push(format!("{path}:{number}: L{layer} knows a chain: `{}`", line.trim()));
         }
         for impure in IMPURE.iter().filter(|impure| line.contains(**impure)) {
-            if floor <= LAST_PURE_LAYER {
+            if layer <= LAST_PURE_LAYER {
                 complaints.push(format!(
-                    "{path}:{number}: L{floor} uses {impure}; take it as an argument"
+                    "{path}:{number}: L{layer} uses {impure}; take it as an argument"
                 ));
             }
         }
@@ -119,7 +119,7 @@ fn is_unsafe(line: &str) -> bool {
         && ["{", "fn", "impl", "extern"].iter().any(|next| rest.starts_with(next))
 }
 
-/// Whether `word` stands in `line` with no letter, digit or underscore beside it.
+/// Whether `line` has `word` with no letter, digit or underscore next to it.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_word_on_itself_is_caught() {
+    fn a_file_without_a_header_is_caught() {
         let complaints = check(&source("use std::fmt;\n"));
         assert_eq!(
             complaints,
