@@ -33,7 +33,7 @@ async function inOrder(t, steps) {
       await body();
       passed = true;
     });
-    // The runner has noted the failure already; what follows would only fail for the same reason.
+    // The runner has recorded the failure already. Later steps would fail for the same reason.
     if (!passed) return;
   }
 }
@@ -69,12 +69,12 @@ export class Inbox {
     this.wakeups.splice(0).forEach((wake) => wake());
   }
 
-  // The first item that `wanted` accepts, had already or still to come.
-  async next(wanted = () => true) {
+  // The first item that `matches` accepts, received already or later.
+  async next(matches = () => true) {
     const end = Date.now() + WAIT_MS_MAX;
     for (let at = 0; ; at += 1) {
       while (at >= this.items.length) await this.#arrival(end);
-      if (wanted(this.items[at])) return this.items[at];
+      if (matches(this.items[at])) return this.items[at];
     }
   }
 

@@ -51,14 +51,14 @@ func testValidatorSteps(f *flow, w *world) {
 		equal("fee", string(meta["fee"]), "5000")
 		for _, name := range []string{"logMessages", "innerInstructions"} {
 			value, isThere := meta[name]
-			// solana-go's JSON reader gives no bytes for null.
+			// solana-go's JSON reader returns no bytes for null.
 			is(isThere && (len(value) == 0 || string(value) == "null"), "%s of what never ran: %q", name, value)
 		}
 	})
 
 	f.step("test-validator: loaded data is limited with the program's own data, and counted only once loaded", func() {
 		limit := solana.NewInstruction(solana.ComputeBudget, nil, []byte{4, 0xe8, 0x03, 0, 0})
-		// Made anew for each transaction: solana-go marks the payer in the accounts of its instructions.
+		// Created anew for each transaction: solana-go marks the payer in the accounts of its instructions.
 		call := func() solana.Instruction {
 			return solana.NewInstruction(solana.TokenProgramID, []*solana.AccountMeta{solana.Meta(payer)}, []byte{21})
 		}

@@ -78,7 +78,7 @@ func tokenSteps(f *flow, w *world, name string, program solana.PublicKey, parsed
 		initialize := token.NewInitializeMint2Instruction(decimals, payer, payer, life.mint).Build()
 		w.send(append([]solana.Instruction{w.create(mint, token.MINT_SIZE, program)}, life.instruction(initialize)...), mint)
 		var state token.Mint
-		// Not its own Decode, which decodes into a copy.
+		// Not the type's own Decode, which decodes into a copy.
 		check(bin.NewBinDecoder(w.account(life.mint).Data.GetBinary()).Decode(&state))
 		equal("decimals", state.Decimals, uint8(decimals))
 		equal("supply", state.Supply, uint64(0))

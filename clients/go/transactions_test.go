@@ -107,7 +107,7 @@ func lookupTableSteps(f *flow, w *world) {
 		address, bump, err := solana.FindProgramAddress([][]byte{payer[:], seed}, solana.AddressLookupTableProgramID)
 		check(err)
 		table = address
-		// solana-go reads tables and has no instructions for them.
+		// solana-go reads lookup tables, but has no instructions for them.
 		metas := []*solana.AccountMeta{
 			solana.Meta(table).WRITE(), solana.Meta(payer).SIGNER(),
 			solana.Meta(payer).WRITE().SIGNER(), solana.Meta(solana.SystemProgramID),

@@ -42,7 +42,7 @@ export const counterIdl = (address) => ({
       args: [{ name: 'amount', type: 'u64' }],
     },
     { name: 'total', discriminator: [...TOTAL], accounts: [{ name: 'counter' }], args: [], returns: 'u64' },
-    // In the IDL and not in the program.
+    // In the IDL, but not in the program.
     { name: 'not_there', discriminator: [...discriminator('global', 'not_there')], accounts: [{ name: 'counter' }], args: [] },
   ],
   accounts: [{ name: 'Counter', discriminator: [...COUNTER] }],

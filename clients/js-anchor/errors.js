@@ -33,8 +33,8 @@ export function errorSteps(step, world) {
     });
   });
 
-  // Anchor looks for one "custom program error" in the text. web3.js puts the logs into it, which have another: so
-  // it hands on what web3.js throws, and a caller has the error of the IDL out of the message alone.
+  // Anchor expects one "custom program error" in the text. web3.js adds the logs to it, which have another: so
+  // it rethrows the error of web3.js, and only the message has the error of the IDL.
   const isProgramError = (code, msg) => (error) => {
     assert.ok(error instanceof SendTransactionError, `${error}`);
     assert.deepEqual(error.programErrorStack.map(String), [String(world.program.programId)]);
@@ -83,7 +83,7 @@ export function errorSteps(step, world) {
     // At `processed`: at `confirmed` web3.js rejects with the error of a status as a plain object.
     const options = { skipPreflight: true, commitment: 'processed', preflightCommitment: 'processed' };
     await assert.rejects(provider.sendAndConfirm(tooMuch(), [], options), (error) => {
-      // With logs, if the block is confirmed already when Anchor asks for them.
+      // With logs, if the block is confirmed already when Anchor requests them.
       assert.ok(error instanceof Error, JSON.stringify(error));
       return true;
     });

@@ -94,7 +94,7 @@ export function tokenSteps(step, { anchor, provider }) {
     assert.deepEqual([amount.toNumber(), delegate.some], [1_000, 0]);
     const { supply, decimals, mintAuthority } = await token.account.mint.fetch(mint.publicKey);
     assert.deepEqual([supply.toNumber(), decimals, mintAuthority.key.toBase58()], [1_000, DECIMALS, payer.publicKey.toBase58()]);
-    // Anchor compares the discriminator, and there is none: Agave wants a whole mint where a token account has it.
+    // Anchor compares the discriminator, and there is none: Agave requires a whole mint at its position in a token account.
     await assert.rejects(token.account.holding.all(), /Incorrect byte length 0 for SPL token mint filter, expected 32/);
     assert.equal((await transactionOf(signature)).meta.err, null);
     await assert.rejects(token.methods.burn(new BN(1_001)).accounts(accounts).rpc(), (error) => {

@@ -12,7 +12,7 @@ export const alice = Keypair.generate();
 
 // A provider of one of Anchor's packages, as its users make it.
 export function providerOf(anchor) {
-  // node sees only some names of a CommonJS module: the wallet is not among them.
+  // Node imports only some names of a CommonJS module; the wallet is not among them.
   const { Wallet } = anchor.default;
   return new anchor.AnchorProvider(connection, new Wallet(payer), CONFIRMED);
 }

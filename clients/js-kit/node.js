@@ -36,7 +36,7 @@ export function nodeSteps(step) {
 
   step('node: votes, production, performance, stake', async () => {
     const { identity } = await rpc.getIdentity().send();
-    // At genesis nobody has voted, which counts as delinquent.
+    // At genesis there is no vote yet, which counts as delinquent.
     const current = await until('a finalized vote', async () => {
       const votes = await rpc.getVoteAccounts().send();
       return votes.current.length > 0 && votes.current;

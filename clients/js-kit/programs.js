@@ -54,7 +54,7 @@ export function programSteps(step, token) {
   });
 
   step('program: call it, and it calls others', async () => {
-    // What is deployed is the associated token account program: it derives accounts from its own address.
+    // The deployed program is the associated token account program. It derives accounts from its own address.
     const seeds = [alice.address, token.program, token.mint].map((each) => getAddressEncoder().encode(each));
     const [ata] = await getProgramDerivedAddress({ programAddress: kept.program, seeds });
     const logs = await call(getCreateAssociatedTokenInstruction(

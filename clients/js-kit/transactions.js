@@ -52,7 +52,7 @@ const toBob = (amount, source = payer) =>
   getTransferSolInstruction({ source, destination: bob.address, amount: lamports(BigInt(amount)) });
 
 export function failingSteps(step, token) {
-  // Bob has 350 of the token: he sends himself more than he has.
+  // Bob's account has 350 of the token. A transfer of more than that to itself fails.
   const tooMuch = () => getTransferInstruction({ source: token.bobAccount, destination: token.bobAccount, authority: bob, amount: 351n });
   const decoded = { InstructionError: [0, { Custom: 1 }] };
 

@@ -78,7 +78,7 @@ export async function listen(what, pending) {
   const reading = (async () => {
     for await (const item of items) inbox.push(item);
   })();
-  // A broken stream shows in the next wait on this inbox; an aborted one just ends.
+  // A broken stream fails the next wait on this inbox; an aborted one just ends.
   reading.catch((error) => { if (!abort.signal.aborted) inbox.push({ broken: String(error) }); });
   return Object.assign(inbox, { stop });
 }

@@ -64,7 +64,7 @@ export function programSteps(step, token) {
   });
 
   step('program: call it, and it calls others', async () => {
-    // What is deployed is the associated token account program: it derives accounts from its own address.
+    // The deployed program is the associated token account program. It derives accounts from its own address.
     const seeds = [alice.publicKey, token.programId, token.mint].map((each) => each.toBuffer());
     const [account] = PublicKey.findProgramAddressSync(seeds, program.publicKey);
     const logs = await call(createAssociatedTokenAccountInstruction(

@@ -23,7 +23,7 @@ const toBob = (lamports) => SystemProgram.transfer({ fromPubkey: payer.publicKey
 const errorOf = async (confirmation) => (await confirmation).value.err;
 
 export function failingSteps(step, token) {
-  // Bob has 350 of the token and Alice's account is closed: he sends himself more than he has.
+  // Bob's account has 350 of the token, and Alice's account is closed. A transfer of more than that to itself fails.
   const tooMuch = () => createTransferInstruction(token.bobAccount, token.bobAccount, bob.publicKey, 351n);
   const decoded = { InstructionError: [0, { Custom: 1 }] };
 

@@ -25,7 +25,7 @@ def world():
 
 
 def pytest_collection_modifyitems(items):
-    """The flow's own list says the order: collection would follow the imports."""
+    """The order is that of the flow's own list. Collection would follow the imports."""
     items.sort(key=lambda item: item.module.FLOW.index(item.cls))
 
 

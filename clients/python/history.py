@@ -1,4 +1,4 @@
-"""Reading back what the earlier steps did: by signature, by address, by block, parsed and not."""
+"""Reads of the earlier steps' transactions: by signature, by address, by block, parsed and not."""
 
 from solana.rpc.commitment import Confirmed, Finalized
 from solders.transaction_status import TransactionConfirmationStatus, TransactionDetails

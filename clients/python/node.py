@@ -1,4 +1,4 @@
-"""What the node says of itself and of its chain."""
+"""The node's information about itself and its chain."""
 
 from solana.rpc.commitment import Processed
 
@@ -36,7 +36,7 @@ class StepsNode:
         async def current():
             return (await client.get_vote_accounts()).value.current
 
-        # At genesis nobody has voted, which counts as delinquent.
+        # At genesis there is no vote yet, which counts as delinquent.
         votes = await until("a finalized vote", current)
         assert [vote.node_pubkey for vote in votes] == [identity]
         assert (await client.get_recent_performance_samples(2)).value is not None

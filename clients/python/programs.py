@@ -50,7 +50,7 @@ class StepsProgram:
         await world.slot_after((await world.transaction(signature)).slot)
 
     async def step_call_it_and_it_calls_others(self, world):
-        """What is deployed is the associated token account program: it derives accounts from its own address."""
+        """The deployed program is the associated token account program. It derives accounts from its own address."""
         token, owner = StepsToken.program, world.alice.pubkey()
         seeds = [bytes(owner), bytes(token), bytes(StepsToken.mint)]
         account, _ = Pubkey.find_program_address(seeds, self.program)

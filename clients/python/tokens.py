@@ -1,4 +1,4 @@
-"""The life of a token, once for each token program, with what is read of it on the way."""
+"""The life of a token, once for each token program, with reads after each step."""
 
 from solana.rpc.commitment import Confirmed
 from solana.rpc.models import DataSliceOpts, MemcmpOpts, TokenAccountOpts
@@ -15,7 +15,7 @@ DECIMALS = 2
 
 
 class TokenLife:
-    """The steps; a class below names the program. What later steps need is kept on the class."""
+    """The steps; a class below names the program. State for later steps is stored in the class."""
 
     program = None
     parsed_as = None

@@ -72,7 +72,7 @@ class StepsFailing:
 
     @staticmethod
     def _too_much(world):
-        """Bob has 350 of the token: he sends himself more than he has."""
+        """Bob's account has 350 of the token. A transfer of more than that to itself fails."""
         return token.transfer(
             models.TransferParams(
                 program_id=StepsToken.program,

@@ -1,4 +1,4 @@
-"""What every step shares: the client, one socket, the keys, and how a transaction is sent."""
+"""Shared by all steps: the client, one socket, the keys, and the sending of transactions."""
 
 import asyncio
 import os
@@ -109,8 +109,8 @@ class Inboxes:
     def all(self, subscription):
         return self._items.get(subscription.subscription_id, [])
 
-    async def next(self, subscription, wanted=lambda item: True):
-        """The first item that `wanted` accepts, had already or still to come."""
+    async def next(self, subscription, matches=lambda item: True):
+        """The first item that `matches` accepts, received already or later."""
 
         async def search():
             at = 0
@@ -118,7 +118,7 @@ class Inboxes:
                 while True:
                     for item in self.all(subscription)[at:]:
                         at += 1
-                        if wanted(item):
+                        if matches(item):
                             return item
                     await self._arrival.wait()
 
@@ -136,7 +136,7 @@ class Inboxes:
 
 
 async def until(what, probe):
-    """Asks `probe` again until it gives something that is true."""
+    """Calls `probe` until its result is true."""
     end = time.monotonic() + WAIT_SECONDS_MAX
     while time.monotonic() < end:
         if value := await probe():

@@ -1,4 +1,4 @@
-"""REST of a running node: what needs blocks and transactions, then a validator and schemathesis on openapi.json."""
+"""REST of a running node: requests that need blocks and transactions, then a validator and schemathesis on openapi.json."""
 
 import base64
 import gzip
@@ -16,17 +16,17 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 URL = os.environ["HYDRANT_RPC_URL"].rstrip("/")
-# Cases that are made for each operation beside the systematic ones, and the seed of all of them.
+# Random cases for each operation besides the systematic ones, and the seed of all of them.
 EXAMPLES = 100
 SEED = 4
-# More than any request may take: a wait for a transaction is half a minute.
+# Longer than any request may take: a wait for a transaction is half a minute.
 REQUEST_SECONDS = 40
-# Bounds a run that hangs; one that does not takes about a minute.
+# Bounds a run that hangs; a normal run takes about a minute.
 SECONDS = 240
-# Not asked of us: that whatever fits a pattern is taken. 32 characters of base58 may be 23 bytes, an address
-# may hold no mint, and a transaction in base64 is rarely one: no pattern says what is.
+# Not required: that every string that matches a pattern is accepted. 32 characters of base58 may be 23 bytes, an address
+# may hold no mint, and a transaction in base64 is rarely one: no pattern describes these.
 CHECKS_LEFT_OUT = "positive_data_acceptance"
-# What a systematic run must at least have made, so that it cannot pass by making nothing.
+# Minimum of a systematic run, so that it cannot pass without any case.
 CASES_MIN, OPERATIONS = 3_000, 17
 
 
@@ -48,7 +48,7 @@ def rpc(method, *params):
 
 
 def closed(schema):
-    """The same, with no member that is not told."""
+    """The same schema, without additional members."""
     if isinstance(schema, list):
         return [closed(it) for it in schema]
     if not isinstance(schema, dict):
@@ -60,7 +60,7 @@ def closed(schema):
 
 
 class Told:
-    """What openapi.json tells of answers, nothing more let through."""
+    """The schemas of responses in openapi.json, strict."""
 
     def __init__(self):
         self.document = json.loads(ask("/v1/openapi.json")[2])
@@ -205,7 +205,7 @@ class StepsOfRest:
             "--exclude-checks", CHECKS_LEFT_OUT, "--request-timeout", str(REQUEST_SECONDS),
             "--generation-database", "none", "--continue-on-failure", "--no-color",
         ]
-        # It keeps what it learned where it runs: not here.
+        # It stores its examples in the working directory: not here.
         with tempfile.TemporaryDirectory() as place:
             done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=SECONDS)
         print(done.stdout[-20_000:], done.stderr[-2_000:])

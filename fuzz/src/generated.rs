@@ -1,9 +1,9 @@
-//! Inputs made from the seeds of a target: the same ones for the same number, so that a failure can be repeated.
+//! Inputs made from the seeds of a target. A number always gives the same input, so that a failure can be repeated.
 //!
 //! Shape: a few mutations of one seed, as libFuzzer's: bits, bytes, parts of another seed, repeated and removed
 //! stretches, and numbers at their limits.
 //! Bounds: at most 64 KiB an input.
-//! Not here: coverage. `cargo xtask fuzz` looks for inputs that reach something new.
+//! Not here: coverage. `cargo xtask fuzz` searches for inputs that reach new code.
 
 use fastrand::Rng;
 
@@ -40,7 +40,7 @@ const TOKENS: &[&str] = &[
     "\n",
 ];
 
-/// Input `number` of those that the seeds give.
+/// Input `number` of those made from the seeds.
 pub(crate) fn input(seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(number);
     let mut bytes = rng.choice(seeds).cloned().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What the fuzz targets do with an input, so that a test can do the same with the seeds and what they give.
+//! What the fuzz targets do with an input. Tests do the same with the seeds and with inputs made from them.
 //!
 //! A target fails by panicking. Properties: nothing panics; a request is read as `jsonrpc-core` reads
-//! it; every answer is JSON of the right envelope; a transaction that is read is written as the same
+//! it; every response is JSON of the right envelope; a transaction that is read is written as the same
 //! bytes.
 //! Not here: libFuzzer (`targets/`), how it is run (`cargo xtask fuzz`, README.md).
 
@@ -14,8 +14,8 @@ mod transactions;
 pub use requests::request;
 pub use transactions::transaction;
 
-/// How many inputs a test makes from a target's seeds: some seconds of work. `HYDRANT_FUZZ_INPUTS` sets another
-/// number.
+/// Number of inputs that a test makes from a target's seeds: a run of some seconds. `HYDRANT_FUZZ_INPUTS` sets
+/// another number.
 #[cfg(test)]
 const INPUTS: u64 = 20_000;
 

@@ -1,5 +1,5 @@
-//! A node with a few accounts and a door that takes whatever it is given: enough for every method to
-//! go through most of what it does.
+//! A node with a few accounts and a transaction service that accepts every transaction: enough for every
+//! method to run most of its code.
 
 use std::sync::{Arc, LazyLock};
 
@@ -25,7 +25,7 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
     reader: reader(),
     history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
     transaction_service: Arc::new(AcceptingTransactionService),
-    // Never used: requests are answered on the calling thread.
+    // Never used: requests are handled on the calling thread.
     pool: Arc::new(
         Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {}).expect("a thread"),
     ),
@@ -95,7 +95,7 @@ fn reader() -> chain_solana::Reader {
     reader
 }
 
-/// One account of each program that JSON is made of, filled with whatever makes its parser work hard;
+/// One account of each program that JSON is made of, filled with data that makes its parser work hard;
 /// the first 32 bytes of a key are its number.
 fn accounts() -> Vec<Change<Account>> {
     let token = spl_token();

@@ -25,7 +25,7 @@ pub fn request(bytes: &[u8]) {
         };
         for call in calls {
             if let Call::Method { method, params, .. } = call {
-                // Whatever it says, it must say it and not panic.
+                // Any result is fine; a panic is not.
                 let _ = fuzzing::subscription(&method, params);
             }
         }
@@ -35,7 +35,7 @@ pub fn request(bytes: &[u8]) {
     }
 }
 
-/// We must read what `jsonrpc-core` reads, and refuse what it refuses.
+/// The node must accept what `jsonrpc-core` accepts, and reject what it rejects.
 fn compare(body: &str, ours: &Result<Request<'_>, rpc::error::RpcError>) {
     let theirs = serde_json::from_str::<theirs::Request>(body);
     if has_array_as_call(body) {
@@ -54,7 +54,7 @@ fn compare(body: &str, ours: &Result<Request<'_>, rpc::error::RpcError>) {
     }
 }
 
-/// `["2.0","getSlot",[],1]` is a call to `jsonrpc-core`, which no client knows and we refuse.
+/// `["2.0","getSlot",[],1]` is a call to `jsonrpc-core`. No client sends it, and the node rejects it.
 fn has_array_as_call(body: &str) -> bool {
     match serde_json::from_str(body) {
         Ok(Value::Array(calls)) => {
@@ -90,9 +90,9 @@ fn same_id(ours: &Id, theirs: &theirs::Id) -> bool {
     }
 }
 
-/// A reply is JSON: an object with an id and either a result or an error, or a list of those.
+/// A response is JSON: an object with an id and either a result or an error, or a list of those.
 fn check_reply(reply: &[u8]) {
-    let reply: Value = serde_json::from_slice(reply).expect("a reply is JSON");
+    let reply: Value = serde_json::from_slice(reply).expect("a response is JSON");
     let replies = match &reply {
         Value::Array(replies) => replies.as_slice(),
         reply => std::slice::from_ref(reply),

@@ -9,7 +9,7 @@ use solana_transaction_status::TransactionBinaryEncoding;
 
 use crate::node::NODE;
 
-/// Checks one transaction, given as its bytes, or after a `'` or a `"` as its text in base58 or base64.
+/// Checks one transaction: its bytes, or its text after `'` (base58) or `"` (base64).
 pub fn transaction(bytes: &[u8]) {
     match bytes.split_first() {
         Some((b'\'', text)) => check_text(text, TransactionBinaryEncoding::Base58),
@@ -53,8 +53,8 @@ fn check(transaction: VersionedTransaction) {
 
 fn call(method: &str, text: &str, config: &serde_json::Value) {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": [text, config] });
-    let reply = handle_blocking(&NODE, &body.to_string()).expect("a call is answered");
-    let _: serde_json::Value = serde_json::from_slice(&reply).expect("a reply is JSON");
+    let reply = handle_blocking(&NODE, &body.to_string()).expect("a call has a response");
+    let _: serde_json::Value = serde_json::from_slice(&reply).expect("a response is JSON");
 }
 
 #[cfg(test)]

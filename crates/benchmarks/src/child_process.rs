@@ -1,4 +1,4 @@
-//! Programs that a benchmark starts, and those among them that are told lines and answer lines.
+//! Programs that a benchmark starts. Some of them read lines and write lines.
 //!
 //! Invariant: a process ends with its value, however the benchmark ends.
 
@@ -8,18 +8,18 @@ use std::process::{self, ChildStdout, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 
-/// A process that is ours to end.
+/// A child process. It ends with its value.
 pub(crate) struct KillOnDrop(pub(crate) process::Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // It may have ended already; then there is nothing to kill, and only to wait for.
+        // It may have ended already. Then the kill fails, and the wait still has to be done.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A process whose standard input and output are ours.
+/// A child process with pipes for standard input and output.
 pub(crate) struct Child {
     process: KillOnDrop,
     lines: Lines<BufReader<ChildStdout>>,
@@ -32,7 +32,7 @@ impl Child {
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("start {command:?}"))?;
-        let stdout = process.stdout.take().context("it was asked for")?;
+        let stdout = process.stdout.take().context("it is piped")?;
         Ok(Self { process: KillOnDrop(process), lines: BufReader::new(stdout).lines() })
     }
 
@@ -41,11 +41,11 @@ impl Child {
     }
 
     pub(crate) fn send_line(&mut self, line: &str) -> Result<()> {
-        let stdin = self.process.0.stdin.as_mut().context("it was asked for")?;
+        let stdin = self.process.0.stdin.as_mut().context("it is piped")?;
         writeln!(stdin, "{line}").context("the process has ended")
     }
 
-    /// What it says next; nothing once its output has ended.
+    /// The next line of its output. `None`: the output has ended.
     pub(crate) fn line(&mut self) -> Result<Option<String>> {
         Ok(self.lines.next().transpose()?)
     }
@@ -55,7 +55,7 @@ impl Child {
     }
 }
 
-/// A program that was built beside this one.
+/// A program that was built together with this one.
 pub(crate) fn sibling_binary(name: &str) -> Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name(name))
 }

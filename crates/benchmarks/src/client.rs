@@ -1,4 +1,4 @@
-//! A JSON-RPC client for what comes before and after a measurement: one call at a time.
+//! A JSON-RPC client for the calls before and after a measurement, one at a time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use solana_hash::Hash;
 
 use crate::{node, now};
 
-/// How long a transaction may take to be executed, everything before it included.
+/// How long a transaction may take to be executed, including all transactions before it.
 const EXECUTION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often we ask.
+/// How often the statuses are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A client with one connection.
@@ -23,12 +23,12 @@ impl Client {
         Ok(Self(::loadgen::Client::open(address)?))
     }
 
-    /// Calls a method and gives its result.
+    /// Calls a method and returns its result.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Result<Value> {
         Ok(self.0.call(method, &params)?)
     }
 
-    /// Sends any request and gives its answer's status and body.
+    /// Sends any request and returns its response's status and body.
     pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<(u16, Vec<u8>)> {
         Ok(self.0.exchange(request)?)
     }
@@ -39,7 +39,7 @@ impl Client {
         Ok(hash.parse()?)
     }
 
-    /// Waits until all of at most 256 transactions have been executed, and wants each to succeed.
+    /// Waits until up to 256 transactions have been executed. Errors: one of them failed.
     pub(crate) fn wait_for(&mut self, signatures: &[String]) -> Result<()> {
         let started = now();
         loop {

@@ -1,4 +1,4 @@
-//! Requests to an address, and the connection that they go over: `load`'s.
+//! Requests to an address, and the connection that they go over: those of `loadgen`.
 
 use std::net::SocketAddr;
 

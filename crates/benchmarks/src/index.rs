@@ -1,14 +1,13 @@
-//! The address table and the index against what others keep: memory, whatever the cores, a writer
-//! beside readers, and the contention grid:
-//! `index [--toy] [--only memory|cores|hot-spot|grid] [--candidate NAME] [--bound-gib N]`; `grid` says
-//! what more that takes.
+//! The address table and the index compared with rivals: memory, for any number of cores, a writer alongside
+//! readers, and the contention grid:
+//! `index [--toy] [--only memory|cores|hot-spot|grid] [--candidate NAME] [--bound-gib N]`; `grid` documents
+//! its further options.
 //!
-//! Shape: every candidate takes the same keys, made from their number, so nothing else is on the heap
-//! meanwhile. Bytes are what the allocator was asked for; times of building are CPU times of the
-//! thread, so that they mean something on a busy machine.
-//! Bounds: a candidate whose heap passes `--bound-gib` is stopped there, and the table says after how
-//! many keys.
-//! Not here: what the figures must reach is in the lines `bar`.
+//! Shape: every candidate gets the same keys, computed from their numbers, so nothing else is on the heap meanwhile.
+//! Bytes are those requested from the allocator. Build times are CPU times of the thread, so that they are comparable
+//! on a busy machine.
+//! Bounds: a candidate whose heap exceeds `--bound-gib` is stopped there, and the table has the number of keys at
+//! that point. The bars are in the lines `bar`.
 
 mod baselines;
 mod cores;
@@ -22,7 +21,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::value_of;
 
-/// How much is measured.
+/// The size of the measurements.
 struct Size {
     addresses: u32,
     /// Accounts of mainnet's shape.
@@ -71,19 +70,19 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         "--only takes one of {}",
         parts.join(", ")
     );
-    let is_wanted = |part: &str| only.is_none_or(|only| only == part);
+    let is_selected = |part: &str| only.is_none_or(|only| only == part);
     let candidate = value_of(args, "--candidate")?;
     let grid = grid::Options::parse(args, is_toy)?;
-    if is_wanted("memory") {
+    if is_selected("memory") {
         memory::run(&size, candidate)?;
     }
-    if is_wanted("cores") {
+    if is_selected("cores") {
         cores::run(&size)?;
     }
-    if is_wanted("hot-spot") {
+    if is_selected("hot-spot") {
         hot_key::run(&size.hot_key, candidate)?;
     }
-    if is_wanted("grid") {
+    if is_selected("grid") {
         grid::run(&grid)?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A synthetic ledger in a process of its own (`state-ledger`), and what it tells.
+//! A synthetic ledger in a process of its own (`state-ledger`), and its measurements.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ pub(crate) struct LedgerProcess {
     metrics: LedgerMetrics,
 }
 
-/// What was measured, by name.
+/// Measured values, by name.
 #[derive(Default)]
 pub(crate) struct LedgerMetrics(HashMap<String, f64>);
 
@@ -48,13 +48,13 @@ impl LedgerProcess {
         self.child.send_line(line)
     }
 
-    /// Waits until it serves; tells where, and what it measured so far.
+    /// Waits until it serves. Returns its address, and its measurements so far.
     pub(crate) fn serving(&mut self) -> Result<(SocketAddr, &LedgerMetrics)> {
         let address = self.line_after("serving ")?.parse()?;
         Ok((address, &self.metrics))
     }
 
-    /// Passes on what it prints up to a line that begins so; gives the rest of that one.
+    /// Prints its output up to a line that starts with `beginning`. Returns the rest of that line.
     pub(crate) fn line_after(&mut self, beginning: &str) -> Result<String> {
         while let Some(line) = self.line()? {
             if let Some(rest) = line.strip_prefix(beginning) {
@@ -62,10 +62,10 @@ impl LedgerProcess {
             }
             println!("{line}");
         }
-        bail!("the ledger ended before it said `{}`: {}", beginning.trim(), self.child.wait()?)
+        bail!("the ledger ended before the line `{}`: {}", beginning.trim(), self.child.wait()?)
     }
 
-    /// Passes on what it prints, until it ends.
+    /// Prints its output until it ends.
     pub(crate) fn end(mut self) -> Result<LedgerMetrics> {
         while let Some(line) = self.line()? {
             println!("{line}");
@@ -75,11 +75,11 @@ impl LedgerProcess {
         Ok(self.metrics)
     }
 
-    /// The next line that is not a figure.
+    /// The next line that is not a measurement.
     fn line(&mut self) -> Result<Option<String>> {
         while let Some(line) = self.child.line()? {
-            let Some(figure) = line.strip_prefix("figure ") else { return Ok(Some(line)) };
-            let (name, value) = figure.split_once(' ').context("a figure has a value")?;
+            let Some(metric) = line.strip_prefix("figure ") else { return Ok(Some(line)) };
+            let (name, value) = metric.split_once(' ').context("a measurement has a value")?;
             self.metrics.0.insert(name.to_owned(), value.parse()?);
         }
         Ok(None)
@@ -88,6 +88,6 @@ impl LedgerProcess {
 
 impl LedgerMetrics {
     pub(crate) fn get(&self, name: &str) -> Result<f64> {
-        self.0.get(name).copied().with_context(|| format!("the ledger did not tell {name}"))
+        self.0.get(name).copied().with_context(|| format!("the ledger did not report {name}"))
     }
 }

@@ -1,11 +1,11 @@
 //! The benchmarks: `bench NAME [ARGS...]`, each in a file of its own, in release only.
 //!
-//! Shape: a benchmark prints what it measured as a table for people, then one line for each figure
+//! Shape: a benchmark prints its measurements as a table for people, then one line for each value
 //! that has a bar: `bar <name> <value> <unit> <<=|>=> <bar>`. With `--toy` it does all of that in
-//! about a second, so that CI runs every line of it; those figures mean nothing.
-//! Not here: who judges the bars and keeps the last table (`cargo xtask bars`).
+//! about a second, so that CI runs every line of it; those values mean nothing.
+//! Not here: the check of the bars and the record of the last table (`cargo xtask bars`).
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, reason = "what a benchmark measured is for whoever started it")]
+#![expect(clippy::print_stdout, reason = "a benchmark reports to its caller")]
 
 mod child_process;
 mod client;
@@ -30,25 +30,29 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-/// A benchmark: its name, what it is about, and the function.
+/// A benchmark: its name, its subject, and the function.
 type Benchmark = (&'static str, &'static str, fn(&[String]) -> Result<()>);
 
 const BENCHMARKS: &[Benchmark] = &[
-    ("start", "time from process start to the first answered getHealth", start::run),
-    ("rpc", "requests a second and latency of cheap methods, beside a constant answer", rpc::run),
+    ("start", "time from process start to the first response to getHealth", start::run),
+    (
+        "rpc",
+        "requests a second and latency of cheap methods, compared with a constant response",
+        rpc::run,
+    ),
     (
         "index",
-        "address table and index beside their rivals: memory, a writer beside readers",
+        "address table and index compared with rivals: memory, a writer alongside readers",
         index::run,
     ),
     (
         "quic",
-        "transactions in over QUIC, beside three rivals, and all the way to the ledger",
+        "transactions over QUIC, compared with three rivals, and all the way to the ledger",
         tpu::run,
     ),
     (
         "load",
-        "serving under load: isolation, ladder, large answers, overload, thread sweep, suites",
+        "serving under load: isolation, ladder, large responses, overload, thread sweep, suites",
         serving::run,
     ),
     ("snapshot", "a ledger from a snapshot archive: rate, memory, sums", snapshot::run),
@@ -93,7 +97,7 @@ fn run(args: &[String]) -> Result<()> {
     }
 }
 
-/// The value that follows `flag`, if it is given.
+/// The value that follows `flag`, if present.
 fn value_of<'a>(args: &'a [String], flag: &str) -> Result<Option<&'a str>> {
     let Some(at) = args.iter().position(|arg| arg == flag) else { return Ok(None) };
     match args.get(at + 1) {
@@ -102,7 +106,7 @@ fn value_of<'a>(args: &'a [String], flag: &str) -> Result<Option<&'a str>> {
     }
 }
 
-/// The middle one; the lower of two.
+/// The median; the lower of two.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)

@@ -17,25 +17,25 @@ use crate::now;
 /// How long a node may take to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long one may take that loads a large archive.
+/// The same for a node that loads a large archive.
 pub(crate) const LOAD_TIMEOUT: Duration = Duration::from_secs(1_800);
 
-/// How often we look whether it is.
+/// How often the node is polled for that.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A running node.
 pub(crate) struct Node {
     process: KillOnDrop,
-    /// Where it answers JSON-RPC.
+    /// Its JSON-RPC address.
     pub(crate) rpc: SocketAddr,
     /// When its process was started.
     pub(crate) started: Instant,
-    // Holds the file in which the node says where it answers; goes with the node.
+    // Has the endpoints file that the node writes; removed with the node.
     _dir: TempDir,
 }
 
 impl Node {
-    /// Starts a node and waits until it says that it answers.
+    /// Starts a node and waits until it is ready.
     pub(crate) fn start(flags: &[&str]) -> Result<Self> {
         Self::start_with_timeout(flags, READY_TIMEOUT)
     }
@@ -73,7 +73,7 @@ impl Node {
             sleep_for(POLL_INTERVAL);
         }
         let endpoints: serde_json::Value = serde_json::from_slice(&fs::read(&endpoints)?)?;
-        let url = endpoints["rpc"].as_str().context("the node does not say where it answers")?;
+        let url = endpoints["rpc"].as_str().context("the node has written no endpoint")?;
         Ok(Self { process, rpc: address(url)?, started, _dir: dir })
     }
 
@@ -88,12 +88,12 @@ impl Node {
         Ok(times.into_iter().map(|(name, time)| (name, time.as_secs_f64())).collect())
     }
 
-    /// Bytes of memory that are resident.
+    /// Resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
         Ok(Process(self.pid()).resident_bytes()?)
     }
 
-    /// The most bytes of memory that were ever resident.
+    /// The peak of resident memory in bytes.
     pub(crate) fn peak_resident_bytes(&self) -> Result<u64> {
         Ok(Process(self.pid()).peak_resident_bytes()?)
     }
@@ -105,7 +105,7 @@ pub(crate) fn address(url: &str) -> Result<SocketAddr> {
     address.parse().with_context(|| format!("not of the form http://IP:PORT: {url}"))
 }
 
-/// What is measured: `$HYDRANT`, or the program beside this one.
+/// The measured program: `$HYDRANT`, or the one in the folder of this program.
 pub(crate) fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("HYDRANT") {
         return Ok(path.into());

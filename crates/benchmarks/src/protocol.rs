@@ -1,5 +1,5 @@
-//! What `bench` and `state-ledger` agree on, two programs that include this file: the seed of every ledger,
-//! how one is served, and where it then answers.
+//! The protocol of `bench` and `state-ledger`, two programs that include this file: the seed of every ledger,
+//! how a ledger is served, and its addresses.
 //!
 //! Shape: both go over standard input and output as a line of JSON.
 
@@ -7,32 +7,32 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// Of every ledger, in every run.
+/// The seed of every ledger, in every run.
 pub(crate) const SEED: u64 = 20_260_101;
 
-/// How a ledger is served.
+/// The settings of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
     pub(crate) io_threads: usize,
     pub(crate) cpu_threads: usize,
-    /// 0: no slices, no turns, no weights.
+    /// 0: no time slices, no round robin, no weights.
     pub(crate) slice_us: u64,
-    /// By how much the CPU threads stand behind.
+    /// The nice value of the CPU threads.
     pub(crate) nice: u8,
-    /// What is answered where the socket is polled; 0: everything that reads an account goes to the pool.
+    /// The budget of calls that run where the socket is polled. 0: every read of an account goes to the pool.
     pub(crate) inline_bytes: usize,
-    /// Of the cache of answers.
+    /// The size of the response cache.
     pub(crate) cache_bytes: u64,
 }
 
-/// Where it answers.
+/// The addresses of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Serving {
     pub(crate) rpc: SocketAddr,
-    /// The same without the cache of answers.
+    /// The same without the response cache.
     pub(crate) uncached: SocketAddr,
-    /// As many bytes as the path says, whatever is asked.
+    /// Responses of as many bytes as the path says, whatever the request.
     pub(crate) constant: SocketAddr,
 }

@@ -1,11 +1,11 @@
-//! Requests a second and latency of cheap methods, beside a constant answer: `rpc [ARGS...]`.
+//! Requests a second and latency of cheap methods, compared with a constant response: `rpc [ARGS...]`.
 //!
 //! The constant is `POST /health` with the bytes of a JSON-RPC request: the same process, the same
-//! port, the same HTTP stack, and an answer that costs nothing to make. Rounds go through all requests
-//! in turn, so that what disturbs the machine disturbs all of them; a ratio is taken within its round,
-//! and the median of the rounds is told.
-//! With `--url` the load goes to any endpoint; its CPU time is then unknown, and where it has no
-//! constant answer, so is the ratio.
+//! port, the same HTTP stack, and a response that costs nothing to compute. Rounds go through all requests, so that a
+//! disturbance of the machine affects all of them. A ratio is taken within its round, and the median of the rounds
+//! is reported.
+//! With `--url` the load goes to any endpoint. Its CPU time is then unknown. Without a constant response the
+//! ratio is unknown too.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,11 +26,11 @@ use crate::{http, median, now, transfers, value_of};
 const USAGE: &str = "usage: rpc [--toy] [--url http://IP:PORT] [--connections N] [--threads N] \
                      [--rounds N] [--seconds N]";
 
-/// What of the constant answer's rate a cheap method must reach: where the first figures stand, less
-/// what a busy machine takes of them. To be raised with them.
+/// The share of the constant response's rate that a cheap method must reach: the first measurements, less the noise
+/// of a busy machine. To be raised with them.
 const RATIO_OF_CONSTANT_MIN: f64 = 0.7;
 
-/// How much is measured.
+/// The size of the measurements.
 struct Size {
     rounds: usize,
     warm_up: Duration,
@@ -76,7 +76,7 @@ struct Row {
     latencies: Histogram<u64>,
 }
 
-/// What is measured, and what it is measured with.
+/// The endpoint, and the settings of the load.
 struct Bench {
     size: Size,
     address: SocketAddr,
@@ -112,7 +112,7 @@ impl Bench {
         let payers = transfers::fund_payers(&mut client, size.payers)?;
         let token_accounts =
             transfers::make_token_accounts(&mut client, &payers, size.token_accounts)?;
-        // An endpoint may close the connection over it, which is an answer as well.
+        // An endpoint may close the connection, which is a valid reaction as well.
         let constant = constant_request(address);
         let has_constant = Client::open(address)?
             .exchange(&constant)
@@ -128,7 +128,7 @@ impl Bench {
             constant = run.stats[0].rate();
             add(rows, "constant", false, constant, run)?;
         }
-        for (name, calls) in self.reads() {
+        for (name, calls) in self.read_calls() {
             let requests =
                 calls.iter().map(|params| http::call(address, name, params)).collect::<Vec<_>>();
             let run = self.offer(name, requests, json_rpc)?;
@@ -138,8 +138,8 @@ impl Bench {
         self.send("  with preflight", false, constant, rows)
     }
 
-    /// The methods that are read, and the parameters that their calls take in turn.
-    fn reads(&self) -> Vec<(&'static str, Vec<Value>)> {
+    /// The reading methods, and the parameters of their calls, used round robin.
+    fn read_calls(&self) -> Vec<(&'static str, Vec<Value>)> {
         let commitment = json!({ "commitment": "processed" });
         let of = |keys: &[Pubkey], config: &Value| -> Vec<Value> {
             keys.iter().map(|key| json!([key.to_string(), config])).collect()
@@ -154,7 +154,7 @@ impl Bench {
         ]
     }
 
-    /// Offers one kind of request for the size's time; one wrong answer ends the benchmark.
+    /// Offers one kind of request for the size's time. One wrong response ends the benchmark.
     fn offer(&self, name: &str, requests: Vec<Vec<u8>>, judge: Classifier) -> Result<Run> {
         let span = RunLength::Time { warm_up: self.size.warm_up, measured: self.size.measured };
         self.run(name, requests, span, judge)
@@ -178,7 +178,7 @@ impl Bench {
         require_ok(name, plan.run()?)
     }
 
-    /// Sends transfers that were signed before, each once, and waits until all have been executed.
+    /// Sends signed transfers, each once, and waits until all have been executed.
     fn send(
         &mut self,
         name: &'static str,
@@ -201,7 +201,7 @@ impl Bench {
         transfers::wait_for_all(&mut self.client, last)?;
         let executed = count as f64 / started.elapsed().as_secs_f64();
         transfers::wait_for_all(&mut self.client, &signatures)?;
-        println!("{}: {count} taken and executed, {executed:.0} a second", name.trim());
+        println!("{}: {count} accepted and executed, {executed:.0} a second", name.trim());
         add(rows, name, false, constant, run)
     }
 
@@ -284,15 +284,15 @@ fn add(
     Ok(())
 }
 
-/// One wrong answer ends the benchmark.
+/// Errors: any response is wrong.
 fn require_ok(name: &str, run: Run) -> Result<Run> {
     let (counts, name) = (run.stats[0].counts, name.trim());
     if counts.failed() > 0 {
         let failure = run.stats[0].failure.as_deref().unwrap_or("a refusal");
         let (failed, all) = (counts.failed(), counts.total());
-        bail!("{name}: {failed} of {all} answers are wrong, such as: {failure}");
+        bail!("{name}: {failed} of {all} responses are wrong, such as: {failure}");
     }
-    ensure!(counts.ok > 0, "{name}: no request was answered in time");
+    ensure!(counts.ok > 0, "{name}: no response came in time");
     Ok(run)
 }
 

@@ -1,13 +1,13 @@
 //! Serving under load: `load [--toy|--quick] [--accounts N] [--runs N] [--seconds N] [--only PART]...`.
 //!
 //! Shape: a ledger of mainnet's shape in a process of its own (`state-ledger again`), served over HTTP by
-//! the real server, again for each setting; the suites that need transactions run over `hydrant dev`.
-//! Parts: `ladder` (cheap methods and a 1 MB answer beside constant ones), `isolation` (light reads beside
-//! scans), `large` (one answer of gigabytes), `overload`, `sweep` (IO and CPU threads), `suites`.
+//! the real server, started again for each setting; the suites that need transactions run over `hydrant dev`.
+//! Parts: `ladder` (cheap methods and a 1 MB response, compared with constant ones), `isolation` (light reads during
+//! scans), `large` (one response of gigabytes), `overload`, `sweep` (IO and CPU threads), `suites`.
 //! All of it takes about twelve minutes on two cores. For that the ladder is three rounds of 3 s a rung,
 //! isolation five of 5 s (one where it is a table), the suites three of 1 s, the sweep one of 3 s.
-//! `--quick` counts the instructions of ladder and suites for some minutes, under Valgrind, and compares with what
-//! is recorded in `load/recorded.json`; `--quick --record` records.
+//! `--quick` counts the instructions of ladder and suites for some minutes, under Valgrind, and compares them with
+//! `serving/recorded.json`; `--quick --record` records them.
 //! Not here: how load is offered and counted (`crates/loadgen`).
 
 mod baseline;
@@ -38,33 +38,33 @@ const USAGE: &str = "usage: load [--toy|--quick] [--accounts N] [--runs N] [--se
 
 const PARTS: [&str; 6] = ["ladder", "isolation", "large", "overload", "sweep", "suites"];
 
-/// The nice value of threads that read hundreds of megabytes a second, as of the server's that make them:
-/// in the field they are on other machines, and here they would take the cores from light reads.
+/// The nice value of threads that read or compute hundreds of megabytes a second. In production the readers are on
+/// other machines; here they would take the cores from light reads.
 const SCAN_NICE: u8 = 10;
 
-/// An answer that takes longer counts as a timeout.
+/// A response that takes longer counts as a timeout.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How much is measured.
+/// The size of the measurements.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     accounts: u32,
     runs: usize,
     warm_up: Duration,
     measured: Duration,
-    /// Of a run whose p99 has a bar.
+    /// Duration of a run whose p99 has a bar.
     long: Duration,
-    /// Of those: a machine that holds up a thread for 5 ms now and then moves the p99 of 2,500 requests.
+    /// Number of those runs: a machine that sometimes delays a thread by 5 ms moves the p99 of 2,500 requests.
     long_runs: usize,
-    /// Of each round of a suite.
+    /// Duration of each round of a suite.
     short: Duration,
-    /// Light reads a second beside scans.
+    /// Light reads a second during scans.
     light_rate: f64,
-    /// In which the server shows what it can do, before it is offered twice of it.
+    /// Duration of the capacity measurement, before the server is offered twice its capacity.
     capacity: Duration,
     overload: Duration,
     overload_connections: usize,
-    /// Transactions of the suites that need them.
+    /// Number of transactions for the suites that need them.
     transactions: usize,
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if has("--quick") {
         return instructions::run(&size, is_recorded);
     }
-    let is_wanted = |part: &str| only.is_empty() || only.iter().any(|wanted| wanted == part);
+    let is_selected = |part: &str| only.is_empty() || only.iter().any(|selected| selected == part);
     let mut server = Server::start(size.accounts, None)?;
     let settings = Settings::like_binary();
     let serving = server.serve(settings)?;
@@ -141,22 +141,22 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         size.measured,
         targets.scans.bytes as f64 / 1e6
     );
-    if is_wanted("ladder") {
+    if is_selected("ladder") {
         cost_breakdown::run(&server, serving, &targets, &size)?;
     }
-    if is_wanted("suites") {
+    if is_selected("suites") {
         suites::run(&server, serving, &size)?;
     }
-    if is_wanted("large") {
+    if is_selected("large") {
         large::run(&server, serving.rpc, &targets, &size)?;
     }
-    if is_wanted("overload") {
+    if is_selected("overload") {
         overload::run(&server, serving.uncached, &targets, &size)?;
     }
-    if is_wanted("isolation") {
+    if is_selected("isolation") {
         isolation::run(&mut server, &targets, &size)?;
     }
-    if is_wanted("sweep") {
+    if is_selected("sweep") {
         isolation::sweep(&mut server, &targets, &size)?;
     }
     Ok(())
@@ -180,7 +180,7 @@ impl Size {
         RunLength::Time { warm_up: self.warm_up, measured: self.measured }
     }
 
-    /// Whether a run is so short that a busy machine may answer nothing in it.
+    /// Whether a run is so short that it may have no response on a busy machine.
     fn is_toy(&self) -> bool {
         self.measured < Duration::from_secs(1)
     }

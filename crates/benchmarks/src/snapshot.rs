@@ -1,10 +1,10 @@
 //! A ledger from a snapshot archive: rate and memory: `snapshot [--toy] [--accounts N] [--archive FILE]`.
 //!
-//! Two archives: the sample that Agave wrote (`../shared/data/snapshots` beside the repository, or FILE),
+//! Two archives: the sample that Agave wrote (`../shared/data/snapshots` next to the repository, or FILE),
 //! and one forged from it with N token accounts more, some with older versions, some closed, its files in
-//! any order. `hydrant inspect` loads each, and what it says is compared with a second reader's sums (the
-//! sample) or the forge's own; then `hydrant dev --from-snapshot` is timed until it answers, and its
-//! memory read, at rest and at most.
+//! any order. `hydrant inspect` loads each, and its output is compared with a second reader's sums (the
+//! sample) or the forge's own. Then `hydrant dev --from-snapshot` is timed until it is ready, and its memory is read,
+//! at rest and at its peak.
 //! Rates count versions as they are written; the time is the whole process's, from its start.
 
 mod forge;
@@ -23,7 +23,7 @@ const ACCOUNTS: u64 = 2_000_000;
 const ACCOUNTS_TOY: u64 = 5_000;
 const SEED: u64 = 5;
 
-/// What an archive should be found to hold.
+/// The expected contents of an archive.
 #[derive(Debug, PartialEq, Eq)]
 struct Expected {
     accounts: u64,
@@ -34,7 +34,7 @@ struct Expected {
     bytes: u64,
 }
 
-/// What the sample holds, as the second reader reads it.
+/// The contents of the sample, as the second reader reads it.
 struct Sample {
     slot: u64,
     accounts: Accounts,
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A node that goes on from an archive: its memory beside that of one that begins with nothing.
+/// A node that starts from an archive: its memory compared with that of an empty node.
 fn memory(archive: &Path, expected: &Expected) -> Result<()> {
     let empty = Node::start(&[])?.resident_bytes()?;
     let path = archive.to_str().context("the path is text")?;
@@ -126,7 +126,7 @@ fn memory(archive: &Path, expected: &Expected) -> Result<()> {
     println!("\na node from the forged archive: ready after {ready:.2} s");
     println!("  resident, B an account: {:.1} at rest, {:.1} at most", each(rests), each(most));
     println!("  of these the account's own data, key and fields: {:.1}", own_bytes(expected));
-    println!("  most beside rest: {:.2} times", each(most) / each(rests));
+    println!("  most over rest: {:.2} times", each(most) / each(rests));
     Ok(())
 }
 
@@ -135,23 +135,23 @@ fn own_bytes(expected: &Expected) -> f64 {
     expected.bytes as f64 / expected.written as f64
 }
 
-/// Whether the node finds what was computed here.
+/// Whether the node's output equals the expected contents.
 fn matches_inspect(archive: &Path, expected: &Expected) -> Result<bool> {
     let (text, _) = inspect(archive)?;
-    let said = |name: &str| {
+    let value_of = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
         line.and_then(|line| line[name.len()..].split_whitespace().next())
     };
-    let found = (said("Accounts "), said("Lamports"), said("Accounts hash"));
+    let found = (value_of("Accounts "), value_of("Lamports"), value_of("Accounts hash"));
     let (accounts, lamports) = (expected.accounts.to_string(), expected.lamports.to_string());
-    let wanted = (Some(&*accounts), Some(&*lamports), Some(&*expected.hash));
-    if found != wanted {
-        println!("found {found:?} and not {wanted:?}");
+    let expected_lines = (Some(&*accounts), Some(&*lamports), Some(&*expected.hash));
+    if found != expected_lines {
+        println!("found {found:?} and not {expected_lines:?}");
     }
-    Ok(found == wanted)
+    Ok(found == expected_lines)
 }
 
-/// What `hydrant inspect` says of an archive, and how many seconds that takes.
+/// The output of `hydrant inspect` for an archive, and its seconds.
 fn inspect(archive: &Path) -> Result<(String, f64)> {
     let started = now();
     let output = Command::new(node::program()?)
@@ -168,7 +168,7 @@ fn inspect(archive: &Path) -> Result<(String, f64)> {
 fn sample() -> Result<PathBuf> {
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/snapshots"));
     let entries = std::fs::read_dir(dir).with_context(|| {
-        format!("{}: the shared data belongs beside the repository", dir.display())
+        format!("{}: the shared data belongs next to the repository", dir.display())
     })?;
     let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let is_archive = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "zst");

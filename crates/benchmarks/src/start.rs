@@ -1,4 +1,4 @@
-//! Time from process start to the first answered getHealth: `start [--toy]`.
+//! Time from process start to the first response to getHealth: `start [--toy]`.
 //!
 //! A ledger in memory, as `hydrant dev` makes it with no flags; each run is a new process.
 
@@ -33,14 +33,14 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let least = times.iter().copied().fold(f64::INFINITY, f64::min);
     let most = times.iter().copied().fold(0.0, f64::max);
     let middle = median(times);
-    println!("process start to the first answered getHealth, {runs} runs after one that warms up:");
+    println!("process start to the first response to getHealth, {runs} runs after a warm-up:");
     println!("  median {middle:.1} ms, least {least:.1} ms, most {most:.1} ms");
     println!("resident memory then: median {:.1} MiB", median(resident));
     threshold::line("start_ms", format_args!("{middle:.1}"), "ms", "<=", START_MS_MAX);
     Ok(())
 }
 
-/// Milliseconds from start to answer, and the bytes that are resident then.
+/// Milliseconds from start to the response, and the bytes that are resident then.
 fn first_response() -> Result<(f64, u64)> {
     let node = Node::start(&[])?;
     let mut client = Client::open(node.rpc)?;

@@ -1,4 +1,4 @@
-//! A synthetic ledger of mainnet's shape: what it takes, how long reads take as it grows, and writes over it:
+//! A synthetic ledger of mainnet's shape: its memory, the time of reads as it grows, and a stream of writes:
 //! `state [--toy] [--accounts N]`.
 //!
 //! Shape: every ledger is a process of its own (`state-ledger`, with the binary's allocator), so that
@@ -8,7 +8,7 @@
 //! of it, divided by the token accounts; the mints, the wallets' addresses and the program are not
 //! taken off.
 //! Bounds: at the default 10 M accounts, one process at a time, at most about 10 GB.
-//! Not here: what the ledger is (`testkit::synthetic`), contention and exact heap bytes (`index`).
+//! Not here: the ledger's contents (`testkit::synthetic`), contention and exact heap bytes (`index`).
 
 mod client;
 mod methods;
@@ -19,11 +19,11 @@ use testkit::synthetic::ACCOUNTS_MIN;
 use crate::ledger_process::{LedgerMetrics, LedgerProcess};
 use crate::{threshold, value_of};
 
-/// How much is measured.
+/// The size of the measurements.
 struct Size {
     /// The smaller and the larger ledger.
     accounts: [u32; 2],
-    /// Of the stream of writes, at each rate.
+    /// Slots of the stream of writes, at each rate.
     slots: u32,
     calls: usize,
 }
@@ -45,25 +45,25 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     methods::run(&size)
 }
 
-/// Ledgers of token accounts and mints; the smaller one as others would keep it, too.
+/// Ledgers of token accounts and mints; the smaller one also in the rival's structures.
 fn token_accounts(size: &Size) -> Result<()> {
     println!("token accounts and mints   token accounts  resident MB  B/token account  most MB");
     let mut smaller = f64::NAN;
     let mut larger = f64::NAN;
     for accounts in size.accounts {
-        let figures = LedgerProcess::start("memory", "tokens", accounts, &[])?.end()?;
-        let each = figures.get("resident")? / figures.get("token_accounts")?;
+        let metrics = LedgerProcess::start("memory", "tokens", accounts, &[])?.end()?;
+        let each = metrics.get("resident")? / metrics.get("token_accounts")?;
         println!(
             "{accounts:>24} {:>16.0} {:>12.1} {each:>16.1} {:>8.1}",
-            figures.get("token_accounts")?,
-            figures.get("resident")? / 1e6,
-            figures.get("resident_max")? / 1e6,
+            metrics.get("token_accounts")?,
+            metrics.get("resident")? / 1e6,
+            metrics.get("resident_max")? / 1e6,
         );
         (smaller, larger) = (if smaller.is_nan() { each } else { smaller }, each);
     }
     let accounts = size.accounts[0];
-    let figures = LedgerProcess::start("rival", "tokens", accounts, &[])?.end()?;
-    let rival = figures.get("resident")? / figures.get("token_accounts")?;
+    let metrics = LedgerProcess::start("rival", "tokens", accounts, &[])?.end()?;
+    let rival = metrics.get("resident")? / metrics.get("token_accounts")?;
     println!(
         "a map of accounts and Agave's three indices, {accounts}: {rival:.1} B a token account, \
          {:.1} times ours",
@@ -74,15 +74,15 @@ fn token_accounts(size: &Size) -> Result<()> {
     Ok(())
 }
 
-/// What the larger ledger of mainnet's shape is made of.
+/// The memory of the parts of the larger ledger of mainnet's shape.
 fn parts(size: &Size) -> Result<()> {
     let accounts = size.accounts[1];
     let whole = LedgerProcess::start("memory", "mainnet", accounts, &[])?.end()?;
     let each = |bytes: f64| bytes / f64::from(accounts);
     let (addresses, index) = (whole.get("addresses_bytes")?, whole.get("indices_bytes")?);
     let (resident, ranks) = (whole.get("resident")?, whole.get("ranks_bytes")?);
-    let (packed, kept) = (whole.get("packed_bytes")?, whole.get("kept_bytes")?);
-    let rest = resident - addresses - index - packed - kept - ranks;
+    let (packed, unpacked) = (whole.get("packed_bytes")?, whole.get("kept_bytes")?);
+    let rest = resident - addresses - index - packed - unpacked - ranks;
     println!(
         "\nmainnet's shape, {accounts} accounts, four indices: bytes an account, as the ledger counts"
     );
@@ -90,8 +90,8 @@ fn parts(size: &Size) -> Result<()> {
     println!("  indices     {:8.1}  ({:.0} entries)", each(index), whole.get("index_entries")?);
     println!("  packed      {:8.1}", each(packed));
     println!(
-        "  kept        {:8.1}  (data of large accounts alone {:.1})",
-        each(kept),
+        "  unpacked    {:8.1}  (data of large accounts alone {:.1})",
+        each(unpacked),
         each(whole.get("large_bytes")?)
     );
     println!("  ranks       {:8.1}", each(ranks));
@@ -106,12 +106,12 @@ fn parts(size: &Size) -> Result<()> {
     Ok(())
 }
 
-fn build_rate(figures: &LedgerMetrics) -> Result<()> {
+fn build_rate(metrics: &LedgerMetrics) -> Result<()> {
     println!(
         "applied at the root: {:.0} accounts a second, {:.0} ns CPU each; resident at most {:.1} MB",
-        figures.get("applied_per_second")?,
-        figures.get("applied_cpu_ns")?,
-        figures.get("resident_max")? / 1e6,
+        metrics.get("applied_per_second")?,
+        metrics.get("applied_cpu_ns")?,
+        metrics.get("resident_max")? / 1e6,
     );
     Ok(())
 }

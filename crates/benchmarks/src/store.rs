@@ -1,7 +1,7 @@
 //! The ledger on disk, over our storage engine and over a rival: `store [--toy]`.
 //!
-//! Both run the very code of `localnet::store`, so layout, compression and checks are the same; only the
-//! engine below differs. "none" is that code with nothing below: what encoding alone costs.
+//! Both run the code of `localnet::store`, so layout, compression and checks are the same; only the engine below it
+//! differs. "none" is that code without an engine: the cost of encoding alone.
 //! Measured: the time of a durable append by the size of its block, bytes handed to the kernel for each
 //! byte of the blocks, bytes on disk, the time to open and check a long ledger, and `kill -9`.
 
@@ -28,7 +28,7 @@ use self::ledgers::Ledger;
 use self::redb::Redb;
 use crate::{now, threshold};
 
-/// Blocks of each size: transactions, and how many blocks.
+/// Block sizes: transactions, and the number of blocks.
 struct Size {
     blocks: &'static [(usize, usize)],
     long: usize,
@@ -39,9 +39,9 @@ struct Size {
 const FULL: Size =
     Size { blocks: &[(1, 1000), (100, 500), (5000, 40)], long: 10_000, kills: 20, damages: 200 };
 const TOY: Size = Size { blocks: &[(1, 20), (100, 3)], long: 50, kills: 2, damages: 5 };
-/// The engine in use is there for its appends: it may not take longer than the rival.
+/// The reason for our engine is its appends: they may not take longer than the rival's.
 const APPEND_RATIO_MAX: f64 = 1.0;
-/// And for how little it writes.
+/// The other reason: it writes less.
 const WRITTEN_RATIO_MAX: f64 = 0.5;
 /// Transactions of a block of the long ledger.
 const LONG_TRANSACTIONS: usize = 10;
@@ -50,7 +50,7 @@ const KILL_TRANSACTIONS: usize = 1_000;
 /// Set for a process that appends until it is killed: `engine:transactions:directory`.
 const CHILD_ENV: &str = "HYDRANT_BENCH_STORE_CHILD";
 
-/// Runs everything, or what a killed child runs.
+/// Runs everything, or the writer in a child that will be killed.
 pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     if let Ok(child) = env::var(CHILD_ENV) {
         return append_until_killed(&child);
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     println!("engine  blocks  open, clean  open, killed  on disk");
     long::<Redb>("redb", size.long)?;
     long::<Fjall>("fjall", size.long)?;
-    println!("engine  kill -9  kept at least what was told  slowest open");
+    println!("engine  kill -9  no reported block lost  slowest open");
     kills::<Redb>("redb", size.kills)?;
     kills::<Fjall>("fjall", size.kills)?;
     println!("engine  flips and cuts  named  harmless  engine panicked");
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What appends of one size came to.
+/// The results of appends of one size.
 struct Appends {
     p50_ms: f64,
     written: f64,
@@ -127,7 +127,7 @@ fn appends<E: Engine>(name: &str, transactions: usize, blocks: usize) -> anyhow:
     Ok(Appends { p50_ms, written: written as f64 })
 }
 
-/// Opens a long ledger, after a clean end and after none.
+/// Opens a long ledger, after a clean shutdown and after a kill.
 fn long<E: Engine>(name: &str, blocks: usize) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let mut ledger = Ledger::new(2);
@@ -137,9 +137,9 @@ fn long<E: Engine>(name: &str, blocks: usize) -> anyhow::Result<()> {
     }
     drop(store);
     let clean = open_time::<E>(dir.path(), blocks + 1)?;
-    // A child that is killed after a few more blocks leaves files as no clean end does.
-    let told = kill_child(name, dir.path(), 5, LONG_TRANSACTIONS)?;
-    let killed = open_time::<E>(dir.path(), told)?;
+    // A child that is killed after a few more blocks leaves files that no clean shutdown leaves.
+    let reported = kill_child(name, dir.path(), 5, LONG_TRANSACTIONS)?;
+    let killed = open_time::<E>(dir.path(), reported)?;
     let bytes = bytes_below(dir.path())?;
     println!(
         "{name:6} {blocks:7} {:9.0} ms {:10.0} ms {:5} MB",
@@ -150,25 +150,25 @@ fn long<E: Engine>(name: &str, blocks: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Appends to a ledger that keeps a tenth of its blocks.
+/// Appends to a ledger that retains a tenth of its blocks.
 fn pruned<E: Engine>(name: &str, blocks: usize) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let mut ledger = Ledger::new(4);
     let mut store = create::<E>(dir.path(), &mut ledger)?;
-    let keep = blocks / 10;
+    let retained = blocks / 10;
     let mut on_disk = Vec::new();
     for _ in 0..2 {
         for _ in 0..blocks / 2 {
             store.append(&ledger.block(LONG_TRANSACTIONS))?;
-            store.prune_below(store.newest_slot().saturating_sub(keep as u64));
+            store.prune_below(store.newest_slot().saturating_sub(retained as u64));
         }
         on_disk.push(bytes_below(dir.path())? >> 20);
     }
-    println!("{name:6} {keep:9} {:8} MB {:8} MB", on_disk[0], on_disk[1]);
+    println!("{name:6} {retained:9} {:8} MB {:8} MB", on_disk[0], on_disk[1]);
     Ok(())
 }
 
-/// Damages a copy of a ledger's files in one place, opens it and sees what is made of it.
+/// Damages a copy of a ledger's files in one position, opens it and classifies the result.
 fn damages<E: Engine>(name: &str, damages: usize) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let whole = dir.path().join("whole");
@@ -196,7 +196,7 @@ fn damages<E: Engine>(name: &str, damages: usize) -> anyhow::Result<()> {
             }
             Err(err) => {
                 named += 1;
-                panicked += usize::from(err.to_string().contains("gave up"));
+                panicked += usize::from(err.to_string().contains("storage engine panicked"));
             }
         }
         fs::remove_dir_all(&damaged)?;
@@ -264,24 +264,29 @@ fn files_below(path: &Path) -> anyhow::Result<Vec<(PathBuf, u64)>> {
     Ok(files)
 }
 
-/// Kills a process that appends large blocks, again and again, and looks at what is left. The blocks are
-/// large so that what an engine does behind an append is under way as well.
+/// Repeatedly kills a process that appends large blocks, and checks the remaining files. The blocks are large so that
+/// background work of the engine is interrupted as well.
 fn kills<E: Engine>(name: &str, kills: usize) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     drop(create::<E>(dir.path(), &mut Ledger::new(3))?);
     let mut slowest = Duration::ZERO;
     let mut random = StdRng::seed_from_u64(7);
     for _ in 0..kills {
-        let told = kill_child(name, dir.path(), random.random_range(1..16), KILL_TRANSACTIONS)?;
-        slowest = slowest.max(open_time::<E>(dir.path(), told)?);
+        let reported = kill_child(name, dir.path(), random.random_range(1..16), KILL_TRANSACTIONS)?;
+        slowest = slowest.max(open_time::<E>(dir.path(), reported)?);
     }
     println!("{name:6} {kills:7}  yes  {:.0} ms", ms(slowest));
     Ok(())
 }
 
-/// Starts a process that appends to `dir` and kills it once it has told of some blocks. Returns the
-/// newest slot it told of.
-fn kill_child(engine: &str, dir: &Path, tell: usize, transactions: usize) -> anyhow::Result<usize> {
+/// Starts a process that appends to `dir`, and kills it after it has reported `reports` blocks. Returns the newest
+/// reported slot.
+fn kill_child(
+    engine: &str,
+    dir: &Path,
+    reports: usize,
+    transactions: usize,
+) -> anyhow::Result<usize> {
     let child = format!("{engine}:{transactions}:{}", dir.display());
     let mut child = Command::new(env::current_exe()?)
         .args(env::args().skip(1))
@@ -290,12 +295,12 @@ fn kill_child(engine: &str, dir: &Path, tell: usize, transactions: usize) -> any
         .spawn()?;
     // The pipe stays open until the child is dead: it must not end by itself.
     let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
-    let mut told: Vec<String> = lines.by_ref().take(tell).collect::<Result<_, _>>()?;
+    let mut reported: Vec<String> = lines.by_ref().take(reports).collect::<Result<_, _>>()?;
     child.kill()?;
     let ended = child.wait()?;
     ensure!(ended.signal() == Some(9), "the child ended by itself: {ended}");
-    told.extend(lines.map_while(Result::ok));
-    Ok(told.last().context("the child told of nothing")?.parse()?)
+    reported.extend(lines.map_while(Result::ok));
+    Ok(reported.last().context("the child reported no slot")?.parse()?)
 }
 
 fn append_until_killed(child: &str) -> anyhow::Result<()> {
@@ -319,7 +324,7 @@ fn append_forever<E: Engine>(dir: &Path, transactions: usize) -> anyhow::Result<
     }
 }
 
-/// How long it takes to open a ledger that must have come at least as far as `slot`.
+/// The time to open a ledger. It must have `slot` or a later one.
 fn open_time<E: Engine>(dir: &Path, slot: usize) -> anyhow::Result<Duration> {
     let started = now();
     let (store, _restored) = Store::<E>::open_whole(dir)?.context("no ledger")?;
@@ -332,7 +337,7 @@ fn create<E: Engine>(dir: &Path, ledger: &mut Ledger) -> anyhow::Result<Store<E>
     Ok(Store::create(dir, b"genesis", [], &ledger.block(0))?)
 }
 
-/// An engine that keeps nothing: the cost of everything above one.
+/// An engine that stores nothing: the cost of all code above the engine.
 struct NullEngine;
 
 impl Engine for NullEngine {
@@ -356,7 +361,7 @@ impl Engine for NullEngine {
     }
 }
 
-/// What a block has to say, without keys, lengths, seals and compression.
+/// The contents of a block, without keys, lengths, seals and compression.
 fn payload_bytes(block: &Block) -> u64 {
     let transactions = block.transactions.iter().map(|executed| {
         let logs: usize = executed.meta.log_messages.iter().flatten().map(String::len).sum();
@@ -367,14 +372,14 @@ fn payload_bytes(block: &Block) -> u64 {
     (transactions.sum::<usize>() + accounts.sum::<usize>()) as u64
 }
 
-/// Bytes that this process has handed to the kernel; 0 where it does not say.
+/// Bytes that this process has handed to the kernel; 0 if unknown.
 fn bytes_written() -> u64 {
     let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let line = io.lines().find_map(|line| line.strip_prefix("wchar: "));
     line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
 }
 
-/// What is taken on the disk: a file may be longer than what was ever written of it.
+/// Bytes in use on the disk: a file may be longer than its written parts.
 fn bytes_below(dir: &Path) -> anyhow::Result<u64> {
     let files = files_below(dir)?;
     files.iter().try_fold(0, |bytes, (path, _)| Ok(bytes + path.metadata()?.blocks() * 512))

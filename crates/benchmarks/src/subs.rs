@@ -1,11 +1,11 @@
 //! Subscriptions to sets of addresses: `subs [--toy] [--only PART] [--seconds N] [--csv FILE]`.
 //!
 //! Parts: `engine` (bytes and publishing, without a node), `sets` (a node with 500 clients of 3.4 M
-//! pairs, in five set-ups), `million` (one client of a million addresses beside others), `hot` (one
-//! account, thousands of connections, beside a bare WebSocket broadcast), `latency` (from a confirmed
+//! pairs, in five set-ups), `million` (one client of a million addresses alongside others), `hot` (one
+//! account, thousands of connections, compared with a plain WebSocket broadcast), `latency` (from a confirmed
 //! block to clients' sockets, at 1 % to 100 % of capacity). `bare` is that broadcast. With `--csv`,
 //! memory (`sets`) and latency are written as CSV and SVG.
-//! What the set-ups are: those of Kaspa's `subscribe_benchmarks` (500 clients, every hundredth a
+//! The set-ups are those of Kaspa's `subscribe_benchmarks` (500 clients, every hundredth a
 //! monitor of up to a million addresses, the others wallets of 800), with transactions that hit them.
 
 mod broadcast;
@@ -22,11 +22,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::value_of;
 
-/// How much of everything.
+/// The size of the measurements.
 pub(crate) struct Size {
     /// Clients of the set-ups.
     pub(crate) clients: usize,
-    /// One in so many is a monitor.
+    /// One client of this number is a monitor.
     pub(crate) monitor_every: usize,
     /// Different addresses of all clients.
     pub(crate) addresses: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Size {
     pub(crate) million: u32,
     /// Connections on the hot account.
     pub(crate) connections: usize,
-    /// Whether only that it runs is of interest.
+    /// Whether the run only proves that the benchmark works.
     pub(crate) is_toy: bool,
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn address_of(n: u32) -> [u8; 32] {
 pub(crate) fn number_of(pubkey: &str) -> Result<u32> {
     let bytes = pubkey.parse::<solana_pubkey::Pubkey>()?.to_bytes();
     let number = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
-    anyhow::ensure!(address_of(number) == bytes, "{pubkey} is none of ours");
+    anyhow::ensure!(address_of(number) == bytes, "{pubkey} is no address of this benchmark");
     Ok(number)
 }
 

@@ -1,19 +1,19 @@
-//! Lines for figures that have a bar, as `cargo xtask bars` reads them:
+//! Lines for values that have a bar, as `cargo xtask bars` reads them:
 //! `bar <name> <value> <unit> <<=|>=> <bar>`.
 
 use std::fmt::Display;
 
-/// A figure that may not be more, to three digits.
+/// A value that may not be greater, to three digits.
 pub(crate) fn at_most(name: &str, value: f64, unit: &str, most: f64) {
     line(name, format_args!("{value:.3}"), unit, "<=", most);
 }
 
-/// A figure that may not be less, to three digits.
+/// A value that may not be less, to three digits.
 pub(crate) fn at_least(name: &str, value: f64, unit: &str, least: f64) {
     line(name, format_args!("{value:.3}"), unit, ">=", least);
 }
 
-/// A figure to as many digits as the caller gives it.
+/// A value with the caller's number of digits.
 pub(crate) fn line(name: &str, value: impl Display, unit: &str, side: &str, bar: impl Display) {
     println!("bar {name} {value} {unit} {side} {bar}");
 }

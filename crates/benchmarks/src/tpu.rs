@@ -1,12 +1,12 @@
-//! Transactions in over QUIC, beside three rivals: `quic [--toy] [--only PART] [--rounds N]`.
+//! Transactions over QUIC, compared with three rivals: `quic [--toy] [--only PART] [--rounds N]`.
 //!
-//! Shape: server processes that count their allocations, generator processes that send, and this one that
-//! asks both. Rivals: quinn today, and in workspaces of their own below `rivals/`, quinn before its free list
-//! (0.11.5 on proto 0.11.8) and Agave's solana-streamer 4.2.2. All servers of a table run at once, and each round
-//! takes them in turn, so that what disturbs the machine disturbs all; a ratio is taken within its round, and
-//! the median of the rounds is told.
+//! Shape: server processes that count their allocations, generator processes that send, and this one, which
+//! controls both. Rivals: quinn today, and in workspaces of their own below `rivals/`, quinn before its free list
+//! (0.11.5 on proto 0.11.8) and Agave's solana-streamer 4.2.2. All servers of a table run at once. Each round
+//! measures all of them, so that a disturbance of the machine affects all. A ratio is taken within its round, and
+//! the median of the rounds is reported.
 //! Parts: `allocations`, `rates`, `windows`, `memory`, `manners`, `ledger`.
-//! Not here: the parts (`quic/*.rs`), the generator (`quic/load.rs`), the servers (`bin/quic_server.rs`).
+//! Not here: the parts (`tpu/*.rs`), the generator (`tpu/generator.rs`), the servers (`bin/quic_server.rs`).
 
 pub(crate) mod generator;
 mod ledger;
@@ -21,16 +21,16 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{threshold, value_of};
 
-/// How much is measured.
+/// The size of the measurements.
 struct Size {
     rounds: usize,
     /// Rounds of the rates, each of a sixth of a second for each server and cell.
     rate_rounds: usize,
     /// Seconds of one run.
     seconds: f64,
-    /// Rounds beside clients of ill manners, each of two runs.
+    /// Rounds with misbehaving clients, each of two runs.
     misbehaving_rounds: usize,
-    /// Seconds of one run beside clients of ill manners.
+    /// Seconds of one run with misbehaving clients.
     misbehaving_seconds: f64,
     /// Streams of the soak.
     soak: u64,
@@ -80,35 +80,35 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     let only = value_of(args, "--only")?;
     ensure!(only.is_none_or(|part| PARTS.contains(&part)), "parts: {}", PARTS.join(", "));
-    let wants = |part: &str| only.is_none_or(|only| only == part);
-    // Building the others takes minutes, and a toy run is to prove that nothing has rotted here.
+    let is_selected = |part: &str| only.is_none_or(|only| only == part);
+    // Building the others takes minutes. A toy run only proves that this crate has not rotted.
     let names: &[&'static str] =
         if is_toy { &["ours", "quinn"] } else { &["ours", "quinn", "quinn-old", "streamer"] };
     if !is_toy {
         process::build_baselines()?;
     }
-    if wants("allocations") {
+    if is_selected("allocations") {
         stream_cost::allocations(&size, names)?;
     }
-    if wants("rates") {
+    if is_selected("rates") {
         stream_cost::rates(&size, names)?;
     }
-    if wants("windows") {
+    if is_selected("windows") {
         stream_cost::windows(&size, names)?;
     }
-    if wants("memory") {
+    if is_selected("memory") {
         memory::run(&size, names)?;
     }
-    if wants("manners") {
+    if is_selected("manners") {
         misbehaving::run(&size)?;
     }
-    if wants("ledger") {
+    if is_selected("ledger") {
         ledger::run(&size)?;
     }
     Ok(())
 }
 
-/// A figure with its bar, to four digits: allocations are a few hundredths.
+/// A value with its bar, to four digits: allocations are a few hundredths.
 fn print_threshold(name: &str, value: f64, unit: &str, side: &str, bar: f64) {
     threshold::line(name, format_args!("{value:.4}"), unit, side, bar);
 }

@@ -1,5 +1,5 @@
-//! What a ledger must hold before it is measured, and signed transfers: made over JSON-RPC, as any
-//! client makes them.
+//! The accounts of a ledger before it is measured, and signed transfers: created over JSON-RPC, as any client does
+//! it.
 
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
@@ -22,10 +22,10 @@ use crate::client::Client;
 /// Lamports of each payer: enough for its share of all fees and token accounts.
 const PAYER_LAMPORTS: u64 = 100_000_000_000;
 
-/// Token accounts that one transaction makes: as many as fit into its 1,232 bytes.
+/// Token accounts that one transaction creates: as many as fit into its 1,232 bytes.
 const TOKEN_ACCOUNTS_PER_TRANSACTION: usize = 2;
 
-/// Transactions whose status is asked for at once, as many as `getSignatureStatuses` takes.
+/// Transactions in one status request, as many as `getSignatureStatuses` allows.
 const STATUSES_PER_CALL: usize = 256;
 
 /// Accounts with lamports.
@@ -40,7 +40,7 @@ pub(crate) fn fund_payers(client: &mut Client, count: usize) -> Result<Vec<Keypa
     Ok(payers)
 }
 
-/// Token accounts of one mint, each with some of it.
+/// Token accounts of one mint, each with a balance.
 pub(crate) fn make_token_accounts(
     client: &mut Client,
     payers: &[Keypair],
@@ -90,8 +90,8 @@ pub(crate) fn make_token_accounts(
     Ok(accounts.iter().map(Signer::pubkey).collect())
 }
 
-/// Transfers that differ from each other, and from those of earlier calls: each names its own amount
-/// and the newest blockhash.
+/// Transfers that differ from each other and from those of earlier calls: each has its own amount and the newest
+/// blockhash.
 pub(crate) fn signed_transfers(
     client: &mut Client,
     payers: &[Keypair],
@@ -120,7 +120,7 @@ pub(crate) fn send_params(transaction: &Transaction, skip_preflight: bool) -> Re
     }]))
 }
 
-/// Waits until all have been executed, and wants each to succeed.
+/// Waits until all have been executed. Errors: one of them failed.
 pub(crate) fn wait_for_all(client: &mut Client, signatures: &[String]) -> Result<()> {
     ensure!(!signatures.is_empty(), "nothing to wait for");
     signatures.chunks(STATUSES_PER_CALL).try_for_each(|some| client.wait_for(some))

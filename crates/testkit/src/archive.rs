@@ -1,10 +1,10 @@
-//! Snapshot archives as Agave writes them, made and read the plain way: whoever checks a reader must not
-//! ask the reader.
+//! Snapshot archives as Agave writes them, written and read in the plainest way. A test of Hydrant's reader must
+//! not depend on that reader.
 //!
-//! In: accounts, in storage files by slot. Out: an archive's bytes ([`bank_fields`], [`insert`], [`append`]), what
-//! one holds ([`Accounts`]), and the hash over all of it ([`LtHash`]).
+//! In: accounts, in storage files by slot. Out: an archive's bytes ([`bank_fields`], [`insert`], [`append`]), its
+//! accounts ([`Accounts`]), and the hash over all of it ([`LtHash`]).
 //! Bounds: none; everything is in memory at once.
-//! Not here: which accounts there are (tests and benchmarks choose), the reader that Hydrant uses (`snapshot`).
+//! Not here: the choice of accounts (tests and benchmarks), the reader that Hydrant uses (`snapshot_solana`).
 
 mod bank_fields;
 mod lt_hash;
@@ -22,26 +22,26 @@ const HEAD_BYTES: usize = 136;
 /// An account to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored<'a> {
-    /// What it has; nothing: it is closed.
+    /// Its lamports. 0: it is closed.
     pub lamports: u64,
     /// The program that owns it.
     pub owner: [u8; 32],
     /// Whether it is a program.
     pub executable: bool,
-    /// The epoch in which it owes rent.
+    /// Its rent epoch.
     pub rent_epoch: u64,
     /// Its data.
     pub data: &'a [u8],
 }
 
 impl Stored<'_> {
-    /// Bytes that it takes in a storage file.
+    /// Its bytes in a storage file.
     pub fn bytes(&self) -> usize {
         (HEAD_BYTES + self.data.len()).next_multiple_of(8)
     }
 }
 
-/// Puts an account behind the others of a storage file.
+/// Appends an account to a storage file.
 pub fn put(file: &mut Vec<u8>, address: &[u8; 32], account: &Stored<'_>) {
     let end = file.len() + account.bytes();
     file.extend([0; 8]); // write version: no longer used
@@ -56,9 +56,9 @@ pub fn put(file: &mut Vec<u8>, address: &[u8; 32], account: &Stored<'_>) {
     file.resize(end, 0);
 }
 
-/// Puts a file into an archive.
+/// Adds a file to an archive.
 ///
-/// Errors: those of the writer below.
+/// Errors: those of the underlying writer.
 pub fn append<W: Write>(archive: &mut tar::Builder<W>, name: &str, bytes: &[u8]) -> io::Result<()> {
     let mut header = tar::Header::new_gnu();
     header.set_size(bytes.len() as u64);

@@ -11,24 +11,24 @@ use query::{
 
 use crate::{BlockMeta, ForkEvent, Model, TestRecord};
 
-/// So small that sets overflow, run dry and are filled again all the time.
+/// So small that sets often overflow, become empty and are filled again.
 const RANK_BOUNDS: RankBounds = RankBounds { scanned_max: 4, entries_max: 10, refill_batch_len: 3 };
 
-/// A `query::Ledger` under the fork injector, and the model of what it must answer.
+/// A `query::Ledger` under the fork injector, and its model.
 pub struct ForkHarness {
-    /// What does the steps.
+    /// The ledger's writer.
     pub ledger: Ledger<TestRecord, BlockMeta>,
-    /// What others read while steps are done.
+    /// The ledger's reader, for other threads.
     pub reader: Reader<TestRecord, BlockMeta>,
-    /// What the ledger must be like.
+    /// The expected state.
     pub model: Model<TestRecord>,
-    /// What was published last.
+    /// The model at the last publish.
     published: Model<TestRecord>,
-    /// What is indexed.
+    /// The indices of the ledger.
     indices: IndexConfig,
 }
 
-/// A view, and all that it must answer for as long as it lives.
+/// A view, and the results that it must return as long as it lives.
 pub struct PinnedView {
     view: View<TestRecord, BlockMeta>,
     block: BlockId,
@@ -39,8 +39,8 @@ pub struct PinnedView {
 }
 
 impl ForkHarness {
-    /// A ledger whose root was filled by these writes while it was open, published. A write for
-    /// which there is no room in the address table is left out.
+    /// A published ledger whose root has these writes. A write that does not fit into the address table is left
+    /// out.
     pub fn new(config: LedgerConfig, writes: Vec<Vec<Change<TestRecord>>>) -> Self {
         let root = BlockId { slot: 0, bank: 0 };
         let mut model = Model::new(root);
@@ -59,9 +59,9 @@ impl ForkHarness {
         Self { ledger, reader, published: model.clone(), model, indices }
     }
 
-    /// Does one step to both. `changes` are asked for when a block is written.
+    /// Applies one event to both. `changes` is called when a block is written.
     ///
-    /// Errors: only a full address table; then neither has changed.
+    /// Errors: only a full address table. Then neither has changed.
     pub fn apply_event(
         &mut self,
         step: ForkEvent,
@@ -115,8 +115,8 @@ impl ForkHarness {
         Ok(())
     }
 
-    /// Writes, completes, roots and publishes until nothing is left: no record, no fork, no reader
-    /// of the past. Then says what the ledger still holds, which should be nothing.
+    /// Writes, completes, roots and publishes until no record, no fork and no older reader is left. Returns the
+    /// ledger's usage, which should be 0.
     pub fn finish(&mut self) -> Result<LedgerUsage, LedgerError> {
         for fork in self.model.unrooted(false).into_iter().chain(self.model.unrooted(true)) {
             // Dropping one may have taken others with it.
@@ -134,8 +134,8 @@ impl ForkHarness {
         self.write(block, removals)?;
         self.apply_event(ForkEvent::Complete(block), Vec::new)?;
         self.apply_event(ForkEvent::Finalize(block), Vec::new)?;
-        // Two of them for ids that were freed a second time so long ago that their table no longer knows
-        // when: they wait once more.
+        // Two of them are for ids whose table no longer has the time when they were freed again: these wait once
+        // more.
         for _ in 0..5 {
             self.apply_event(ForkEvent::Publish, Vec::new)?;
         }
@@ -143,7 +143,7 @@ impl ForkHarness {
         Ok(self.ledger.usage())
     }
 
-    /// Compares what the ledger holds with what the model says it may hold.
+    /// Compares the ledger's usage with the bounds that the model computes.
     pub fn check_usage(&self) {
         let mut entries = self.model.entries();
         entries.retain(|(facet, key, _)| self.indices.has_entries(*facet, key));
@@ -161,7 +161,7 @@ impl ForkHarness {
         assert_eq!(self.ledger.versions(), self.model.versions());
     }
 
-    /// A view of what was published last, to be checked at any later time.
+    /// A view of the last published version, to be checked at any later time.
     pub fn pin_view(&self, commitment: Commitment) -> PinnedView {
         let view = self.reader.view(commitment);
         let block = self.published.tip(commitment);
@@ -177,8 +177,8 @@ impl ForkHarness {
 }
 
 impl PinnedView {
-    /// Checks that every read gives what it gave when the view was taken, and that the ids it knew
-    /// are still those addresses'. `key` is asked for a few keys to look under.
+    /// Checks that every read returns what it returned when the view was taken, and that its ids still belong to the
+    /// same addresses. `key` supplies a few keys to look up.
     pub fn check(
         &self,
         reader: &Reader<TestRecord, BlockMeta>,
@@ -222,21 +222,21 @@ impl PinnedView {
         }
     }
 
-    /// Of all records, or of those under a key, with every second value left out or not.
+    /// Checks the highest ranks of all records, or of those under a key, with and without odd values.
     fn check_highest(&self, key: Option<(KeyKind, Address)>) {
         let rank = |note: &TestRecord| match key {
             None => note.global_rank(),
             Some(key) => note.keys.contains(&key).then(|| note.rank_in(key.0)).flatten(),
         };
         for (limit, keeps_odd) in [(1, true), (3, false), (5, true), (1_000, false)] {
-            let keep = |note: &TestRecord| keeps_odd || note.value.is_multiple_of(2);
-            let kept = self.records.iter().filter(|(_, note)| keep(note));
+            let is_match = |note: &TestRecord| keeps_odd || note.value.is_multiple_of(2);
+            let matching = self.records.iter().filter(|(_, note)| is_match(note));
             let mut expected: Vec<_> =
-                kept.filter_map(|(address, note)| Some((rank(note)?, *address))).collect();
+                matching.filter_map(|(address, note)| Some((rank(note)?, *address))).collect();
             expected.sort_unstable_by(|one, other| other.cmp(one));
             expected.truncate(limit);
             let key = key.as_ref().map(|(facet, key)| (*facet, key));
-            let found = self.view.highest(key, limit, |_, note| keep(note));
+            let found = self.view.highest(key, limit, |_, note| is_match(note));
             for ranked in &found {
                 assert_eq!(self.records.get(&ranked.address), Some(&ranked.record));
             }
@@ -245,14 +245,14 @@ impl PinnedView {
         }
     }
 
-    /// The pages of a list, of all sizes, are together the list in the order of ids.
+    /// Checks that the pages of a list, for all page sizes, are together the list in the order of ids.
     fn check_pages(&self, (facet, key): (KeyKind, Address), changed_since: Option<Slot>) {
-        let is_wanted = |address: &Address, note: &TestRecord| {
+        let is_match = |address: &Address, note: &TestRecord| {
             let is_new = changed_since.is_none_or(|since| self.slots[address] >= since);
             is_new && note.keys.contains(&(facet, key)) && !note.value.is_multiple_of(3)
         };
-        let wanted = self.records.iter().filter(|(address, note)| is_wanted(address, note));
-        let mut expected: Vec<Address> = wanted.map(|(address, _)| *address).collect();
+        let matching = self.records.iter().filter(|(address, note)| is_match(address, note));
+        let mut expected: Vec<Address> = matching.map(|(address, _)| *address).collect();
         expected.sort_unstable_by_key(|address| self.ids[address]);
         for (records_max, weight_max, visits_max) in
             [(1, 100, 100), (3, 3, 100), (100, 2, 100), (2, 100, 2), (100, 100, 1)]

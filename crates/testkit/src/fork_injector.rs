@@ -5,10 +5,10 @@ use ledger::{BlockId, Record};
 
 use crate::Model;
 
-/// One thing that happens to a ledger.
+/// One event of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForkEvent {
-    /// A block is begun.
+    /// A block is opened.
     Open {
         /// The new block.
         block: BlockId,
@@ -23,19 +23,19 @@ pub enum ForkEvent {
     SetTip(BlockId),
     /// A complete block becomes the root.
     Finalize(BlockId),
-    /// A block is taken back, with what is built on it.
+    /// A block is dropped, with its descendants.
     DropFork(BlockId),
-    /// Readers see it all.
+    /// Everything becomes visible to readers.
     Publish,
 }
 
-/// Chooses steps at random, all of them allowed: blocks on any complete parent, several at one
-/// slot, roots that jump over blocks, forks that vanish under the tips.
+/// Chooses random events. All of them are allowed: blocks on any complete parent, several at one slot, roots that
+/// jump over blocks, dropped forks that the tips are on.
 #[derive(Clone, Debug)]
 pub struct ForkInjector {
     rng: Rng,
     banks: u64,
-    /// Above so many unrooted blocks it only roots and drops.
+    /// Above this number of unrooted blocks it only roots and drops.
     unrooted_max: usize,
 }
 
@@ -45,12 +45,12 @@ impl ForkInjector {
         Self { rng: Rng::with_seed(seed), banks: 0, unrooted_max }
     }
 
-    /// The source of chance, for whatever else the test chooses.
+    /// The random numbers, for other choices of the test.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
     }
 
-    /// What happens next to a ledger as `model` is.
+    /// The next event of a ledger in the state of `model`.
     pub fn next_event<R: Record>(&mut self, model: &Model<R>) -> ForkEvent {
         let open = model.unrooted(false);
         let complete = model.unrooted(true);
@@ -68,7 +68,7 @@ impl ForkInjector {
         step.unwrap_or(ForkEvent::Publish)
     }
 
-    /// Mostly on the newest block, as chains are.
+    /// Mostly the newest block, as on real chains.
     fn open<R: Record>(&mut self, model: &Model<R>, complete: &[BlockId]) -> ForkEvent {
         let root = model.root();
         let newest = complete.last().copied().unwrap_or(root);

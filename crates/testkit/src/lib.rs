@@ -1,10 +1,10 @@
-//! What tests of several crates share: seeded random steps, a fork injector, and a plain model that
-//! says what a forked ledger must answer; a synthetic Solana ledger of mainnet's shape; and snapshot
-//! archives, made and read the plain way.
+//! Shared by the tests of several crates: seeded random events, a fork injector, and a plain model of a forked
+//! ledger; a synthetic Solana ledger of mainnet's shape; and snapshot archives, written and read in the plainest
+//! way.
 //!
-//! Shape: a [`ForkInjector`] chooses steps, a [`ForkHarness`] does them to a real `query::Ledger`
-//! and to a [`Model`] of plain maps at once, and compares the two.
-//! Bounds: the run's length and the injector's limits. The same seed gives the same steps.
+//! Shape: a [`ForkInjector`] chooses events. A [`ForkHarness`] applies them to a real `query::Ledger` and to a
+//! [`Model`] of plain maps, and compares the two.
+//! Bounds: the run's length and the injector's limits. The same seed gives the same events.
 //! A whole node under clients, as a child process, is in [`scenario`] (feature `scenario`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]

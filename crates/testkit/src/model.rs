@@ -1,29 +1,29 @@
-//! What a forked ledger must answer, from plain maps and no cleverness.
+//! The expected results of a forked ledger, from plain maps without optimizations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record, Slot};
 
-/// What the tests' ledgers know of a block beside its records.
+/// The block facts of the tests' ledgers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockMeta {
     /// Which block.
     pub block: BlockId,
-    /// How many writes it took.
+    /// Number of its writes.
     pub writes: u64,
     /// Whether it is complete.
     pub is_complete: bool,
 }
 
-/// A ledger of whole maps. The calls are those of `query::Ledger`, and must be allowed ones.
+/// A ledger of whole maps. Its calls are those of `query::Ledger`, and must be allowed there.
 #[derive(Clone, Debug)]
 pub struct Model<R> {
     root: BlockId,
     processed: BlockId,
     confirmed: BlockId,
     rooted: BTreeMap<Address, Arc<R>>,
-    /// When each of those was written last.
+    /// The slot of the last write of each.
     rooted_slots: BTreeMap<Address, Slot>,
     /// The root, with nothing written, and all above it.
     blocks: BTreeMap<BlockId, Block<R>>,
@@ -68,12 +68,12 @@ impl<R: Record> Model<R> {
 
     /// The blocks above the root that are complete, or those that are open.
     pub fn unrooted(&self, is_complete: bool) -> Vec<BlockId> {
-        let wanted =
+        let is_match =
             |block: &&Block<R>| block.parent.is_some() && block.meta.is_complete == is_complete;
-        self.blocks.values().filter(wanted).map(|block| block.meta.block).collect()
+        self.blocks.values().filter(is_match).map(|block| block.meta.block).collect()
     }
 
-    /// What is known of `block`.
+    /// The facts of `block`.
     pub fn meta(&self, block: BlockId) -> BlockMeta {
         self.blocks[&block].meta
     }
@@ -108,7 +108,7 @@ impl<R: Record> Model<R> {
         chain
     }
 
-    /// How many versions a read could still see.
+    /// Number of versions that a read could still see.
     pub fn versions(&self) -> usize {
         self.rooted.len() + self.blocks.values().map(|block| block.written.len()).sum::<usize>()
     }
@@ -186,17 +186,17 @@ impl<R: Record> Model<R> {
     pub fn finalize(&mut self, block: BlockId) {
         self.rooted_slots = self.slots(block);
         self.rooted = self.records(block);
-        let kept: Vec<BlockId> =
+        let retained: Vec<BlockId> =
             self.blocks.keys().copied().filter(|id| self.is_on(*id, block)).collect();
-        self.blocks.retain(|id, _| kept.contains(id));
+        self.blocks.retain(|id, _| retained.contains(id));
         self.root = block;
         let root = self.blocks.get_mut(&block).expect("a block is on itself");
         root.parent = None;
         root.written.clear();
-        if !kept.contains(&self.confirmed) {
+        if !retained.contains(&self.confirmed) {
             self.confirmed = block;
         }
-        if !kept.contains(&self.processed) {
+        if !retained.contains(&self.processed) {
             self.processed = self.confirmed;
         }
     }

@@ -14,9 +14,9 @@
 //! println!("{} bytes", memory.mean_of_last(0.7));
 //! ```
 //!
-//! Shape: a task is a future that is told to stop; the first that fails ends the scenario, with what it
-//! says. Bounds: none beside the tasks' own; the node ends with its [`Node`].
-//! Not here: what is measured and which bars there are (`bench`), the node's insides.
+//! Shape: a task is a future with a [`Stop`] signal. The first error of a task ends the scenario with that error.
+//! Bounds: those of the tasks. The node ends with its [`Node`].
+//! Not here: measurements and their bars (`benchmarks`), the parts of a node.
 
 mod client;
 mod memory;
@@ -39,17 +39,17 @@ pub use node::Node;
 pub use sender::{SendStats, send_at_rate};
 pub use storm::Storm;
 
-/// Work of a scenario. It ends soon after it is told to stop.
+/// A task of a scenario. It ends soon after its [`Stop`] signal.
 pub type Task = Box<dyn FnOnce(Stop) -> Pin<Box<dyn Future<Output = Result<()>> + Send>> + Send>;
 
-/// Says when to stop.
+/// The stop signal of a scenario.
 #[derive(Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
 impl Stop {
     /// Waits until the scenario is over.
     pub async fn stopped(&mut self) {
-        // A scenario that is gone is over too.
+        // A dropped scenario is over too.
         let _ = self.0.wait_for(|is_over| *is_over).await;
     }
 
@@ -65,12 +65,12 @@ pub struct Scenario {
     tasks: Vec<Task>,
 }
 
-/// A task from a function that is told when to stop.
-pub fn task<F>(work: impl FnOnce(Stop) -> F + Send + 'static) -> Task
+/// A task from a function that gets the stop signal.
+pub fn task<F>(run: impl FnOnce(Stop) -> F + Send + 'static) -> Task
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
-    Box::new(|stop| Box::pin(work(stop)))
+    Box::new(|stop| Box::pin(run(stop)))
 }
 
 impl Scenario {
@@ -79,8 +79,8 @@ impl Scenario {
         self.tasks.push(task);
     }
 
-    /// Runs all tasks until `until` is done, or one of them fails; then tells all to stop, and waits
-    /// for them.
+    /// Runs all tasks until `until` is ready or a task fails. Then it signals all tasks to stop, and waits for
+    /// them.
     pub async fn run(self, until: impl Future<Output = ()>) -> Result<()> {
         let (over, is_over) = watch::channel(false);
         let mut running: JoinSet<Result<()>> = JoinSet::new();

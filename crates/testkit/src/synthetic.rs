@@ -1,13 +1,13 @@
-//! A synthetic Solana ledger of mainnet's shape, of any size, made from a seed and nothing kept: an
-//! account is computed from its number, and so is the account of a number in any other order.
+//! A synthetic Solana ledger of mainnet's shape, of any size, made from a seed without stored accounts: an account
+//! is computed from its number, in any order.
 //!
 //! Shape, in shares of all accounts:
 //! - 70 % token accounts. Their owners follow Zipf's law over 18 wallets for every 100 accounts, their
-//!   mints the same law over all mints, but the first mint is held by exactly 15 % of them: more than
-//!   a million at 10 M accounts. The second mint is wrapped SOL. A third of a mint's holders hold
-//!   nothing, the others again after Zipf's law, and what they hold adds up to the mint's supply.
+//!   mints the same law over all mints, but exactly 15 % of them are of the first mint: more than
+//!   a million at 10 M accounts. The second mint is wrapped SOL. A third of a mint's holders have a balance of
+//!   0, the others' balances follow Zipf's law, and all balances add up to the mint's supply.
 //!   25 of 1,000 have a delegate, 3 of 1,000 the bytes of one that was revoked, 30 are frozen, 10 have
-//!   somebody else to close them, 10 hold more lamports than rent asks for.
+//!   a close authority, 10 have more lamports than rent requires.
 //! - 4 % mints, each tenth of Token-2022 with its metadata in it, each eightieth with a transfer fee as well.
 //!   Accounts of Token-2022: 165 bytes, 170 (immutable owner) or 182 (a fee withheld too), as the mint has it.
 //!   The older token program owns more than 60 % of all accounts.
@@ -23,7 +23,7 @@
 //!
 //! Bounds: no memory but the caller's; about a microsecond an account. The same seed gives the same
 //! ledger on the same platform (logarithms may differ in their last digit on another).
-//! Not here: sysvars, votes, blocks, transactions; who measures with it (`bench`).
+//! Not here: sysvars, votes, blocks, transactions, measurements (`benchmarks`).
 
 mod data;
 mod shuffle;
@@ -47,32 +47,32 @@ pub const ACCOUNTS_MIN: u32 = 20_000;
 /// The rank of wrapped SOL among mints.
 const NATIVE_MINT: u64 = 1;
 
-/// Which ledger.
+/// The seed, size and shape of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntheticConfig {
-    /// Everything follows from it.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// How many accounts; at least [`ACCOUNTS_MIN`].
+    /// Number of accounts, at least [`ACCOUNTS_MIN`].
     pub accounts: u32,
-    /// Which of them.
+    /// The kinds of accounts.
     pub shape: Shape,
-    /// How many bytes of data the smallest large account has.
+    /// Bytes of data of the smallest large account.
     pub large_bytes: u32,
 }
 
 impl SyntheticConfig {
-    /// So many accounts of mainnet's shape.
+    /// `accounts` accounts of mainnet's shape.
     pub fn mainnet(seed: u64, accounts: u32) -> Self {
         Self { seed, accounts, shape: Shape::Mainnet, large_bytes: 1_024 }
     }
 
-    /// So many token accounts and mints.
+    /// `accounts` token accounts and mints.
     pub fn tokens(seed: u64, accounts: u32) -> Self {
         Self { shape: Shape::Tokens, ..Self::mainnet(seed, accounts) }
     }
 }
 
-/// Which accounts a ledger has.
+/// The kinds of accounts that a ledger has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// All kinds.
@@ -81,7 +81,7 @@ pub enum Shape {
     Tokens,
 }
 
-/// An owner whose token accounts are counted, at every size of the ledger the same.
+/// An owner with a fixed number of token accounts at every size of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownOwner {
     /// Of one token account. There are 16, by number.
@@ -109,7 +109,7 @@ impl KnownOwner {
     }
 }
 
-/// What the account of a number is, with its number among its kind.
+/// The kind of an account, with its number within the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A token account.
@@ -126,7 +126,7 @@ pub enum Kind {
     Other(u64),
 }
 
-/// How many accounts of each kind.
+/// Number of accounts of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Token accounts.
@@ -135,7 +135,7 @@ pub struct Counts {
     pub mints: u64,
     /// Wallets with an account.
     pub wallets: u64,
-    /// Programs, but for those that every ledger has.
+    /// Programs, without those that every ledger has.
     pub programs: u64,
     /// Stake accounts.
     pub stakes: u64,
@@ -145,7 +145,7 @@ pub struct Counts {
     pub large: u64,
 }
 
-/// What an address is made from, so that no two are the same.
+/// The domain of an address, so that no two are the same.
 #[derive(Clone, Copy)]
 enum Named {
     Token,
@@ -167,11 +167,11 @@ enum Named {
 pub struct Synthetic {
     config: SyntheticConfig,
     counts: Counts,
-    /// Of all accounts, as they come.
+    /// Order of all accounts.
     order: Shuffle,
-    /// Of token accounts, mint by mint.
+    /// Order of token accounts, mint by mint.
     by_mint: Shuffle,
-    /// Of token accounts, owner by owner.
+    /// Order of token accounts, owner by owner.
     by_owner: Shuffle,
     /// Token accounts among mints, without the first one's.
     mints: Zipf,
@@ -181,12 +181,12 @@ pub struct Synthetic {
     programs: Zipf,
 }
 
-/// A token account's place among the holders of its mint.
+/// A token account's rank among the holders of its mint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holding {
     /// The mint's rank.
     mint: u64,
-    /// Which of its holders, the richest first.
+    /// The holder's rank, the richest first.
     holder: u64,
 }
 
@@ -216,22 +216,22 @@ impl Synthetic {
         }
     }
 
-    /// What it was made from.
+    /// Its configuration.
     pub fn config(&self) -> SyntheticConfig {
         self.config
     }
 
-    /// How many accounts of each kind there are.
+    /// Number of accounts of each kind.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// More addresses than there are, of accounts, of their keys, and of what updates may create.
+    /// An upper bound of the addresses: of accounts, of their keys, and of accounts that updates may create.
     pub fn addresses_max(&self) -> u32 {
         self.config.accounts + self.config.accounts / 2
     }
 
-    /// All accounts, in the order in which they might come: a random one.
+    /// All accounts, in a random order.
     pub fn changes(&self) -> impl Iterator<Item = Change<Account>> + use<'_> {
         (0..u64::from(self.config.accounts)).map(|n| self.change(self.order.position(n)))
     }
@@ -243,7 +243,7 @@ impl Synthetic {
         Change { address, record: Some(Arc::new(self.account(kind))) }
     }
 
-    /// What the account of a number is.
+    /// The kind of the account with a number.
     pub fn kind(&self, n: u64) -> Kind {
         let Counts { tokens, mints, wallets, programs, stakes, .. } = self.counts;
         let mut left = n;
@@ -286,7 +286,7 @@ impl Synthetic {
         self.address(Kind::Mint(0))
     }
 
-    /// How many token accounts are of a mint, by its rank.
+    /// Number of token accounts of a mint, by its rank.
     pub fn holders(&self, mint: u64) -> u64 {
         if mint == 0 { self.counts.first_mint() } else { self.mints.share(mint - 1) }
     }
@@ -306,28 +306,28 @@ impl Synthetic {
         self.by_mint.at_position(before + holding.holder)
     }
 
-    /// Whose tokens a token account holds.
+    /// Mint and holder's rank of a token account.
     fn holding(&self, token: u64) -> Holding {
-        let place = self.by_mint.position(token);
+        let position = self.by_mint.position(token);
         let first_mint = self.counts.first_mint();
-        if place < first_mint {
-            return Holding { mint: 0, holder: place };
+        if position < first_mint {
+            return Holding { mint: 0, holder: position };
         }
-        let place = place - first_mint;
-        let rank = self.mints.rank(place);
-        Holding { mint: rank + 1, holder: place - self.mints.before(rank) }
+        let position = position - first_mint;
+        let rank = self.mints.rank(position);
+        Holding { mint: rank + 1, holder: position - self.mints.before(rank) }
     }
 
     /// The owner of a token account.
     fn owner(&self, token: u64) -> Pubkey {
-        let mut place = self.by_owner.position(token);
+        let mut position = self.by_owner.position(token);
         for known in KnownOwner::all() {
-            if place < known.accounts() {
+            if position < known.accounts() {
                 return self.known_owner(known);
             }
-            place -= known.accounts();
+            position -= known.accounts();
         }
-        self.owner_of_rank(self.owners.rank(place))
+        self.owner_of_rank(self.owners.rank(position))
     }
 
     /// Of three owners two are accounts, if the ledger has any.
@@ -370,7 +370,7 @@ impl Counts {
         }
     }
 
-    /// Token accounts of the most held mint.
+    /// Token accounts of the mint with the most holders.
     fn first_mint(&self) -> u64 {
         self.tokens * 15 / 100
     }

@@ -1,18 +1,18 @@
-//! A record for tests: a number, and whatever keys the test wants.
+//! A record for tests: a number, and any keys.
 
 use std::sync::Arc;
 
 use fastrand::Rng;
 use ledger::{Address, Change, KeyKind, Record};
 
-/// A record that says whose it is, so that a reader can tell a mixed-up answer.
+/// A record with its own address, so that a reader detects a mixed-up result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRecord {
-    /// The address it stands under.
+    /// Its address.
     pub address: Address,
-    /// Whatever the test counts.
+    /// A value that the test counts.
     pub value: u64,
-    /// What it is found by.
+    /// The keys that it is found by.
     pub keys: Vec<(KeyKind, Address)>,
 }
 
@@ -21,8 +21,7 @@ impl Record for TestRecord {
         self.keys.iter().for_each(|(facet, address)| key(*facet, *address));
     }
 
-    /// One of eleven does not pack, and one of thirteen is too long once it is. The others have
-    /// different lengths.
+    /// One of eleven does not pack, and one of thirteen is too long when packed. The lengths of the others differ.
     fn pack(&self, packed: &mut Vec<u8>) -> bool {
         let address = self.address.as_bytes();
         packed.push(address.len() as u8); // at most ADDRESS_BYTES_MAX
@@ -42,7 +41,7 @@ impl Record for TestRecord {
         is_whole.then_some(note)
     }
 
-    /// Told without the record for some.
+    /// For some, known without unpacking.
     fn packed_rank(packed: &[u8], facet: Option<KeyKind>) -> Option<Option<u64>> {
         let (len, rest) = packed.split_first()?;
         let (_, rest) = rest.split_at_checked(usize::from(*len))?;
@@ -65,7 +64,7 @@ impl Record for TestRecord {
 }
 
 impl TestRecord {
-    /// How many bytes stand behind a packed one.
+    /// Number of padding bytes of a packed record.
     fn padding(&self) -> usize {
         if self.value.is_multiple_of(13) { 1_000 } else { (self.value % 50) as usize }
     }
@@ -75,37 +74,36 @@ fn global_rank(value: u64) -> Option<u64> {
     (!value.is_multiple_of(5)).then_some(value % 40)
 }
 
-/// What stands behind packed notes.
+/// The padding of packed records.
 const PADDING: u8 = 0xa5;
 
-/// Makes random changes to notes, in a small world in which everything meets everything: the same
-/// addresses have records and are keys.
+/// Makes random changes in a small world with many collisions: the same addresses have records and are keys.
 #[derive(Clone, Debug)]
 pub struct TestRecordGenerator {
-    /// How many addresses there are.
+    /// Number of addresses.
     pub addresses: usize,
-    /// How many of them are keys.
+    /// Number of addresses that are keys.
     pub keys: usize,
-    /// How many changes a write has at most.
+    /// Maximum number of changes of a write.
     pub changes_max: usize,
-    /// How many of 100 changes remove the record.
+    /// Of 100 changes, the number that remove the record.
     pub removals: usize,
 }
 
 impl TestRecordGenerator {
-    /// The address of that number. Lengths differ, as nothing below the dialects may mind.
+    /// The address of a number. Lengths differ: no layer below the dialects may depend on them.
     pub fn address(&self, n: usize) -> Address {
         let mut bytes = [n as u8; 36];
         bytes[..8].copy_from_slice(&n.to_le_bytes());
         Address::try_from(&bytes[..32 + n % 5]).expect("32 to 36 bytes are an address")
     }
 
-    /// A key that some note may have.
+    /// A key that some record may have.
     pub fn key(&self, rng: &mut Rng) -> (KeyKind, Address) {
         (KeyKind(rng.u8(..3)), self.address(rng.usize(..self.keys)))
     }
 
-    /// Changes of one write. Some change an address twice, some notes name a key twice.
+    /// The changes of one write. Some change an address twice, some records have a key twice.
     pub fn changes(&self, rng: &mut Rng) -> Vec<Change<TestRecord>> {
         let count = 1 + rng.usize(..self.changes_max);
         let change = |rng: &mut Rng| {

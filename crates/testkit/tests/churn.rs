@@ -1,5 +1,5 @@
-//! Accounts that come and go for long: what they leave is used again. A binary of its own, as it
-//! counts the whole heap's bytes.
+//! Accounts that are created and closed for a long time: their memory is reused. This is a binary of its own,
+//! because it counts the bytes of the whole heap.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A server under measurement: `quic_server ours|quinn [--window N] [--bytes N]`.
 //!
-//! Counts its allocations; says what it is asked on standard input (`quic/figures.rs`).
+//! It counts its allocations, and reports them on request over standard input (`tpu/metrics.rs`).
 #![forbid(unsafe_code)]
 
 #[path = "../tpu/metrics.rs"]
@@ -38,16 +38,15 @@ fn main() -> Result<()> {
     }
 }
 
-/// Allocations since the start, their bytes, and the bytes that are held.
+/// Allocations since the start, their bytes, and the bytes in use.
 fn allocations() -> (u64, u64, u64) {
     let stats = ALLOCATOR.stats();
     let count = stats.allocations + stats.reallocations;
-    let held = stats.bytes_allocated.saturating_sub(stats.bytes_deallocated);
-    (count as u64, stats.bytes_allocated as u64, held as u64)
+    let in_use = stats.bytes_allocated.saturating_sub(stats.bytes_deallocated);
+    (count as u64, stats.bytes_allocated as u64, in_use as u64)
 }
 
-/// Our door, up to the queue and a thread that takes transactions from it, as those that check
-/// signatures do.
+/// Hydrant's server, up to the queue, and a thread that takes transactions from it as the signature threads do.
 fn serve_hydrant(window: usize) -> Result<()> {
     let config = Arc::new(Config {
         window_max: window as u32,
@@ -63,8 +62,8 @@ fn serve_hydrant(window: usize) -> Result<()> {
     let keypair = Keypair::new();
     let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let outlet = Arc::clone(&queue) as Arc<dyn ::tpu::TransactionSink>;
-    let server = Server::start(config, any, &identity, outlet, Arc::clone(&counters))?;
+    let sink = Arc::clone(&queue) as Arc<dyn ::tpu::TransactionSink>;
+    let server = Server::start(config, any, &identity, sink, Arc::clone(&counters))?;
     let received = Arc::<Received>::default();
     let counts = Arc::clone(&received);
     let latencies = Arc::<Latencies>::default();
@@ -81,14 +80,14 @@ fn serve_hydrant(window: usize) -> Result<()> {
         }
     });
     metrics::answer(server.address().port(), &received, allocations, || {
-        let figures = counters.snapshot();
+        let metrics = counters.snapshot();
         let [half, most] = latencies.take_quantiles();
         let mut extra = format!(
             ",\"datagrams\":{},\"rounds\":{},\"buffers_made\":{},\"open\":{},\
              \"latency_p50_us\":{half},\"latency_p99_us\":{most},\"refused\":{{",
-            figures.datagrams, figures.rounds, figures.buffers_made, figures.open
+            metrics.datagrams, metrics.rounds, metrics.buffers_made, metrics.open
         );
-        for (at, (name, count)) in figures.drop_reasons().enumerate() {
+        for (at, (name, count)) in metrics.drop_reasons().enumerate() {
             let comma = if at > 0 { "," } else { "" };
             extra.push_str(&format!("{comma}\"{name}\":{count}"));
         }
@@ -98,16 +97,16 @@ fn serve_hydrant(window: usize) -> Result<()> {
     Ok(())
 }
 
-/// Parts of each power of two microseconds.
+/// Buckets for each power of two microseconds.
 const PARTS: u64 = 4;
 
-/// How long transactions took from their first byte to the end of the queue, since the last question.
+/// Times of transactions from their first byte to the end of the queue, since the last request.
 #[derive(Default)]
 struct Latencies([[AtomicU64; PARTS as usize]; 32]);
 
 impl Latencies {
-    /// Takes the oldest of a batch for all of it: a count for each would cost more than some of what is
-    /// measured.
+    /// Uses the oldest transaction's time for the whole batch: a count for each would cost more than some of the
+    /// measured steps.
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
     fn add(&self, batch: &[::tpu::ReceivedTransaction]) {
         let Some(first) = batch.first() else { return };
@@ -119,16 +118,16 @@ impl Latencies {
         count.fetch_add(batch.len() as u64, Ordering::Relaxed);
     }
 
-    /// The median and the 99th percentile in microseconds; it begins anew.
+    /// The median and the 99th percentile in microseconds. Resets the counts.
     fn take_quantiles(&self) -> [u64; 2] {
         let counts: Vec<u64> =
             self.0.iter().flatten().map(|count| count.swap(0, Ordering::Relaxed)).collect();
         let all: u64 = counts.iter().sum();
-        [all / 2, all - all / 100].map(|wanted| {
+        [all / 2, all - all / 100].map(|rank| {
             let mut seen = 0;
             let at = counts.iter().position(|count| {
                 seen += count;
-                seen >= wanted.max(1)
+                seen >= rank.max(1)
             });
             let at = at.unwrap_or_default() as u64;
             (PARTS + at % PARTS + 1) << (at / PARTS) >> PARTS.ilog2()

@@ -1,4 +1,4 @@
-//! What others keep for an index, in their own shapes: an `RwLock<HashMap>` for each key,
+//! Rival indices, in their own structures: an `RwLock<HashMap>` for each key,
 //! Agave's maps there and back, and a DashMap for each key.
 
 use std::collections::{HashMap, HashSet};
@@ -10,13 +10,13 @@ use solana_pubkey::Pubkey;
 
 /// An index from keys to records, both by pubkey.
 pub(crate) trait Baseline: Send + Sync {
-    /// A new key or entry, by whoever has the index for himself.
+    /// Adds a key or entry. The caller has the index to itself.
     fn put(&mut self, key: Pubkey, record: Pubkey);
-    /// A new entry of a key that is there, beside readers.
+    /// Adds an entry of an existing key, alongside readers.
     fn insert(&self, key: &Pubkey, record: Pubkey);
-    /// Takes out an entry, beside readers.
+    /// Removes an entry, alongside readers.
     fn remove(&self, key: &Pubkey, record: &Pubkey);
-    /// Visits all records of a key; gives how many there were.
+    /// Visits all records of a key. Returns their number.
     fn scan(&self, key: &Pubkey) -> usize;
     /// Copies all records of a key, as Agave's reads do.
     fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>);
@@ -55,8 +55,8 @@ impl Baseline for Locked {
     }
 }
 
-/// `DashMap<Pubkey, RwLock<HashSet<Pubkey>>>`, and the keys of each record on the way back: what
-/// agave-accounts-db 4.2 keeps.
+/// `DashMap<Pubkey, RwLock<HashSet<Pubkey>>>`, and a map from each record to its keys: the
+/// structures of agave-accounts-db 4.2.
 #[derive(Default)]
 pub(crate) struct Agave {
     index: DashMap<Pubkey, StdRwLock<HashSet<Pubkey>>>,
@@ -64,7 +64,7 @@ pub(crate) struct Agave {
 }
 
 impl Agave {
-    /// With as many shards in its two maps as DashMap takes on so many cores.
+    /// With as many shards in its two maps as DashMap uses on `cores` cores.
     pub(crate) fn on_cores(cores: usize) -> Self {
         let shards = shards_on_cores(cores);
         Self {
@@ -81,7 +81,7 @@ impl Agave {
                 records.write().is_ok_and(|mut records| records.insert(record))
             }
         };
-        // Agave makes room for one, so that a record of one key costs no more.
+        // As in Agave: capacity for one, so that a record of one key costs no more.
         let one = || StdRwLock::new(Vec::with_capacity(1));
         if is_new && let Ok(mut keys) = self.reverse.entry(record).or_insert_with(one).write() {
             keys.push(*key);
@@ -164,12 +164,12 @@ impl Baseline for Dash {
     }
 }
 
-/// The shards of a DashMap that is not told how many to take.
+/// The default number of shards of a DashMap.
 pub(crate) fn shards_on_cores(cores: usize) -> usize {
     (4 * cores).next_power_of_two()
 }
 
-/// Looks at a record's address, as an answer would.
+/// Reads a record's address, as a response would.
 fn seen(record: &Pubkey) -> usize {
     usize::from(std::hint::black_box(record).as_ref().len() == 32)
 }

@@ -1,9 +1,8 @@
-//! The same entries on a small and on a large machine: what depends on the number of cores.
+//! The same entries on a small and on a large machine: the effect of the number of cores.
 //!
-//! Shape: a DashMap that is not told otherwise takes four shards for each core that
-//! `available_parallelism` names. That number is given to the rivals as it would be on 2 and on 128
-//! cores. Ours takes none, so nothing can be injected: it is built in processes that may run on one
-//! core and on all, and on this machine's threads as they are, and has to come out the same.
+//! Shape: a DashMap has by default four shards for each core of `available_parallelism`. The rivals get the number for
+//! 2 and for 128 cores. Ours does not depend on it, so no number can be injected. It is built in processes that may
+//! run on one core and on all cores, and must have the same size in both.
 
 use std::process::Command;
 
@@ -15,7 +14,7 @@ use super::keys::pubkey;
 use super::memory::{self, Built};
 use crate::threshold;
 
-/// The flag by which a process of its own tells the bytes of ours.
+/// The flag of a process that reports the bytes of ours.
 pub(crate) const CHILD_FLAG: &str = "--bytes-of-ours";
 
 const CORES: [usize; 2] = [2, 128];
@@ -30,7 +29,7 @@ const BASELINES: [(&str, Make); 3] = [
 
 pub(crate) fn run(size: &Size) -> Result<()> {
     let (keys, accounts) = (size.keys[0], size.keys[0]);
-    println!("\nwhatever the cores: B an entry, a DashMap taking 4 shards a core");
+    println!("\nfor any number of cores: B an entry, a DashMap with 4 shards a core");
     println!("{:30}{:>14}{:>14}", "", "on 2", "as if on 128");
     for (name, make) in BASELINES {
         let of_keys = |cores| {
@@ -58,19 +57,19 @@ pub(crate) fn run(size: &Size) -> Result<()> {
             );
             threshold::at_most("index_bytes_on_all_of_1_core", all as f64 / one as f64, "x", 1.0);
         }
-        None => println!("ours on one core: not measured, there is no `taskset` here"),
+        None => println!("ours on one core: not measured, `taskset` is missing"),
     }
     Ok(())
 }
 
-/// In the process of its own: prints how many bytes ours takes for so many keys.
+/// In a process of its own: prints the bytes of ours for `keys` keys.
 pub(crate) fn print_bytes(keys: &str) -> Result<()> {
     let keys = keys.parse().context("as many keys as a number says")?;
     println!("{}", memory::hydrant_of_one(keys).heap_bytes);
     Ok(())
 }
 
-/// The bytes of ours in a process that has one core. None if we cannot have one.
+/// The bytes of ours in a process with one core. `None` without `taskset`.
 fn on_one_core(keys: u32) -> Result<Option<usize>> {
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", "0", "true"]);
@@ -85,17 +84,17 @@ fn on_one_core(keys: u32) -> Result<Option<usize>> {
 fn bytes_from_child(mut command: Command, keys: u32) -> Result<usize> {
     let output = command.args(["index", CHILD_FLAG, &keys.to_string()]).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    text.trim().parse().with_context(|| format!("bytes were to be told, not `{text}`"))
+    text.trim().parse().with_context(|| format!("expected a number of bytes, not `{text}`"))
 }
 
-fn line(name: &str, what: &str, wanted: u32, built: [Built; 2]) {
+fn line(name: &str, what: &str, entries_expected: u32, built: [Built; 2]) {
     print!("{:30}", format!("{name}, {what}"));
     for built in &built {
-        let is_whole = built.entries == wanted;
+        let is_whole = built.entries == entries_expected;
         let mark = if is_whole { "" } else { "*" };
         print!("{:>14}", format!("{mark}{:.1}", built.per_entry()));
     }
-    let stopped = built.iter().find(|built| built.entries < wanted);
+    let stopped = built.iter().find(|built| built.entries < entries_expected);
     match stopped {
         Some(built) => println!("  met the memory bound after {}", built.entries),
         None => println!(),

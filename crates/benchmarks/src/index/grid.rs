@@ -1,15 +1,15 @@
-//! The contention grid: how long a second's reads and writes on one hot key take, for every power of
-//! ten of records there before, reads a second and writes a second:
+//! The contention grid: the time of a second's reads and writes on one hot key, for every power of ten of prior
+//! records, reads a second and writes a second:
 //! `index --only grid [--grid all|N] [--seed N] [--cell P/R/W] [--focus reads|writes] [--csv FILE] [--svg DIR]
 //! [--offered-ms N] [--bound-ms N] [--ledger-bits N]`.
 //!
-//! Shape: a cell is one choice of the three; each candidate gets it with a set of its own, in turn.
-//! Reads and writes are timed apart. A side that has not served its second's work at the bound is
-//! stopped there, marked `~`, and its time reckoned from the share it has served. A candidate is
+//! Shape: a cell is one choice of the three. Each candidate runs it with a set of its own, one after the other.
+//! Reads and writes are timed separately. A side that has not served its second's operations at the bound is
+//! stopped there, marked `~`, and its time extrapolated from the share that it has served. A candidate is
 //! among the fastest if it is within [`NOISE`] of the best.
 //! Everyday runs take a seeded sample, as many cells from each of the three profiles as from
 //! all. `--grid all` takes every cell, and adds the profiles by each of the three.
-//! Not here: the load (`load`), what is compared (`sets`), what is told of it (`tables`, `svg`, `csv`).
+//! Not here: the load (`workload`), the candidates (`sets`), the output (`tables`, `svg`, `csv`).
 
 mod csv;
 mod sets;
@@ -27,16 +27,16 @@ use self::workload::{Focus, Side, Times, Workload};
 use super::keys::Numbers;
 use crate::value_of;
 
-/// Times as close as this are the same.
+/// Times within this factor count as equal.
 const NOISE: f64 = 1.05;
 
-/// CPU seconds below which nobody cares who takes less.
+/// Fewer CPU seconds are counted as this: a difference below it is irrelevant.
 const CPU_MIN: f64 = 0.001;
 
-/// What each of the three may be.
+/// The values of each of the three.
 const LEVELS: [u32; 9] = [0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// Which of the three.
+/// One of the three.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Axis {
     Prior,
@@ -86,7 +86,7 @@ const PROFILES: [Profile; 3] = [
     },
 ];
 
-/// What became of a cell under each candidate, in their order.
+/// The result of a cell for each candidate, in their order.
 struct CellResult {
     cell: Cell,
     sides: [Sides; CANDIDATES.len()],
@@ -98,7 +98,7 @@ struct Sides {
     writes: Side,
 }
 
-/// What is compared of a cell.
+/// The compared measure of a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Measure {
     /// Until reads and writes are done, as `dashmap-benchmark` measures.
@@ -109,9 +109,9 @@ enum Measure {
     Cpu,
 }
 
-/// How the grid is run.
+/// The options of the grid.
 pub(crate) struct Options {
-    /// All cells, or so many.
+    /// All cells, or a sample of this size.
     sample: Option<usize>,
     seed: u64,
     focus: Focus,
@@ -120,7 +120,7 @@ pub(crate) struct Options {
     level_max: u32,
     /// Only this one.
     cell: Option<Cell>,
-    /// How many addresses the ledger has, as a power of two.
+    /// Binary logarithm of the ledger's addresses.
     ledger_bits: u32,
     csv: Option<String>,
     svg: Option<String>,
@@ -181,9 +181,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut outcomes = Vec::with_capacity(cells.len());
     for (nth, cell) in cells.into_iter().enumerate() {
         let mut outcome = CellResult { cell, sides: [Sides::default(); CANDIDATES.len()] };
-        for turn in 0..CANDIDATES.len() {
-            // Nobody is always the first after a change of cells.
-            let at = (nth + turn) % CANDIDATES.len();
+        for offset in 0..CANDIDATES.len() {
+            // Another candidate is the first after each change of cells.
+            let at = (nth + offset) % CANDIDATES.len();
             let workers = world.workers(CANDIDATES[at], cell.prior);
             let Cell { reads, writes, .. } = cell;
             let load = Workload { reads, writes, focus: options.focus, times: options.times };
@@ -217,7 +217,7 @@ fn cells(options: &Options) -> Vec<Cell> {
             all.extend(cells.filter(|cell| cell.is_selected(options.focus)));
         }
     }
-    let Some(wanted) = options.sample else { return all };
+    let Some(sample_len) = options.sample else { return all };
     let mut numbers = Numbers(options.seed << 32);
     let mut sample: Vec<Cell> = Vec::new();
     let strata = PROFILES.len() + 1;
@@ -226,7 +226,7 @@ fn cells(options: &Options) -> Vec<Cell> {
             |cell: &Cell| PROFILES.get(stratum).is_none_or(|profile| profile.contains(cell));
         let mut pool: Vec<Cell> = all.iter().copied().filter(in_stratum).collect();
         pool.retain(|cell| !sample.contains(cell));
-        let share = wanted / strata + usize::from(stratum < wanted % strata);
+        let share = sample_len / strata + usize::from(stratum < sample_len % strata);
         for _ in 0..share.min(pool.len()) {
             sample.push(pool.swap_remove(numbers.below(pool.len() as u32) as usize));
         }
@@ -277,7 +277,7 @@ impl Profile {
         AXES.iter().all(|axis| self.range(*axis).contains(&cell.level(*axis)))
     }
 
-    /// Whether a cell belongs to the profile but for where it stands on one axis.
+    /// Whether a cell belongs to the profile, ignoring one axis.
     fn contains_except(&self, axis: Axis, cell: &Cell) -> bool {
         let others = AXES.iter().filter(|other| **other != axis);
         others.into_iter().all(|other| self.range(*other).contains(&cell.level(*other)))
@@ -312,7 +312,7 @@ impl Measure {
         }
     }
 
-    /// Seconds for the work that was offered.
+    /// Seconds for the offered operations.
     fn seconds(self, sides: &Sides, times: &Times) -> f64 {
         let Sides { reads, writes } = sides;
         match self {

@@ -1,4 +1,4 @@
-//! Exact heap bytes: what the process has asked the allocator for, now and at most.
+//! Exact heap bytes that the process has requested from the allocator: now, and the peak.
 
 use peak_alloc::PeakAlloc;
 
@@ -10,12 +10,12 @@ pub(crate) fn now() -> usize {
     HEAP.current_usage()
 }
 
-/// The most bytes that were on the heap since the last call of [`forget_peak`].
+/// The peak of heap bytes since the last call of [`forget_peak`].
 pub(crate) fn peak() -> usize {
     HEAP.peak_usage()
 }
 
-/// Begins a new peak at what is on the heap now.
+/// Starts a new peak at the current heap bytes.
 pub(crate) fn forget_peak() {
     HEAP.reset_peak_usage();
 }

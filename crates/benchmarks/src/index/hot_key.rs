@@ -1,9 +1,8 @@
 //! One hot key: two readers scan it in a loop while a writer is offered 10,000 writes a second.
 //!
-//! A write puts in or takes out one record. It is timed by itself, and from the moment it was due:
-//! the second tells what a stream of writes would see. Ours publishes after every write, as a ledger
-//! does that shows each transaction, and readers hold an epoch for the whole scan and resolve each id
-//! to its address.
+//! A write adds or removes one record. It is timed by itself, and from its due time: the second is the delay that a
+//! stream of writes sees. Ours publishes after every write, as a ledger does that publishes each transaction. Readers
+//! pin an epoch for the whole scan and resolve each id to its address.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -34,12 +33,12 @@ pub(crate) const FULL: Size =
 pub(crate) const TOY: Size =
     Size { entries: 5_000, writes_per_second: 10_000, duration: Duration::from_millis(100) };
 
-/// What is scanned and written: record numbers below `entries` are there, those up to twice as many
-/// come and go.
+/// The scanned and written key: records with numbers below `entries` stay, those up to twice as many are added and
+/// removed.
 trait Candidate: Sync {
-    /// Puts in or takes out a record.
+    /// Adds or removes a record.
     fn toggle(&mut self, record: u32, is_in: bool);
-    /// A scan of all records with their addresses, to be run beside writes.
+    /// A scan of all records with their addresses, to be run alongside writes.
     fn scanner(&self) -> Box<dyn Fn() -> usize + Send + Sync>;
 }
 
@@ -118,7 +117,7 @@ fn measured<C: Candidate>(
     Ok(outcome)
 }
 
-/// Offers writes at their rate. One that is late is done at once, and counts from when it was due.
+/// Offers writes at their rate. A late one is done at once, and timed from its due time.
 fn write(candidate: &mut impl Candidate, size: &Size) -> Result<HotKeyResult> {
     let mut numbers = Numbers(99);
     let mut is_in: Vec<bool> = (0..2 * size.entries).map(|record| record < size.entries).collect();
@@ -158,7 +157,7 @@ fn wait_until(due: Instant) {
     }
 }
 
-/// The address table, the index, and the epoch that readers take.
+/// The address table, the index, and the epoch that readers pin.
 struct HydrantSet {
     table: Arc<AddressTable>,
     ids: Vec<AddressId>,

@@ -1,8 +1,8 @@
-//! Keys and numbers made from a number, the same in every run.
+//! Keys and numbers computed from a number, the same in every run.
 
 use solana_pubkey::Pubkey;
 
-/// SplitMix64's finish: a number's place in a random order of all of them.
+/// SplitMix64's finish: a number's position in a random order of all numbers.
 pub(crate) fn mixed(n: u64) -> u64 {
     let mut mixed = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +27,7 @@ pub(crate) struct Shuffled {
 
 impl Shuffled {
     /// The `nth` of them. Multiplying by an odd number and folding the high half into the low one
-    /// can both be undone, so no two come out the same.
+    /// are both invertible, so no two results are equal.
     pub(crate) fn at(self, nth: u32) -> u32 {
         let mask = (1 << self.bits) - 1;
         [0x9e37_79b1, 0x85eb_ca6b, 0xc2b2_ae35].iter().fold(nth & mask, |number, odd| {

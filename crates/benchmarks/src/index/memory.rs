@@ -13,9 +13,9 @@ use super::keys::{Numbers, pubkey};
 use super::{Size, heap};
 use crate::{median, threshold};
 
-/// What building something took.
+/// The cost of a build.
 pub(crate) struct Built {
-    /// How many entries were put in before the bound was met, if it was.
+    /// Number of entries, up to the memory bound.
     pub(crate) entries: u32,
     pub(crate) heap_bytes: usize,
     peak_bytes: usize,
@@ -23,16 +23,16 @@ pub(crate) struct Built {
 }
 
 pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
-    let is_wanted = |name: &str| only.is_none_or(|only| only == name);
+    let is_selected = |name: &str| only.is_none_or(|only| only == name);
     let bound = size.heap_bytes_max;
-    if is_wanted("ours") {
+    if is_selected("ours") {
         addresses(size.addresses)?;
     }
     head("keys of one entry", "entry");
-    // A candidate that met the bound meets it again with more keys.
+    // A candidate that reached the bound reaches it again with more keys.
     let mut stopped = Vec::new();
     for keys in size.keys {
-        if is_wanted("ours") {
+        if is_selected("ours") {
             let built = hydrant_of_one(keys);
             row("ours", keys, &built);
             if keys == size.keys[1] {
@@ -40,11 +40,11 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
             }
         }
         for (name, mut rival) in baselines() {
-            if !is_wanted(name) {
+            if !is_selected(name) {
                 continue;
             }
             if stopped.contains(&name) {
-                println!("{name:16} {keys:>10}  meets the bound as above");
+                println!("{name:16} {keys:>10}  reaches the bound as above");
                 continue;
             }
             let one = |n| (pubkey(n), pubkey(n | 1 << 31));
@@ -56,7 +56,7 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
         }
     }
     head("one key", "entry");
-    if is_wanted("ours") {
+    if is_selected("ours") {
         // Dense: half of all ids. Sparse: one of 200 in a ledger of a billion.
         for (name, universe, limit) in [("dense", 2, 0.5), ("sparse", 200, 4.0)] {
             let built = hydrant_of_many(size.entries, size.entries * universe);
@@ -70,19 +70,19 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
         }
     }
     for (name, mut rival) in baselines() {
-        if is_wanted(name) {
+        if is_selected(name) {
             let one = |n| (pubkey(u32::MAX), pubkey(n));
             row(name, size.entries, &build_baseline(&mut *rival, size.entries, bound, one));
         }
     }
     head("mainnet shape", "account");
-    if is_wanted("ours") {
+    if is_selected("ours") {
         let built = hydrant_of_shape(size.accounts);
         row("ours, addresses", size.accounts, &built);
         threshold::at_most("index_mainnet_shape_bytes", built.per_entry(), "B/account", 90.0);
     }
     for (name, make) in BASELINES {
-        if is_wanted(name) {
+        if is_selected(name) {
             row(name, size.accounts, &baseline_of_shape(make, size.accounts, bound));
         }
     }
@@ -98,9 +98,8 @@ fn head(what: &str, unit: &str) {
     );
 }
 
-/// The address table: resting bytes, the worst peak beside what rested then, the longest insert. The
-/// longest is CPU time, and the median of three builds: one of ten million inserts meets whatever the
-/// kernel does on our time.
+/// The address table: bytes at rest, the highest ratio of peak to bytes at rest, the longest insert. The longest is CPU
+/// time, and the median of three builds: one of ten million inserts is interrupted by the kernel.
 fn addresses(count: u32) -> Result<()> {
     let mut longest = Vec::new();
     for _ in 0..2 {
@@ -148,7 +147,7 @@ fn table(count: u32) -> Result<Table> {
     Ok(Table { bytes: heap::now() - before, peak_ratio, longest, took: start.elapsed() })
 }
 
-/// Keys and records are ids of their own; records do not come in order.
+/// Keys and records have separate ids; records are not in order.
 pub(crate) fn hydrant_of_one(keys: u32) -> Built {
     measured(|| {
         let mut index = Index::new(2 * keys, 42);
@@ -196,7 +195,7 @@ pub(crate) fn hydrant_of_shape(accounts: u32) -> Built {
     })
 }
 
-/// The same four indices as a rival keeps them, one of its own each.
+/// The same four indices in a rival's structure, one for each.
 pub(crate) fn baseline_of_shape(
     make: impl Fn() -> Box<dyn Baseline>,
     accounts: u32,
@@ -233,7 +232,7 @@ impl Shape {
         Self { numbers: Numbers(11), accounts }
     }
 
-    /// An account's keys, as numbers of pubkeys: program, mint, owner, delegate.
+    /// An account's keys as numbers of pubkeys: program, mint, owner, delegate.
     fn keys_of(&mut self, account: u32) -> [(u8, Option<u32>); 4] {
         let Self { numbers, accounts } = self;
         let program = if numbers.below(100) < 60 { 0 } else { rank(numbers, 2_000) };
@@ -253,7 +252,7 @@ fn rank(numbers: &mut Numbers, ranks: u32) -> u32 {
     (f64::from(ranks).powf(uniform) - 1.0) as u32
 }
 
-/// A rival's name, and how one is made.
+/// A rival's name and constructor.
 type NamedBaseline = (&'static str, fn() -> Box<dyn Baseline>);
 
 const BASELINES: [NamedBaseline; 6] = [
@@ -288,7 +287,7 @@ pub(crate) fn build_baseline(
     })
 }
 
-/// Runs `build`, which gives what it built, how long it took, and how many entries that are.
+/// Runs `build`, which returns the structure, its build time, and its number of entries.
 fn measured<T>(build: impl FnOnce() -> (T, Duration, u32)) -> Built {
     let before = heap::now();
     heap::forget_peak();
@@ -304,11 +303,11 @@ impl Built {
     }
 }
 
-fn row(name: &str, wanted: u32, built: &Built) {
+fn row(name: &str, entries_expected: u32, built: &Built) {
     let Built { entries, peak_bytes, took, .. } = built;
     let peak = *peak_bytes as f64 / f64::from(*entries);
     let build_ns = took.as_nanos() as f64 / f64::from(*entries);
-    let note = if *entries < wanted { "  stopped at the bound" } else { "" };
+    let note = if *entries < entries_expected { "  stopped at the bound" } else { "" };
     let each = built.per_entry();
     println!("{name:16} {entries:>10} {each:>11.2} {peak:>14.2} {build_ns:>12.0}{note}");
 }

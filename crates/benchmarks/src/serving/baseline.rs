@@ -1,10 +1,10 @@
-//! What was measured last, as ratios to the constant answer: they say the same on machines that do not.
+//! The last measurements, as ratios to the constant response. A ratio is comparable between machines.
 //!
-//! A ratio is what a constant answer costs in instructions over what this one does, each as in the rounds to which
-//! least came in between ([`lower_quartile`]): a timer, a new block. A recording takes the place of the one before and takes
-//! nothing over from it, so that recording again never allows more. A ratio is slower beyond noise if it is below
-//! the recorded one by more than [`BUILD_TOLERANCE`] and the recorded spread together, and by [`TOLERANCE_MAX`] whatever
-//! its spread was.
+//! A ratio is the instructions of a constant response over those of this one, each from the rounds with the least
+//! disturbance ([`lower_quartile`]), such as a timer or a new block. A recording replaces the one before and takes
+//! over nothing from it, so that recording again never allows more. A ratio is slower beyond noise if it is below the
+//! recorded one by more than [`BUILD_TOLERANCE`] and the recorded spread together, or by [`TOLERANCE_MAX`] for any
+//! spread.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,28 +12,28 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-/// What is allowed beside noise, as a share of what was recorded: other versions of the C library and of the
-/// compiler make other instructions of the same code.
+/// The tolerance besides noise, as a share of the recorded value: other versions of the C library and of the compiler
+/// produce other instructions for the same code.
 const BUILD_TOLERANCE: f64 = 0.1;
 
-/// More is allowed to none, as a share of what was recorded.
+/// The largest tolerance, as a share of the recorded value.
 const TOLERANCE_MAX: f64 = 0.3;
 
-/// One kind of requests beside a constant answer.
+/// One kind of requests, and its constant response.
 pub(crate) struct Ratio {
     pub(crate) name: String,
-    /// Instructions of the server an answer, round by round.
+    /// Instructions of the server for each response, round by round.
     pub(crate) own: Vec<f64>,
-    /// The same of the constant answer, in the same rounds.
+    /// The same for the constant response, in the same rounds.
     pub(crate) constant: Vec<f64>,
 }
 
-/// Of one kind of requests, in the last recording.
+/// The last recording of one kind of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecordedRatio {
     ratio: f64,
-    /// Half of what the middle half of the rounds reaches over, as a share of their median.
+    /// Half the interquartile range of the rounds, as a share of their median.
     spread: f64,
 }
 
@@ -52,8 +52,7 @@ impl Ratio {
     }
 }
 
-/// The cost that a quarter of the rounds did not exceed: of these the one most disturbed, so that it is no single
-/// lucky round.
+/// The cost that a quarter of the rounds did not exceed. It is the largest of these, so it is no single lucky round.
 fn lower_quartile(rounds: &[f64]) -> f64 {
     let rounds = sorted(rounds.to_vec());
     rounds.get(rounds.len().saturating_sub(1) / 4).copied().unwrap_or(f64::NAN)
@@ -65,13 +64,13 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
 }
 
 impl RecordedRatio {
-    /// The least that is not slower.
+    /// The smallest ratio that does not count as slower.
     fn min(self) -> f64 {
         self.ratio * (1.0 - (BUILD_TOLERANCE + self.spread).min(TOLERANCE_MAX))
     }
 }
 
-/// Records them, instead of what was recorded before.
+/// Records the ratios. They replace the last recording.
 pub(crate) fn write(ratios: &[Ratio]) -> Result<()> {
     write_to(&path(), ratios)?;
     println!("recorded {} ratios in {}", ratios.len(), path().display());
@@ -85,11 +84,11 @@ fn write_to(path: &Path, ratios: &[Ratio]) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
-/// Prints them beside what was recorded; fails if one is slower beyond noise, or is not there any more.
+/// Prints the ratios with the recorded ones. Errors: one is slower beyond noise, or is missing.
 pub(crate) fn compare(ratios: &[Ratio]) -> Result<()> {
     let recorded = read(&path())?;
     println!(
-        "\ninstructions an answer; answers for those of a constant one: now, its spread, recorded, least allowed"
+        "\ninstructions a response; ratio to a constant response: now, its spread, recorded, least allowed"
     );
     for ratio in ratios {
         let (name, now) = (&ratio.name, ratio.recorded());
@@ -142,14 +141,14 @@ fn path() -> PathBuf {
 mod tests {
     use super::*;
 
-    /// Of rounds in which the constant answer cost 1 and this one so much.
+    /// Of rounds in which the constant response cost 1 and this one `costs`.
     fn costs(name: &str, own: &[f64]) -> Ratio {
         Ratio { name: name.to_owned(), own: own.to_vec(), constant: vec![1.0; own.len()] }
     }
 
     fn recorded_before() -> BTreeMap<String, RecordedRatio> {
         BTreeMap::from([
-            // A quiet one, one whose rounds were far apart, and one that is gone.
+            // One with a small spread, one with a large spread, and one that is missing.
             ("getAccountInfo".to_owned(), RecordedRatio { ratio: 0.8, spread: 0.02 }),
             ("owner".to_owned(), RecordedRatio { ratio: 0.1, spread: 0.9 }),
             ("gone".to_owned(), RecordedRatio { ratio: 1.0, spread: 0.0 }),

@@ -1,11 +1,11 @@
-//! The ladder: what a constant answer costs, what each step above it adds, for a small answer and for 1 MB.
+//! The ladder: the cost of a constant response and of each step above it, for a small response and for 1 MB.
 //!
-//! Steps: constant; computed, of things from all over the ledger; with the read cached; with the encoded
-//! answer cached. The state is in memory, so what a cache of reads can save is the wait for memory and the
-//! search for the ids: that is the same thing asked again and again, all of it in the core's caches
-//! (`one`), beside one of many (`any`). A record is unpacked in both: nobody keeps it unpacked.
-//! Not here: rounds and ratios (`rounds`); getAccountInfo from the cache, for which it is never kept: it is
-//! made in less time than it would be found.
+//! Steps: constant; computed, of records from all over the ledger; with the read cached; with the encoded response
+//! cached. The state is in memory, so a cache of reads can save only the wait for memory and the search for the ids.
+//! That is measured by repeating the same request (`one`), which is then in the core's caches, and by one of many
+//! (`any`). A record is unpacked in both.
+//! Not here: rounds and ratios (`rounds`); getAccountInfo from the cache: it is never cached, because computing it
+//! takes less time than a lookup.
 
 use std::net::SocketAddr;
 
@@ -23,10 +23,10 @@ use crate::threshold;
 const CONNECTIONS: usize = 32;
 const CONNECTIONS_LARGE: usize = 8;
 
-/// "At least 0.7 of the constant answer's rate", for cheap methods and for 1 MB alike.
+/// "At least 0.7 of the constant response's rate", for cheap methods and for 1 MB alike.
 const RATIO_OF_CONSTANT_MIN: f64 = 0.7;
 
-/// Bytes of an answer with one token account, headers apart.
+/// Bytes of a response with one token account, without headers.
 const SMALL_BYTES: usize = 450;
 
 /// A megabyte from the cache.
@@ -63,14 +63,14 @@ pub(crate) fn cases(serving: Serving, targets: &Targets) -> Vec<Case> {
     }
     let infos = calls(rpc, "getAccountInfo", &targets.accounts);
     let lists = calls(uncached, "getProgramAccounts", &targets.lists);
-    let kept = calls(rpc, "getProgramAccounts", &targets.lists);
-    let megabytes = targets.megabytes.iter().map(|answer| answer.request(uncached));
+    let cached = calls(rpc, "getProgramAccounts", &targets.lists);
+    let megabytes = targets.megabytes.iter().map(|call| call.request(uncached));
     cases.extend([
         small(rpc, "getAccountInfo any", infos.clone()),
         small(rpc, "getAccountInfo one", infos[..1].to_vec()),
         small(uncached, "list of 1 computed any", lists.clone()),
         small(uncached, "list of 1 computed one", lists[..1].to_vec()),
-        small(rpc, "list of 1 cached", kept),
+        small(rpc, "list of 1 cached", cached),
         large(uncached, "1 MB computed any", megabytes.collect()),
         large(uncached, "1 MB computed one", vec![megabyte.request(uncached)]),
         large(rpc, LARGE_CACHED, vec![megabyte.request(rpc)]),
@@ -82,7 +82,7 @@ fn calls(address: SocketAddr, method: &str, params: &[serde_json::Value]) -> Vec
     params.iter().map(|params| Endpoint::from(address).call(method, params)).collect()
 }
 
-/// As many bytes as a cheap request has.
+/// A body with as many bytes as a cheap request.
 const BODY: &str =
     r#"{"id":1,"jsonrpc":"2.0","method":"getSlot","params":[{"commitment":"processed"}]}"#;
 

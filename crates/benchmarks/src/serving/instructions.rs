@@ -1,8 +1,8 @@
-//! The quick profile: what an answer of each kind costs in instructions, beside what a constant one does.
+//! The quick profile: the instructions of a response of each kind, compared with a constant one.
 //!
-//! The kinds of ladder and suites, asked one after another over one connection, while callgrind counts what the
-//! server executes: the same on every machine and however busy it is, so that a tenth more is found. It is compared
-//! with what is recorded in `recorded.json`, or recorded there.
+//! The kinds of ladder and suites are requested one after another over one connection, while callgrind counts the
+//! server's instructions. The count is the same on every machine, busy or not, so that a tenth more is detected. It is
+//! compared with `recorded.json`, or recorded there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,33 +21,33 @@ use crate::client::Client;
 use crate::node::{self, Node};
 use crate::protocol::Settings;
 
-/// Of a round: instructions that it takes about, and how many requests it may have.
+/// Approximate instructions of a round, and its maximum number of requests.
 const ROUND_INSTRUCTIONS: f64 = 8e6;
 const ROUND_REQUESTS_MIN: usize = 4;
 const ROUND_REQUESTS_MAX: usize = 200;
 
-/// So long that no answer is cut into slices by a clock that goes fifty times as fast as the server.
+/// The time slice: so long that no task yields although the server runs fifty times slower than the clock.
 const SLICE_US: u64 = 60_000_000;
 
-/// Of the ledger with transactions, in milliseconds: so long that all of them come into one block, and that
-/// another block is hardly ever made while a round is counted.
+/// The slot of the ledger with transactions, in milliseconds: so long that all of them are in one block, and that
+/// a round is rarely interrupted by another block.
 const SLOT_MS: &str = "8000";
 
-/// What asks for slots asks for so many of the last ones, however long it took until here.
+/// Number of slots, from the newest back, that requests for slots use.
 const SLOTS: u64 = 2;
 
-/// Rounds of those that ask for accounts, where nothing comes in between, and of those over a ledger with slots.
+/// Rounds of requests for accounts, which nothing disturbs, and of requests to a ledger with slots.
 const ROUNDS: usize = 3;
 const HISTORY_ROUNDS: usize = 7;
 
-/// How long that ledger may take to be ready.
+/// How long the ledger with slots may take to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long its slot may take to end, and how often that is looked for.
+/// How long its slot may take to end, and how often that is polled.
 const SLOT_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Measures all kinds, and records them or compares them with what is recorded.
+/// Measures all kinds, and records them or compares them with the recording.
 pub(crate) fn run(size: &Size, is_recorded: bool) -> Result<()> {
     let mut ratios = account_ratios(size)?;
     ratios.extend(history_ratios(size)?);
@@ -82,7 +82,7 @@ fn history_ratios(size: &Size) -> Result<Vec<Ratio>> {
     counted.ratios(&cases, "suite_", HISTORY_ROUNDS)
 }
 
-/// Waits until a slot has just begun.
+/// Waits for the start of a slot.
 fn wait_for_next_slot(client: &mut Client) -> Result<()> {
     let mut slot =
         || -> Result<Value> { client.call("getSlot", json!([{ "commitment": "processed" }])) };
@@ -96,7 +96,7 @@ fn wait_for_next_slot(client: &mut Client) -> Result<()> {
     None.with_context(|| format!("no slot ended within {SLOT_TIMEOUT:?}"))
 }
 
-/// A server that is counted.
+/// A server whose instructions are counted.
 struct CountedServer<'a> {
     callgrind: Callgrind,
     process: Process,
@@ -104,7 +104,7 @@ struct CountedServer<'a> {
 }
 
 impl CountedServer<'_> {
-    /// What they cost beside their constants, in so many rounds.
+    /// The costs of the cases and of their constants, in `rounds` rounds.
     fn ratios(&mut self, cases: &[Case], prefix: &str, rounds: usize) -> Result<Vec<Ratio>> {
         let mut streams = Vec::new();
         for case in cases {
@@ -113,7 +113,7 @@ impl CountedServer<'_> {
         let mut costs: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
         self.callgrind.instructions_since_last(self.process.0)?;
         for round in 0..rounds {
-            // Each begins elsewhere: what comes with a clock is not with the same kind in every round.
+            // Each round starts with another kind, so that periodic work is not always counted for the same kind.
             for nth in (0..cases.len()).map(|at| (at + 2 * round) % cases.len()) {
                 costs[nth].push(self.cost(&cases[nth], &streams[nth])?);
             }
@@ -127,8 +127,8 @@ impl CountedServer<'_> {
         Ok(ratios)
     }
 
-    /// So many of its requests, from all over those that there are, that they take about
-    /// [`ROUND_INSTRUCTIONS`]. Each has been answered, so that whatever is kept of it is kept.
+    /// Requests of the case, evenly chosen, that take about [`ROUND_INSTRUCTIONS`] together. Each has been sent once
+    /// before, so that it is cached if it ever is.
     fn round_stream(&mut self, case: &Case) -> Result<Stream> {
         let all = &case.stream.requests;
         ensure!(case.stream.classifiers.is_none(), "requests of one kind");
@@ -146,7 +146,7 @@ impl CountedServer<'_> {
         Ok(round)
     }
 
-    /// Instructions an answer; the last look was just before.
+    /// Instructions for each response. The last count must be directly before.
     fn cost(&mut self, case: &Case, stream: &Stream) -> Result<f64> {
         let run = self.run_stream(case, stream)?;
         let executed = self.callgrind.instructions_since_last(self.process.0)?;

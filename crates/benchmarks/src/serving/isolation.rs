@@ -1,12 +1,10 @@
-//! Light reads while scans run: as the binary serves them, and with what protects them switched off; and
-//! over IO and CPU threads.
+//! Light reads during scans: as the binary serves them, and without their protection; and over IO and CPU threads.
 //!
-//! Two things protect a light read. getAccountInfo is answered where its socket is polled, so that it never
-//! meets the pool; what does meet it, such as a list of one account, has its slice in its turn, by its
-//! class, before scans go on. So both are measured, at three settings: as the binary has it; the pool in the
-//! order of arrival, to the end of each task; and that with getAccountInfo in the same queue, on threads that
-//! stand behind nobody, which is how Agave has it. Answers are streamed in all three, and no list is
-//! answered from the cache.
+//! Light reads have two protections. getAccountInfo runs where its socket is polled, so it never waits for the pool.
+//! A light task of the pool, such as a list of one account, gets its time slice by its class, before scans continue.
+//! Both are measured, at three settings: as in the binary; with a pool that runs each task to its end in the order of
+//! arrival; and with getAccountInfo in that queue too, on threads of normal priority, as in Agave. Responses are
+//! streamed in all three, and no list comes from the cache.
 
 use std::net::SocketAddr;
 
@@ -25,7 +23,7 @@ const SCANS: [usize; 3] = [1, 4, 8];
 /// Connections of the light reads: enough for any that wait.
 const LIGHT_CONNECTIONS: usize = 64;
 
-/// Of the light reads that the pool makes, so many beside each of the others.
+/// Light reads that run on the pool, for each of the others.
 const LISTS_SHARE: f64 = 0.2;
 
 /// "At most 3 on two cores", "all 500 served", "at least as many a second as Agave's".
@@ -33,18 +31,18 @@ const RATIO_MAX: f64 = 3.0;
 const SERVED_MIN: f64 = 1.0;
 const AGAVE_SCANS_PER_SECOND: f64 = 2.29;
 
-/// Agave 4.2.2 on two cores, 25.6 MB a scan: p99 over that without scans, answered of 500, scans a second.
+/// Agave 4.2.2 on two cores, 25.6 MB a scan: p99 over that without scans, served of 500, scans a second.
 const AGAVE: [(f64, f64, f64); 3] =
     [(12_200.0, 148.0, 2.14), (16_300.0, 20.0, 2.29), (17_200.0, 6.0, 2.29)];
 
 pub(crate) fn run(server: &mut Server, targets: &Targets, size: &Size) -> Result<()> {
     let rpc = server.serve(Settings::like_binary())?.uncached;
     let alone = run_with_thresholds(server, rpc, targets, size)?;
-    println!("\nthe same, and a list of one account beside it, which the pool makes");
+    println!("\nthe same, and a list of one account, which runs on the pool");
     let settings = [
         ("as it is", Settings::like_binary()),
-        ("no slices, turns, classes", Settings::like_fifo()),
-        ("nor inline answers, nice 0", Settings::like_agave()),
+        ("no slices, no classes", Settings::like_fifo()),
+        ("nor inline calls, nice 0", Settings::like_agave()),
     ];
     let mut report = Report::new("isolation", Vec::new());
     let mut lines = Vec::new();
@@ -82,7 +80,7 @@ pub(crate) fn run(server: &mut Server, targets: &Targets, size: &Size) -> Result
     Ok(())
 }
 
-/// Those that have a bar; gives the p99 without scans.
+/// The runs that have a bar. Returns the p99 without scans.
 fn run_with_thresholds(
     server: &Server,
     rpc: SocketAddr,
@@ -94,7 +92,7 @@ fn run_with_thresholds(
     for runs in &runs {
         report.add(&[], runs);
     }
-    println!("\nisolation: alone, then beside 1, 4 and 8 clients that scan");
+    println!("\nisolation: alone, then with 1, 4 and 8 clients that scan");
     print!("{}", report.table());
     for (nth, scans) in (1..).zip(SCANS) {
         let (ratio, served) = (ratio(&runs[nth], &runs[0], 0), served(&runs[nth], 0));
@@ -108,7 +106,7 @@ fn run_with_thresholds(
     Ok(median(runs[0].iter().map(|run| run.stats[0].ms(0.99)).collect()))
 }
 
-/// Runs alone, then beside each number of scans, round by round. Lists are one run: a table, no bars.
+/// Runs alone, then with each number of scans, round by round. Lists are one run: a table, no bars.
 fn measured(
     server: &Server,
     rpc: SocketAddr,
@@ -149,17 +147,17 @@ fn streams(
         streams.push(Stream::open_loop(&name, lists.collect(), rate, LIGHT_CONNECTIONS));
     }
     if scans > 0 {
-        let name = format!("  beside {scans} scanning");
+        let name = format!("  with {scans} scanning");
         let scans = Stream::closed_loop(&name, vec![targets.scans.request(rpc)], scans);
         streams.push(scans.with_nice(super::SCAN_NICE));
     }
     streams
 }
 
-/// A stream's p99 beside scans over that without, run by run.
-fn ratio(beside: &[Run], alone: &[Run], stream: usize) -> f64 {
+/// A stream's p99 during scans over that without, run by run.
+fn ratio(loaded: &[Run], alone: &[Run], stream: usize) -> f64 {
     let p99 = |run: &Run| run.stats[stream].ms(0.99);
-    median(beside.iter().zip(alone).map(|(beside, alone)| p99(beside) / p99(alone)).collect())
+    median(loaded.iter().zip(alone).map(|(loaded, alone)| p99(loaded) / p99(alone)).collect())
 }
 
 fn served(runs: &[Run], stream: usize) -> f64 {
@@ -171,13 +169,13 @@ fn rate(runs: &[Run], stream: usize) -> f64 {
     median(runs.iter().map(|run| run.stats[stream].rate()).collect())
 }
 
-/// What threads for sockets and for work do to either.
+/// The effect of the numbers of IO and CPU threads.
 pub(crate) fn sweep(server: &mut Server, targets: &Targets, size: &Size) -> Result<()> {
     let cores = cores();
     println!(
-        "\nIO and CPU threads: getAccountInfo as fast as it goes; and at its rate beside 4 scans"
+        "\nIO and CPU threads: getAccountInfo as fast as it goes; and at its rate with 4 scans"
     );
-    println!("  IO  CPU  light/s alone   p99 ms alone   light p99 ms beside  served  scans/s");
+    println!("  IO  CPU  light/s alone   p99 ms alone   light p99 ms loaded  served  scans/s");
     for io_threads in [1, cores] {
         for cpu_threads in [1, cores, 2 * cores] {
             let settings = Settings { io_threads, cpu_threads, ..Settings::like_binary() };
@@ -187,14 +185,14 @@ pub(crate) fn sweep(server: &mut Server, targets: &Targets, size: &Size) -> Resu
                 Ok::<_, anyhow::Error>([size.run_once(rpc, streams, size.run_length(), None)?])
             };
             let alone = once(vec![Stream::closed_loop("alone", requests, 32)])?;
-            let beside = once(streams(rpc, targets, size, 4, false))?;
+            let loaded = once(streams(rpc, targets, size, 4, false))?;
             println!(
                 "{io_threads:>4} {cpu_threads:>4} {:>14.0} {:>14.3} {:>21.3} {:>7.3} {:>8.2}",
                 rate(&alone, 0),
                 alone[0].stats[0].ms(0.99),
-                beside[0].stats[0].ms(0.99),
-                served(&beside, 0),
-                rate(&beside, 1),
+                loaded[0].stats[0].ms(0.99),
+                served(&loaded, 0),
+                rate(&loaded, 1),
             );
         }
     }

@@ -1,4 +1,4 @@
-//! One answer that is larger than memory should ever notice, and a client that leaves it.
+//! One response of gigabytes, which must not grow memory, and a client that disconnects while it reads it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,21 +16,21 @@ use crate::{node, now, threshold};
 const GROWTH_MB_MAX: f64 = 64.0;
 const STOPS_MS_MAX: f64 = 50.0;
 
-/// How often the process is looked at.
+/// How often the process is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// After a client has left.
+/// How long the server is observed after a client has disconnected.
 const SAMPLES_AFTER: usize = 120;
 
-/// A server that uses less of an interval than this does nothing: looking takes some, too.
+/// A server that uses less CPU time in an interval is idle: sampling takes some, too.
 const IDLE_SHARE: f64 = 0.15;
 
-/// So much of an answer is read before the client leaves it.
+/// Bytes of a response that are read before the client disconnects.
 const READ_BYTES: u64 = 1_000_000;
 
 pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Size) -> Result<()> {
     let request = Endpoint::from(rpc).call("getProgramAccounts", &targets.whole);
-    // Once before, so that what the server allocates for any answer is there.
+    // Once before the measurement, so that the server has its usual allocations.
     read(rpc, &targets.megabyte().request(rpc), u64::MAX)?;
     let before = server.process().resident_bytes()?;
     let is_over = AtomicBool::new(false);
@@ -52,7 +52,7 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
     let took = began.elapsed().as_secs_f64();
     let growth = peak.saturating_sub(before) as f64 / 1e6;
     println!(
-        "\none answer of {:.1} MB in {took:.2} s, {:.0} MB/s: resident memory {:.1} MB before, at most \
+        "\none response of {:.1} MB in {took:.2} s, {:.0} MB/s: resident memory {:.1} MB before, at most \
          {growth:.1} MB more",
         bytes as f64 / 1e6,
         bytes as f64 / 1e6 / took,
@@ -69,7 +69,7 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
     Ok(())
 }
 
-/// Milliseconds from when a client left until the server does nothing any more.
+/// Milliseconds from a client's disconnect until the server is idle.
 fn leaving(server: &Server, rpc: SocketAddr, request: &[u8]) -> Result<f64> {
     read(rpc, request, READ_BYTES)?;
     let left = now();
@@ -87,7 +87,7 @@ fn leaving(server: &Server, rpc: SocketAddr, request: &[u8]) -> Result<f64> {
     Ok(last_busy)
 }
 
-/// Reads so much of an answer and leaves.
+/// Reads the start of a response and disconnects.
 fn read(rpc: SocketAddr, request: &[u8], bytes: u64) -> Result<u64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (status, bytes) = runtime.block_on(async {

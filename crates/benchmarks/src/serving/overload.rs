@@ -1,4 +1,4 @@
-//! Twice what the server can do, over a thousand connections; and what it can do afterwards.
+//! Twice the server's capacity, over a thousand connections, and its capacity afterwards.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use super::server::Server;
 use super::targets::Targets;
 use crate::{median, node, threshold};
 
-/// Connections that find out what the server can do.
+/// Connections of the capacity measurement.
 const CAPACITY_CONNECTIONS: usize = 32;
 
 /// "Full speed a second after."
 const RECOVERY_DELAY: Duration = Duration::from_secs(1);
 
-/// Heavy requests a second beside the others, on connections and a thread of their own: the thread that
-/// reads hundreds of megabytes a second is late itself, and would tell its own delay of refusals.
+/// Heavy requests a second on connections and a thread of their own, which time rejections. A thread that reads
+/// hundreds of megabytes a second is late itself, and would report its own delay.
 const TIMED_PER_S: f64 = 50.0;
 const TIMED_CONNECTIONS: usize = 16;
 
-/// What is still called at once, flat and full: a look of the machine's noise away from it.
+/// The bars for "at once", "flat" and "full speed", with a margin for the machine's noise.
 const REFUSAL_MS_MAX: f64 = 50.0;
 const GROWTH_MAX: f64 = 1.05;
 const SPEED_AFTER_MIN: f64 = 0.9;
@@ -75,7 +75,7 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
     // A tenth in, every queue is as full as it gets.
     let tenth = used.samples.len() / 10;
     let begun = used.samples[tenth].resident_bytes as f64;
-    let ended = used.samples[tenth..].iter().map(|look| look.resident_bytes).max().unwrap_or(0);
+    let ended = used.samples[tenth..].iter().map(|sample| sample.resident_bytes).max().unwrap_or(0);
     threshold::at_least("load_overload_light_served", share(light, light.counts.ok), "x", 1.0);
     let answered = heavy.counts.ok + heavy.counts.rejected;
     threshold::at_least(
@@ -90,7 +90,7 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
     Ok(())
 }
 
-/// Answers in a second, the median of all seconds; of less than two it is all of them.
+/// Responses a second: the median of all seconds, or the total of less than two seconds.
 fn rate(
     size: &Size,
     rpc: SocketAddr,

@@ -1,6 +1,6 @@
-//! Requests of several kinds measured in turn, round by round, each beside a constant answer of its round.
+//! Requests of several kinds, measured round by round, each compared with a constant response of its round.
 //!
-//! Out: a table, and the ratio of each kind's answers a second to its constant's.
+//! Out: a table, and the ratio of each kind's responses a second to its constant's.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 use super::Size;
 use crate::median;
 
-/// Before the rounds each kind is asked for so long, so that no round is the first.
+/// Duration of the warm-up of each kind before the rounds.
 const WARM_UP: Duration = Duration::from_millis(50);
 
 /// Requests of each kind in a toy run.
@@ -22,18 +22,18 @@ const TOY_REQUESTS: usize = 64;
 pub(crate) struct Case {
     pub(crate) address: SocketAddr,
     pub(crate) stream: Stream,
-    /// The constant that it is compared with, by place.
+    /// The index of the constant that it is compared with.
     pub(crate) constant: usize,
 }
 
 impl Case {
-    /// As many of its requests as a toy run asks. Such a run ends with its last answer, however slow the machine is.
+    /// The requests of a toy run. Such a run ends with its last response, however slow the machine is.
     fn toy_stream(&self) -> Stream {
         let requests = self.stream.requests.iter().cycle().take(TOY_REQUESTS).cloned().collect();
         Stream { requests: Arc::new(requests), ..self.stream.clone() }
     }
 
-    /// What came of some requests of its kind. Every answer must be right.
+    /// The result of some requests of its kind. Every response must be right.
     pub(crate) fn run(
         &self,
         stream: &Stream,
@@ -48,14 +48,14 @@ impl Case {
     }
 }
 
-/// What was measured, by case.
+/// The measurements, by case.
 pub(crate) struct Rounds {
     constants: Vec<usize>,
     runs: Vec<Vec<Run>>,
 }
 
 impl Rounds {
-    /// Measures so many rounds. Every answer must be right.
+    /// Measures `rounds` rounds. Every response must be right.
     pub(crate) fn measure(
         cases: &[Case],
         process: Process,
@@ -93,7 +93,7 @@ impl Rounds {
         print!("{}", report.table());
     }
 
-    /// Answers a second over those of the constant, the median of the rounds.
+    /// Responses a second over those of the constant: the median of the rounds.
     pub(crate) fn rate_ratio(&self, case: usize) -> f64 {
         let rate = |run: &Run| run.stats[0].rate();
         let pairs = self.runs[case].iter().zip(&self.runs[self.constants[case]]);

@@ -1,4 +1,4 @@
-//! The server that is measured, in a process of its own: one ledger, served again and again.
+//! The measured server, in a process of its own: one ledger, served with several settings.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use super::callgrind::Callgrind;
 use crate::ledger_process::LedgerProcess;
 use crate::protocol::{Serving, Settings};
 
-/// What the binary keeps of answers.
+/// The binary's response cache, in bytes.
 const CACHE_BYTES: u64 = 256 << 20;
 
 pub(crate) struct Server {
@@ -18,7 +18,7 @@ pub(crate) struct Server {
 }
 
 impl Settings {
-    /// As the binary has them: half the cores for sockets, all of them for work.
+    /// As in the binary: IO threads for half the cores, CPU threads for all of them.
     pub(crate) fn like_binary() -> Self {
         let (pool, rpc) = (pool::Config::default(), rpc::Config::default());
         Self {
@@ -31,20 +31,19 @@ impl Settings {
         }
     }
 
-    /// The same without slices, turns and weights: the pool is one queue in the order of arrival.
+    /// The same without time slices, round robin and weights: the pool is one queue in the order of arrival.
     pub(crate) fn like_fifo() -> Self {
         Self { slice_us: 0, ..Self::like_binary() }
     }
 
-    /// As Agave has its reads: everything through one queue, each to its end, on threads that stand
-    /// behind nobody.
+    /// As in Agave: all reads through one queue, each to its end, on threads of normal priority.
     pub(crate) fn like_agave() -> Self {
         Self { nice: 0, inline_bytes: 0, ..Self::like_fifo() }
     }
 }
 
 impl Server {
-    /// A ledger of mainnet's shape with so many accounts; its process is counted if there is something that does.
+    /// A ledger of mainnet's shape with `accounts` accounts. Its instructions are counted if there is a counter.
     pub(crate) fn start(accounts: u32, callgrind: Option<&Callgrind>) -> Result<Self> {
         let program = LedgerProcess::program()?;
         let command = match callgrind {
@@ -56,7 +55,7 @@ impl Server {
         Ok(Self { ledger, is_serving: false })
     }
 
-    /// Serves so from now on.
+    /// Serves with these settings from now on.
     pub(crate) fn serve(&mut self, settings: Settings) -> Result<Serving> {
         if self.is_serving {
             self.ledger.send_line("")?;
@@ -72,7 +71,7 @@ impl Server {
     }
 }
 
-/// Of this machine, as far as they are ours.
+/// The cores of this machine that this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

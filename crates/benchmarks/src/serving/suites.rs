@@ -1,5 +1,6 @@
-//! The suites of Agave's `accounts-cluster-bench`, program-accounts, every route of REST, an account and a list
-//! that the client has already (`-unchanged`, 304, beside the same as `-one`), and a mix of all methods: those that read accounts over the synthetic ledger, those that need transactions over `hydrant dev`.
+//! The suites of Agave's `accounts-cluster-bench`, program-accounts, every route of REST, an account and a list that
+//! the client has already (`-unchanged`, 304, compared with the same as `-one`), and a mix of all methods. Suites that
+//! read accounts run over the synthetic ledger, suites that need transactions over `hydrant dev`.
 //!
 //! Rounds are short, so that there are several in the time (`Size::short`). The one route that writes is
 //! offered each transaction once, before the others.
@@ -28,10 +29,10 @@ const CONNECTIONS: usize = 16;
 const HISTORY_SUITES: [Suite; 4] =
     [Suite::Block, Suite::Blocks, Suite::Transaction, Suite::TransactionParsed];
 
-/// Its answer is a walk over the whole ledger: who reads metrics is one, and patient.
+/// Its response is a walk over the whole ledger. Metrics have one reader, which waits.
 const SINGLE_CONNECTION_SUITE: &str = "rest-metrics";
 
-/// How often, and how long after each other, it is looked for blocks that are final: thirteen seconds are usual.
+/// Number and interval of the polls for finalized blocks. Thirteen seconds are usual.
 const POLLS_MAX: usize = 240;
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -53,7 +54,7 @@ fn measure(cases: &[Case], process: Process, size: &Size) -> Result<()> {
     Ok(())
 }
 
-/// Those that read accounts, after a constant.
+/// The suites that read accounts, after a constant.
 pub(crate) fn account_cases(rpc: SocketAddr) -> Result<Vec<Case>> {
     let suites = Suite::ALL.into_iter().filter(|suite| !HISTORY_SUITES.contains(suite));
     let suites: Vec<Suite> = suites.collect();
@@ -63,8 +64,8 @@ pub(crate) fn account_cases(rpc: SocketAddr) -> Result<Vec<Case>> {
     cases(rpc, &suites, (&mut client, &found), |suite| !suite.needs_history, "mix of accounts")
 }
 
-/// Those that need transactions, after a constant. Suites of slots get the last `slots_max`, suites of accounts get
-/// `accounts`: the history of one that other transactions touch too depends on how long the node has run.
+/// The suites that need transactions, after a constant. Suites of slots get the last `slots_max`, suites of accounts
+/// get `accounts`: the history of an account that other transactions touch too depends on the node's uptime.
 pub(crate) fn history_cases(
     rpc: SocketAddr,
     slots_max: u64,
@@ -82,8 +83,8 @@ pub(crate) fn history_cases(
     )
 }
 
-/// Transfers by `POST /v1/transactions`, each once, all of them executed. Returns the addresses that paid: each has
-/// the same number of transactions, up to one.
+/// Transfers by `POST /v1/transactions`, each once, all of them executed. Returns the payers: their numbers of
+/// transactions differ by at most one.
 pub(crate) fn send(rpc: SocketAddr, size: &Size) -> Result<Vec<String>> {
     let mut client = client::Client::open(rpc)?;
     let payers = transfers::fund_payers(&mut client, 8)?;
@@ -119,7 +120,7 @@ fn cases(
     address: SocketAddr,
     suites: &[Suite],
     (client, found): (&mut Client, &Inputs),
-    is_wanted: impl Fn(&RestSuite) -> bool,
+    is_selected: impl Fn(&RestSuite) -> bool,
     name_of_mix: &str,
 ) -> Result<Vec<Case>> {
     let endpoint = Endpoint::from(address);
@@ -134,7 +135,7 @@ fn cases(
         let requests = suite.requests(client, found)?;
         cases.push(case(Stream::closed_loop(suite.name(), requests, CONNECTIONS)));
     }
-    for suite in RestSuite::ALL.iter().filter(|suite| is_wanted(suite)) {
+    for suite in RestSuite::ALL.iter().filter(|suite| is_selected(suite)) {
         let connections = if suite.name == SINGLE_CONNECTION_SUITE { 1 } else { CONNECTIONS };
         let requests = suite.requests(client, found)?;
         cases.push(over_http(suite.name, requests, connections, suite.classifier()));
@@ -153,15 +154,15 @@ fn mixed(suites: &[Suite], found: &Inputs, endpoint: &Endpoint) -> Result<Vec<Ve
     Ok(mix.requests(endpoint))
 }
 
-/// What there is to ask for, once its blocks are final, so that every round finds them as the others do: before,
-/// their answers are not kept.
+/// The inputs of requests, once their blocks are finalized, so that all rounds are alike: responses about later blocks
+/// are not cached.
 fn wait_for_finalized(client: &mut Client, addresses: Vec<String>) -> Result<Inputs> {
-    let wanted = DiscoveryConfig { addresses, ..DiscoveryConfig::default() };
+    let config = DiscoveryConfig { addresses, ..DiscoveryConfig::default() };
     let mut found = Inputs::default();
     for _ in 0..POLLS_MAX {
         if found.signatures.is_empty() {
             // Routes of history ask for accounts, too.
-            found = Inputs::discover(client, InputKinds::ALL, &wanted)?;
+            found = Inputs::discover(client, InputKinds::ALL, &config)?;
         }
         let last = found.blocks.iter().max().copied().unwrap_or(u64::MAX);
         if !found.signatures.is_empty() && is_final(client, last)? {

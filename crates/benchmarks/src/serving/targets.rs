@@ -1,4 +1,4 @@
-//! What the server is asked for: addresses and mints of the synthetic ledger, chosen by what they cost.
+//! The inputs of the requests: addresses and mints of the synthetic ledger, chosen by their cost.
 
 use std::net::SocketAddr;
 
@@ -9,22 +9,22 @@ use testkit::synthetic::{Kind, Synthetic, SyntheticConfig};
 
 use crate::protocol::SEED;
 
-/// Bytes of an account in an answer of getProgramAccounts, about.
+/// Approximate bytes of an account in a response of getProgramAccounts.
 const ENTRY_BYTES: u64 = 430;
 
-/// Mints that are looked at, those of the most holders first.
+/// Number of mints that are considered, those with the most holders first.
 const MINTS_MAX: u64 = 20_000;
 
-/// Candidates of about the size that is wanted.
+/// Number of candidates of about the requested size.
 const CANDIDATES: usize = 60;
 
-/// Accounts of which any may be asked for: so many that none is found in a core's caches.
+/// Number of accounts to choose from: so many that none is in a core's caches.
 const ANY_ACCOUNTS: u64 = 200_000;
 
-/// Lists of one or two accounts of which any may be asked for.
+/// Number of lists of one or two accounts to choose from.
 const ANY_LISTS: usize = 2_000;
 
-/// Answers of about a megabyte of which any may be asked for.
+/// Number of responses of about a megabyte to choose from.
 const ANY_MEGABYTES: usize = 16;
 
 /// Calls of each kind.
@@ -37,13 +37,13 @@ pub(crate) struct Targets {
     pub(crate) lists: Vec<Value>,
     /// getProgramAccounts of 25 MB, or as large as one mint makes them.
     pub(crate) scans: ProgramAccountsCall,
-    /// Of about 1 MB each, the nearest first.
+    /// Calls with responses of about 1 MB, the nearest first.
     pub(crate) megabytes: Vec<ProgramAccountsCall>,
     /// A whole program's accounts.
     pub(crate) whole: Value,
 }
 
-/// A call of getProgramAccounts and the size of its answer.
+/// A call of getProgramAccounts and the size of its response.
 pub(crate) struct ProgramAccountsCall {
     pub(crate) params: Value,
     pub(crate) bytes: usize,
@@ -70,9 +70,11 @@ impl Targets {
             ("getLatestBlockhash", vec![json!([])]),
         ];
         // The last mints have the fewest holders. Every tenth mint is of the other token program.
-        let held = (0..counts.mints).rev().filter(|n| n % 10 != 7 && ledger.holders(*n) > 0);
-        let lists =
-            held.take(ANY_LISTS).map(|mint| ProgramAccountsCall::params_of_mint(&ledger, mint));
+        let mints_in_use =
+            (0..counts.mints).rev().filter(|n| n % 10 != 7 && ledger.holders(*n) > 0);
+        let lists = mints_in_use
+            .take(ANY_LISTS)
+            .map(|mint| ProgramAccountsCall::params_of_mint(&ledger, mint));
         let program = spl_token_interface::id().to_string();
         let filters = json!([{ "dataSize": 165 }]);
         Ok(Self {
@@ -104,33 +106,33 @@ impl Targets {
 }
 
 impl ProgramAccountsCall {
-    /// The accounts of the mints whose answers are nearest to so many bytes, at least one and at most
-    /// `most`; none that is a third smaller or larger than the first.
+    /// The accounts of the mints whose responses are nearest to `bytes` bytes: one to `most`, none that is a third
+    /// smaller or larger than the first.
     fn near_size(
         ledger: &Synthetic,
         client: &mut Client,
         bytes: u64,
         most: usize,
     ) -> Result<Vec<Self>> {
-        let wanted = bytes / ENTRY_BYTES;
+        let holders = bytes / ENTRY_BYTES;
         let mut mints: Vec<u64> = (0..ledger.counts().mints.min(MINTS_MAX)).collect();
-        mints.sort_by_key(|mint| ledger.holders(*mint).abs_diff(wanted));
-        let mut answers: Vec<Self> = Vec::new();
+        mints.sort_by_key(|mint| ledger.holders(*mint).abs_diff(holders));
+        let mut lists: Vec<Self> = Vec::new();
         for mint in mints.into_iter().take(CANDIDATES) {
             let params = Self::params_of_mint(ledger, mint);
             let request = client.endpoint().call("getProgramAccounts", &params);
             let bytes = client.exchange(&request)?.1.len();
             let is_like = |first: &Self| bytes * 3 > first.bytes * 2 && bytes * 2 < first.bytes * 3;
-            // Some mints are of the other token program; their answers are empty.
-            if bytes > 10_000 && answers.first().is_none_or(is_like) {
-                answers.push(Self { params, bytes });
+            // Some mints are of the other token program; their responses are empty.
+            if bytes > 10_000 && lists.first().is_none_or(is_like) {
+                lists.push(Self { params, bytes });
             }
-            if answers.len() == most {
+            if lists.len() == most {
                 break;
             }
         }
-        ensure!(!answers.is_empty(), "no mint has accounts of the token program");
-        Ok(answers)
+        ensure!(!lists.is_empty(), "no mint has accounts of the token program");
+        Ok(lists)
     }
 
     /// The call for the holders of a mint.

@@ -1,9 +1,9 @@
 //! A large archive, as a validator would write it, in two passes over the same seeded accounts: the
-//! first computes the bank's fields, which stand before all accounts, the second writes.
+//! first computes the bank's fields, which precede all accounts, the second writes.
 //!
 //! Everything of the sample but its token accounts is in it, at the sample's slot; then token accounts,
 //! a hundredth of them in the file of each slot. One in 20 has an older version in an older file, one in
-//! 50 was closed since. The files stand in any order.
+//! 50 was closed since. The files are in any order.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const TOKEN_BYTES: usize = 165;
 const RENT: u64 = 2_039_280;
 const ZSTD_LEVEL: i32 = 1;
 
-/// Writes the archive into `dir`; gives its path and what is in it.
+/// Writes the archive into `dir`. Returns its path and its contents.
 pub(super) fn write(
     dir: &Path,
     sample: &Sample,
@@ -94,13 +94,13 @@ impl Forge<'_> {
         for n in (slot - 1..self.accounts).step_by(last as usize - 1) {
             if slot < last && (is_closed(n) || n % 20 == 3) {
                 let key = self.token(n, &mut data);
-                data[64] ^= 1; // it held another amount
+                data[64] ^= 1; // it had another amount
                 see(&key, &token(RENT, &data), false);
             }
         }
     }
 
-    /// Fills in the data of the token account `n`, and gives its address. Few mints and owners have most.
+    /// Fills in the data of the token account `n`, and returns its address. Few mints and owners have most accounts.
     fn token(&self, n: u64, data: &mut [u8; TOKEN_BYTES]) -> [u8; 32] {
         let mut random = StdRng::seed_from_u64(self.seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut key = [0; 32];

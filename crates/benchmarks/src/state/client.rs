@@ -1,4 +1,4 @@
-//! An HTTP/1.1 client that waits: one request, one answer, whole or in chunks, the same connection.
+//! A blocking HTTP/1.1 client: one request, one response, whole or in chunks, over the same connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ impl Client {
         http::call(self.address, method, params)
     }
 
-    /// Sends a request and gives the body of its answer.
+    /// Sends a request and returns the body of its response.
     pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<&[u8]> {
         self.socket.get_mut().write_all(request)?;
         self.body.clear();
@@ -55,7 +55,7 @@ impl Client {
             let length = length.split(';').next().unwrap_or_default();
             let length = u64::from_str_radix(length.trim(), 16).context("the length of a chunk")?;
             self.read(length)?;
-            ensure!(self.line()?.is_empty(), "a chunk is longer than it said");
+            ensure!(self.line()?.is_empty(), "a chunk is longer than its length");
             if length == 0 {
                 return Ok(());
             }
@@ -64,14 +64,14 @@ impl Client {
 
     fn read(&mut self, bytes: u64) -> Result<()> {
         let read = self.socket.by_ref().take(bytes).read_to_end(&mut self.body)?;
-        ensure!(read as u64 == bytes, "the connection was closed before its answer was whole");
+        ensure!(read as u64 == bytes, "the connection was closed before its response was complete");
         Ok(())
     }
 
     fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         if self.socket.read_line(&mut line)? == 0 {
-            bail!("the connection was closed before its answer was whole");
+            bail!("the connection was closed before its response was complete");
         }
         Ok(line.trim_end().to_owned())
     }

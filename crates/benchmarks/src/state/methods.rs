@@ -1,7 +1,7 @@
-//! Methods over a smaller and a larger ledger, as a client meets them, and the reads within them.
+//! Methods over a smaller and a larger ledger, as a client calls them, and the reads within them.
 //!
-//! A time is the median of calls one after the other, whole answers over one connection on loopback; a growth
-//! is the larger ledger's time over the smaller one's.
+//! A time is the median of sequential calls with complete responses over one connection on loopback. A growth is the
+//! larger ledger's time over the smaller one's.
 
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
@@ -14,21 +14,21 @@ use crate::ledger_process::{LedgerMetrics, LedgerProcess};
 use crate::protocol::SEED;
 use crate::{now, threshold};
 
-/// Larger by so much is the machine's noise.
+/// Growth up to this factor is the machine's noise.
 const GROWTH_MAX: f64 = 1.3;
 /// "Each under 1 ms."
 const AGGREGATE_MS_MAX: f64 = 1.0;
 
-/// A method with its calls, and the figure of the read within it.
+/// A method with its calls, and the metric of the read within it.
 struct Row {
     name: String,
     threshold: String,
     method: &'static str,
     params: Vec<Value>,
-    /// How many accounts the answers have at least, each; `None` if they are no list of accounts.
+    /// Minimum number of accounts in each response; `None` if it is no list of accounts.
     accounts_min: Option<usize>,
     state: Option<String>,
-    /// One of so many calls of the others.
+    /// Its share of calls, as a divisor.
     seldom: usize,
 }
 
@@ -42,7 +42,7 @@ struct Times {
 pub(crate) fn run(size: &Size) -> Result<()> {
     let [smaller, larger] = size.accounts;
     let (before, _) = over(smaller, size, 0)?;
-    let (after, figures) = over(larger, size, size.slots)?;
+    let (after, metrics) = over(larger, size, size.slots)?;
     println!(
         "\n{:34} accounts    {smaller:>9}: ms   state ms    {larger:>9}: ms     p99   state ms  grew",
         "method"
@@ -71,31 +71,31 @@ pub(crate) fn run(size: &Size) -> Result<()> {
             None => threshold::at_most(&row.threshold, after.p50_ms, "ms", AGGREGATE_MS_MAX),
         }
     }
-    threshold::at_most("state_stream_50000_growth", figures.get("stream_50000_growth")?, "x", 1.02);
+    threshold::at_most("state_stream_50000_growth", metrics.get("stream_50000_growth")?, "x", 1.02);
     threshold::at_most(
         "state_stream_50000_cpu_share",
-        figures.get("stream_50000_cpu_share")?,
+        metrics.get("stream_50000_cpu_share")?,
         "x",
         0.5,
     );
     Ok(())
 }
 
-/// Asks a ledger of that many accounts, then lets the stream of writes go over it.
+/// Calls the methods of a ledger of `accounts` accounts, then runs the stream of writes over it.
 fn over(accounts: u32, size: &Size, slots: u32) -> Result<(Vec<Times>, LedgerMetrics)> {
     println!("\nmainnet's shape, {accounts} accounts");
     let mut ledger = LedgerProcess::start("serve", "mainnet", accounts, &[&slots.to_string()])?;
-    let (address, figures) = ledger.serving()?;
+    let (address, metrics) = ledger.serving()?;
     let mut client = Client::open(address)?;
     let mut times = Vec::new();
     for row in rows(accounts) {
-        let state = row.state.as_ref().map(|name| figures.get(name)).transpose()?;
+        let state = row.state.as_ref().map(|name| metrics.get(name)).transpose()?;
         let mut row = row.times(&mut client, size.calls)?;
         row.state_ms = state.map(|us| us / 1e3);
         times.push(row);
     }
     drop(client);
-    // After that line it goes on to the stream.
+    // After that line it starts the stream.
     ledger.send_line("")?;
     Ok((times, ledger.end()?))
 }
@@ -169,20 +169,20 @@ impl Row {
             self.params.iter().map(|params| client.request(self.method, params)).collect();
         let mut accounts = 0;
         for request in &requests {
-            let answer: Value = serde_json::from_slice(client.exchange(request)?)?;
-            ensure!(answer.get("error").is_none(), "{}: {}", self.name, answer["error"]);
-            let result = &answer["result"];
+            let response: Value = serde_json::from_slice(client.exchange(request)?)?;
+            ensure!(response.get("error").is_none(), "{}: {}", self.name, response["error"]);
+            let result = &response["result"];
             let list = result.as_array().or_else(|| result["value"].as_array());
             accounts += list.map_or(0, Vec::len);
         }
         let min = self.accounts_min.unwrap_or(0) * requests.len();
-        ensure!(accounts >= min, "{}: {accounts} accounts, at least {min} are there", self.name);
+        ensure!(accounts >= min, "{}: {accounts} accounts, at least {min} exist", self.name);
         let mut times: Histogram<u64> = Histogram::new(3)?;
         for nth in 0..(calls / self.seldom).max(3) {
             let began = now();
             let bytes = client.exchange(&requests[nth % requests.len()])?.len();
             times.record(began.elapsed().as_nanos() as u64).context("a time")?;
-            ensure!(bytes > 0, "{}: an empty answer", self.name);
+            ensure!(bytes > 0, "{}: an empty response", self.name);
         }
         let ms = |quantile| times.value_at_quantile(quantile) as f64 / 1e6;
         let accounts = accounts as f64 / requests.len() as f64;

@@ -1,4 +1,4 @@
-//! The same accounts as Agave keeps them in memory: a map from pubkeys to accounts, and for each
+//! The same accounts in the structures that Agave has in memory: a map from pubkeys to accounts, and for each
 //! of its three indices maps from keys to pubkeys and back.
 
 use std::collections::{HashMap, HashSet};
@@ -25,7 +25,7 @@ impl SecondaryIndex {
     fn insert(&self, key: Pubkey, account: Pubkey) {
         let accounts = self.index.entry(key).or_default();
         let is_new = accounts.write().is_ok_and(|mut accounts| accounts.insert(account));
-        // Agave makes room for one, so that an account of one key costs no more.
+        // As in Agave: capacity for one, so that an account of one key costs no more.
         let one = || RwLock::new(Vec::with_capacity(1));
         if is_new && let Ok(mut keys) = self.reverse.entry(account).or_insert_with(one).write() {
             keys.push(key);
@@ -40,8 +40,8 @@ pub(crate) fn run(ledger: &Synthetic) -> Result<()> {
         let account = change.record.context("an account")?;
         let pubkey = Pubkey::new_from_array(change.address.to_array().context("a pubkey")?);
         account.keys(&mut |facet, key| {
-            let kept = [key_kind::PROGRAM, key_kind::MINT, key_kind::OWNER];
-            let index = kept.iter().position(|kept| *kept == facet);
+            let indexed = [key_kind::PROGRAM, key_kind::MINT, key_kind::OWNER];
+            let index = indexed.iter().position(|kind| *kind == facet);
             if let (Some(index), Some(key)) = (index, key.to_array()) {
                 indices[index].insert(Pubkey::new_from_array(key), pubkey);
             }

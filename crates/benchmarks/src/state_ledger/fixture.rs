@@ -1,4 +1,4 @@
-//! A ledger that is filled at its root, as a start from a snapshot does, and published.
+//! A published ledger that is filled at its root, as a start from a snapshot does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,18 @@ const CHUNK: usize = 8_192;
 /// The root's slot.
 pub(crate) const ROOT: BlockId = BlockId { slot: 1_000, bank: 0 };
 
-/// Seconds since 1970, of the root.
+/// The root's time, in seconds since 1970.
 const ROOT_TIME: i64 = 1_750_000_000;
 
 /// A filled ledger.
 pub(crate) struct LedgerFixture {
     pub(crate) ledger: Ledger<Account, BlockInfo>,
     pub(crate) reader: Reader,
-    /// In `Ledger::apply`, without the making of accounts.
+    /// Time in `Ledger::apply`, without the computation of accounts.
     applying: Duration,
     applying_cpu: Duration,
     data_bytes: u64,
-    /// Of large accounts.
+    /// Bytes of large accounts.
     large_bytes: u64,
 }
 
@@ -68,14 +68,14 @@ impl LedgerFixture {
             built.applying += began.elapsed();
             built.applying_cpu += began_cpu.elapsed();
         }
-        // What the last publish but one may still see goes with the next.
+        // Versions that the last publish but one may still see are released by the next.
         for _ in 0..3 {
             built.ledger.publish();
         }
         Ok(built)
     }
 
-    /// Memory and rate, as figures.
+    /// Reports memory and rate.
     pub(crate) fn print_metrics(&self, synthetic: &Synthetic) -> Result<()> {
         let accounts = f64::from(synthetic.config().accounts);
         let usage = self.ledger.usage();

@@ -1,12 +1,12 @@
 //! One synthetic ledger in a process of its own, with the binary's allocator, for `bench state`:
 //! `state-ledger memory|rival|serve|again SHAPE ACCOUNTS [SLOTS]`; `again` is for `bench load`.
 //!
-//! Shape: what is measured goes to standard output: lines `figure NAME VALUE` for the one who started it, all
-//! others for people. `serve` tells where it answers JSON-RPC and goes on with the stream of writes
-//! once a line comes on standard input.
+//! Shape: measurements go to standard output: lines `figure NAME VALUE` for the program that started it, all other
+//! lines for people. `serve` reports its JSON-RPC address, and starts the stream of writes when a line comes on
+//! standard input.
 //! Not here: requests and bars (`state.rs`, another process, so that resident memory is the ledger's alone).
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, reason = "what was measured is for whoever started it")]
+#![expect(clippy::print_stdout, reason = "measurements go to the caller")]
 
 mod baseline;
 mod fixture;
@@ -27,7 +27,7 @@ use testkit::synthetic::{Synthetic, SyntheticConfig};
 use crate::fixture::LedgerFixture;
 use crate::protocol::SEED;
 
-// As the binary's.
+// The binary's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -68,7 +68,7 @@ fn own_process() -> Process {
     Process(std::process::id())
 }
 
-/// A figure for whoever started us.
+/// Reports a measurement to the program that started this one.
 fn print_metric(name: &str, value: f64) {
     println!("figure {name} {value}");
 }

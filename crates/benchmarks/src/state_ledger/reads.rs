@@ -1,4 +1,4 @@
-//! The reads that methods are made of, on the calling thread with nothing around them.
+//! The reads within methods, on the calling thread, without the methods.
 
 use anyhow::{Result, ensure};
 use chain_solana::Reader;

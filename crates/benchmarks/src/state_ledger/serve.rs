@@ -1,4 +1,5 @@
-//! The ledger behind the real server: every method as a client meets it, and a door that takes nothing.
+//! The ledger behind the real server: every method as a client calls it, and a transaction service that accepts
+//! nothing.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,7 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::protocol::Settings;
 
-/// Serves on a free port, which it tells, until `wait` is over.
+/// Serves on a free port, which it reports, until `wait` is over.
 pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
@@ -30,7 +31,7 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
     let listeners = Listeners { rpc: listener, pubsub: None };
     let node = Arc::new(node(reader)?);
     let server = runtime.spawn(rpc::serve(node, Arc::new(NoPubSub), listeners, async {
-        // An error is the other end's, which is just as over.
+        // An error means that the other end has closed the connection.
         let _ = stopped.await;
     }));
     let waited = wait();
@@ -75,21 +76,21 @@ fn node(reader: &Reader) -> Result<Node> {
     })
 }
 
-/// The same as it is told.
+/// The same with other settings.
 pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<Node> {
     let Settings { cpu_threads: threads, slice_us, nice, inline_bytes, cache_bytes, .. } =
         *settings;
     let config = pool::Config { threads, slice_us, nice, ..pool::Config::default() };
     let pool = Pool::new(config, Arc::new(SystemClock::new()), move || {
-        // Of this thread alone, on Linux. Raising the value is always allowed.
+        // On Linux it applies to this thread only. Raising the value is always allowed.
         let _ = rustix::process::setpriority_process(None, nice.into());
     })?;
-    let (pool, answers) = (Arc::new(pool), Arc::new(rpc::ResponseCache::new(cache_bytes)));
+    let (pool, response_cache) = (Arc::new(pool), Arc::new(rpc::ResponseCache::new(cache_bytes)));
     let config = rpc::Config { inline_bytes_max: inline_bytes, ..rpc::Config::default() };
-    Ok(Node { pool, response_cache: answers, config, ..node(reader)? })
+    Ok(Node { pool, response_cache, config, ..node(reader)? })
 }
 
-/// A door that is closed.
+/// A transaction service that rejects everything.
 struct RejectingTransactionService;
 
 impl TransactionService for RejectingTransactionService {
@@ -106,7 +107,7 @@ impl TransactionService for RejectingTransactionService {
     }
 }
 
-/// Says nothing over WebSocket.
+/// Rejects WebSocket connections.
 pub(crate) struct NoPubSub;
 
 impl WebSocketHandler for NoPubSub {

@@ -1,9 +1,9 @@
-//! The ledger behind the real server, again and again, each time as a line of standard input says
-//! ([`Settings`]). The next line ends it; the end of input ends all.
+//! The ledger behind the real server, once for each line of standard input ([`Settings`]). The next line ends the
+//! server; the end of input ends the process.
 //!
-//! Shape: three listeners on the same threads: the server as it is told; the same without its cache of
-//! answers, so that both can be asked in turn; and a constant answer from the same HTTP stack, of as many
-//! bytes as the path says.
+//! Shape: three listeners on the same threads: the server with the settings; the same without its response cache, so
+//! that both can be measured in the same round; and a constant response from the same HTTP stack, of as many bytes as
+//! the path says.
 
 use std::convert::Infallible;
 use std::io::{BufRead, stdin};
@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use crate::protocol::{Serving, Settings};
 use crate::serve;
 
-/// The largest constant answer.
+/// The largest constant response, in bytes.
 const CONSTANT_BYTES_MAX: usize = 4_000_000;
 
 pub(crate) fn run(reader: &Reader) -> Result<()> {
@@ -73,7 +73,7 @@ fn serve_once(
             web,
             listeners,
             async move {
-                // An error is the other end's, which is just as over.
+                // An error means that the other end has closed the connection.
                 let _ = stopped.wait_for(|stopped| *stopped).await;
             },
         )));
@@ -104,7 +104,7 @@ async fn serve_constant(listener: TcpListener) {
             drop(request);
             std::future::ready(Ok::<_, Infallible>(response))
         });
-        // An error ends its connection, which is all that it concerns.
+        // An error ends only its own connection.
         tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
     }
 }

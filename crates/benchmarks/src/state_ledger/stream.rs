@@ -1,9 +1,9 @@
 //! The stream of writes in slots of 400 ms, at three rates: each slot is opened, written at once, completed,
 //! published, and finalized 32 slots later.
 //!
-//! Writes are made before their slot is due, so that only the ledger's work is timed: its CPU time in
-//! all five steps, and how long a slot's write keeps the writer. Resident memory is read at the end of
-//! each quarter; what a closed account had is taken by one that is opened.
+//! Writes are computed before their slot is due, so that only the ledger is timed: its CPU time in all five steps, and
+//! the time of a slot's write. Resident memory is read at the end of each quarter. The stream opens an account for
+//! each one that it closes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ use crate::{now, own_process, print_metric};
 
 const SLOT: Duration = Duration::from_millis(400);
 const RATES: [usize; 3] = [1_000, 10_000, 50_000];
-/// How many slots later a block is final.
+/// Number of slots after which a block is finalized.
 const FINAL_AFTER: u64 = 32;
 
-/// So many slots at each rate.
+/// Runs `slots` slots at each rate.
 pub(crate) fn run(synthetic: &Synthetic, built: LedgerFixture, slots: u32) -> Result<()> {
     let mut stream = Stream { built, updates: Updates::new(synthetic), block: ROOT };
     println!(
@@ -77,7 +77,7 @@ impl Stream {
         );
         print_metric(&format!("stream_{rate}_cpu_share"), share);
         print_metric(&format!("stream_{rate}_apply_p99_ms"), ms(&times.apply, 0.99));
-        // The first quarter meets each account for the first time, and fills the unrooted blocks.
+        // The first quarter writes each account for the first time, and fills the unrooted blocks.
         if let [_, second, .., last] = resident.as_slice() {
             print_metric(&format!("stream_{rate}_growth"), last / second);
         }

@@ -17,7 +17,7 @@ use solana_signature::Signature;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionStatusMeta;
 
-/// How many accounts there are to be written.
+/// Number of different accounts.
 const ACCOUNTS: u64 = 100_000;
 /// Accounts that a transaction writes.
 const WRITES: usize = 3;
@@ -91,7 +91,7 @@ impl Ledger {
         write(Pubkey::new_from_array([name; 32]), data, Pubkey::default())
     }
 
-    /// A transaction in the likeness of a token transfer, and what it wrote.
+    /// A transaction like a token transfer, and the accounts that it wrote.
     fn executed(&mut self, index: usize, writes: &mut Vec<AccountWrite>) -> ExecutedTransaction {
         let accounts: [u64; WRITES] =
             std::array::from_fn(|_| self.random.random_range(0..ACCOUNTS));

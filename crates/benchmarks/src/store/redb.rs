@@ -5,7 +5,7 @@ use std::path::Path;
 use localnet::store::{Batch, Engine, EngineError, Row, Table};
 use redb::{Database, Error, ReadableDatabase, ReadableTable, TableDefinition};
 
-/// As many bytes as ours may cache.
+/// Cache size in bytes: the same as for our engine.
 const CACHE_BYTES: usize = 32 << 20;
 
 /// redb as a ledger's engine.

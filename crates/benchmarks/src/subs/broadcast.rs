@@ -1,4 +1,4 @@
-//! A bare WebSocket broadcast: the same bytes to every connection at an interval, and nothing else.
+//! A plain WebSocket broadcast: the same bytes to every connection at an interval, without any other work.
 //! `subs bare BYTES INTERVAL_MS --endpoints-file FILE`, run by `hot` as a process of its own.
 
 use std::time::Duration;
@@ -17,24 +17,25 @@ pub(super) fn run(args: &[String]) -> Result<()> {
         |at: usize| args.get(at).context("bare BYTES INTERVAL_MS")?.parse().context("a number");
     let (bytes, interval_ms): (u64, u64) = (number(1)?, number(2)?);
     let endpoints = value_of(args, "--endpoints-file")?.context("--endpoints-file")?;
-    // As many threads as a node polls its sockets with.
+    // As many threads as a node's IO threads.
     let threads = (std::thread::available_parallelism().map_or(1, usize::from) / 2).max(1);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let said = json!({ "rpc": format!("http://{address}"), "ws": format!("ws://{address}") });
-        std::fs::write(endpoints, said.to_string())?;
+        let addresses =
+            json!({ "rpc": format!("http://{address}"), "ws": format!("ws://{address}") });
+        std::fs::write(endpoints, addresses.to_string())?;
         let (sender, _) = broadcast::channel::<Utf8Bytes>(64);
-        let told = sender.clone();
+        let messages = sender.clone();
         tokio::spawn(async move {
             let mut due = tokio::time::interval(Duration::from_millis(interval_ms));
             let text = Utf8Bytes::from("x".repeat(bytes as usize));
             loop {
                 due.tick().await;
-                // Nobody may be there yet.
-                let _ = told.send(text.clone());
+                // There may be no connection yet.
+                let _ = messages.send(text.clone());
             }
         });
         loop {

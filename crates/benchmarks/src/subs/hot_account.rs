@@ -1,5 +1,5 @@
-//! One account that thousands follow, written in every slot: are all served, and what does each
-//! notification cost beside a bare WebSocket broadcast of the same bytes; how late are they.
+//! One account with thousands of subscribers, written in every slot: delivery to all, and the CPU time of a
+//! notification compared with a plain WebSocket broadcast of the same bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +14,11 @@ use crate::client::Client as Caller;
 use crate::node::program;
 use crate::transfers::fund_payers;
 
-/// Milliseconds of a slot, and of the bare broadcast.
+/// Milliseconds of a slot, and the interval of the plain broadcast.
 const SLOT_MS: u64 = 400;
-/// How long notifications are counted, of all connections.
+/// How long notifications are counted, for all connections.
 const COUNT_DURATION: Duration = Duration::from_secs(15);
-/// As [`COUNT_DURATION`], of fewer.
+/// As [`COUNT_DURATION`], for fewer connections.
 const COUNT_DURATION_SHORT: Duration = Duration::from_secs(6);
 /// As [`COUNT_DURATION`], at toy size.
 const COUNT_DURATION_TOY: Duration = Duration::from_millis(1_000);
@@ -40,16 +40,16 @@ pub(super) fn run(size: &Size) -> Result<()> {
         let transfers = Transfers::new(fund_payers(&mut caller, 2)?, caller.latest_blockhash()?);
         let ours = runtime.block_on(hydrant(&node, transfers, connections, counted))?;
         drop(node);
-        let bare = runtime.block_on(broadcast(connections, ours.bytes, counted))?;
-        ratio = ours.micros / bare.micros;
+        let plain = runtime.block_on(broadcast(connections, ours.bytes, counted))?;
+        ratio = ours.micros / plain.micros;
         println!(
             "  {connections:>5} connections: {:.0} notifications/s of {} bytes, {:.2} us of CPU each \
-             ({:.0} a second and core); bare {:.2}; {ratio:.2} times",
+             ({:.0} a second and core); plain {:.2}; {ratio:.2} times",
             ours.rate,
             ours.bytes,
             ours.micros,
             1e6 / ours.micros,
-            bare.micros
+            plain.micros
         );
         println!("bar subs_hot_{connections}_unserved {} notifications <= 0", ours.undelivered);
     }
@@ -62,7 +62,7 @@ pub(super) fn run(size: &Size) -> Result<()> {
 
 struct DeliveryStats {
     rate: f64,
-    /// CPU of a notification, without what the node does anyway.
+    /// CPU time of a notification, without the node's idle load.
     micros: f64,
     bytes: usize,
     undelivered: u64,
@@ -99,7 +99,7 @@ async fn hydrant(
         subscribed.push(client);
     }
     let mut served = count_notifications(node, scenario, subscribed, counted, idle).await?;
-    let text = served.1.take().context("nobody was told anything")?;
+    let text = served.1.take().context("no notification was delivered")?;
     served.0.bytes = text;
     Ok(served.0)
 }
@@ -115,7 +115,7 @@ async fn broadcast(connections: usize, bytes: usize, counted: Duration) -> Resul
     Ok(count_notifications(&node, Scenario::default(), clients, counted, 0.0).await?.0)
 }
 
-/// Counts what all clients are told for a while.
+/// Counts the notifications of all clients for `counted`.
 async fn count_notifications(
     node: &Node,
     mut scenario: Scenario,
@@ -141,28 +141,28 @@ async fn count_notifications(
             }
         }));
     }
-    let mut figures = None;
+    let mut counts_and_cpu = None;
     let until = async {
-        // What was queued while others subscribed.
+        // Notifications that were queued while others subscribed are not counted.
         tokio::time::sleep(Duration::from_millis(2 * SLOT_MS)).await;
         let (before, cpu) = (total.load(Ordering::Relaxed), node.cpu_time());
         tokio::time::sleep(counted).await;
-        figures = Some((before, cpu, total.load(Ordering::Relaxed), node.cpu_time()));
+        counts_and_cpu = Some((before, cpu, total.load(Ordering::Relaxed), node.cpu_time()));
         // The last slot reaches all.
         tokio::time::sleep(Duration::from_millis(2 * SLOT_MS)).await;
     };
     scenario.run(until).await?;
-    let (before, cpu_before, after, cpu_after) = figures.context("it ended early")?;
-    let told = (after - before) as f64;
-    ensure!(told > 0.0, "nobody was told anything");
+    let (before, cpu_before, after, cpu_after) = counts_and_cpu.context("it ended early")?;
+    let delivered = (after - before) as f64;
+    ensure!(delivered > 0.0, "no notification was delivered");
     let cpu = (cpu_after? - cpu_before?).as_secs_f64() - idle * counted.as_secs_f64();
     let counts: Vec<u64> = each.iter().map(|count| count.load(Ordering::Relaxed)).collect();
     let slots = counted.as_millis() as u64 / SLOT_MS;
-    // Each slot writes, so each client was told about once a slot; one is on its way.
+    // Each slot writes, so each client gets about one notification a slot; one may be on its way.
     let unserved = counts.iter().map(|count| (slots - 1).saturating_sub(*count)).sum();
     let served = DeliveryStats {
-        rate: told / counted.as_secs_f64(),
-        micros: cpu / told * 1e6,
+        rate: delivered / counted.as_secs_f64(),
+        micros: cpu / delivered * 1e6,
         bytes: 0,
         undelivered: unserved,
     };

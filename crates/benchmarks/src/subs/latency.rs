@@ -1,10 +1,10 @@
-//! How late notifications are: from the moment when a block is confirmed to its clients' sockets, at
-//! parts of the rate of transactions that the node takes at most.
+//! Latency of notifications: from the confirmation of a block to its clients' sockets, at several shares of the
+//! node's highest rate of transactions.
 //!
-//! Shape: wallets of 800 addresses, one a connection; transfers that each hit one of them; the moment
-//! comes from the node (`slotsUpdatesSubscribe`), the arrival is taken by a thread that does nothing
-//! else. The node's moment is cut to whole milliseconds, so that latencies are up to one too large.
-//! Capacity is what the node executes when four connections send as fast as they are answered.
+//! Shape: wallets of 800 addresses, one for each connection; transfers that each hit one of them. The time of
+//! confirmation comes from the node (`slotsUpdatesSubscribe`). A thread that does only that takes the arrival times.
+//! The node truncates its times to whole milliseconds, so latencies are up to 1 ms too large.
+//! Capacity is the rate that the node executes when four connections send as fast as they get responses.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -27,21 +27,21 @@ use crate::transfers::fund_payers;
 const SLOT_MS: &str = "200";
 /// Connections that send.
 const SENDERS: usize = 4;
-/// Transfers that are signed to find the capacity: more than any node takes meanwhile.
+/// Signed transfers for the capacity measurement: more than any node executes meanwhile.
 const SIGNED_MAX: f64 = 15_000.0;
-/// Addresses of a wallet: all together are more than a block writes, so that each transfer is told.
+/// Addresses of a wallet: all together are more than a block writes, so that each transfer is notified.
 const WALLET: u32 = 800;
 /// Percent of capacity.
 const LOADS: [u32; 5] = [1, 10, 50, 90, 100];
 
-/// A message: its slot, when it came (microseconds since 1970), how many accounts it tells of.
+/// A message: its slot, its arrival time (microseconds since 1970), its number of accounts.
 type Arrival = (u64, u64, usize);
 
-/// What the clients of a run share.
+/// The shared observations of a run's clients.
 #[derive(Clone, Default)]
 struct Observations {
     arrivals: Arc<Mutex<Vec<Arrival>>>,
-    /// When a slot was confirmed, in milliseconds since 1970.
+    /// Confirmation time of each slot, in milliseconds since 1970.
     confirmed: Arc<Mutex<HashMap<u64, u64>>>,
 }
 
@@ -56,7 +56,7 @@ struct Row {
 }
 
 pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
-    // More addresses than transfers in a few blocks: one that is written twice in a block is told once.
+    // More addresses than transfers in a few blocks: two writes of an address in a block are one notification.
     let (clients, seconds) = if size.is_toy { (20, 1.0) } else { (100, 6.0) };
     let loads = if size.is_toy { &LOADS[4..] } else { &LOADS[..] };
     let runtime = runtime()?;
@@ -70,7 +70,7 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
     let mut numbers = move |count: f64| {
         let first = next;
         next += count as u32;
-        // A prime step: each address once in as many transfers, and each wallet's turn comes soon.
+        // A prime step: each address once in as many transfers, and each wallet is hit soon.
         let scattered = |n| (u64::from(n) * 7_919 % u64::from(addresses)) as u32;
         (first..next).map(scattered).collect::<Vec<_>>()
     };
@@ -85,7 +85,7 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
          transactions a second ({:.2} cores of the node):",
         most.cores
     );
-    println!("  load   offered/s      told/s  messages   p50 ms   p99 ms   cores");
+    println!("  load   offered/s delivered/s  messages   p50 ms   p99 ms   cores");
     let mut rows = Vec::new();
     for load in loads {
         let rate = capacity * f64::from(*load) / 100.0;
@@ -103,17 +103,17 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
     }
 }
 
-/// The clients, on a thread of their own. They end with what this gives.
+/// The clients, on a thread of their own. They end with the returned value.
 fn listen(node: &Node, clients: usize, heard: &Observations) -> Result<ListenerThread> {
     let (ws, heard) = (node.ws, heard.clone());
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (over, is_over) = tokio::sync::oneshot::channel::<()>();
-    let work = async move {
+    let run = async move {
         let mut scenario = Scenario::default();
         let subscribed = async {
-            let mut moments = Client::connect(ws).await?;
-            moments.call("slotsUpdatesSubscribe", json!([])).await?;
-            scenario.add(confirmations(moments, heard.clone()));
+            let mut slots = Client::connect(ws).await?;
+            slots.call("slotsUpdatesSubscribe", json!([])).await?;
+            scenario.add(confirmations(slots, heard.clone()));
             for number in 0..clients as u32 {
                 let mut client = Client::connect(ws).await?;
                 let set = number * WALLET..(number + 1) * WALLET;
@@ -122,19 +122,19 @@ fn listen(node: &Node, clients: usize, heard: &Observations) -> Result<ListenerT
             }
             Ok::<_, anyhow::Error>(())
         };
-        // Whoever waits for it has gone only if something failed before.
+        // The receiver is dropped only after an earlier error.
         let _ = ready.send(subscribed.await);
         scenario.run(async { drop(is_over.await) }).await
     };
     let thread = std::thread::Builder::new().name("clients".to_owned()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(work)
+        runtime.block_on(run)
     })?;
     is_ready.recv().context("no clients")??;
     Ok(ListenerThread { over: Some(over), thread: Some(thread) })
 }
 
-/// Clients that listen. Dropping it ends them, and says what went wrong.
+/// Clients that listen. Dropping it ends them, and prints their errors.
 struct ListenerThread {
     over: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<Result<()>>>,
@@ -159,8 +159,8 @@ fn arrivals(mut client: Client, heard: Observations) -> Task {
                 text = client.notification() => text?,
             };
             let at = unix_us();
-            let told = Client::parse_notification(&text)?;
-            heard.arrivals.lock().push((told.slot, at, told.pubkeys.len()));
+            let seen = Client::parse_notification(&text)?;
+            heard.arrivals.lock().push((seen.slot, at, seen.pubkeys.len()));
         }
     })
 }
@@ -172,8 +172,8 @@ fn confirmations(mut client: Client, heard: Observations) -> Task {
                 () = stop.stopped() => return Ok(()),
                 text = client.notification() => text?,
             };
-            let told: Value = serde_json::from_str(&text)?;
-            let update = &told["params"]["result"];
+            let message: Value = serde_json::from_str(&text)?;
+            let update = &message["params"]["result"];
             if update["type"] == "optimisticConfirmation" {
                 let slot = update["slot"].as_u64().context("no slot")?;
                 let at = update["timestamp"].as_u64().context("no timestamp")?;
@@ -183,7 +183,7 @@ fn confirmations(mut client: Client, heard: Observations) -> Task {
     })
 }
 
-/// Sends for some seconds, waits until all is told, and says how late it was.
+/// Sends for some seconds, waits for all notifications, and returns their latencies.
 async fn step(
     node: &Node,
     transfers: &Transfers,
@@ -207,25 +207,27 @@ async fn step(
     let cpu = node.cpu_time()?;
     scenario.run(tokio::time::sleep(Duration::from_secs_f64(seconds))).await?;
     let cores = (node.cpu_time()? - cpu).as_secs_f64() / seconds;
-    let told = || heard.arrivals.lock().iter().map(|(_, _, count)| count).sum::<usize>() as u64;
-    let all_told = async {
-        while told() < sent.count() {
+    let delivered =
+        || heard.arrivals.lock().iter().map(|(_, _, count)| count).sum::<usize>() as u64;
+    let all_delivered = async {
+        while delivered() < sent.count() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let all = tokio::time::timeout(Duration::from_secs(20), all_told).await;
-    ensure!(all.is_ok(), "{} of {} transfers were told", told(), sent.count());
+    let all = tokio::time::timeout(Duration::from_secs(20), all_delivered).await;
+    ensure!(all.is_ok(), "{} of {} transfers were notified", delivered(), sent.count());
     let arrivals = std::mem::take(&mut *heard.arrivals.lock());
     let confirmed = heard.confirmed.lock();
     let mut late_ms = Vec::new();
     for (slot, at, _) in &arrivals {
-        let moment = confirmed.get(slot).with_context(|| format!("slot {slot} had no moment"))?;
-        late_ms.push((*at as f64 / 1e3) - *moment as f64);
+        let confirmed_at =
+            confirmed.get(slot).with_context(|| format!("slot {slot} was not confirmed"))?;
+        late_ms.push((*at as f64 / 1e3) - *confirmed_at as f64);
     }
     late_ms.sort_by(f64::total_cmp);
     let at = |part: f64| {
-        let place = ((late_ms.len() as f64 * part) as usize).min(late_ms.len().saturating_sub(1));
-        late_ms.get(place).copied().unwrap_or(f64::NAN)
+        let index = ((late_ms.len() as f64 * part) as usize).min(late_ms.len().saturating_sub(1));
+        late_ms.get(index).copied().unwrap_or(f64::NAN)
     };
     Ok(Row {
         load,
@@ -238,16 +240,16 @@ async fn step(
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "the node tells its moments as times of day")]
+#[expect(clippy::disallowed_methods, reason = "the node reports times of day")]
 fn unix_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros() as u64)
 }
 
-/// Latency over load, as numbers and as a drawing beside the one of memory.
+/// Latency over load, as numbers and as a drawing next to the one of memory.
 fn write(path: &Path, rows: &[Row]) -> Result<()> {
     let stem = path.file_stem().map_or_else(|| "subs".into(), |stem| stem.to_string_lossy());
     let path = path.with_file_name(format!("{stem}-latency.csv"));
-    let mut text = String::from("load_percent,offered,told,messages,p50_ms,p99_ms,cores\n");
+    let mut text = String::from("load_percent,offered,delivered,messages,p50_ms,p99_ms,cores\n");
     let mut svg = String::from(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 660 420\" font-family=\"sans-serif\" font-size=\"12\">\n",
     );
@@ -270,10 +272,10 @@ fn write(path: &Path, rows: &[Row]) -> Result<()> {
         }
     }
     for row in rows {
-        let Row { load, offered, delivered: told, messages, p50_ms, p99_ms, cores } = row;
+        let Row { load, offered, delivered, messages, p50_ms, p99_ms, cores } = row;
         writeln!(
             text,
-            "{load},{offered:.1},{told:.1},{messages},{p50_ms:.3},{p99_ms:.3},{cores:.3}"
+            "{load},{offered:.1},{delivered:.1},{messages},{p50_ms:.3},{p99_ms:.3},{cores:.3}"
         )?;
         writeln!(svg, "<text x=\"{:.1}\" y=\"408\">{load} %</text>", x(row))?;
     }

@@ -1,8 +1,8 @@
-//! One client that subscribes to a million addresses beside others that ask for little: the server's
-//! CPU for it, and what the others feel; with messages of 2,000 addresses, and with the longest.
+//! One client that subscribes to a million addresses alongside clients with small requests: the server's CPU time for
+//! it, and the delay of the others; with messages of 2,000 addresses, and with the longest.
 //!
-//! The large client's own threads stand behind all others, so that what the others wait for is the
-//! server: between machines the two would share no core.
+//! The large client's own threads have the lowest priority, so that the others wait only for the server. Between
+//! machines the two would share no core.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::http::{self, Connection};
 use crate::node::program;
 use crate::now;
 
-/// Between two requests of the client that asks for little.
+/// Interval of the small requests.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(2);
-/// How often a million is subscribed to.
+/// Number of subscriptions to a million addresses.
 const ROUNDS: usize = 5;
 /// How long the others are measured alone.
 const BASELINE_DURATION: Duration = Duration::from_secs(4);
 /// Addresses in a message of 64 KB, and in one of a mebibyte.
 const ADDRESSES_PER_MESSAGE: [(&str, usize); 2] = [("", 2_000), ("_long", 32_767)];
-/// How far the large client stands behind, as a nice value.
+/// The nice value of the large client.
 const CLIENT_NICE: i32 = 19;
 
 pub(super) fn run(size: &Size) -> Result<()> {
@@ -48,20 +48,20 @@ fn run_with(
     at_once: usize,
 ) -> Result<()> {
     let node = runtime()?.block_on(Node::start(&program()?, &[]))?;
-    let asking = LightClient::start(node.rpc)?;
-    // On a thread of its own: a thread cannot come forward again.
+    let light_client = LightClient::start(node.rpc)?;
+    // On a thread of its own: a thread cannot raise its priority again.
     let measured = std::thread::spawn(move || -> Result<()> {
         rustix::process::setpriority_process(None, CLIENT_NICE)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let work =
+        let workload =
             SetWorkload { count, addresses_per_message: at_once, baseline: alone, rounds, name };
-        runtime.block_on(measure(&node, &asking, &work))?;
-        asking.stop()
+        runtime.block_on(measure(&node, &light_client, &workload))?;
+        light_client.stop()
     });
     measured.join().map_err(|_| anyhow!("the measurement panicked"))?
 }
 
-/// What the large client does.
+/// The large client's settings.
 struct SetWorkload {
     /// Addresses of its set.
     count: u32,
@@ -70,22 +70,22 @@ struct SetWorkload {
     /// How long the others are measured alone.
     baseline: Duration,
     rounds: usize,
-    /// What its figures are called.
+    /// The infix of its names in the output.
     name: &'static str,
 }
 
-async fn measure(node: &Node, asking: &LightClient, work: &SetWorkload) -> Result<()> {
+async fn measure(node: &Node, light_client: &LightClient, workload: &SetWorkload) -> Result<()> {
     let SetWorkload { count, addresses_per_message: at_once, baseline: alone, rounds, name } =
-        *work;
+        *workload;
     let mut client = Client::connect(node.ws).await?;
     client.addresses_per_message = at_once;
-    // Made beforehand: what the client needs for it is not the server's.
+    // Computed before the measurement: the client's CPU time is not the server's.
     let addresses: Vec<[u8; 32]> = (0..count).map(address_of).collect();
-    asking.take_times();
+    light_client.take_times();
     let (cpu, started) = (node.cpu_time()?, now());
     tokio::time::sleep(alone).await;
     let idle = (node.cpu_time()? - cpu).as_secs_f64() / started.elapsed().as_secs_f64();
-    let mut quiet = asking.take_times();
+    let mut quiet = light_client.take_times();
     let (mut busy, mut took) = (Vec::new(), (Vec::new(), Vec::new()));
     for _ in 0..rounds {
         let (cpu, started) = (node.cpu_time()?, now());
@@ -96,10 +96,10 @@ async fn measure(node: &Node, asking: &LightClient, work: &SetWorkload) -> Resul
         let ended = client.call("addressesUnsubscribe", json!([subscription])).await?;
         ensure!(ended == true, "{ended}");
         took.1.push(spent(node, cpu, started, idle)?);
-        busy.extend(asking.take_times());
-        // As long again alone, so that both are of the same seconds.
+        busy.extend(light_client.take_times());
+        // The same duration alone, so that both are of the same seconds.
         tokio::time::sleep(started.elapsed().max(alone / 10)).await;
-        quiet.extend(asking.take_times());
+        quiet.extend(light_client.take_times());
     }
     let middle = |times: &[(f64, f64)]| {
         let of = |pick: fn(&(f64, f64)) -> f64| crate::median(times.iter().map(pick).collect());
@@ -126,13 +126,13 @@ async fn measure(node: &Node, asking: &LightClient, work: &SetWorkload) -> Resul
     Ok(())
 }
 
-/// CPU and wall time since, in seconds, without what the others cost.
+/// CPU and wall time since `started`, in seconds, without the cost of the others.
 fn spent(node: &Node, cpu: Duration, started: Instant, idle: f64) -> Result<(f64, f64)> {
     let wall = started.elapsed().as_secs_f64();
     Ok(((node.cpu_time()? - cpu).as_secs_f64() - idle * wall, wall))
 }
 
-/// Somebody who asks for an account all the time, on a thread of its own, and what it waited.
+/// A client that requests an account all the time, on a thread of its own, and its waiting times.
 struct LightClient {
     times_ms: Arc<Mutex<Vec<f64>>>,
     over: Arc<AtomicBool>,
@@ -143,22 +143,22 @@ impl LightClient {
     fn start(rpc: SocketAddr) -> Result<Self> {
         let (times_ms, over) = (Arc::default(), Arc::<AtomicBool>::default());
         let (into, is_over) = (Arc::clone(&times_ms), Arc::clone(&over));
-        let asks = move || {
+        let requests = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(request_loop(rpc, &into, &is_over))
         };
-        let thread = std::thread::Builder::new().name("asking".to_owned()).spawn(asks)?;
+        let thread = std::thread::Builder::new().name("light-client".to_owned()).spawn(requests)?;
         Ok(Self { times_ms, over, thread })
     }
 
-    /// What it waited since this was asked last, in milliseconds.
+    /// Its waiting times since the last call, in milliseconds.
     fn take_times(&self) -> Vec<f64> {
         std::mem::take(&mut *self.times_ms.lock())
     }
 
     fn stop(self) -> Result<()> {
         self.over.store(true, Ordering::Release);
-        self.thread.join().map_err(|_| anyhow!("the one who asks panicked"))?
+        self.thread.join().map_err(|_| anyhow!("the light client panicked"))?
     }
 }
 
@@ -181,6 +181,6 @@ async fn request_loop(
 
 fn at(times_ms: &mut [f64], part: f64) -> f64 {
     times_ms.sort_by(f64::total_cmp);
-    let place = (times_ms.len() as f64 * part) as usize;
-    times_ms.get(place).copied().unwrap_or(f64::NAN)
+    let index = (times_ms.len() as f64 * part) as usize;
+    times_ms.get(index).copied().unwrap_or(f64::NAN)
 }

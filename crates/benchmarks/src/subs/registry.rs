@@ -1,5 +1,4 @@
-//! The engine alone: bytes for each (client, address), and what a block costs by its matches and by
-//! its listeners.
+//! The engine alone: bytes for each (client, address), and the cost of a block by its matches and by its listeners.
 
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ const TOPIC: Topic = Topic(0);
 const FACET: KeyKind = KeyKind(0);
 /// Matches of a measured block.
 const MATCHES: usize = 100;
-/// Addresses of each listener whose number does not matter.
+/// Addresses of each listener, where their number does not matter.
 const WALLET: u32 = 800;
 /// Blocks of one measurement.
 const BLOCKS: usize = 300;
@@ -35,7 +34,7 @@ const BLOCKS: usize = 300;
 const DRAIN_INTERVAL_BLOCKS: u64 = 20;
 
 #[derive(Clone)]
-struct Body(#[expect(dead_code, reason = "nobody reads it here")] Arc<str>);
+struct Body(#[expect(dead_code, reason = "no client reads it here")] Arc<str>);
 
 impl Message for Body {
     type Conflated = ();
@@ -85,7 +84,7 @@ fn subscribed(
     })?;
     let Some(tip) = subs.tip(Commitment::Processed) else { unreachable!("it began") };
     let gone = listener.catch_up(part, Commitment::Processed, ResumeFrom::Block(tip));
-    ensure!(matches!(gone, CatchUp::Live), "the tip is the present");
+    ensure!(matches!(gone, CatchUp::Live), "the tip is the newest block");
     Ok(listener)
 }
 
@@ -102,7 +101,7 @@ fn memory(size: &Size) -> Result<()> {
         (0..size.clients).map(|client| set_of(size, client).collect()).collect();
     let worst = bytes_a_pair("the benchmark's monitors and wallets", &sets)?;
     println!("bar subs_engine_bytes {worst:.1} B/pair <= 16");
-    // Wallets over a ledger that is there already, so that their numbers are far apart.
+    // Wallets over an existing ledger, so that their ids are far apart.
     let mut rng = StdRng::seed_from_u64(1);
     let scattered = |rng: &mut StdRng, clients: usize, of: u32| -> Vec<Vec<u32>> {
         let set = |rng: &mut StdRng| (0..WALLET).map(|_| rng.random_range(0..of)).collect();
@@ -122,7 +121,7 @@ fn memory(size: &Size) -> Result<()> {
     Ok(())
 }
 
-/// Where the bytes are when a client has each of some sets.
+/// The parts of the memory when each client has one of the sets.
 pub(super) fn account(sets: &[Vec<u32>]) -> Result<[(&'static str, f64); 4]> {
     let subs = test_subscriptions();
     let table = Arc::new(AddressTable::new(1 << 26, 1));
@@ -158,7 +157,7 @@ fn bytes_a_pair(name: &str, sets: &[Vec<u32>]) -> Result<f64> {
     Ok(all)
 }
 
-/// Over a table that has the addresses already, as that of a running ledger.
+/// The same over a table that has the addresses already, as that of a running ledger.
 fn bytes_without_table(name: &str, sets: &[Vec<u32>], known: u32) -> Result<f64> {
     let subs = test_subscriptions();
     let table = Arc::new(AddressTable::new(1 << 28, 1));
@@ -166,7 +165,7 @@ fn bytes_without_table(name: &str, sets: &[Vec<u32>], known: u32) -> Result<f64>
     numbers.sort_unstable();
     numbers.dedup();
     let unique = numbers.len();
-    // Numbers far apart, in no order: as if the rest of the ledger were between them.
+    // Ids far apart, in no order, as if the rest of the ledger were between them.
     let gap = (known as usize / unique.max(1)).min(16);
     numbers.shuffle(&mut StdRng::seed_from_u64(2));
     let mut known = Vec::with_capacity(unique * (gap + 1));
@@ -182,7 +181,7 @@ fn bytes_without_table(name: &str, sets: &[Vec<u32>], known: u32) -> Result<f64>
     let clients: Vec<Client> = clients.collect::<Result<_>>()?;
     let pairs = subs.stats().tracked_addresses;
     let all = (heap::now() - before) as f64 / pairs as f64;
-    println!("  {name}: {pairs} pairs of {unique} addresses, {all:.1} beside the table");
+    println!("  {name}: {pairs} pairs of {unique} addresses, {all:.1} besides the table");
     drop(clients);
     ensure!(subs.is_idle(), "nothing is left");
     Ok(all)
@@ -198,7 +197,7 @@ struct PublishBench {
 }
 
 impl PublishBench {
-    /// So many listeners of a wallet each, no two of one address.
+    /// `listeners` listeners with a wallet each, no two with the same address.
     fn with_listeners(listeners: u32) -> Result<Self> {
         let subs = test_subscriptions();
         let table = Arc::new(AddressTable::new(1 << 26, 1));
@@ -206,7 +205,7 @@ impl PublishBench {
             .map(|n| subscribed(&subs, &table, n, n * WALLET..(n + 1) * WALLET))
             .collect::<Result<_>>()?;
         let account = AccountSharedData::new(1_000_000, 100, &Pubkey::new_unique());
-        // Each listener has heard of nothing yet, so any number is later than its start.
+        // No listener has a notification yet, so any number is later than its start.
         Ok(Self { subs, clients, table, account, step: 1_000 })
     }
 
@@ -214,8 +213,8 @@ impl PublishBench {
         Some(self.table.lookup(&Address::from(address_of(number)))?.0)
     }
 
-    /// One block: who wants what, a message made for each, into the queues. Gives the microseconds of
-    /// this thread's CPU time; what is in the queues is taken out after that.
+    /// One block: finds the matches, creates a message for each, and queues it. Returns the microseconds of this
+    /// thread's CPU time. The queues are emptied after that.
     fn block(&mut self, touched: &[u32]) -> f64 {
         let encoding = Encoding { form: UiAccountEncoding::Base64, slice: None };
         let message = || {
@@ -226,10 +225,10 @@ impl PublishBench {
         };
         self.step += 1;
         let started = ThreadTime::now();
-        let things = touched.iter().map(|id| (*id, *id));
-        let found = self.subs.matches().matching_sets(TOPIC, FACET, self.step, things);
-        let messages = found.into_iter().map(|(wanted, _)| Publication {
-            subscription: wanted.id,
+        let items = touched.iter().map(|id| (*id, *id));
+        let found = self.subs.matches().matching_sets(TOPIC, FACET, self.step, items);
+        let messages = found.into_iter().map(|(matched, _)| Publication {
+            subscription: matched.id,
             body: message(),
             bytes: 300,
             at: Position(self.step),
@@ -245,9 +244,8 @@ impl PublishBench {
     }
 }
 
-/// The same number of matches, whatever the listeners. Where there are more listeners than matches,
-/// each block is for others of them, so that nothing of theirs is in the caches from the last one;
-/// blocks of one size and another take turns.
+/// The same number of matches for each number of listeners. If there are more listeners than matches, each block
+/// matches others of them, so that none is in the caches from the last block. Blocks of the two sizes alternate.
 fn by_listeners(size: &Size) -> Result<()> {
     println!("a block of {MATCHES} matches, by listeners of {WALLET} addresses, in CPU time:");
     let mut all: Vec<(u32, PublishBench, Vec<f64>)> = Vec::new();
@@ -257,11 +255,11 @@ fn by_listeners(size: &Size) -> Result<()> {
     let mut rng = StdRng::seed_from_u64(3);
     for _ in 0..BLOCKS {
         for (listeners, published, times) in &mut all {
-            // Of few listeners several addresses each.
+            // With few listeners several addresses each.
             let each = (MATCHES as u32).div_ceil(*listeners);
-            let mut whose: Vec<u32> = (0..*listeners).collect();
-            let (whose, _) = whose.partial_shuffle(&mut rng, MATCHES);
-            let numbers = whose.iter().flat_map(|n| (0..each).map(move |k| (n * WALLET, k)));
+            let mut owners: Vec<u32> = (0..*listeners).collect();
+            let (owners, _) = owners.partial_shuffle(&mut rng, MATCHES);
+            let numbers = owners.iter().flat_map(|n| (0..each).map(move |k| (n * WALLET, k)));
             let numbers: Vec<u32> = numbers
                 .take(MATCHES)
                 .map(|(first, k)| first + (rng.random_range(0..WALLET / each) * each + k) % WALLET)
@@ -290,7 +288,7 @@ fn by_matches(size: &Size) -> Result<()> {
     let mut published = PublishBench::with_listeners(listeners)?;
     for matches in [0, 10, 100, 1_000] {
         let matches: u32 = listeners.min(matches);
-        // As many that nobody wants.
+        // As many without a subscription.
         let numbers = (0..matches).map(|n| n * WALLET).chain((0..1_000).map(|n| u32::MAX / 2 + n));
         let touched: Vec<u32> = numbers.map(|n| published.id(n).unwrap_or(u32::MAX - 1)).collect();
         let took = crate::median((0..BLOCKS).map(|_| published.block(&touched)).collect());

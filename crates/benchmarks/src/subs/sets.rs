@@ -2,11 +2,11 @@
 //! once, C, D and E in cycles of three lengths, two thirds of each subscribed. Memory from outside, and
 //! every client's notifications against what was in the blocks.
 //!
-//! How exact: before a client leaves, and at the end, it asks for slots and waits for the next: what it
-//! was told of until then is all that there is up to that slot's parent, as one thread tells both. Up
-//! to there it must have been told of every transfer to one of its addresses once, block by block;
-//! of the blocks between that and the end of its subscription, of none or of all.
-//! How long: B and E alike, so that the ledger has grown as much; A is compared with the same part of B.
+//! Exactness: before a client leaves, and at the end, it subscribes to slots and waits for the next one. It has then
+//! received all notifications up to that slot's parent, because one thread sends both. Up to there it must have one
+//! notification of every transfer to one of its addresses, block by block; of each later block until the end of its
+//! subscription, none or all.
+//! Duration: the same for B and E, so that the ledger has grown as much. A is compared with the same part of B.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -33,36 +33,36 @@ use crate::transfers::fund_payers;
 const PART_OF_A: f64 = 0.4;
 /// The part of a set-up that is warm-up.
 const WARM_UP: f64 = 0.33;
-/// How often memory is looked at.
+/// How often memory is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 /// Cycles of E.
 const CYCLES_MAX: u32 = 41;
 /// How long the last notifications may take.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
-/// Payers: no two transfers in a row are of the same.
+/// Number of payers: no two transfers in a row have the same.
 const PAYERS: usize = 16;
 
-/// What clients do.
+/// The behaviour of the clients.
 #[derive(Clone, Copy)]
 enum ClientBehavior {
     Nothing,
     Once,
-    /// So many cycles in the whole run.
+    /// This number of cycles in the whole run.
     Cycles(u32),
 }
 
-/// One stretch of a subscription, as its client saw it.
+/// One period of a subscription, as its client saw it.
 struct Stretch {
     set: Range<u32>,
-    /// The slot after which it was told of.
+    /// The slot after which its notifications start.
     after: u64,
-    /// The slot up to which it was told of for certain.
+    /// The slot up to which its notifications are complete.
     through: u64,
     notifications: Vec<(u64, Vec<u32>)>,
     sequence: u64,
 }
 
-/// All that a client saw.
+/// All observations of a client.
 struct Life {
     stretches: Vec<Stretch>,
     /// The part of the time in which it was subscribed.
@@ -71,11 +71,11 @@ struct Life {
 
 impl Stretch {
     fn record(&mut self, text: &str) -> Result<()> {
-        let told = Client::parse_notification(text)?;
-        ensure!(told.sequence == self.sequence, "{} for {}", told.sequence, self.sequence);
+        let received = Client::parse_notification(text)?;
+        ensure!(received.sequence == self.sequence, "{} for {}", received.sequence, self.sequence);
         self.sequence += 1;
-        let numbers = told.pubkeys.iter().map(|pubkey| number_of(pubkey));
-        self.notifications.push((told.slot, numbers.collect::<Result<_>>()?));
+        let numbers = received.pubkeys.iter().map(|pubkey| number_of(pubkey));
+        self.notifications.push((received.slot, numbers.collect::<Result<_>>()?));
         Ok(())
     }
 }
@@ -87,7 +87,7 @@ struct SetupResult {
     cycles: usize,
     /// The part of the time in which clients were subscribed, their mean.
     subscribed: f64,
-    /// Transfers a second to addresses that somebody subscribes to.
+    /// Transfers a second to addresses with a subscription.
     hits: f64,
     expected: usize,
     received: usize,
@@ -161,8 +161,8 @@ impl SetupResult {
     }
 }
 
-/// Where the bytes of subscriptions are: what the engine and the address table ask for, counted here
-/// with the same sets, and the rest.
+/// The memory of subscriptions by part: the engine and the address table, counted here with the same sets, and the
+/// rest.
 fn account(size: &Size, more: f64) -> Result<()> {
     let sets: Vec<_> = (0..size.clients).map(|client| set_of(size, client).collect()).collect();
     let parts = registry::account(&sets)?;
@@ -172,10 +172,7 @@ fn account(size: &Size, more: f64) -> Result<()> {
         println!("    {name}: {:.2}", bytes / pairs);
     }
     let rest = more - parts.iter().map(|(_, bytes)| bytes).sum::<f64>();
-    println!(
-        "    connections, records that lie apart, what the allocator keeps: {:.2}",
-        rest / pairs
-    );
+    println!("    connections, scattered records, the allocator's reserve: {:.2}", rest / pairs);
     Ok(())
 }
 
@@ -225,12 +222,12 @@ fn set_up(size: &Size, name: char, habit: ClientBehavior, seconds: u64) -> Resul
         let over = Instant::now() + Duration::from_secs(seconds);
         let until = async {
             sleep_until(over).await;
-            let all_told = async {
+            let all_delivered = async {
                 while transfers.included_len() < count as usize {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             };
-            let _ = timeout(DRAIN_TIMEOUT, all_told).await;
+            let _ = timeout(DRAIN_TIMEOUT, all_delivered).await;
         };
         scenario.run(until).await
     };
@@ -295,14 +292,15 @@ async fn live(
             };
             stretch.record(&text)?;
         }
-        // All that was in blocks when it was stopped; else all up to some block.
+        // All transfers in blocks when it was stopped; otherwise all up to some block.
         let least = if stop.is_stopped() { transfers.last_slot() } else { 0 };
         let slots = client.call("slotSubscribe", json!([])).await?;
         while stretch.through < least.max(after) || stretch.through == after {
             let text = client.notification().await?;
             if text.contains("\"slotNotification\"") {
-                let told: Value = serde_json::from_str(&text)?;
-                let parent = told["params"]["result"]["parent"].as_u64().context("no parent")?;
+                let received: Value = serde_json::from_str(&text)?;
+                let parent =
+                    received["params"]["result"]["parent"].as_u64().context("no parent")?;
                 stretch.through = parent.max(stretch.through);
             } else {
                 stretch.record(&text)?;
@@ -319,7 +317,7 @@ async fn live(
         stretches.push(stretch);
         subscribed += tracked.elapsed();
         let Some(every) = every else { break };
-        // A cycle that took longer than it should moves those after it.
+        // A cycle that took too long delays those after it.
         began = (began + every).max(Instant::now());
         tokio::select! {
             () = stop.stopped() => break,
@@ -331,14 +329,14 @@ async fn live(
     Ok(Life { stretches, subscribed })
 }
 
-/// How many accounts a client was to be told of, and how many it was: each once, block by block.
+/// Number of expected and of received account notifications of a client: each once, block by block.
 fn compared(stretch: &Stretch, truth: &[(u64, u32)]) -> Result<(usize, usize)> {
     ensure!(stretch.notifications.is_sorted_by_key(|(slot, _)| *slot), "blocks are out of order");
-    let mut told: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    let mut received: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     for (slot, numbers) in &stretch.notifications {
-        told.entry(*slot).or_default().extend(numbers);
+        received.entry(*slot).or_default().extend(numbers);
     }
-    let through = told.keys().last().copied().unwrap_or_default().max(stretch.through);
+    let through = received.keys().last().copied().unwrap_or_default().max(stretch.through);
     let mut expected: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     for (slot, number) in truth {
         if *slot <= through && stretch.set.contains(number) {
@@ -349,21 +347,21 @@ fn compared(stretch: &Stretch, truth: &[(u64, u32)]) -> Result<(usize, usize)> {
     for (slot, mut numbers) in expected {
         numbers.sort_unstable();
         numbers.dedup();
-        let mut these = told.remove(&slot).unwrap_or_default();
+        let mut these = received.remove(&slot).unwrap_or_default();
         these.sort_unstable();
-        ensure!(these.is_sorted_by(|a, b| a < b), "told twice in slot {slot}");
+        ensure!(these.is_sorted_by(|a, b| a < b), "a duplicate notification in slot {slot}");
         ensure!(
             these.iter().all(|number| numbers.binary_search(number).is_ok()),
-            "told in slot {slot} of what was not in it"
+            "a notification in slot {slot} of a transfer that is not in it"
         );
         // A large set comes in several messages, each from a block of its own; `after` is the last
-        // one's. Up to there any part of it may be told of.
+        // one's. Up to there any part of it may be notified.
         if slot > stretch.after {
             all += numbers.len();
             got += these.len();
         }
     }
-    ensure!(told.is_empty(), "told of what was not expected: {told:?}");
+    ensure!(received.is_empty(), "unexpected notifications: {received:?}");
     Ok((all, got))
 }
 

@@ -1,4 +1,4 @@
-//! Transfers to chosen addresses at a rate, and who was told of them: the truth that clients are
+//! Transfers to chosen addresses at a rate, and the blocks that have them: the truth that clients' notifications are
 //! compared with.
 
 use std::collections::HashMap;
@@ -24,15 +24,15 @@ use crate::transfers::send_params;
 
 /// Enough for an account to stay.
 const LAMPORTS: u64 = 1_000_000;
-/// How often a new blockhash is asked for; one is good for a minute.
+/// How often a new blockhash is requested; one is valid for a minute.
 const BLOCKHASH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Transfers, and what became of them.
+/// Transfers, and the blocks that have them.
 #[derive(Clone)]
 pub(super) struct Transfers {
     payers: Arc<Vec<Keypair>>,
     blockhash: Arc<Mutex<Hash>>,
-    /// Which address each transaction is to.
+    /// The recipient of each transaction.
     to: Arc<Mutex<HashMap<String, u32>>>,
     /// Slot and address of those that are in blocks, in their order.
     included: Arc<Mutex<Vec<(u64, u32)>>>,
@@ -72,7 +72,7 @@ impl Transfers {
         })
     }
 
-    /// Keeps the blockhash new.
+    /// Refreshes the blockhash.
     pub(super) fn refresh(&self, rpc: SocketAddr) -> Task {
         let all = self.clone();
         task(async move |mut stop| {
@@ -80,9 +80,9 @@ impl Transfers {
             loop {
                 let request =
                     http::call(rpc, "getLatestBlockhash", &json!([{ "commitment": "confirmed" }]));
-                let answer = connection.exchange(&request).await?;
-                let answer: Value = serde_json::from_slice(answer.body)?;
-                let hash = answer["result"]["value"]["blockhash"].as_str().context("no hash")?;
+                let response = connection.exchange(&request).await?;
+                let response: Value = serde_json::from_slice(response.body)?;
+                let hash = response["result"]["value"]["blockhash"].as_str().context("no hash")?;
                 *all.blockhash.lock() = hash.parse()?;
                 tokio::select! {
                     () = stop.stopped() => return Ok(()),
@@ -92,7 +92,7 @@ impl Transfers {
         })
     }
 
-    /// Listens to which of them are in which block.
+    /// Listens for the blocks of the transfers.
     pub(super) async fn observe(&self, ws: SocketAddr) -> Result<Task> {
         let mut client = Client::connect(ws).await?;
         let payers: Vec<String> =
@@ -107,8 +107,8 @@ impl Transfers {
                     () = stop.stopped() => return Ok(()),
                     text = client.notification() => text?,
                 };
-                let told: Value = serde_json::from_str(&text)?;
-                let result = &told["params"]["result"];
+                let message: Value = serde_json::from_str(&text)?;
+                let result = &message["params"]["result"];
                 let slot = result["slot"].as_u64().context("no slot")?;
                 let signature = result["signature"].as_str().context("no signature")?;
                 if let Some(number) = all.to.lock().get(signature) {
@@ -118,7 +118,7 @@ impl Transfers {
         }))
     }
 
-    /// What is in blocks so far.
+    /// The transfers in blocks so far.
     pub(super) fn included(&self) -> Vec<(u64, u32)> {
         self.included.lock().clone()
     }

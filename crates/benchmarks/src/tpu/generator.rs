@@ -1,12 +1,11 @@
 //! The load generator, in its own process: many connections, each sending transactions one to a stream.
 //!
 //! Shape: `bench quic-load PORT KEY=VALUE...` connects and says `ready`. Each line `run KEY=VALUE...` is a load
-//! (so many streams, or for so long), answered by how many nanoseconds it took until the last stream was
-//! acknowledged, and how many were. `end` or the end of input closes the connections.
+//! of `streams` streams or `seconds` seconds. The reply is the nanoseconds until the last stream was acknowledged, and
+//! the number of acknowledged streams. `end` or the end of input closes the connections.
 //! One thread, one socket, `quinn-proto` driven directly: it has to be cheaper than any server.
-//! Bounds: `under-way` streams of all connections together, so that what is measured is not the loss in the
-//! server's socket.
-//! Not here: what is measured (`quic.rs`).
+//! Bounds: `under-way` streams of all connections together, so that the server's socket loses nothing.
+//! Not here: the measurements (`tpu.rs`).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, IoSliceMut, Write};
@@ -30,32 +29,31 @@ use solana_signer::Signer;
 const SEGMENTS: usize = 10;
 /// How long a connection may take, and a stream to be acknowledged.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Handshakes under way at once.
+/// Concurrent handshakes.
 const HANDSHAKES: usize = 32;
-/// The fewest streams that a connection may have under way: two, so that it is not delayed acknowledgements
-/// that are measured.
+/// Minimum streams in flight on a connection: two, so that delayed acknowledgements are not measured.
 const IN_FLIGHT_MIN: u64 = 2;
-/// Between two looks at the timers of all connections.
+/// Interval of the polls of all connections' timers.
 const TIMER_INTERVAL: Duration = Duration::from_millis(2);
-/// Between two pings: seldom, since many connections wait while others are measured.
+/// Interval of pings: long, because many connections wait while others are measured.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(8);
-/// Calls of the system that one step reads with.
+/// System calls that one step reads with.
 const READS_MAX: usize = 8;
-/// Between two bytes of a slow client.
+/// Interval of the bytes of a slow client.
 const SLOW_WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the clients do.
+/// The behaviour of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientBehavior {
     /// End every stream.
     Honest,
     /// Leave one stream of each connection unfinished, and end all others.
     Stall,
-    /// Open every stream there is and end none.
+    /// Open all allowed streams and end none.
     Greedy,
     /// The same, with a byte for each of them every second.
     Slow,
-    /// Send what is no transaction: too long, empty, reset.
+    /// Send streams that are no transactions: too long, empty, reset.
     Broken,
 }
 
@@ -75,10 +73,10 @@ struct GeneratorPlan {
 /// One load.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// Of each transaction; 0 for the real mix.
+    /// Bytes of each transaction; 0 for the real mix.
     bytes: usize,
     offload: bool,
-    /// Streams of all connections together, if it is not `seconds` that limits.
+    /// Streams of all connections together, if `seconds` is not the limit.
     streams: u64,
     seconds: Option<f64>,
 }
@@ -90,15 +88,15 @@ struct Peer {
     is_connected: bool,
     is_lost: bool,
     opened: u64,
-    /// Acknowledged whole.
+    /// Streams that were acknowledged whole.
     finished: u64,
-    /// Given up: stopped by the server, or never meant to end.
+    /// Abandoned streams: stopped by the server, or never meant to end.
     abandoned: u64,
     needs_processing: bool,
     has_stalled: bool,
-    /// A transaction of which the server's windows left only a part, and what remains of it.
+    /// A transaction that the server's windows accepted only in part, and the rest of it.
     pending: Option<(StreamId, Bytes)>,
-    /// Streams that get a byte now and then.
+    /// Streams that get a byte from time to time.
     slow: Vec<StreamId>,
 }
 
@@ -111,18 +109,18 @@ fn parse_args<'a>(args: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, &'a 
     args.filter_map(|arg| arg.split_once('=')).collect()
 }
 
-fn number(given: &BTreeMap<&str, &str>, key: &str, default: u64) -> Result<u64> {
-    given.get(key).map_or(Ok(default), |text| text.parse().with_context(|| key.to_owned()))
+fn number(options: &BTreeMap<&str, &str>, key: &str, default: u64) -> Result<u64> {
+    options.get(key).map_or(Ok(default), |text| text.parse().with_context(|| key.to_owned()))
 }
 
 fn plan(args: &[String]) -> Result<GeneratorPlan> {
     let (port, rest) = args.split_first().context("quic-load PORT KEY=VALUE...")?;
-    let given = parse_args(rest.iter().map(String::as_str));
+    let options = parse_args(rest.iter().map(String::as_str));
     Ok(GeneratorPlan {
         server: SocketAddr::from(([127, 0, 0, 1], port.parse()?)),
-        connections: number(&given, "connections", 1)? as usize,
-        loss: number(&given, "loss", 0)? as u32,
-        behavior: match given.get("manner") {
+        connections: number(&options, "connections", 1)? as usize,
+        loss: number(&options, "loss", 0)? as u32,
+        behavior: match options.get("manner") {
             None | Some(&"honest") => ClientBehavior::Honest,
             Some(&"stall") => ClientBehavior::Stall,
             Some(&"greedy") => ClientBehavior::Greedy,
@@ -130,20 +128,20 @@ fn plan(args: &[String]) -> Result<GeneratorPlan> {
             Some(&"broken") => ClientBehavior::Broken,
             Some(other) => bail!("no manner {other}"),
         },
-        transactions: given.get("transactions").map(|path| (*path).to_owned()),
-        one_identity: number(&given, "one-identity", 0)? != 0,
-        in_flight_max: number(&given, "under-way", u64::MAX)?,
+        transactions: options.get("transactions").map(|path| (*path).to_owned()),
+        one_identity: number(&options, "one-identity", 0)? != 0,
+        in_flight_max: number(&options, "under-way", u64::MAX)?,
     })
 }
 
 impl Load {
     fn parse(line: &str) -> Result<Self> {
-        let given = parse_args(line.split(' '));
+        let options = parse_args(line.split(' '));
         Ok(Self {
-            bytes: number(&given, "bytes", 300)? as usize,
-            offload: number(&given, "offload", 0)? != 0,
-            streams: number(&given, "streams", 100_000)?,
-            seconds: given.get("seconds").map(|text| text.parse()).transpose()?,
+            bytes: number(&options, "bytes", 300)? as usize,
+            offload: number(&options, "offload", 0)? != 0,
+            streams: number(&options, "streams", 100_000)?,
+            seconds: options.get("seconds").map(|text| text.parse()).transpose()?,
         })
     }
 }
@@ -172,7 +170,7 @@ impl Peer {
         (self.opened - self.finished).saturating_sub(self.abandoned)
     }
 
-    /// Goes on with what did not fit; whether all of it has gone.
+    /// Writes the rest of a transaction. Returns whether all of it was written.
     fn write_pending(&mut self) -> bool {
         let Some((id, mut bytes)) = self.pending.take() else { return true };
         let mut stream = self.inner.send_stream(id);
@@ -183,7 +181,7 @@ impl Peer {
                     self.pending = Some((id, bytes));
                     return false;
                 }
-                // The server wants no more of it; that is counted where it says so.
+                // The server stopped the stream; that is counted at its event.
                 Err(_) => return true,
             }
         }
@@ -201,10 +199,10 @@ struct Generator {
     peers: Vec<Peer>,
     by_handle: Vec<usize>,
     to_process: Vec<usize>,
-    /// What is sent: real transactions, or bytes that differ by their number.
+    /// The payloads: real transactions, or bytes that differ by their number.
     transactions: Vec<Bytes>,
     sent: u64,
-    /// Streams that may be opened, all in all.
+    /// Total number of streams that may be opened.
     allowed: u64,
     scratch: Vec<u8>,
     receive: Vec<u8>,
@@ -251,7 +249,7 @@ impl Generator {
             match lines.try_recv() {
                 Ok(line) if line.starts_with("run") => self.run_load(Load::parse(&line)?)?,
                 Ok(_) | Err(TryRecvError::Disconnected) => break,
-                // Connections stay open, and their server's pings answered.
+                // Connections stay open, and their server's pings are acknowledged.
                 Err(TryRecvError::Empty) => self.step(crate::now() + Duration::from_millis(5))?,
             }
         }
@@ -263,7 +261,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Sends one load, and says how it went.
+    /// Sends one load, and prints the result.
     fn run_load(&mut self, load: Load) -> Result<()> {
         self.load = load;
         let began = crate::now();
@@ -280,11 +278,11 @@ impl Generator {
             }
             self.allowed = self.sent;
         }
-        // Whoever ends no stream has nothing that could be acknowledged.
+        // A client that ends no stream gets no acknowledgement of a whole stream.
         if matches!(self.plan.behavior, ClientBehavior::Honest | ClientBehavior::Stall) {
-            let wanted = if load.seconds.is_some() { 0 } else { self.allowed };
+            let streams_min = if load.seconds.is_some() { 0 } else { self.allowed };
             self.run_until(|this| {
-                this.sent >= wanted && this.peers.iter().all(|peer| peer.in_flight() == 0)
+                this.sent >= streams_min && this.peers.iter().all(|peer| peer.in_flight() == 0)
             })?;
         }
         let took = began.elapsed().as_nanos();
@@ -365,7 +363,7 @@ impl Generator {
         (0..self.peers.len()).for_each(|at| self.schedule(at));
     }
 
-    /// Reads what is there, lets everybody write, and waits if there is nothing to do.
+    /// Reads received datagrams, lets every connection write, and waits if there was nothing to do.
     fn step(&mut self, end: Instant) -> Result<()> {
         let mut read = 0;
         for _ in 0..READS_MAX {
@@ -504,7 +502,7 @@ impl Generator {
                     segment_size: transmit.segment_size,
                     src_ip: None,
                 };
-                // What does not fit is lost, as anywhere.
+                // Datagrams that do not fit are lost, as on any network.
                 let _ = state.try_send((&*socket).into(), &transmit);
             }
             scratch.clear();
@@ -512,9 +510,9 @@ impl Generator {
         Ok(())
     }
 
-    /// Opens as many streams as there may be, and writes them whole.
+    /// Opens as many streams as allowed, and writes them whole.
     fn write(&mut self, at: usize) {
-        // Everybody gets his part, so that thousands of connections all have some.
+        // Each connection gets its share, so that thousands of connections all have some.
         let count = self.peers.len() as u64;
         let part = (self.allowed / count).saturating_add(1);
         let under_way_max = (self.plan.in_flight_max / count).max(IN_FLIGHT_MIN);
@@ -535,7 +533,7 @@ impl Generator {
         }
     }
 
-    /// Writes a stream; false if there was no room for all of it.
+    /// Writes a stream. Returns false if the windows had no space for all of it.
     fn fill(&mut self, at: usize, id: StreamId, bytes: Bytes) -> bool {
         let peer = &mut self.peers[at];
         let number = peer.opened;
@@ -606,18 +604,18 @@ fn read_transactions(path: &str) -> Result<Vec<Bytes>> {
     Ok(all)
 }
 
-/// What we are asked on standard input.
+/// The next command on standard input.
 fn lines() -> Result<Receiver<String>> {
     let (to, from) = sync_channel(16);
     std::thread::Builder::new().name("lines".into()).spawn(move || {
         let lines = std::io::stdin().lock().lines();
-        // Nobody reads any more: the generator has ended.
+        // The receiver is dropped: the generator has ended.
         lines.map_while(Result::ok).all(|line| to.send(line).is_ok())
     })?;
     Ok(from)
 }
 
-#[expect(clippy::print_stdout, reason = "this is how the benchmark hears of it")]
+#[expect(clippy::print_stdout, reason = "the benchmark reads it")]
 fn print_line(text: &str) -> Result<()> {
     println!("{text}");
     Ok(std::io::stdout().flush()?)

@@ -1,4 +1,4 @@
-//! Transfers from socket to executed, and where the time goes.
+//! Transfers from the socket to execution, and the share of each stage in the time.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,17 +13,17 @@ use crate::client::Client;
 use crate::node::{Node, sleep_for};
 use crate::transfers;
 
-/// Transfers sent and not executed, at most: enough that no stage waits for the client, and less than any
-/// queue on the way holds, so that none is refused.
+/// Maximum transfers sent and not executed: enough that no stage waits for the client, and less than the bound of any
+/// queue, so that none is rejected.
 const IN_FLIGHT_MAX: u64 = 8_000;
 /// Transfers sent at once.
 const CHUNK: u64 = 1_000;
-/// Between two looks at how many are executed.
+/// Interval of the polls of the executed count.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// How long nothing may happen before it is clear that one was refused.
+/// Without progress for this long, a transfer was rejected.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The stages in their order: how each is called here, its figure in the node's metrics, and its label.
+/// The stages in their order: name in the output, metric of the node, and label.
 const STAGES: [(&str, &str, &str); 8] = [
     ("dedup", "hydrant_quic_step_seconds_total", "repeated"),
     ("sanitise: shape, decode", "hydrant_quic_step_seconds_total", "shape"),
@@ -32,10 +32,10 @@ const STAGES: [(&str, &str, &str); 8] = [
     ("hand-over to the queue", "hydrant_quic_step_seconds_total", "hand_over"),
     ("VM", "hydrant_executor_seconds_total", "vm"),
     ("write: state, indices", "hydrant_executor_seconds_total", "write"),
-    ("publish, tell", "hydrant_executor_seconds_total", "publish"),
+    ("publish, notify", "hydrant_executor_seconds_total", "publish"),
 ];
 
-/// Where a node announces that it takes transactions.
+/// The address that a node announces for transactions.
 pub(super) fn tpu_port(client: &mut Client) -> Result<u16> {
     let nodes = client.call("getClusterNodes", json!([]))?;
     let tpu = nodes[0]["tpuQuic"].as_str().context("the node announces no TPU")?;
@@ -71,7 +71,7 @@ pub(super) fn run(size: &Size) -> Result<()> {
         } else {
             sleep_for(POLL_INTERVAL);
         }
-        // With the vote of each block, of which there are a handful.
+        // Includes the vote of each block; there are few.
         let now = executed(&mut client)? - executed_before;
         if now > seen {
             (seen, took) = (now, began.elapsed());
@@ -104,7 +104,7 @@ pub(super) fn run(size: &Size) -> Result<()> {
     generator.end()
 }
 
-/// Seconds that each thread used.
+/// CPU seconds of each thread.
 fn threads_delta(
     before: &BTreeMap<String, f64>,
     after: &BTreeMap<String, f64>,
@@ -136,20 +136,20 @@ fn executed(client: &mut Client) -> Result<u64> {
     count.as_u64().context("not a count")
 }
 
-/// All figures of the node, by name with labels.
+/// All metrics of the node, by name with labels.
 fn metrics(client: &mut Client) -> Result<BTreeMap<String, f64>> {
     let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let (_, body) = client.exchange(request)?;
     let text = String::from_utf8(body)?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let figures = lines.filter_map(|line| {
+    let metrics = lines.filter_map(|line| {
         let (name, value) = line.rsplit_once(' ')?;
         Some((name.to_owned(), value.parse().ok()?))
     });
-    Ok(figures.collect())
+    Ok(metrics.collect())
 }
 
-/// A quantile, in seconds, of what the latency histogram got in between: the bound of its bucket.
+/// A quantile, in seconds, of the latencies between two scrapes: the bound of its bucket.
 fn quantile(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>, quantile: f64) -> f64 {
     const BUCKET: &str = "hydrant_quic_transaction_duration_seconds_bucket{le=\"";
     let mut buckets: Vec<(f64, f64)> = after

@@ -1,4 +1,4 @@
-//! Memory that stays flat, is bounded under loss, and comes back after a burst.
+//! Memory that stays flat, is bounded under loss, and is released after a burst.
 
 use anyhow::Result;
 
@@ -14,7 +14,7 @@ pub(super) fn run(size: &Size, names: &[&'static str]) -> Result<()> {
     bursts(size, names)
 }
 
-/// So many streams over the same connections: is the second half resident in more than the first?
+/// Many streams over the same connections. The second half must not need more resident memory than the first.
 fn soak(size: &Size) -> Result<()> {
     let mut server = Server::start("ours", &[])?;
     let mut generator = Generator::start(server.port, "connections=4 under-way=2048")?;
@@ -43,8 +43,8 @@ fn lossy(size: &Size) -> Result<()> {
     generator.end()
 }
 
-/// What many connections with full windows leave behind: in every server's heap, and in what the system
-/// sees of a whole node with its own allocator.
+/// Memory that remains after many connections with full windows: in every server's heap, and in the resident memory of
+/// a whole node with its own allocator.
 fn bursts(size: &Size, names: &[&'static str]) -> Result<()> {
     let mut servers = Vec::new();
     for name in names {
@@ -57,7 +57,7 @@ fn bursts(size: &Size, names: &[&'static str]) -> Result<()> {
         generator.run(&format!("bytes=300 streams={streams}"))?;
         generator.end()
     };
-    // Something comes in before: what a server holds then is what it works with.
+    // Some load before: the server's memory after it is its normal memory.
     let few = "connections=4 under-way=2048 one-identity=1";
     for (_, server) in &servers {
         send(server.port, few, size.lossy)?;

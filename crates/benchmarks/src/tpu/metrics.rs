@@ -1,4 +1,4 @@
-//! What a server under measurement says of itself: one JSON line for each line that it is asked.
+//! The report of a measured server: one JSON line for each line of standard input.
 //!
 //! Shape: the same for all servers, ours and the rivals, which include this file.
 
@@ -8,23 +8,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Transactions that the server has received, and their bytes.
 #[derive(Default)]
 pub(crate) struct Received {
-    /// How many.
+    /// Number of transactions.
     pub(crate) streams: AtomicU64,
     /// Their bytes.
     pub(crate) bytes: AtomicU64,
 }
 
 impl Received {
-    /// Counts some.
+    /// Adds to the counts.
     pub(crate) fn add(&self, streams: u64, bytes: u64) {
         self.streams.fetch_add(streams, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// Answers every line of standard input, until it ends. `allocations` gives how many there were, their
-/// bytes, and how many bytes are held; `extra` is added to the answer.
-#[expect(clippy::print_stdout, reason = "this is how the benchmark asks")]
+/// Replies to every line of standard input, until it ends. `allocations` returns their number, their bytes, and the
+/// bytes in use; `extra` is added to the reply.
+#[expect(clippy::print_stdout, reason = "the benchmark reads it")]
 pub(crate) fn answer(
     port: u16,
     received: &Received,
@@ -34,22 +34,22 @@ pub(crate) fn answer(
     println!("{port}");
     let lines = std::io::stdin().lock().lines();
     for _ in lines.map_while(Result::ok) {
-        let (count, bytes, held) = allocations();
+        let (count, bytes, in_use) = allocations();
         let cpu = cpu_time::ProcessTime::now().as_duration().as_micros();
         println!(
             "{{\"streams\":{},\"bytes\":{},\"allocations\":{count},\"allocated\":{bytes},\
-             \"held\":{held},\"cpu_us\":{cpu},\"resident\":{}{}}}",
+             \"held\":{in_use},\"cpu_us\":{cpu},\"resident\":{}{}}}",
             received.streams.load(Ordering::Relaxed),
             received.bytes.load(Ordering::Relaxed),
             resident(),
             extra(),
         );
-        // Nobody asks who does not read.
+        // The benchmark reads each reply before its next request.
         let _ = std::io::stdout().flush();
     }
 }
 
-/// Bytes of this process that are resident.
+/// Resident bytes of this process.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,4 +1,4 @@
-//! What clients of ill manners cost honest ones, and a stalled stream its own connection.
+//! The effect of misbehaving clients on honest ones, and of a stalled stream on its own connection.
 
 use anyhow::Result;
 
@@ -6,7 +6,7 @@ use super::process::{Generator, Server};
 use super::{Size, print_threshold};
 use crate::median;
 
-/// How a pair of runs is called, and who is measured in the second beside whom.
+/// The name of a pair of runs, the measured clients, and the other clients of the second run.
 const CASES: [(&str, &str, Option<&str>); 4] = [
     ("quic_honest_beside_slow", "honest", Some("slow")),
     ("quic_honest_beside_greedy", "honest", Some("greedy")),
@@ -15,20 +15,20 @@ const CASES: [(&str, &str, Option<&str>); 4] = [
 ];
 
 pub(super) fn run(size: &Size) -> Result<()> {
-    for (name, manner, beside) in CASES {
+    for (name, manner, others) in CASES {
         let mut ratios = Vec::new();
         for round in 0..size.misbehaving_rounds {
-            // Whoever is second has it neither better nor worse.
+            // The order alternates, so that neither run has an advantage.
             let (alone, with) = if round % 2 == 0 {
                 let alone = rate(size, "honest", None)?;
-                (alone, rate(size, manner, beside)?)
+                (alone, rate(size, manner, others)?)
             } else {
-                let with = rate(size, manner, beside)?;
+                let with = rate(size, manner, others)?;
                 (rate(size, "honest", None)?, with)
             };
             println!(
-                "8 connections ({manner}) beside {}: {with:.0} streams/s, alone {alone:.0}",
-                beside.unwrap_or("nobody")
+                "8 connections ({manner}) with {}: {with:.0} streams/s, alone {alone:.0}",
+                others.unwrap_or("no others")
             );
             ratios.push(with / alone);
         }
@@ -37,11 +37,11 @@ pub(super) fn run(size: &Size) -> Result<()> {
     Ok(())
 }
 
-/// Streams a second of eight connections, beside as many of another manner that do what they can.
-fn rate(size: &Size, manner: &str, beside: Option<&str>) -> Result<f64> {
+/// Streams a second of eight connections, alone or with as many of another behaviour at full speed.
+fn rate(size: &Size, manner: &str, others: Option<&str>) -> Result<f64> {
     let mut server = Server::start("ours", &[])?;
     let mut other = None;
-    if let Some(manner) = beside {
+    if let Some(manner) = others {
         let mut generator =
             Generator::start(server.port, &format!("connections=8 manner={manner}"))?;
         generator.start_load("bytes=300 seconds=1000")?;
@@ -49,10 +49,10 @@ fn rate(size: &Size, manner: &str, beside: Option<&str>) -> Result<f64> {
     }
     let plan = format!("connections=8 under-way=2048 manner={manner}");
     let mut generator = Generator::start(server.port, &plan)?;
-    // Some before, so that what is measured is not the start of congestion control.
+    // A warm-up, so that the start of congestion control is not measured.
     generator.run("bytes=300 streams=20000")?;
     let outcome = generator.run(&format!("bytes=300 seconds={}", size.misbehaving_seconds))?;
-    if let Some(manner) = beside {
+    if let Some(manner) = others {
         let refused: Vec<String> = server
             .metrics()?
             .rejected()
@@ -62,7 +62,7 @@ fn rate(size: &Size, manner: &str, beside: Option<&str>) -> Result<f64> {
         println!("  {manner}: {}", refused.join(", "));
     }
     generator.end()?;
-    // The others go with their process.
+    // The others end with their process.
     drop(other);
     Ok(outcome.streams / outcome.seconds)
 }

@@ -1,4 +1,4 @@
-//! The processes of the QUIC benchmark: servers and generators, asked over their standard input and output.
+//! The processes of the QUIC benchmark: servers and generators, controlled over their standard input and output.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ const BASELINES_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rivals");
 /// A server under measurement.
 pub(crate) struct Server {
     process: Child,
-    /// Where it listens, on loopback.
+    /// Its address, on loopback.
     pub(crate) port: u16,
 }
 
-/// What a server said of itself.
+/// A server's report.
 pub(crate) struct ServerMetrics(serde_json::Value);
 
 impl Server {
@@ -33,7 +33,7 @@ impl Server {
             command
         };
         let mut process = Child::start(command.args(args))?;
-        let port = expect_line(&mut process)?.parse().context("a server says its port first")?;
+        let port = expect_line(&mut process)?.parse().context("a server prints its port first")?;
         Ok(Self { process, port })
     }
 
@@ -44,12 +44,12 @@ impl Server {
 }
 
 impl ServerMetrics {
-    /// A figure; 0 if the server does not know it.
+    /// A value; 0 if the server does not report it.
     pub(crate) fn get(&self, key: &str) -> f64 {
         self.0[key].as_f64().unwrap_or_default()
     }
 
-    /// What it refused, by cause.
+    /// Its rejections, by cause.
     pub(crate) fn rejected(&self) -> BTreeMap<String, u64> {
         let causes = self.0["refused"].as_object().into_iter().flatten();
         causes.map(|(name, count)| (name.clone(), count.as_u64().unwrap_or_default())).collect()
@@ -59,7 +59,7 @@ impl ServerMetrics {
 /// A load generator, connected to a server.
 pub(crate) struct Generator(Child);
 
-/// What it did.
+/// The result of a load.
 pub(crate) struct LoadResult {
     pub(crate) seconds: f64,
     /// Streams acknowledged whole.
@@ -77,12 +77,12 @@ impl Generator {
         Ok(Self(process))
     }
 
-    /// Lets it begin with a load.
+    /// Starts a load.
     pub(crate) fn start_load(&mut self, load: &str) -> Result<()> {
         self.0.send_line(&format!("run {load}"))
     }
 
-    /// Lets it send a load, and waits until it is done.
+    /// Sends a load, and waits until it is done.
     pub(crate) fn run(&mut self, load: &str) -> Result<LoadResult> {
         self.start_load(load)?;
         let line = expect_line(&mut self.0)?;
@@ -95,7 +95,7 @@ impl Generator {
         }
     }
 
-    /// Lets it close its connections.
+    /// Closes its connections.
     pub(crate) fn end(mut self) -> Result<()> {
         self.0.send_line("end")?;
         self.0.wait()?;
@@ -103,7 +103,7 @@ impl Generator {
     }
 }
 
-/// What a process says next, which it must.
+/// The next line of a process. Errors: its output has ended.
 fn expect_line(process: &mut Child) -> Result<String> {
     process.line()?.context("a process ended early")
 }

@@ -1,4 +1,4 @@
-//! What a stream costs: servers side by side, round by round, for each number of connections, size and
+//! The cost of a stream: servers compared round by round, for each number of connections, size and
 //! offload.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use super::process::{Generator, Server, ServerMetrics};
 use super::{Size, print_threshold};
 use crate::median;
 
-/// Sizes of transactions up to a packet, 0 for the real mix; and the one that only version 1 has.
+/// Sizes of transactions up to a packet, 0 for the real mix; and the size that only version 1 allows.
 const SIZES: [usize; 3] = [200, 0, 1_232];
 const LARGE: usize = 4_096;
 
@@ -20,7 +20,7 @@ struct Contender {
     generator: Generator,
 }
 
-/// What a run cost a server.
+/// The cost of a run for a server.
 struct Cost {
     seconds: f64,
     /// Streams that the server received whole.
@@ -32,7 +32,7 @@ struct Cost {
     after: ServerMetrics,
 }
 
-/// A load, of which the contenders get the same.
+/// A load. All contenders get the same.
 #[derive(Clone, Copy)]
 struct Cell {
     bytes: usize,
@@ -65,11 +65,11 @@ impl Cost {
 }
 
 impl Contender {
-    /// `bytes` is what a rival gives a stream, which is what a transaction has, as in Agave.
+    /// `bytes` is a rival's window for a stream: the size of a transaction, as in Agave.
     fn start(name: &'static str, window: usize, connections: usize, bytes: usize) -> Result<Self> {
         let (window, bytes) = (window.to_string(), bytes.to_string());
         let server = Server::start(name, &["--bytes", &bytes, "--window", &window])?;
-        // One identity: its stake is what lets one of the rivals take more than 200 a second.
+        // One identity: one of the rivals accepts more than 200 a second only because of its stake.
         let plan = format!("connections={connections} under-way=2048 one-identity=1");
         let generator = Generator::start(server.port, &plan)?;
         Ok(Self { name: name.to_owned(), server, generator })
@@ -97,7 +97,7 @@ impl Contender {
     }
 }
 
-/// One cell: every contender once a round, in turn, after a round that does not count.
+/// One cell: every contender once a round, after a warm-up round.
 fn cell(contenders: &mut [Contender], load: &str, rounds: usize) -> Result<Vec<Vec<Cost>>> {
     let mut costs: Vec<Vec<Cost>> = contenders.iter().map(|_| Vec::new()).collect();
     for round in 0..=rounds {
@@ -129,7 +129,7 @@ fn row(name: &str, what: &str, costs: &[Cost]) {
     }
     println!(
         "{name:10} {what:44} {:8.0} streams/s {:7.3} us {:8.4} allocations {:7.1} bytes a stream, \
-         {:6.1} MB held{more}",
+         {:6.1} MB in use{more}",
         middle(costs, |cost| cost.streams / cost.seconds),
         middle(costs, |cost| cost.per_stream(cost.cpu_us)),
         middle(costs, |cost| cost.per_stream(cost.allocations)),
@@ -138,7 +138,7 @@ fn row(name: &str, what: &str, costs: &[Cost]) {
     );
 }
 
-/// How much more the first does with a second of CPU time than each other, by round.
+/// Streams of the first in a second of CPU time over those of each other contender, by round.
 fn ratios(costs: &[Vec<Cost>]) -> Vec<f64> {
     let Some((ours, others)) = costs.split_first() else { return Vec::new() };
     let ratio = |other: &Vec<Cost>| {
@@ -220,11 +220,11 @@ pub(super) fn rates(size: &Size, names: &[&'static str]) -> Result<()> {
     Ok(())
 }
 
-/// What the number of streams that may be open does.
+/// The effect of the number of streams that may be open.
 pub(super) fn windows(size: &Size, names: &[&'static str]) -> Result<()> {
     for window in [64, 512, 4_096] {
         let mut contenders = Vec::new();
-        // Agave's decides by itself.
+        // Agave's server chooses it by itself.
         for name in names.iter().filter(|name| **name != "streamer") {
             contenders.push(Contender::start(name, window, 4, 1_232)?);
         }

@@ -1,4 +1,4 @@
-//! The bank's fields as bincode has them; of what nobody reads, as little as there can be.
+//! The bank's fields in bincode. Fields that Hydrant does not read are as short as possible.
 
 use solana_sha256_hasher::hashv;
 
@@ -9,7 +9,7 @@ use super::LtHash;
 pub struct StorageFile {
     /// Its slot.
     pub slot: u64,
-    /// The number behind the slot in its name.
+    /// The number after the slot in its name.
     pub id: u64,
     /// Bytes of its accounts.
     pub bytes: u64,
@@ -24,7 +24,7 @@ pub fn bank_fields(slot: u64, files: &[StorageFile], lamports: u64, lattice: &Lt
     let mut out = Vec::new();
     let mut raw = |bytes: &[u8]| out.extend_from_slice(bytes);
     let n = |number: u64| number.to_le_bytes();
-    raw(&n(1)); // blockhash queue: index, last, two hashes, kept
+    raw(&n(1)); // blockhash queue: index, last, two hashes, retained
     raw(&[1]);
     raw(&last);
     raw(&n(2));

@@ -1,4 +1,4 @@
-//! The hash over all accounts, written a second time.
+//! The hash over all accounts, implemented a second time.
 
 use solana_hash::Hash;
 
@@ -6,7 +6,7 @@ use super::Stored;
 
 const NUMBERS: usize = 1_024;
 
-/// 1,024 numbers of 16 bits, added up account by account; the order does not matter.
+/// 1,024 numbers of 16 bits, added up account by account. The order does not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LtHash(Box<[u16; NUMBERS]>);
 
@@ -40,7 +40,7 @@ impl LtHash {
         self.0.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
-    /// What stands in the archive's name.
+    /// The form in the archive's name.
     pub fn checksum(&self) -> Hash {
         Hash::new_from_array(blake3::hash(&self.bytes()).into())
     }

@@ -1,5 +1,5 @@
-//! A second reader, written to be obvious: unpacks every file, walks each from its first byte to its last,
-//! and keeps every account in a map.
+//! A second reader, written to be obvious: it unpacks every file, walks each from its first byte to its last, and
+//! stores every account in a map.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,32 +15,32 @@ use super::{HEAD_BYTES, LtHash, Stored};
 pub struct LocatedAccount {
     /// The slot of its file, and the first byte in it.
     pub location: (u64, usize),
-    /// What it has; nothing: it is closed.
+    /// Its lamports. 0: it is closed.
     pub lamports: u64,
     /// The program that owns it.
     pub owner: [u8; 32],
     /// Whether it is a program.
     pub executable: bool,
-    /// The epoch in which it owes rent.
+    /// Its rent epoch.
     pub rent_epoch: u64,
     /// Its data.
     pub data: Vec<u8>,
 }
 
 impl LocatedAccount {
-    /// As it is to be written.
+    /// The form in which it is written.
     pub fn stored(&self) -> Stored<'_> {
         let Self { lamports, owner, executable, rent_epoch, ref data, .. } = *self;
         Stored { lamports, owner, executable, rent_epoch, data }
     }
 }
 
-/// The newest version of each account; closed ones stay.
+/// The newest version of each account, closed ones included.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     /// By address.
     pub newest: BTreeMap<Pubkey, LocatedAccount>,
-    /// How many were seen, older versions and closed ones included.
+    /// Number of accounts that were read, older versions and closed ones included.
     pub written: u64,
     /// The bytes of their files.
     pub bytes: u64,
@@ -93,7 +93,7 @@ impl Accounts {
                 data: bytes.get(data..data + len)?.to_vec(),
             };
             let address = Pubkey::new_from_array(key(16)?);
-            let newest = self.newest.get(&address).map(|kept| kept.location);
+            let newest = self.newest.get(&address).map(|account| account.location);
             if newest.is_none_or(|newest| newest < placed.location) {
                 self.newest.insert(address, placed);
             }
@@ -104,17 +104,17 @@ impl Accounts {
         Some(())
     }
 
-    /// Those that are open.
+    /// The open accounts.
     pub fn open(&self) -> impl Iterator<Item = (&Pubkey, &LocatedAccount)> {
         self.newest.iter().filter(|(_, placed)| placed.lamports > 0)
     }
 
-    /// What the open ones have.
+    /// The lamports of the open accounts.
     pub fn lamports(&self) -> u64 {
         self.open().map(|(_, placed)| placed.lamports).sum()
     }
 
-    /// The hash over the open ones.
+    /// The hash over the open accounts.
     pub fn lt_hash(&self) -> LtHash {
         let mut lattice = LtHash::default();
         self.open().for_each(|(key, placed)| lattice.add(&key.to_bytes(), &placed.stored()));

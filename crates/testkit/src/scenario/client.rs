@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Bytes, Message, Utf8Bytes};
 
-/// Longer than any answer takes.
+/// Longer than any response takes.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Addresses of one binary message unless [`Client::addresses_per_message`] is changed: half a mebibyte.
 const ADDRESSES_PER_MESSAGE: usize = 16_000;
@@ -34,9 +34,9 @@ pub struct Client {
 pub struct SeenNotification {
     /// Which block.
     pub slot: u64,
-    /// Counts the subscription's messages.
+    /// Number of the message within its subscription.
     pub sequence: u64,
-    /// Who is told of, in base58.
+    /// The changed accounts, in base58.
     pub pubkeys: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Client {
     pub async fn connect(ws: SocketAddr) -> Result<Self> {
         let socket = TcpStream::connect(ws).await?;
         socket.set_nodelay(true)?;
-        // Thousands of them are in one process.
+        // One process has thousands of clients.
         let config = WebSocketConfig::default().read_buffer_size(8 * 1024).write_buffer_size(0);
         let request = format!("ws://{ws}/").into_client_request()?;
         let handshake = tokio_tungstenite::client_async_with_config(request, socket, Some(config));
@@ -58,7 +58,7 @@ impl Client {
         })
     }
 
-    /// Calls a method; notifications that come before its answer are kept.
+    /// Calls a method. Notifications that come before its response are queued.
     pub async fn call(&mut self, method: &str, params: Value) -> Result<Value> {
         let id = self.next_id;
         self.next_id += 1;
@@ -67,14 +67,14 @@ impl Client {
         self.receive_response(id).await.with_context(|| method.to_owned())
     }
 
-    /// Adds addresses to a set, in as many binary messages as it takes.
+    /// Adds addresses to a set, in as many binary messages as necessary.
     pub async fn add(
         &mut self,
         subscription: u64,
         addresses: impl Iterator<Item = [u8; 32]>,
     ) -> Result<Value> {
         let mut addresses = addresses.peekable();
-        let mut answer = Value::Null;
+        let mut response = Value::Null;
         while addresses.peek().is_some() {
             let id = self.next_id;
             self.next_id += 1;
@@ -86,22 +86,22 @@ impl Client {
                 .take(self.addresses_per_message)
                 .for_each(|a| message.extend_from_slice(&a));
             self.socket.send(Message::Binary(Bytes::from(message))).await?;
-            answer = self.receive_response(id).await.context("add")?;
+            response = self.receive_response(id).await.context("add")?;
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// Subscribes to a set; gives the subscription and the slot after which it is told of.
+    /// Subscribes to a set. Returns the subscription, and the slot after which its notifications start.
     pub async fn subscribe_set(
         &mut self,
         commitment: &str,
         addresses: impl Iterator<Item = [u8; 32]>,
     ) -> Result<(u64, u64)> {
-        // A slice of nothing: who changed is enough.
+        // An empty slice: the addresses of the changed accounts are enough.
         let slice = json!({ "offset": 0, "length": 0 });
         let params = json!([[], { "commitment": commitment, "dataSlice": slice }]);
-        let answer = self.call("addressesSubscribe", params).await?;
-        let subscription = answer["subscription"].as_u64().context("no subscription")?;
+        let response = self.call("addressesSubscribe", params).await?;
+        let subscription = response["subscription"].as_u64().context("no subscription")?;
         let added = self.add(subscription, addresses).await?;
         Ok((subscription, added["slot"].as_u64().context("no slot")?))
     }
@@ -114,22 +114,22 @@ impl Client {
         }
     }
 
-    /// Takes the notifications that came while an answer was waited for.
+    /// Takes the notifications that came before the response of a call.
     pub fn take_early(&mut self) -> impl Iterator<Item = Utf8Bytes> + use<> {
         std::mem::take(&mut self.early).into_iter()
     }
 
-    /// Says goodbye, and reads until the node has said it too.
+    /// Closes the connection, and reads until the node has closed it too.
     pub async fn close(mut self) -> Result<()> {
         self.socket.close(None).await?;
         let rest = async { while let Some(Ok(_)) = self.socket.next().await {} };
-        timeout(RESPONSE_TIMEOUT, rest).await.context("no goodbye")
+        timeout(RESPONSE_TIMEOUT, rest).await.context("no closing handshake")
     }
 
-    /// Is gone after the beginning of a message.
+    /// Disconnects within a message.
     pub async fn vanish_within_a_message(self) -> Result<()> {
         let mut io = self.socket.into_inner();
-        // A masked binary frame of 1,000 bytes, of which two come.
+        // A masked binary frame of 1,000 bytes, of which two are sent.
         io.write_all(&[0x82, 0xfe, 0x03, 0xe8, 1, 2, 3, 4, 5, 6]).await?;
         Ok(())
     }
@@ -171,25 +171,25 @@ impl Client {
     async fn receive_response(&mut self, id: u32) -> Result<Value> {
         loop {
             let text =
-                timeout(RESPONSE_TIMEOUT, self.next_message()).await.context("no answer")??;
+                timeout(RESPONSE_TIMEOUT, self.next_message()).await.context("no response")??;
             if text.contains("Notification\"") {
                 self.early.push_back(text);
                 continue;
             }
-            let mut answer: Value = serde_json::from_str(&text)?;
-            ensure!(answer["id"] == id, "another answer: {answer}");
-            if !answer["error"].is_null() {
-                bail!("{}", answer["error"]);
+            let mut response: Value = serde_json::from_str(&text)?;
+            ensure!(response["id"] == id, "another response: {response}");
+            if !response["error"].is_null() {
+                bail!("{}", response["error"]);
             }
-            return Ok(answer["result"].take());
+            return Ok(response["result"].take());
         }
     }
 
     async fn next_message(&mut self) -> Result<Utf8Bytes> {
         loop {
-            match self.socket.next().await.context("the node hung up")?? {
+            match self.socket.next().await.context("the node closed the connection")?? {
                 Message::Text(text) => return Ok(text),
-                Message::Close(frame) => bail!("closed by the node: {frame:?}"),
+                Message::Close(reason) => bail!("closed by the node: {reason:?}"),
                 _ => {}
             }
         }

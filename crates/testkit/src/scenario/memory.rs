@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::{Node, Task, task};
 
-/// Samples of a process. Cloning it gives another handle on the same.
+/// Samples of a process. A clone shares them.
 #[derive(Clone)]
 pub struct MemorySampler {
     pid: u32,
@@ -43,7 +43,7 @@ impl MemorySampler {
         self.samples.lock().clone()
     }
 
-    /// The mean of the newest part of all samples: of what is left when the warm-up is not counted.
+    /// The mean of the newest part of all samples, without those of the warm-up.
     pub fn mean_of_last(&self, part: f64) -> f64 {
         let samples = self.samples.lock();
         let first = (samples.len() as f64 * (1.0 - part)) as usize;

@@ -1,4 +1,4 @@
-//! What a node says of itself in `/metrics`.
+//! A node's `/metrics`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,41 +8,41 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// How long a figure may take to become what is waited for.
+/// How long a metric may take to reach the expected value.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often we look whether it has.
+/// How often the metrics are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The figures of a node at one moment.
+/// The metrics of a node, of one scrape.
 pub struct ScrapedMetrics(String);
 
 impl ScrapedMetrics {
-    /// Asks for them.
+    /// Requests the metrics.
     pub async fn scrape(rpc: SocketAddr) -> Result<Self> {
         let mut socket = TcpStream::connect(rpc).await?;
         let request = format!("GET /metrics HTTP/1.1\r\nHost: {rpc}\r\nConnection: close\r\n\r\n");
         socket.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).await?;
-        ensure!(answer.starts_with("HTTP/1.1 200"), "no figures: {answer}");
-        Ok(Self(answer))
+        let mut response = String::new();
+        socket.read_to_string(&mut response).await?;
+        ensure!(response.starts_with("HTTP/1.1 200"), "no metrics: {response}");
+        Ok(Self(response))
     }
 
-    /// One without labels.
+    /// The value of a metric without labels.
     pub fn get(&self, name: &str) -> Result<f64> {
         let mut lines = self.0.lines().filter_map(|line| line.split_once(' '));
         let value = lines.find(|(of, _)| *of == name).map(|(_, value)| value);
-        Ok(value.with_context(|| format!("no figure `{name}`"))?.trim().parse()?)
+        Ok(value.with_context(|| format!("no metric `{name}`"))?.trim().parse()?)
     }
 
-    /// Waits until these figures are so.
-    pub async fn wait_until(rpc: SocketAddr, wanted: &[(&str, f64)]) -> Result<()> {
+    /// Waits until these metrics have these values.
+    pub async fn wait_until(rpc: SocketAddr, expected: &[(&str, f64)]) -> Result<()> {
         let mut last = String::new();
         let reached = async {
             loop {
-                // A node that has no room for the question yet is asked again.
-                match Self::scrape_values(rpc, wanted).await {
-                    Ok(now) if now.iter().zip(wanted).all(|(now, (_, wanted))| now == wanted) => {
+                // A node that rejects the connection for now gets the request again.
+                match Self::scrape_values(rpc, expected).await {
+                    Ok(now) if now.iter().zip(expected).all(|(now, (_, value))| now == value) => {
                         return;
                     }
                     other => last = format!("{other:?}"),
@@ -51,12 +51,12 @@ impl ScrapedMetrics {
             }
         };
         let reached = timeout(WAIT_TIMEOUT, reached).await;
-        ensure!(reached.is_ok(), "after {WAIT_TIMEOUT:?} {wanted:?} were {last}");
+        ensure!(reached.is_ok(), "after {WAIT_TIMEOUT:?} {expected:?} were {last}");
         Ok(())
     }
 
-    async fn scrape_values(rpc: SocketAddr, wanted: &[(&str, f64)]) -> Result<Vec<f64>> {
-        let figures = Self::scrape(rpc).await?;
-        wanted.iter().map(|(name, _)| figures.get(name)).collect()
+    async fn scrape_values(rpc: SocketAddr, expected: &[(&str, f64)]) -> Result<Vec<f64>> {
+        let metrics = Self::scrape(rpc).await?;
+        expected.iter().map(|(name, _)| metrics.get(name)).collect()
     }
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 /// How long a node may take to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often we look whether it is.
+/// How often the node is polled for that.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Clock ticks a second, as Linux counts the CPU time of processes on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -21,24 +21,24 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// A running node, or any other process that is measured from outside.
 pub struct Node {
     child: Child,
-    /// Where it answers JSON-RPC.
+    /// Its JSON-RPC address.
     pub rpc: SocketAddr,
-    /// Where it speaks WebSocket.
+    /// Its WebSocket address.
     pub ws: SocketAddr,
-    // Holds the file in which the node says where it answers; goes with the node.
+    // Has the endpoints file that the node writes; removed with the node.
     _dir: TempDir,
 }
 
 impl Node {
-    /// Starts a node and waits until it says that it answers.
+    /// Starts a node and waits until it is ready.
     pub async fn start(program: &Path, flags: &[&str]) -> Result<Self> {
         let mut args = vec!["dev", "--quiet", "--rpc-port", "0"];
         args.extend_from_slice(flags);
         Self::start_program(program, &args).await
     }
 
-    /// Starts a program that writes where it answers as JSON (`rpc` and `ws`) into the file that it
-    /// is given after `--endpoints-file`.
+    /// Starts a program that writes its endpoints as JSON (`rpc` and `ws`) to the file after
+    /// `--endpoints-file`.
     pub async fn start_program(program: &Path, args: &[&str]) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let endpoints = dir.path().join("endpoints.json");
@@ -54,41 +54,46 @@ impl Node {
                 if let Some(status) = child.try_wait()? {
                     bail!("the node ended before it was ready: {status}");
                 }
-                // It is renamed into its place, or written in one piece.
+                // The file is renamed when it is complete, or written in one piece.
                 if let Ok(text) = fs::read(&endpoints)
-                    && let Ok(said) = serde_json::from_slice::<serde_json::Value>(&text)
+                    && let Ok(endpoints) = serde_json::from_slice::<serde_json::Value>(&text)
                 {
-                    return Ok(said);
+                    return Ok(endpoints);
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        let said = match tokio::time::timeout(READY_TIMEOUT, ready).await {
-            Ok(said) => said?,
+        let endpoints = match tokio::time::timeout(READY_TIMEOUT, ready).await {
+            Ok(endpoints) => endpoints?,
             Err(_) => {
                 child.kill()?;
                 bail!("the node was not ready within {READY_TIMEOUT:?}");
             }
         };
-        Ok(Self { child, rpc: address(&said["rpc"])?, ws: address(&said["ws"])?, _dir: dir })
+        Ok(Self {
+            child,
+            rpc: address(&endpoints["rpc"])?,
+            ws: address(&endpoints["ws"])?,
+            _dir: dir,
+        })
     }
 
-    /// CPU time that it has used, in user and kernel; 10 ms is the finest it is counted in.
+    /// Its CPU time in user and kernel mode. Resolution: 10 ms.
     pub fn cpu_time(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The second field is a name in parentheses and may hold anything; the 14th and 15th count.
+        // The second field is a name in parentheses and may have any text; the 14th and 15th are the times.
         let (_, fields) = stat.rsplit_once(')').context("an unknown form of /proc/PID/stat")?;
         let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
         let ticks: Vec<f64> = ticks.collect::<Result<_, _>>()?;
         Ok(Duration::from_secs_f64(ticks.iter().sum::<f64>() / TICKS_PER_SECOND))
     }
 
-    /// Its memory that is resident now.
+    /// Its resident memory in bytes.
     pub fn resident_bytes(&self) -> Result<u64> {
         super::memory::resident_bytes(self.child.id())
     }
 
-    /// The number by which the system knows the process.
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -96,14 +101,14 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // It may have ended already; then there is nothing to kill, and only to wait for.
+        // It may have ended already. Then the kill fails, and the wait still has to be done.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 fn address(url: &serde_json::Value) -> Result<SocketAddr> {
-    let url = url.as_str().context("the node does not say where it answers")?;
+    let url = url.as_str().context("the node has written no endpoint")?;
     let (_, address) = url.split_once("://").with_context(|| format!("no address: {url}"))?;
     address.trim_end_matches('/').parse().with_context(|| format!("not of the form IP:PORT: {url}"))
 }

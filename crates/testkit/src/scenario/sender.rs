@@ -1,6 +1,6 @@
-//! Requests at a rate, whatever the node answers: an open loop.
+//! Requests at a rate, independent of the responses: an open loop.
 //!
-//! Bounds: [`IN_FLIGHT_MAX`] requests wait for their answer; then sending waits, and says so.
+//! Bounds: up to [`IN_FLIGHT_MAX`] requests wait for their response. Above that, sending waits.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{Task, task};
 
-/// Requests on the way.
+/// Requests without a response.
 const IN_FLIGHT_MAX: u64 = 64;
 
-/// How many were sent, for whoever waits for them.
+/// The count of responses, for tasks that wait for it.
 #[derive(Clone, Default)]
 pub struct SendStats(Arc<AtomicU64>);
 
 impl SendStats {
-    /// How many were answered.
+    /// Number of requests with a response.
     pub fn count(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// Sends bodies as JSON-RPC requests at a rate a second, over one connection, until there are no more
-/// or the scenario is over. Each must be answered with a result.
+/// Sends `rate` bodies a second as JSON-RPC requests over one connection, until there are no more or the scenario
+/// is over. Each response must have a result.
 pub fn send_at_rate(
     rpc: SocketAddr,
     rate: f64,
@@ -44,21 +44,21 @@ pub fn send_at_rate(
         due.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let mut bodies = bodies;
         let mut unread = Vec::new();
-        let (mut asked, mut answered) = (0, 0);
+        let (mut requested, mut answered) = (0, 0);
         loop {
             tokio::select! {
                 biased;
                 read = socket.read_buf(&mut unread) => {
-                    ensure!(read? > 0, "the node hung up");
+                    ensure!(read? > 0, "the node closed the connection");
                     while let Some(body) = take_response(&mut unread)? {
                         ensure!(body.contains("\"result\""), "not sent: {body}");
                         answered += 1;
                         sent.0.fetch_add(1, Ordering::Release);
                     }
                 }
-                _ = due.tick(), if asked - answered < IN_FLIGHT_MAX && !stop.is_stopped() => {
+                _ = due.tick(), if requested - answered < IN_FLIGHT_MAX && !stop.is_stopped() => {
                     let Some(body) = bodies.next() else {
-                        if asked == answered {
+                        if requested == answered {
                             stop.stopped().await;
                             return Ok(());
                         }
@@ -71,15 +71,15 @@ pub fn send_at_rate(
                     );
                     socket.write_all(head.as_bytes()).await?;
                     socket.write_all(body.as_bytes()).await?;
-                    asked += 1;
+                    requested += 1;
                 }
-                () = stop.stopped(), if asked == answered => return Ok(()),
+                () = stop.stopped(), if requested == answered => return Ok(()),
             }
         }
     })
 }
 
-/// Takes the body of the first whole answer.
+/// Takes the body of the first complete response.
 fn take_response(unread: &mut Vec<u8>) -> Result<Option<String>> {
     let Some(head) = unread.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
         return Ok(None);

@@ -1,9 +1,9 @@
-//! Very many clients that come at once, and go in every way that there is.
+//! Very many clients that connect at once, and disconnect in every possible way.
 //!
-//! Each subscribes to slots and to a set of its own that overlaps with others'. Then, by turns: one says
-//! goodbye, one is gone, one is gone in the middle of a message, one subscribes and unsubscribes a few
-//! times first, one leaves what it was told unread.
-//! Bounds: [`HANDSHAKES_MAX`] handshakes are under way at once; all are connected before the first goes.
+//! Each subscribes to slots and to a set of its own that overlaps with others'. Of every five clients one closes
+//! its connection, one disconnects, one disconnects within a message, one subscribes and unsubscribes a few times
+//! first, and one disconnects with unread notifications.
+//! Bounds: [`HANDSHAKES_MAX`] handshakes are under way at once; all are connected before the first disconnects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,36 +15,36 @@ use tokio::task::JoinSet;
 
 use super::{Client, Node};
 
-/// Handshakes under way.
+/// Concurrent handshakes.
 const HANDSHAKES_MAX: usize = 256;
 /// Addresses of a client's set.
 const SET_ADDRESSES: u32 = 50;
-/// Times that some subscribe and unsubscribe.
+/// How often a client of one kind subscribes and unsubscribes.
 const LOOPS: usize = 3;
 
-/// What a storm was like.
+/// The measurements of a storm.
 #[derive(Clone, Copy, Debug)]
 pub struct Storm {
-    /// Until all were connected and subscribed.
+    /// Time until all were connected and subscribed.
     pub connect_time: Duration,
-    /// Resident memory of the node while all were there.
+    /// Resident memory of the node while all were connected.
     pub resident_bytes: u64,
 }
 
 impl Storm {
-    /// So many clients come, are all there at once, and go. `now` is the time.
+    /// Connects `clients` clients, waits until all are connected, and disconnects them. `now` is the clock.
     pub async fn run(
         node: &Node,
         clients: u32,
         now: impl Fn() -> std::time::Instant,
     ) -> Result<Self> {
         let began = now();
-        let places = Arc::new(Semaphore::new(HANDSHAKES_MAX));
-        let mut coming = JoinSet::new();
+        let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+        let mut connecting = JoinSet::new();
         for number in 0..clients {
-            let (ws, places) = (node.ws, Arc::clone(&places));
-            coming.spawn(async move {
-                let _place = places.acquire().await?;
+            let (ws, handshakes) = (node.ws, Arc::clone(&handshakes));
+            connecting.spawn(async move {
+                let _permit = handshakes.acquire().await?;
                 let mut client = Client::connect(ws).await?;
                 client.call("slotSubscribe", json!([])).await?;
                 let set = (number..number + SET_ADDRESSES).map(address);
@@ -52,23 +52,23 @@ impl Storm {
                 Ok::<_, anyhow::Error>((number, subscription, client))
             });
         }
-        let mut there = Vec::with_capacity(clients as usize);
-        while let Some(came) = coming.join_next().await {
-            there.push(came??);
+        let mut connected = Vec::with_capacity(clients as usize);
+        while let Some(client) = connecting.join_next().await {
+            connected.push(client??);
         }
         let (up, resident_bytes) = (now() - began, node.resident_bytes()?);
-        let mut going = JoinSet::new();
-        for (number, subscription, client) in there {
-            let places = Arc::clone(&places);
-            going.spawn(async move {
-                let _place = places.acquire().await?;
+        let mut disconnecting = JoinSet::new();
+        for (number, subscription, client) in connected {
+            let handshakes = Arc::clone(&handshakes);
+            disconnecting.spawn(async move {
+                let _permit = handshakes.acquire().await?;
                 run_client(number, subscription, client)
                     .await
                     .with_context(|| format!("client {number}"))
             });
         }
-        while let Some(gone) = going.join_next().await {
-            gone??;
+        while let Some(result) = disconnecting.join_next().await {
+            result??;
         }
         Ok(Self { connect_time: up, resident_bytes })
     }

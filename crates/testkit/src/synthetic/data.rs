@@ -1,4 +1,4 @@
-//! What is in the accounts of each kind.
+//! The data of the accounts of each kind.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const IMMUTABLE_OWNER: u16 = 7;
 const METADATA_POINTER: u16 = 18;
 const TOKEN_METADATA: u16 = 19;
 
-/// What a token account holds and says, apart from what follows from its mint.
+/// The fields of a token account that do not follow from its mint.
 #[derive(Clone, Debug)]
 pub(super) struct TokenFields {
     pub(super) mint: u64,
@@ -38,11 +38,11 @@ pub(super) struct TokenFields {
     pub(super) was_delegate: Option<Pubkey>,
     pub(super) close_authority: Option<Pubkey>,
     pub(super) is_frozen: bool,
-    /// Above what rent asks for.
+    /// Lamports above the rent minimum.
     pub(super) lamports: u64,
 }
 
-/// What the mints of Token-2022 ask of their accounts.
+/// The extensions that mints of Token-2022 require of their accounts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extensions {
     TransferFee,
@@ -66,16 +66,17 @@ impl Synthetic {
         })
     }
 
-    /// The supply of a mint, by its rank. What its holders hold adds up to it, but for wrapped SOL, which says 0.
+    /// The supply of a mint, by its rank. The holders' balances add up to it, except for wrapped SOL: its supply
+    /// is 0.
     pub fn supply(&self, mint: u64) -> u64 {
         match mint {
             NATIVE_MINT => 0,
-            _ => self.held(mint),
+            _ => self.total_balance(mint),
         }
     }
 
-    /// What all holders of a mint hold.
-    fn held(&self, mint: u64) -> u64 {
+    /// The sum of all balances of a mint.
+    fn total_balance(&self, mint: u64) -> u64 {
         if self.holders(mint) == 0 {
             return 0;
         }
@@ -86,7 +87,7 @@ impl Synthetic {
         tokens * 10_u64.pow(self.decimals(mint).into())
     }
 
-    /// Of the mints with one holder, three of four.
+    /// Three of four mints with one holder.
     fn is_one_of_a_kind(&self, mint: u64) -> bool {
         mint != NATIVE_MINT && self.holders(mint) <= 1 && !mint.is_multiple_of(4)
     }
@@ -115,7 +116,7 @@ impl Synthetic {
     fn amount(&self, Holding { mint, holder }: Holding) -> u64 {
         let holders = self.holders(mint);
         let funded = holders - holders / 3;
-        if holder < funded { Zipf::new(self.held(mint), funded).share(holder) } else { 0 }
+        if holder < funded { Zipf::new(self.total_balance(mint), funded).share(holder) } else { 0 }
     }
 
     pub(super) fn token_fields(&self, token: u64) -> TokenFields {
@@ -141,7 +142,7 @@ impl Synthetic {
         }
     }
 
-    /// A token account that says so much.
+    /// A token account with these fields.
     pub(super) fn token(&self, fields: &TokenFields) -> Account {
         let is_native = fields.mint == NATIVE_MINT;
         let is_2022 = Self::is_token_2022(fields.mint);
@@ -223,7 +224,7 @@ impl Synthetic {
             _ => Lockup::default(),
         };
         let authorized = Authorized { staker: wallet, withdrawer: wallet };
-        #[expect(deprecated, reason = "every stake account that there is has it")]
+        #[expect(deprecated, reason = "every existing stake account has it")]
         let meta = Meta { rent_exempt_reserve: reserve, authorized, lockup };
         let voter_pubkey = self.pubkey(Named::Authority, stake % 64);
         let delegation = Delegation { voter_pubkey, stake: staked, ..Delegation::default() };
@@ -238,7 +239,7 @@ impl Synthetic {
         shared(reserve + staked, &solana_sdk_ids::stake::id(), data)
     }
 
-    /// A tag, a wallet, then half random bytes and half zeros, which is how such accounts look.
+    /// A tag, a wallet, then half random bytes and half zeros, as in real accounts.
     fn other(&self, other: u64) -> AccountSharedData {
         let program = self.programs.rank(other);
         let random = mixed(self.config.seed ^ 0x07, other);
@@ -269,7 +270,7 @@ impl Synthetic {
     }
 }
 
-/// Lamports that an account of so many bytes must hold.
+/// Minimum lamports of an account with `bytes` of data.
 pub(super) fn rent(bytes: usize) -> u64 {
     (128 + bytes as u64) * 6_960
 }

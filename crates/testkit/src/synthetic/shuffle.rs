@@ -1,6 +1,6 @@
-//! Orders that a seed gives: a number's place among others, and back, with no table.
+//! Seeded permutations: a number's position, and back, without a table.
 
-/// SplitMix64's finish: a number's place in a random order of all of them.
+/// SplitMix64's finish: a number's position in a random order of all numbers.
 pub(super) fn mixed(seed: u64, n: u64) -> u64 {
     let mut mixed = (n ^ seed.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,14 +24,14 @@ impl Shuffle {
         Self { seed, bound, half_bits: bits.div_ceil(2).max(1) }
     }
 
-    /// Where `n` goes.
+    /// The position of `n`.
     pub(super) fn position(&self, n: u64) -> u64 {
         self.walk(n, |round| round)
     }
 
-    /// What goes to `place`.
-    pub(super) fn at_position(&self, place: u64) -> u64 {
-        self.walk(place, |round| ROUNDS - 1 - round)
+    /// The number at `position`.
+    pub(super) fn at_position(&self, position: u64) -> u64 {
+        self.walk(position, |round| ROUNDS - 1 - round)
     }
 
     /// At most four times the bound are in the network, so that four steps are usual at most.
@@ -70,10 +70,13 @@ mod tests {
     fn every_number_has_a_position_of_its_own_and_is_found_there() {
         for bound in [1, 2, 3, 1_000, 4_096, 4_097] {
             let shuffle = Shuffle::new(7, bound);
-            let mut places: Vec<u64> = (0..bound).map(|n| shuffle.position(n)).collect();
-            assert!((0..bound).all(|n| shuffle.at_position(places[n as usize]) == n), "of {bound}");
-            places.sort_unstable();
-            assert!(places.iter().copied().eq(0..bound), "of {bound}");
+            let mut positions: Vec<u64> = (0..bound).map(|n| shuffle.position(n)).collect();
+            assert!(
+                (0..bound).all(|n| shuffle.at_position(positions[n as usize]) == n),
+                "of {bound}"
+            );
+            positions.sort_unstable();
+            assert!(positions.iter().copied().eq(0..bound), "of {bound}");
         }
     }
 }

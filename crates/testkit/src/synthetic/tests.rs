@@ -1,4 +1,4 @@
-//! What the ledger's figures are, and that its stream never contradicts itself.
+//! The ledger's shares and sums, and the consistency of its stream of writes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,7 +21,7 @@ fn accounts(ledger: &Synthetic) -> Accounts {
     changes.map(|change| (change.address, change.record.expect("an account").0.clone())).collect()
 }
 
-/// How many accounts each key of a facet has.
+/// Number of accounts of each key of a kind.
 fn keyed(accounts: &Accounts, of: ledger::KeyKind) -> HashMap<Pubkey, u64> {
     let mut counts = HashMap::new();
     for account in accounts.values() {
@@ -35,13 +35,13 @@ fn keyed(accounts: &Accounts, of: ledger::KeyKind) -> HashMap<Pubkey, u64> {
     counts
 }
 
-/// What the holders of each mint hold.
-fn held(accounts: &Accounts) -> BTreeMap<Pubkey, u64> {
-    let mut held = BTreeMap::new();
+/// The sum of the balances of each mint.
+fn balances(accounts: &Accounts) -> BTreeMap<Pubkey, u64> {
+    let mut balances = BTreeMap::new();
     for (mint, amount) in accounts.values().filter_map(solana::holding) {
-        *held.entry(mint).or_default() += amount;
+        *balances.entry(mint).or_default() += amount;
     }
-    held
+    balances
 }
 
 #[track_caller]
@@ -150,12 +150,13 @@ fn zipf_s_heads_and_the_known_owners_have_what_they_should() {
 fn what_is_held_of_a_mint_is_its_supply() {
     let ledger = mainnet(6, 50_000);
     let accounts = accounts(&ledger);
-    let held = held(&accounts);
-    assert!(held.len() > 1_000);
+    let balances = balances(&accounts);
+    assert!(balances.len() > 1_000);
     for (address, account) in &accounts {
         let Some(supply) = solana::supply(account.data()) else { continue };
         let mint = Pubkey::new_from_array(address.to_array().expect("a pubkey"));
-        let expected = if *address == native() { 0 } else { held.get(&mint).copied().unwrap_or(0) };
+        let expected =
+            if *address == native() { 0 } else { balances.get(&mint).copied().unwrap_or(0) };
         assert_eq!(supply, expected, "{mint}");
     }
 }
@@ -179,7 +180,7 @@ fn extensions_are_what_their_bytes_say() {
 fn updates_never_contradict_the_ledger() {
     let ledger = mainnet(8, 20_000);
     let mut accounts = accounts(&ledger);
-    let supply = held(&accounts);
+    let supply = balances(&accounts);
     let mut updates = Updates::new(&ledger);
     let mut writes: HashMap<Address, usize> = HashMap::new();
     let (mut closed, mut opened, mut moved) = (0, 0, 0);
@@ -204,8 +205,8 @@ fn updates_never_contradict_the_ledger() {
             }
         }
     }
-    let held: BTreeMap<_, _> = held(&accounts).into_iter().collect();
-    assert!(held.iter().all(|(mint, amount)| supply.get(mint) == Some(amount)));
+    let balances: BTreeMap<_, _> = balances(&accounts).into_iter().collect();
+    assert!(balances.iter().all(|(mint, amount)| supply.get(mint) == Some(amount)));
     assert!(
         opened > WRITES / 200 && closed >= opened && closed < opened + 2_000,
         "{opened} {closed}"

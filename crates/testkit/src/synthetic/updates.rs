@@ -3,11 +3,11 @@
 //! Shape: transactions of a few writes each. Most are swaps in one of [`MARKETS`] markets, chosen by
 //! Zipf's law: the market's vault and a holder's token account change by the same amount, the market's
 //! two own accounts change a few bytes, a payer loses a fee. So a few hundred accounts take most writes. Eight
-//! of 100 transactions close a holder's token account; he opens another when he trades again. Three
+//! of 100 transactions close a holder's token account; it opens another one when it trades again. Three
 //! give a token account to another owner, three set or revoke a delegate.
-//! Invariant: what the holders of a mint hold stays its supply.
+//! Invariant: the balances of a mint add up to its supply.
 //! Bounds: the accounts that ever change are chosen at the start: at most 64,000 token accounts and
-//! [`PAYERS`] wallets, 16 MB. A closed account's place is taken by the one that is opened in its stead, at a
+//! [`PAYERS`] wallets, 16 MB. A closed account is replaced by the one that the holder opens next, at a
 //! new address. The same ledger gives the same stream.
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const FEE: u64 = 5_000;
 /// Writes of a transaction at most.
 const WRITES_MAX: usize = 6;
 
-/// The writes, for ever.
+/// The endless stream of writes.
 #[derive(Clone, Debug)]
 pub struct Updates {
     ledger: Synthetic,
@@ -64,7 +64,7 @@ struct Token {
 impl Updates {
     /// The stream over a ledger of mainnet's shape, as it was made.
     pub fn new(ledger: &Synthetic) -> Self {
-        assert!(ledger.counts.wallets > 0, "a ledger of tokens alone has nobody to pay");
+        assert!(ledger.counts.wallets > 0, "a ledger of tokens alone has no payers");
         let mut others = 0..ledger.counts.others;
         let mut own = |is_large| {
             let found = others.find(|other| ledger.is_large(*other) == is_large);
@@ -98,7 +98,7 @@ impl Updates {
         }
     }
 
-    /// The writes of a slot: as many as given, up to five more.
+    /// The writes of a slot: at least `writes`, up to five more.
     pub fn slot(&mut self, writes: usize) -> Vec<Change<Account>> {
         let mut changes = Vec::with_capacity(writes + WRITES_MAX);
         while changes.len() < writes {
@@ -139,8 +139,8 @@ impl Updates {
         if self.token(market, from).amount == 0 {
             (from, to) = (to, from);
         }
-        let held = self.token(market, from).amount;
-        let amount = held.min(1 + held / 64);
+        let balance = self.token(market, from).amount;
+        let amount = balance.min(1 + balance / 64);
         self.token(market, from).amount -= amount;
         self.token(market, to).amount += amount;
         self.write_token(market, from, changes);
@@ -163,7 +163,7 @@ impl Updates {
         *token = Token { address, fields: token.fields.clone(), is_open: true };
     }
 
-    /// Gives what it holds to the vault, and its lamports to the payer.
+    /// Moves its balance to the vault, and its lamports to the payer.
     fn close(&mut self, market: usize, trader: usize, changes: &mut Vec<Change<Account>>) -> u64 {
         let account = self.ledger.token(&self.markets[market].tokens[trader].fields);
         let lamports = account.0.lamports();
@@ -189,7 +189,7 @@ impl Updates {
         }
     }
 
-    /// A payer who has enough loses the fee, or gets what a closed account held.
+    /// A payer with enough lamports pays the fee, or gets the lamports of a closed account.
     fn pay(&mut self, refund: u64, changes: &mut Vec<Change<Account>>) {
         let payer = chosen(&mut self.rng, Zipf::new(1 << 32, self.payers.len() as u64));
         let lamports = &mut self.payers[payer];

@@ -1,6 +1,6 @@
 //! Zipf's law with exponent 1, as shares that add up: rank 0 has the most, rank r about 1/(r+1) of it.
 
-/// So many things shared out among ranks.
+/// `total` items, shared out among ranks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Zipf {
     total: u64,
@@ -13,7 +13,7 @@ impl Zipf {
         Self { total, ranks: ranks.max(1) }
     }
 
-    /// How many of the things the ranks below `rank` have.
+    /// Number of items of all ranks below `rank`.
     pub(super) fn before(&self, rank: u64) -> u64 {
         if rank >= self.ranks {
             return self.total;
@@ -22,12 +22,12 @@ impl Zipf {
         ((self.total as f64 * share) as u64).min(self.total)
     }
 
-    /// How many a rank has. Those of all ranks are the total.
+    /// Number of items of a rank. The shares of all ranks add up to the total.
     pub(super) fn share(&self, rank: u64) -> u64 {
         self.before(rank + 1) - self.before(rank)
     }
 
-    /// The rank that has the thing of this number.
+    /// The rank that has the item with this number.
     pub(super) fn rank(&self, number: u64) -> u64 {
         debug_assert!(number < self.total, "{number} of {}", self.total);
         let exponent = (number as f64 + 0.5) / self.total as f64;
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_add_up_and_each_thing_is_in_the_share_of_its_rank() {
+    fn shares_add_up_and_each_item_is_in_the_share_of_its_rank() {
         for (total, ranks) in [(10_000, 300), (100, 1_000), (5, 1), (1 << 40, 50)] {
             let zipf = Zipf::new(total, ranks);
             assert_eq!((0..ranks).map(|rank| zipf.share(rank)).sum::<u64>(), total);

@@ -1,5 +1,4 @@
-//! Readers on threads while the writer forks, roots, drops and reuses ids: whatever they see is one
-//! whole moment.
+//! Readers on threads while the writer forks, roots, drops and reuses ids. Each view is of one whole version.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,16 +8,16 @@ use ledger::{Address, BlockId, Change, Commitment, KeyKind};
 use query::{Ledger, LedgerConfig, Reader};
 use testkit::{BlockMeta, TestRecord, TestRecordGenerator};
 
-/// What all notes hold together, in every block.
+/// The sum of all records' values, in every block.
 const TOTAL: u64 = 1_000;
 const BLOCKS: u64 = 1_500;
 const READERS: usize = 2;
-/// How often readers must have looked before the writer stops.
+/// Number of reads before the writer stops.
 const READS_MIN: usize = 500;
 const PURSE: KeyKind = KeyKind(0);
 const WORLD: TestRecordGenerator =
     TestRecordGenerator { addresses: 60, keys: 4, changes_max: 1, removals: 0 };
-/// Room for a third of the world: ids go round.
+/// A third of the addresses, so that ids are reused.
 const ADDRESSES_MAX: u32 = 26;
 
 #[test]
@@ -31,25 +30,25 @@ fn readers_see_whole_versions_while_the_writer_forks() {
     assert!(filled.is_ok());
     ledger.publish();
     let is_over = AtomicBool::new(false);
-    let looks = AtomicUsize::new(0);
+    let reads = AtomicUsize::new(0);
     std::thread::scope(|threads| {
         for seed in 0..READERS {
             let reader = reader.clone();
-            let (is_over, looks) = (&is_over, &looks);
+            let (is_over, reads) = (&is_over, &reads);
             threads.spawn(move || {
                 let _over = SetOnDrop(is_over);
                 let mut rng = Rng::with_seed(seed as u64);
                 let mut root = 0;
                 while !is_over.load(Ordering::Relaxed) {
                     root = check_view(&reader, &mut rng, root);
-                    looks.fetch_add(1, Ordering::Relaxed);
+                    reads.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         let _over = SetOnDrop(&is_over);
         let is_done = |block| {
-            let looked = looks.load(Ordering::Relaxed) >= READS_MIN;
-            is_over.load(Ordering::Relaxed) || (block >= BLOCKS && looked)
+            let is_enough = reads.load(Ordering::Relaxed) >= READS_MIN;
+            is_over.load(Ordering::Relaxed) || (block >= BLOCKS && is_enough)
         };
         write(ledger, root, is_done);
     });
@@ -64,10 +63,10 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Moves value between notes, block by block. A third of the blocks is dropped again.
+/// Moves value between records, block by block. A third of the blocks is dropped again.
 fn write(mut ledger: Ledger<TestRecord, BlockMeta>, root: BlockId, is_done: impl Fn(u64) -> bool) {
     let mut rng = Rng::with_seed(99);
-    // What the tip's block holds: number of the note and its value.
+    // The records of the tip's block: number and value.
     let mut purses = vec![(0, TOTAL)];
     let mut tip = root;
     let mut bank = 0;
@@ -77,7 +76,7 @@ fn write(mut ledger: Ledger<TestRecord, BlockMeta>, root: BlockId, is_done: impl
         ledger.open(block, tip, block_meta(block)).expect("the tip is complete");
         let mut next = purses.clone();
         for _ in 0..3 {
-            // A full table is no reason to stop: the move is not made, whole.
+            // A full table does not end the test: the whole move is left out.
             let mut tried = next.clone();
             let changes = moved(&mut tried, &mut rng);
             if ledger.apply(block, changes, block_meta(block)).is_ok() {
@@ -99,23 +98,24 @@ fn write(mut ledger: Ledger<TestRecord, BlockMeta>, root: BlockId, is_done: impl
     }
 }
 
-/// Takes from one note and gives to another, which may be new; closes the first if it is empty.
+/// Moves value from one record to another, which may be new. Closes the first if it is empty.
 fn moved(purses: &mut Vec<(usize, u64)>, rng: &mut Rng) -> Vec<Change<TestRecord>> {
     let from = rng.usize(..purses.len());
-    let (giver, held) = purses[from];
-    let amount = if rng.usize(..100) < 60 { held } else { rng.usize(..held as usize + 1) as u64 };
-    let taker =
+    let (source, balance) = purses[from];
+    let is_all = rng.usize(..100) < 60;
+    let amount = if is_all { balance } else { rng.usize(..balance as usize + 1) as u64 };
+    let target =
         if purses.len() >= 8 { purses[rng.usize(..8)].0 } else { rng.usize(..WORLD.addresses) };
-    if taker == giver {
+    if target == source {
         return Vec::new();
     }
     purses[from].1 -= amount;
-    match purses.iter_mut().find(|(purse, _)| *purse == taker) {
+    match purses.iter_mut().find(|(purse, _)| *purse == target) {
         Some((_, value)) => *value += amount,
-        None => purses.push((taker, amount)),
+        None => purses.push((target, amount)),
     }
     let mut changes = Vec::new();
-    for purse in [giver, taker] {
+    for purse in [source, target] {
         let value = purses.iter().find(|(other, _)| *other == purse).map_or(0, |(_, value)| *value);
         let now = test_record(purse, value, rng.usize(..WORLD.keys));
         changes.push(change(now.address, (value > 0).then_some(now)));
@@ -124,7 +124,7 @@ fn moved(purses: &mut Vec<(usize, u64)>, rng: &mut Rng) -> Vec<Change<TestRecord
     changes
 }
 
-/// One reader's look at one published moment. Gives the root's slot, which never goes back.
+/// Checks one view of one published version. Returns the root's slot, which never goes back.
 fn check_view(reader: &Reader<TestRecord, BlockMeta>, rng: &mut Rng, root_before: u64) -> u64 {
     let views = reader.views();
     let root = views.finalized.block().slot;
@@ -147,7 +147,7 @@ fn check_view(reader: &Reader<TestRecord, BlockMeta>, rng: &mut Rng, root_before
         assert_eq!(address, note.address, "an index entry led to another address");
         note.value
     });
-    assert_eq!(keyed.sum::<u64>(), TOTAL, "index and state are of two moments");
+    assert_eq!(keyed.sum::<u64>(), TOTAL, "index and state are of two versions");
     root
 }
 

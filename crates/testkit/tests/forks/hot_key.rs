@@ -1,5 +1,5 @@
-//! Keys of thousands of records, which change their key all the time, under readers that take long:
-//! at every moment each record is found by one key, once.
+//! Keys of thousands of records, which often change their key, under slow readers: in every version each record is
+//! found by one key, once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,22 +26,22 @@ fn each_record_of_a_hot_key_is_found_once_while_records_move_between_keys() {
     ledger.apply(root, all, block_meta(root)).expect("the world fits");
     ledger.publish();
     let is_over = AtomicBool::new(false);
-    let looks = AtomicUsize::new(0);
+    let reads = AtomicUsize::new(0);
     std::thread::scope(|threads| {
         for _ in 0..READERS {
-            let (reader, is_over, looks) = (reader.clone(), &is_over, &looks);
+            let (reader, is_over, reads) = (reader.clone(), &is_over, &reads);
             threads.spawn(move || {
                 let _over = SetOnDrop(is_over);
                 while !is_over.load(Ordering::Relaxed) {
                     Commitment::ALL.iter().for_each(|commitment| check_view(&reader, *commitment));
-                    looks.fetch_add(1, Ordering::Relaxed);
+                    reads.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         let _over = SetOnDrop(&is_over);
         let is_done = |blocks| {
-            let looked = looks.load(Ordering::Relaxed) >= READS_MIN;
-            is_over.load(Ordering::Relaxed) || (blocks >= BLOCKS_MIN && looked)
+            let is_enough = reads.load(Ordering::Relaxed) >= READS_MIN;
+            is_over.load(Ordering::Relaxed) || (blocks >= BLOCKS_MIN && is_enough)
         };
         write(&mut ledger, root, &mut rng, is_done);
     });

@@ -9,7 +9,7 @@ use ledger::{Commitment, KeyKind};
 use query::{IndexConfig, IndexKeyFilter, LedgerConfig, LedgerError};
 use testkit::{ForkEvent, ForkHarness, ForkInjector, PinnedView, TestRecordGenerator};
 
-/// Fewer addresses than the world has, so that ids run out and are used again.
+/// Fewer than the generator's addresses, so that ids run out and are reused.
 const ADDRESSES_MAX: u32 = 220;
 const WORLD: TestRecordGenerator =
     TestRecordGenerator { addresses: 300, keys: 40, changes_max: 6, removals: 45 };
@@ -47,7 +47,7 @@ fn seeds(count: u64) -> Vec<u64> {
 }
 
 /// Runs `test` and names the seed if it fails.
-#[expect(clippy::print_stderr, reason = "whoever reads the failure needs the seed")]
+#[expect(clippy::print_stderr, reason = "the seed is needed to repeat the failure")]
 fn with_seed_on_failure<T>(seed: u64, test: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(test)).unwrap_or_else(|failure| {
         eprintln!("failed with HYDRANT_SEED={seed}");
@@ -55,7 +55,7 @@ fn with_seed_on_failure<T>(seed: u64, test: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Gives how often the address table was full.
+/// Returns how often the address table was full.
 fn run(seed: u64, steps: usize, indices: IndexConfig) -> usize {
     let mut injector = ForkInjector::new(seed, 24);
     let config = LedgerConfig { addresses_max: ADDRESSES_MAX, indices };
@@ -64,32 +64,28 @@ fn run(seed: u64, steps: usize, indices: IndexConfig) -> usize {
     let mut forked = ForkHarness::new(config, fill);
     forked.check_usage();
     check_views(&forked, &mut Vec::new(), injector.rng());
-    let mut kept: Vec<PinnedView> = Vec::new();
+    let mut pinned: Vec<PinnedView> = Vec::new();
     let mut full_tables = 0;
     for _ in 0..steps {
         let step = injector.next_event(&forked.model);
         full_tables += usize::from(!try_event(&mut forked, step, injector.rng()));
         forked.check_usage();
         if step == ForkEvent::Publish {
-            check_views(&forked, &mut kept, injector.rng());
+            check_views(&forked, &mut pinned, injector.rng());
         }
     }
-    for view in kept.drain(..) {
+    for view in pinned.drain(..) {
         check(&view, &forked, injector.rng());
     }
-    let left = forked.finish().expect("room for nothing");
+    let left = forked.finish().expect("removals need no new address");
     assert_eq!(left, query::LedgerUsage::default());
     let bytes = forked.ledger.bytes();
-    assert_eq!(
-        (bytes.packed, bytes.unpacked, bytes.ranks),
-        (0, 0, 0),
-        "nothing is kept for nothing"
-    );
-    assert_eq!(forked.reader.addresses().allocated(), 0, "no id is held back");
+    assert_eq!((bytes.packed, bytes.unpacked, bytes.ranks), (0, 0, 0), "no memory without records");
+    assert_eq!(forked.reader.addresses().allocated(), 0, "no id is in use");
     full_tables
 }
 
-/// False if there was no room in the address table, and rightly so.
+/// False if the address table was really full.
 fn try_event(forked: &mut ForkHarness, step: ForkEvent, rng: &mut Rng) -> bool {
     let table = forked.reader.addresses().clone();
     let used_before = table.allocated();
@@ -104,28 +100,28 @@ fn try_event(forked: &mut ForkHarness, step: ForkEvent, rng: &mut Rng) -> bool {
         Ok(()) => true,
         Err(LedgerError::TableFull(full)) => {
             assert_eq!(full.limit, ADDRESSES_MAX);
-            assert!(used_before + unknown > ADDRESSES_MAX as usize, "there was room");
+            assert!(used_before + unknown > ADDRESSES_MAX as usize, "the table was not full");
             false
         }
-        Err(err) => panic!("{step:?} was refused: {err}"),
+        Err(err) => panic!("{step:?} was rejected: {err}"),
     }
 }
 
-/// Checks what was just published, keeps some of it, and checks some of what was kept before.
-fn check_views(forked: &ForkHarness, kept: &mut Vec<PinnedView>, rng: &mut Rng) {
+/// Checks the views that were just published, pins some of them, and checks some of those pinned before.
+fn check_views(forked: &ForkHarness, pinned: &mut Vec<PinnedView>, rng: &mut Rng) {
     for commitment in Commitment::ALL {
         let view = forked.pin_view(commitment);
         check(&view, forked, rng);
         if rng.usize(..100) < 15 {
-            kept.push(view);
+            pinned.push(view);
         }
     }
-    while kept.len() > 6 || (!kept.is_empty() && rng.usize(..100) < 10) {
-        let view = kept.swap_remove(rng.usize(..kept.len()));
+    while pinned.len() > 6 || (!pinned.is_empty() && rng.usize(..100) < 10) {
+        let view = pinned.swap_remove(rng.usize(..pinned.len()));
         check(&view, forked, rng);
     }
-    if !kept.is_empty() {
-        check(&kept[rng.usize(..kept.len())], forked, rng);
+    if !pinned.is_empty() {
+        check(&pinned[rng.usize(..pinned.len())], forked, rng);
     }
 }
 

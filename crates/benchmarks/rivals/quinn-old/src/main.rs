@@ -1,4 +1,4 @@
-//! quinn 0.11.5 with quinn-proto 0.11.8, as a server under measurement: see `src/quic` of bench.
+//! quinn 0.11.5 with quinn-proto 0.11.8, as a server under measurement: see `src/tpu` of benchmarks.
 #![forbid(unsafe_code)]
 
 #[path = "../../../src/tpu/metrics.rs"]
@@ -22,8 +22,8 @@ fn main() -> anyhow::Result<()> {
     let (window, bytes) = (value("--window").unwrap_or(512), value("--bytes").unwrap_or(0));
     quinn_server::serve(window, bytes, || {
         let stats = ALLOCATOR.stats();
-        let held = stats.bytes_allocated.saturating_sub(stats.bytes_deallocated);
+        let in_use = stats.bytes_allocated.saturating_sub(stats.bytes_deallocated);
         let count = stats.allocations + stats.reallocations;
-        (count as u64, stats.bytes_allocated as u64, held as u64)
+        (count as u64, stats.bytes_allocated as u64, in_use as u64)
     })
 }

@@ -1,7 +1,7 @@
-//! Agave's solana-streamer 4.2.2, as a server under measurement: see `src/quic` of bench.
+//! Agave's solana-streamer 4.2.2, as a server under measurement: see `src/tpu` of benchmarks.
 //!
-//! The generator's one identity has all the stake, and the throttle is out of the way: what is measured is
-//! what a stream costs.
+//! The generator's one identity has all the stake, so that the throttle never limits it: the cost of a stream is
+//! measured.
 #![forbid(unsafe_code)]
 
 #[path = "../../../src/tpu/metrics.rs"]
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// The seed of the generator's key when it has one for all connections.
+/// The seed of the generator's key when all connections share one.
 const SEED: [u8; 32] = [7; 32];
 
 fn main() -> anyhow::Result<()> {
@@ -77,9 +77,9 @@ fn main() -> anyhow::Result<()> {
         &received,
         || {
             let stats = ALLOCATOR.stats();
-            let held = stats.bytes_allocated.saturating_sub(stats.bytes_deallocated);
+            let in_use = stats.bytes_allocated.saturating_sub(stats.bytes_deallocated);
             let count = stats.allocations + stats.reallocations;
-            (count as u64, stats.bytes_allocated as u64, held as u64)
+            (count as u64, stats.bytes_allocated as u64, in_use as u64)
         },
         String::new,
     );

@@ -1,4 +1,4 @@
-//! The grid as CSV: a line for each cell and candidate, written as soon as it is known.
+//! The grid as CSV: a line for each cell and candidate, written when it has been measured.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,14 +1,13 @@
 //! The candidates of the grid: one hot key of an index, its readers and its writers.
 //!
-//! Shape: a read finds the key by its address and ends with all its records in the reader's buffer,
-//! as Agave's ends with a list of them, in the form by which the records are then looked up: in the
-//! rivals' ledger by address, in ours by id. `ours, addresses` is ours with reads that end with the
-//! addresses, for an answer that is nothing else. A write adds a record that is not in. Rivals
-//! have as many writers as cores, as in `dashmap-benchmark`; ours has one, as the ledger has.
-//! A write begins with what the ledger has at hand after it has stored the record: its address in
-//! the rivals' ledger, its id in ours. The key is looked up by its address in all of them.
-//! Ours publishes whenever it has caught up with what is due, and after [`WRITES_PER_PUBLISH_MAX`] writes at
-//! the latest: entries are seen at once, and this is what makes them part of the readers' snapshot.
+//! Shape: a read finds the key by its address, and copies all its records into the reader's buffer, as Agave's reads
+//! return a list. The records are in the form in which they are then looked up: by address in the rivals' ledger, by
+//! id in ours. `ours, addresses` is ours with reads that end with the addresses, for a response that lists only these.
+//! A write adds a new record. Rivals have as many writers as cores, as in `dashmap-benchmark`; ours has one, as the
+//! ledger has. A write starts with the form that the ledger has after it has stored the record: its address in the
+//! rivals' ledger, its id in ours. The key is looked up by its address in all of them.
+//! Ours publishes whenever it has caught up with the due writes, and after [`WRITES_PER_PUBLISH_MAX`] writes at the
+//! latest. Entries are visible at once; publishing makes them part of the readers' snapshot.
 
 use std::sync::Arc;
 
@@ -23,11 +22,10 @@ use super::super::baselines::{Baseline, Dash, Locked};
 use super::super::keys::{Shuffled, pubkey};
 use super::workload::Worker;
 
-/// Writes that a publish of ours shows at most: a transaction writes tens of records, a block
-/// thousands.
+/// Maximum writes of one publish of ours: a transaction writes tens of records, a block thousands.
 const WRITES_PER_PUBLISH_MAX: u32 = 1000;
 
-/// Who is compared.
+/// The compared structures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Candidate {
     Locked,
@@ -46,7 +44,7 @@ pub(crate) const CANDIDATES: [Candidate; 5] = [
     Candidate::HydrantAddresses,
 ];
 
-/// Those of them that are ours.
+/// The candidates that are ours.
 pub(crate) const HYDRANT_CANDIDATES: [Candidate; 2] =
     [Candidate::Hydrant, Candidate::HydrantAddresses];
 
@@ -74,10 +72,10 @@ impl Candidate {
         }
     }
 
-    /// What a read of it ends with.
+    /// The result of its reads.
     pub(crate) fn reads(self) -> &'static str {
         match self {
-            Self::Hydrant => "ids: what the next look-up takes",
+            Self::Hydrant => "ids: the input of the next lookup",
             Self::Locked | Self::Dash(_) | Self::HydrantAddresses => "addresses",
         }
     }
@@ -114,7 +112,7 @@ impl World {
 
     fn baseline_workers(&self, mut rival: impl Baseline + 'static, prior: u32) -> Workers {
         let key = pubkey(u32::MAX);
-        // The key is there in any case: a set without records is measured too.
+        // The key always exists: a set without records is measured too.
         rival.put(key, key);
         rival.remove(&key, &key);
         (0..prior).for_each(|n| rival.put(key, pubkey(self.records.at(n))));
@@ -209,7 +207,7 @@ struct HydrantReader {
     buffer: ReadBuffer,
 }
 
-/// What a read of ours ends with.
+/// The result of a read of ours.
 enum ReadBuffer {
     Ids(Vec<AddressId>),
     Addresses(Vec<[u8; 32]>),

@@ -1,6 +1,6 @@
 //! The grid as plots: a file for each profile, with a panel for each axis and side.
 //!
-//! Shape: both scales are logarithmic; 0 stands left of 1. A point is the mean over the cells of the
+//! Shape: both scales are logarithmic; 0 is left of 1. A point is the mean over the cells of the
 //! profile at that level, as in the tables. Written by hand: rectangles, lines and words.
 
 use std::fmt::Write;

@@ -8,7 +8,7 @@ use super::{
 
 const MEASURES: [Measure; 4] = [Measure::Whole, Measure::Reads, Measure::Writes, Measure::Cpu];
 
-/// What will be run, and how long it may take.
+/// The number of cells, and the longest duration of the run.
 pub(crate) fn header(options: &Options, world: &World, cells: usize) {
     let Times { offered, bound } = options.times;
     let focus = match options.focus {
@@ -23,7 +23,7 @@ pub(crate) fn header(options: &Options, world: &World, cells: usize) {
         "\ncontention grid{focus}: {cells} cells of {}, the work of {offered:?} each, bound {bound:?}, \
          a ledger of {} addresses\n{} readers and {} writers (ours: one writer); takes {least:.0} to \
          {most:.0} minutes and the time to fill the sets\n\
-         seconds until the reads and the writes of a second are done, reckoned (~) where the bound \
+         seconds until the reads and the writes of a second are done, extrapolated (~) where the bound \
          came first",
         if options.sample.is_none() { "all" } else { "a seeded sample" },
         1_u64 << options.ledger_bits,
@@ -34,7 +34,7 @@ pub(crate) fn header(options: &Options, world: &World, cells: usize) {
     for candidate in CANDIDATES {
         print!("{:>18}", candidate.name());
     }
-    let columns = HYDRANT_CANDIDATES.map(|who| format!("{} r, w, CPU", who.name()));
+    let columns = HYDRANT_CANDIDATES.map(|candidate| format!("{} r, w, CPU", candidate.name()));
     println!("   of the best rival: {}", columns.join("; "));
 }
 
@@ -50,10 +50,10 @@ pub(crate) fn row(outcome: &CellResult, options: &Options) {
         );
     }
     print!("  ");
-    for who in HYDRANT_CANDIDATES {
+    for candidate in HYDRANT_CANDIDATES {
         print!(" ");
         for measure in [Measure::Reads, Measure::Writes, Measure::Cpu] {
-            match outcome.ratio(who, measure, options) {
+            match outcome.ratio(candidate, measure, options) {
                 Some(ratio) => print!("{ratio:>7.2}"),
                 None => print!("{:>7}", "-"),
             }
@@ -143,20 +143,22 @@ pub(crate) fn mean(
 
 /// In how many cells ours is the fastest, and every cell where it is not.
 pub(crate) fn summary(outcomes: &[CellResult], options: &Options) {
-    HYDRANT_CANDIDATES.iter().for_each(|who| summary_of(*who, outcomes, options));
+    HYDRANT_CANDIDATES.iter().for_each(|candidate| summary_of(*candidate, outcomes, options));
 }
 
-fn summary_of(who: Candidate, outcomes: &[CellResult], options: &Options) {
+fn summary_of(candidate: Candidate, outcomes: &[CellResult], options: &Options) {
     println!(
-        "\n{} (a read ends with {}) beside the best rival (the same: within {:.0} %)",
-        who.name(),
-        who.reads(),
+        "\n{} (a read ends with {}) compared with the best rival (the same: within {:.0} %)",
+        candidate.name(),
+        candidate.reads(),
         (NOISE - 1.0) * 100.0
     );
     println!("{:12}{:>8}{:>9}{:>8}{:>9}", "", "cells", "faster", "same", "slower");
     for measure in MEASURES {
-        let ratios: Vec<f64> =
-            outcomes.iter().filter_map(|outcome| outcome.ratio(who, measure, options)).collect();
+        let ratios: Vec<f64> = outcomes
+            .iter()
+            .filter_map(|outcome| outcome.ratio(candidate, measure, options))
+            .collect();
         if ratios.is_empty() {
             continue;
         }
@@ -167,7 +169,8 @@ fn summary_of(who: Candidate, outcomes: &[CellResult], options: &Options) {
     }
     for measure in [Measure::Whole, Measure::Reads, Measure::Writes] {
         let slower = outcomes.iter().filter_map(|outcome| {
-            let ratio = outcome.ratio(who, measure, options).filter(|ratio| *ratio > NOISE)?;
+            let ratio =
+                outcome.ratio(candidate, measure, options).filter(|ratio| *ratio > NOISE)?;
             let Cell { prior, reads, writes } = outcome.cell;
             Some(format!("{}/{}/{} {ratio:.2}x", short(prior), short(reads), short(writes)))
         });
@@ -185,7 +188,7 @@ fn summary_of(who: Candidate, outcomes: &[CellResult], options: &Options) {
 
 impl CellResult {
     /// The time of one of ours as a multiple of the best rival's.
-    fn ratio(&self, who: Candidate, measure: Measure, options: &Options) -> Option<f64> {
+    fn ratio(&self, candidate: Candidate, measure: Measure, options: &Options) -> Option<f64> {
         if !measure.is_in(&self.cell, options.focus) {
             return None;
         }
@@ -195,7 +198,10 @@ impl CellResult {
                 .map(|(_, sides): (_, &Sides)| measure.seconds(sides, &options.times))
                 .fold(f64::INFINITY, f64::min)
         };
-        Some(least(&|other| other == who) / least(&|other| !HYDRANT_CANDIDATES.contains(&other)))
+        Some(
+            least(&|other| other == candidate)
+                / least(&|other| !HYDRANT_CANDIDATES.contains(&other)),
+        )
     }
 }
 
@@ -207,7 +213,7 @@ fn time(side: &Side, times: &Times) -> String {
     }
 }
 
-/// Three digits that matter.
+/// Three significant digits.
 fn three_digits(seconds: f64) -> String {
     match seconds {
         ..0.01 => format!("{seconds:.4}"),
@@ -218,7 +224,7 @@ fn three_digits(seconds: f64) -> String {
     }
 }
 
-/// A power of ten, shortly.
+/// The short form of a power of ten.
 pub(crate) fn short(level: u32) -> String {
     match level {
         1_000_000.. => format!("{}M", level / 1_000_000),

@@ -1,9 +1,9 @@
 //! One cell's load: reads and writes offered at their rates by threads of their own, each side timed
-//! apart, in wall and in CPU time.
+//! separately, in wall and in CPU time.
 //!
-//! Shape: a second's work is offered evenly over the period. Whoever is late does at once what is due;
-//! whoever is early sleeps. A side ends when all of it is served, or at the bound.
-//! Not here: what an operation does (`sets`).
+//! Shape: a second's operations are offered evenly over the period. A late thread does all due operations at once;
+//! an early thread sleeps. A side ends when all of it is served, or at the bound.
+//! Not here: the operations (`sets`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use cpu_time::ThreadTime;
 
 use crate::now;
 
-/// Operations done between two looks at the clock, where they are quick.
+/// Operations between two reads of the clock, if they are quick.
 const BURST_MAX: u64 = 64;
 const QUICK: Duration = Duration::from_micros(10);
-/// How long a side that only accompanies the other sleeps at most, so that it ends with it.
+/// Maximum sleep of a side that only accompanies the other, so that both end together.
 const NAP_MAX: Duration = Duration::from_millis(5);
 
-/// What a thread does over and over.
+/// The operation that a thread repeats.
 pub(crate) trait Worker: Send {
     /// One operation.
     fn work(&mut self);
@@ -26,10 +26,10 @@ pub(crate) trait Worker: Send {
     fn on_idle(&mut self) {}
 }
 
-/// Which side is measured.
+/// The measured side.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Focus {
-    /// Both, each until its work is done.
+    /// Both, each until its operations are done.
     Both,
     /// Reads; writes go on until those are done.
     Reads,
@@ -51,7 +51,7 @@ pub(crate) struct Times {
     pub(crate) bound: Duration,
 }
 
-/// What became of one side.
+/// The result of one side.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Side {
     pub(crate) offered: u64,
@@ -65,13 +65,13 @@ impl Side {
         self.served < self.offered
     }
 
-    /// Seconds that the whole of the offered work takes: as measured, or reckoned from the share that
-    /// was served; never less than the time over which it was offered.
+    /// Seconds for all offered operations: measured, or extrapolated from the served share. Never less than the time
+    /// over which they were offered.
     pub(crate) fn seconds(&self, times: &Times) -> f64 {
         (self.took.as_secs_f64() * self.whole()).max(times.offered.as_secs_f64())
     }
 
-    /// CPU seconds of the whole of the offered work.
+    /// CPU seconds for all offered operations.
     pub(crate) fn cpu_seconds(&self) -> f64 {
         self.cpu.as_secs_f64() * self.whole()
     }
@@ -90,7 +90,7 @@ impl Side {
     }
 }
 
-/// Offers the load; gives what became of the reads and of the writes.
+/// Offers the load. Returns the results of the reads and of the writes.
 pub(crate) fn offer(
     readers: Vec<Box<dyn Worker>>,
     writers: Vec<Box<dyn Worker>>,
@@ -130,12 +130,12 @@ pub(crate) fn offer(
     })
 }
 
-/// What is due when.
+/// The schedule of the operations.
 struct Due<'a> {
     start: Instant,
     count: u64,
     times: Times,
-    /// Set for a side that only accompanies the other: it goes on until this is.
+    /// For a side that only accompanies the other: set when the other has ended.
     is_over: Option<&'a AtomicBool>,
 }
 
@@ -164,9 +164,9 @@ impl Due<'_> {
                 self.wait_for(served);
                 continue;
             }
-            let wanted = burst.min(due - served);
-            (0..wanted).for_each(|_| worker.work());
-            served += wanted;
+            let batch = burst.min(due - served);
+            (0..batch).for_each(|_| worker.work());
+            served += batch;
             let was_quick = self.start.elapsed().saturating_sub(since) < QUICK;
             burst = if was_quick { (burst * 2).min(BURST_MAX) } else { 1 };
         }
@@ -174,7 +174,7 @@ impl Due<'_> {
         Side { offered, served, took: self.start.elapsed(), cpu: cpu.elapsed() }
     }
 
-    /// How many operations are due after so long.
+    /// Number of operations that are due after `elapsed`.
     fn due_at(&self, since: Duration) -> u64 {
         let due = since.as_nanos() * u128::from(self.count) / self.times.offered.as_nanos();
         due as u64 + 1
