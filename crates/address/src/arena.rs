@@ -1,11 +1,11 @@
-//! What stands under an id: its address, and a byte for who counts on it.
+//! The data of an id: its address, and a byte with its reference state.
 //!
-//! Shape: chunks of 1,024 ids, laid out when first needed and never moved, 32 bytes for the address;
-//! and of 32,768 ids, a byte each for the life. An address that has not 32 bytes stands in an arena of its own, 40 bytes each,
-//! and its place there in the 32 bytes; which ids are such is marked there too, by a bit for each id
-//! of a chunk that has one.
-//! Invariant: an address changes only while no reader can hold its id (see `epoch`), so that plain
-//! loads of its words belong together. Whoever asks for an id that he does not hold gets some
+//! Shape: chunks of 1,024 ids with 32 bytes for each address, and chunks of 32,768 ids with one byte for each reference
+//! state. Chunks are allocated when first needed and never move. An address whose length is not 32 bytes is stored in
+//! an arena of its own, 40 bytes each, and its index there in the 32 bytes; a bitmap, for each chunk that has such an
+//! address, says which ids those are.
+//! Invariant: an address changes only while no reader can have its id (see `epoch`), so that plain
+//! loads of its words belong together. A caller that passes an id that it does not own gets some
 //! address or none, never undefined behaviour.
 
 use std::hint::black_box;
@@ -17,34 +17,34 @@ use ledger::{ADDRESS_BYTES_MAX, Address, AddressId};
 use crate::hash::words;
 use crate::refcount::RefState;
 
-/// Ids a chunk: 32 KiB, a size that allocators have without rounding.
+/// Ids in a chunk: 32 KiB, a size that allocators have without rounding.
 const CHUNK_LEN: usize = 1024;
-/// Ids a chunk of lives: 32 KiB too, so that both fit where the other was.
+/// Ids in a chunk of reference states: 32 KiB too, so that one kind can reuse the memory of the other.
 const REF_COUNTS_LEN: usize = 32 * CHUNK_LEN;
 /// A length byte, then the longest address, in whole words.
 const LONG_WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
 
-/// Addresses and lives by id.
+/// Addresses and reference states by id.
 pub(crate) struct Arena {
     chunks: Box<[OnceLock<Box<Chunk>>]>,
     ref_counts: Box<[OnceLock<Box<RefCounts>>]>,
-    /// What there is if there ever was an address that has not 32 bytes: a ledger of Solana has none.
+    /// Set once an address has not had 32 bytes: a ledger of Solana has none.
     long: OnceLock<LongArena>,
 }
 
-/// Aligned as the system's pages are: aligned to eight bytes, mimalloc would give it 40 KiB.
+/// Aligned to the system's pages: aligned to eight bytes, mimalloc would allocate 40 KiB.
 #[repr(align(4096))]
 struct Chunk([[AtomicU64; 4]; CHUNK_LEN]);
 
-/// As a chunk.
+/// Aligned as [`Chunk`].
 #[repr(align(4096))]
 struct RefCounts([AtomicU8; REF_COUNTS_LEN]);
 
-/// The addresses that have not 32 bytes.
+/// The addresses whose length is not 32 bytes.
 struct LongArena {
-    /// As many chunks as there may be of ids.
+    /// Maximum: as many chunks as ids have.
     chunks: Box<[OnceLock<Box<[LongAddress]>>]>,
-    /// Which ids of a chunk they stand under, if any.
+    /// For each chunk of ids, which of them have a long address, if any.
     long_bits: Box<[OnceLock<Box<LongAddressBits>>]>,
 }
 
@@ -55,22 +55,22 @@ struct LongAddressBits([AtomicU64; CHUNK_LEN / 64]);
 #[derive(Default)]
 struct LongAddress([AtomicU64; LONG_WORDS]);
 
-/// The places of the long ones, for the writer.
+/// The free entries of the [`LongArena`], for the writer.
 #[derive(Default)]
 pub(crate) struct LongFreeList {
-    /// How many were ever in use at once.
+    /// The most entries that were in use at once.
     len: u32,
     free: Vec<u32>,
 }
 
 impl Arena {
-    /// Room for `limit` addresses, none of it laid out yet.
+    /// An arena for `limit` addresses, with no chunk allocated yet.
     pub(crate) fn new(limit: u32) -> Self {
         let chunks = (limit as usize).div_ceil(CHUNK_LEN);
-        let lives = (limit as usize).div_ceil(REF_COUNTS_LEN);
+        let ref_counts = (limit as usize).div_ceil(REF_COUNTS_LEN);
         Self {
             chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
-            ref_counts: (0..lives).map(|_| OnceLock::new()).collect(),
+            ref_counts: (0..ref_counts).map(|_| OnceLock::new()).collect(),
             long: OnceLock::new(),
         }
     }
@@ -102,13 +102,12 @@ impl Arena {
             into.extend(ids.filter_map(|id| self.address(id)?.to_array()));
             return;
         }
-        // Each word goes from its place to where it belongs: put together in between, an address
-        // takes four times as long.
-        let begin = into.len();
-        into.resize(begin + ids.len(), [0; 32]);
-        // Ids come sorted mostly: those of one chunk follow each other.
+        // Each word is copied directly to its destination: assembling the address in between takes four times as long.
+        let start = into.len();
+        into.resize(start + ids.len(), [0; 32]);
+        // Ids are mostly sorted: those of one chunk follow each other.
         let mut last = (usize::MAX, None);
-        for (id, bytes) in ids.zip(&mut into[begin..]) {
+        for (id, bytes) in ids.zip(&mut into[start..]) {
             let (number, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
             if last.0 != number {
                 last = (number, self.chunks.get(number).and_then(OnceLock::get));
@@ -120,19 +119,19 @@ impl Arena {
         }
     }
 
-    /// Has what stands under `ids` in the cache.
+    /// Loads the data of `ids` into the CPU cache.
     pub(crate) fn prefetch(&self, ids: impl Iterator<Item = AddressId>) {
-        let places = ids.filter_map(|id| Some((self.locate(id)?, self.byte(id)?)));
-        // The sum is of no use: that it is wanted is what has the words loaded.
-        black_box(places.fold(0_u64, |sum, ((chunk, at), life)| {
+        let entries = ids.filter_map(|id| Some((self.locate(id)?, self.byte(id)?)));
+        // The sum is not used: `black_box` makes the compiler load the words.
+        black_box(entries.fold(0_u64, |sum, ((chunk, at), byte)| {
             let address = &chunk.0[at];
             let word = |n: usize| address[n].load(Ordering::Relaxed);
-            let life = life.load(Ordering::Relaxed);
-            sum.wrapping_add(word(0)).wrapping_add(word(3)).wrapping_add(life.into())
+            let byte = byte.load(Ordering::Relaxed);
+            sum.wrapping_add(word(0)).wrapping_add(word(3)).wrapping_add(byte.into())
         }));
     }
 
-    /// Whether `address` stands under `id`.
+    /// Whether `id` has `address`.
     pub(crate) fn matches(&self, id: AddressId, address: &Address) -> bool {
         let Some((chunk, at)) = self.locate(id) else { return false };
         match <&[u8; 32]>::try_from(address.as_bytes()) {
@@ -143,21 +142,21 @@ impl Arena {
         }
     }
 
-    /// Who counts on `id`.
+    /// The reference state of `id`.
     pub(crate) fn ref_state(&self, id: AddressId) -> RefState {
         let byte = self.byte(id).map(|byte| byte.load(Ordering::Relaxed));
         byte.map_or(RefState::Free, RefState::from_byte)
     }
 
-    /// Says who counts on `id`, which must have been given an address. Writer only.
-    pub(crate) fn set_ref_state(&self, id: AddressId, life: RefState) {
+    /// Sets the reference state of `id`, which must have an address. Writer only.
+    pub(crate) fn set_ref_state(&self, id: AddressId, state: RefState) {
         if let Some(byte) = self.byte(id) {
-            byte.store(life.to_byte(), Ordering::Relaxed);
+            byte.store(state.to_byte(), Ordering::Relaxed);
         }
     }
 
-    /// Puts `address` under `id`, which must be below the limit and without one. Writer only.
-    pub(crate) fn set(&self, id: AddressId, address: &Address, places: &mut LongFreeList) {
+    /// Stores `address` under `id`, which must be below the limit and have no address. Writer only.
+    pub(crate) fn set(&self, id: AddressId, address: &Address, free_list: &mut LongFreeList) {
         let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
         self.ref_counts[id.0 as usize / REF_COUNTS_LEN].get_or_init(RefCounts::new);
         let chunk = self.chunks[chunk].get_or_init(Chunk::new);
@@ -166,46 +165,47 @@ impl Arena {
             self.set_long_bit(id, false);
             return;
         }
-        let place = places.free.pop().unwrap_or_else(|| {
-            places.len += 1; // at most one each id
-            places.len - 1
+        let index = free_list.free.pop().unwrap_or_else(|| {
+            free_list.len += 1; // at most one per id
+            free_list.len - 1
         });
-        self.set_long_address(place, address);
-        chunk.set(at, [u64::from(place), 0, 0, 0]);
+        self.set_long_address(index, address);
+        chunk.set(at, [u64::from(index), 0, 0, 0]);
         self.set_long_bit(id, true);
     }
 
-    /// Forgets the address of `id`, and keeps `note` in its place. Writer only.
-    pub(crate) fn clear(&self, id: AddressId, note: u32, places: &mut LongFreeList) {
+    /// Clears the address of `id`, and stores `note` in its place. Writer only.
+    pub(crate) fn clear(&self, id: AddressId, note: u32, free_list: &mut LongFreeList) {
         let Some((chunk, at)) = self.locate(id) else { return };
         if self.is_long(id) {
-            places.free.push(chunk.words(at)[0] as u32);
+            free_list.free.push(chunk.words(at)[0] as u32);
         }
         chunk.set(at, [u64::from(note), 0, 0, 0]);
         self.set_long_bit(id, false);
     }
 
-    /// The note of an id that was cleared. Writer only.
+    /// The note of a cleared id. Writer only.
     pub(crate) fn note(&self, id: AddressId) -> u32 {
         self.locate(id).map_or(0, |(chunk, at)| chunk.words(at)[0] as u32)
     }
 
-    /// The heap bytes of it. Cost: O(chunks).
+    /// Its heap bytes. Cost: O(chunks).
     pub(crate) fn bytes(&self) -> usize {
         let laid_out = self.chunks.iter().filter(|chunk| chunk.get().is_some()).count();
         let long = self.long.get().map_or(0, |long| {
             let chunks = long.chunks.iter().filter_map(OnceLock::get);
-            let marked = long.long_bits.iter().filter(|marks| marks.get().is_some()).count();
+            let marked = long.long_bits.iter().filter(|bits| bits.get().is_some()).count();
             size_of_val(&*long.chunks)
                 + size_of_val(&*long.long_bits)
                 + chunks.map(|chunk| size_of_val(&**chunk)).sum::<usize>()
                 + marked * size_of::<LongAddressBits>()
         });
-        let lives = self.ref_counts.iter().filter(|lives| lives.get().is_some()).count();
+        let ref_counts =
+            self.ref_counts.iter().filter(|ref_counts| ref_counts.get().is_some()).count();
         size_of_val(&*self.chunks)
             + size_of_val(&*self.ref_counts)
             + laid_out * size_of::<Chunk>()
-            + lives * size_of::<RefCounts>()
+            + ref_counts * size_of::<RefCounts>()
             + long
     }
 
@@ -219,15 +219,15 @@ impl Arena {
         Some(&self.ref_counts.get(id / REF_COUNTS_LEN)?.get()?.0[id % REF_COUNTS_LEN])
     }
 
-    /// Whether the address of `id` has not 32 bytes.
+    /// Whether the length of the address of `id` is not 32 bytes.
     fn is_long(&self, id: AddressId) -> bool {
         let Some(long) = self.long.get() else { return false };
         let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
-        let marks = long.long_bits.get(chunk).and_then(OnceLock::get);
-        marks.is_some_and(|marks| marks.0[at / 64].load(Ordering::Relaxed) >> (at % 64) & 1 != 0)
+        let bits = long.long_bits.get(chunk).and_then(OnceLock::get);
+        bits.is_some_and(|bits| bits.0[at / 64].load(Ordering::Relaxed) >> (at % 64) & 1 != 0)
     }
 
-    /// Says whether it has. Writer only.
+    /// Sets whether it is. Writer only.
     fn set_long_bit(&self, id: AddressId, is_long: bool) {
         if is_long == self.is_long(id) {
             return;
@@ -239,33 +239,33 @@ impl Arena {
         word.store(word.load(Ordering::Relaxed) ^ 1 << (at % 64), Ordering::Relaxed);
     }
 
-    fn long_address(&self, place: u32) -> Option<Address> {
-        let place = place as usize;
-        let chunk = self.long.get()?.chunks.get(place / CHUNK_LEN)?.get()?;
+    fn long_address(&self, index: u32) -> Option<Address> {
+        let index = index as usize;
+        let chunk = self.long.get()?.chunks.get(index / CHUNK_LEN)?.get()?;
         let mut bytes = [0; LONG_WORDS * 8];
-        for (word, bytes) in chunk[place % CHUNK_LEN].0.iter().zip(bytes.chunks_exact_mut(8)) {
+        for (word, bytes) in chunk[index % CHUNK_LEN].0.iter().zip(bytes.chunks_exact_mut(8)) {
             bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
         Address::try_from(bytes.get(1..=usize::from(bytes[0]))?).ok()
     }
 
-    fn set_long_address(&self, place: u32, address: &Address) {
+    fn set_long_address(&self, index: u32, address: &Address) {
         let mut bytes = [0; LONG_WORDS * 8];
-        let given = address.as_bytes();
-        bytes[0] = given.len() as u8; // at most ADDRESS_BYTES_MAX
-        bytes[1..=given.len()].copy_from_slice(given);
-        let place = place as usize;
+        let address = address.as_bytes();
+        bytes[0] = address.len() as u8; // at most ADDRESS_BYTES_MAX
+        bytes[1..=address.len()].copy_from_slice(address);
+        let index = index as usize;
         let chunk = self.long.get_or_init(|| LongArena::new(self.chunks.len())).chunks
-            [place / CHUNK_LEN]
+            [index / CHUNK_LEN]
             .get_or_init(|| (0..CHUNK_LEN).map(|_| LongAddress::default()).collect());
-        for (word, bytes) in chunk[place % CHUNK_LEN].0.iter().zip(bytes.as_chunks::<8>().0) {
+        for (word, bytes) in chunk[index % CHUNK_LEN].0.iter().zip(bytes.as_chunks::<8>().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
     }
 }
 
 impl LongArena {
-    /// Room for as many chunks, none of it laid out yet.
+    /// An arena with no chunk allocated yet.
     fn new(chunks: usize) -> Self {
         Self {
             chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
@@ -290,8 +290,8 @@ impl Chunk {
     }
 
     fn set(&self, at: usize, words: [u64; 4]) {
-        for (place, word) in self.0[at].iter().zip(words) {
-            place.store(word, Ordering::Relaxed);
+        for (atomic, word) in self.0[at].iter().zip(words) {
+            atomic.store(word, Ordering::Relaxed);
         }
     }
 }
@@ -305,43 +305,47 @@ mod tests {
     #[test]
     fn addresses_of_every_length_come_back() {
         let arena = Arena::new(2_000);
-        let mut places = LongFreeList::default();
+        let mut free_list = LongFreeList::default();
         assert_eq!(arena.address(AddressId(5)), None);
         for len in 1..=ADDRESS_BYTES_MAX {
             let Ok(address) = Address::try_from(&vec![len as u8; len][..]) else { continue };
             let id = AddressId(1_020 + len as u32);
-            arena.set(id, &address, &mut places);
+            arena.set(id, &address, &mut free_list);
             arena.set_ref_state(id, COUNTED);
             assert_eq!(arena.address(id), Some(address));
             assert!(arena.matches(id, &address));
             assert!(!arena.matches(id, &Address::from([99; 32])));
             arena.set_ref_state(id, RefState::Free);
-            arena.clear(id, 77, &mut places);
+            arena.clear(id, 77, &mut free_list);
             assert_eq!((arena.address(id), arena.note(id)), (None, 77));
         }
-        assert_eq!((places.len, places.free.len()), (1, 1), "the long ones shared one place");
+        assert_eq!(
+            (free_list.len, free_list.free.len()),
+            (1, 1),
+            "the long addresses shared one entry"
+        );
     }
 
     #[test]
     fn many_addresses_are_copied_at_once_without_the_long_ones() {
         let arena = Arena::new(5_000);
-        let mut places = LongFreeList::default();
+        let mut free_list = LongFreeList::default();
         let address = |n: u32| Address::from([n as u8; 32]);
         for n in (0..5_000).step_by(3) {
-            arena.set(AddressId(n), &address(n), &mut places);
+            arena.set(AddressId(n), &address(n), &mut free_list);
             arena.set_ref_state(AddressId(n), COUNTED);
         }
         let ids = [4_998, 0, 3, 1_026, 1_023].map(AddressId);
-        let mut told = vec![[7; 32]];
-        arena.copy_addresses(ids.into_iter(), &mut told);
-        let wanted = [7, 4_998_u32 as u8, 0, 3, 1_026_u32 as u8, 1_023_u32 as u8];
-        assert_eq!(told, wanted.map(|byte| [byte; 32]));
+        let mut copied = vec![[7; 32]];
+        arena.copy_addresses(ids.into_iter(), &mut copied);
+        let expected = [7, 4_998_u32 as u8, 0, 3, 1_026_u32 as u8, 1_023_u32 as u8];
+        assert_eq!(copied, expected.map(|byte| [byte; 32]));
         let Ok(long) = Address::try_from(&[1; 36][..]) else { return };
-        arena.set(AddressId(4), &long, &mut places);
+        arena.set(AddressId(4), &long, &mut free_list);
         arena.set_ref_state(AddressId(4), COUNTED);
-        told.clear();
-        arena.copy_addresses([3, 4, 6].map(AddressId).into_iter(), &mut told);
-        assert_eq!(told, [[3; 32], [6; 32]]);
+        copied.clear();
+        arena.copy_addresses([3, 4, 6].map(AddressId).into_iter(), &mut copied);
+        assert_eq!(copied, [[3; 32], [6; 32]]);
     }
 
     #[test]
@@ -354,11 +358,11 @@ mod tests {
     #[test]
     fn a_long_address_index_is_not_mistaken_for_an_address() {
         let arena = Arena::new(10);
-        let mut places = LongFreeList::default();
+        let mut free_list = LongFreeList::default();
         let Ok(short) = Address::try_from(&[1; 20][..]) else { return };
-        arena.set(AddressId(3), &short, &mut places);
+        arena.set(AddressId(3), &short, &mut free_list);
         arena.set_ref_state(AddressId(3), COUNTED);
-        assert!(!arena.matches(AddressId(3), &Address::from([0; 32])), "its place is 0");
+        assert!(!arena.matches(AddressId(3), &Address::from([0; 32])), "its index is 0");
         assert!(arena.matches(AddressId(3), &short));
     }
 }

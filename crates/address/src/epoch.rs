@@ -1,42 +1,42 @@
-//! Which readers may still hold a freed id.
+//! Epoch-based reclamation: which readers may still have a freed id.
 //!
-//! Shape: the writer takes an [`Epoch`] for every snapshot that it publishes; the snapshot keeps it.
-//! Epochs are numbered; an id freed in one is safe once every epoch up to its number is dropped.
-//! Bounds: one entry per epoch alive, and at most as many again of dropped ones.
+//! Shape: the writer creates an [`Epoch`] for every snapshot that it publishes; the snapshot owns it.
+//! Epochs are numbered; an id freed in one is safe to reuse once every epoch up to its number is dropped.
+//! Bounds: one entry per live epoch, and at most as many again of dropped ones.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Weak};
 
-/// A reader's hold on the ids that it may know: while it lives, none of them is given to another
-/// address. Made by [`crate::AddressTable::epoch`]; copies are one hold.
+/// A reader's pin on the ids that it may know: while it lives, none of them is reused for another
+/// address. Made by [`crate::AddressTable::epoch`]; clones share one pin.
 #[derive(Clone, Debug)]
 pub struct Epoch {
     _pin: Arc<()>,
 }
 
-/// The epochs that somebody may still hold, the oldest first.
+/// The epochs that may still be pinned, the oldest first.
 #[derive(Default)]
 pub(crate) struct Epochs {
     newest: u64,
     pinned: VecDeque<(u64, Weak<()>)>,
-    /// How many were held when dropped ones were last swept out.
+    /// Number of pinned epochs after the last sweep.
     swept: usize,
 }
 
 impl Epochs {
-    /// Begins the next epoch.
+    /// Starts the next epoch.
     pub(crate) fn advance(&mut self) -> Epoch {
-        let held = Arc::new(());
+        let pin = Arc::new(());
         self.newest += 1;
-        self.pinned.push_back((self.newest, Arc::downgrade(&held)));
-        // A reader that holds an old epoch for long keeps the dropped ones behind it from leaving
-        // at the front: sweep whenever they could be half of all.
+        self.pinned.push_back((self.newest, Arc::downgrade(&pin)));
+        // A reader that pins an old epoch for long keeps the dropped ones behind it in the queue: sweep
+        // whenever they could be half of all.
         if self.pinned.len() > 2 * self.swept + 64 {
-            self.pinned.retain(|(_, held)| held.strong_count() > 0);
+            self.pinned.retain(|(_, pin)| pin.strong_count() > 0);
             self.swept = self.pinned.len();
         }
-        Epoch { _pin: held }
+        Epoch { _pin: pin }
     }
 
     /// The number of the newest epoch; 0 before the first.
@@ -44,13 +44,13 @@ impl Epochs {
         self.newest
     }
 
-    /// The oldest epoch that somebody holds, or the one to come. All that was known only in older
-    /// ones is known to nobody.
+    /// The oldest epoch that is pinned, or the next one. What was known only in older
+    /// epochs is known to no reader.
     pub(crate) fn oldest_pinned(&mut self) -> u64 {
-        while self.pinned.front().is_some_and(|(_, held)| held.strong_count() == 0) {
+        while self.pinned.front().is_some_and(|(_, pin)| pin.strong_count() == 0) {
             self.pinned.pop_front();
         }
-        // Pairs with the release in which a reader dropped its hold: what it read before that, it
+        // Pairs with the release of a reader that dropped its pin: what it read before that, it
         // read before anything that we write from here on.
         fence(Ordering::Acquire);
         self.pinned.front().map_or(self.newest + 1, |(epoch, _)| *epoch)
@@ -84,6 +84,6 @@ mod tests {
             epochs.advance();
         }
         assert_eq!(epochs.oldest_pinned(), 1);
-        assert!(epochs.pinned.len() <= 67, "{} epochs kept", epochs.pinned.len());
+        assert!(epochs.pinned.len() <= 67, "{} epochs", epochs.pinned.len());
     }
 }

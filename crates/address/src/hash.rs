@@ -1,10 +1,10 @@
 //! The keyed hash of addresses: folded multiplications of all their bytes with secrets.
 //!
-//! Whoever chooses addresses may choose every byte of them (anybody may pay into any 32 bytes), so
+//! An attacker may choose every byte of an address (a payment may go to any 32 bytes), so
 //! every byte counts, and none is multiplied before a secret is mixed into it. Without the secrets
-//! nobody can compute which addresses meet.
+//! collisions cannot be computed.
 
-/// The secrets. They come from the seed alone, so the seed must be unknown to whoever chooses
+/// The secrets. They are derived from the seed alone, so the seed must be unknown to anyone that chooses
 /// addresses.
 pub(crate) struct KeyedHash([u64; 8]);
 

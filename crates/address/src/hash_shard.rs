@@ -1,13 +1,13 @@
 //! One shard of the table from hash to id: groups of 16 slots, each a tag byte and an id.
 //!
-//! Shape: a look-up begins in the group that the hash names and goes on to the next while groups are
-//! full. Slots hold no key: whoever looks up compares the address that stands under the id.
-//! Bounds: at most 15 of 16 slots are used, so every search ends. A full shard is not grown in
-//! place: its ids are put into a larger one, which takes its place.
-//! Invariant: a group that was full once is never seen with an empty slot again (what is removed
-//! from it leaves a tombstone). So a search that passes it misses nothing that comes and goes.
-//! Invariant: one thread changes slots; others may search meanwhile. An id that is in the shard
-//! throughout a search is found by it.
+//! Shape: a lookup starts in the group that the hash names and goes on to the next while groups are
+//! full. Slots hold no key: the caller compares the address of the id.
+//! Bounds: at most 15 of 16 slots are used, so every search ends. A full shard does not grow in
+//! place: its ids are inserted into a larger one, which replaces it.
+//! Invariant: a group that was full once is never seen with an empty slot again (a removal
+//! leaves a tombstone). So a search that passes it misses no id that was inserted behind it.
+//! Invariant: one thread changes slots; others may search meanwhile. A search finds an id that is in the shard
+//! throughout.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -35,14 +35,14 @@ struct Group {
 }
 
 impl HashShard {
-    /// An empty shard with room for `ids` and about a fifth more; none at all for no ids. It has a size
+    /// An empty shard for `ids` and about a fifth more; without any slot if `ids` is 0. Its size is one
     /// that allocators have without rounding.
     pub(crate) fn with_capacity(ids: usize) -> Self {
         let groups = match ids {
             0 => 0,
             1..GROUP_LEN => 1,
             _ => {
-                // A few bytes more, which mimalloc may need to align it.
+                // A few bytes that mimalloc may need for the alignment.
                 let more = size_of::<u64>();
                 let groups = (ids * 6).div_ceil(5 * (GROUP_LEN - 1));
                 let least = groups * size_of::<Group>() + more;
@@ -59,32 +59,32 @@ impl HashShard {
         Self { groups, live: AtomicU32::new(0), used: AtomicU32::new(0) }
     }
 
-    /// Whether no further id may be put in.
+    /// Whether no further id can be inserted.
     pub(crate) fn is_full(&self) -> bool {
         let used = self.used.load(Ordering::Relaxed) as usize;
         used + 1 > self.groups.len() * (GROUP_LEN - 1)
     }
 
-    /// How many ids it holds.
+    /// Number of ids.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.live.load(Ordering::Relaxed) as usize
     }
 
-    /// The heap bytes of it.
+    /// Its heap bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.groups)
     }
 
     /// The id with this hash for which `is_it` holds.
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        let wanted = ONES * u64::from(tag(hash));
+        let pattern = ONES * u64::from(tag(hash));
         for group in self.path(hash) {
             let mut has_empty = false;
             for (half, tags) in group.tags.iter().enumerate() {
-                // Pairs with the release of `put`: the tag's id, and the address under it, are there.
+                // Pairs with the release in `set_tag`: the tag's id, and its address, are visible.
                 let tags = tags.load(Ordering::Acquire);
-                let mut hits = zero_bytes(tags ^ wanted);
+                let mut hits = zero_bytes(tags ^ pattern);
                 while hits != 0 {
                     let at = half * 8 + hits.trailing_zeros() as usize / 8;
                     let id = group.ids[at].load(Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl HashShard {
         None
     }
 
-    /// Puts in an id that is not in. The shard must not be full. Writer only.
+    /// Inserts an id that is not in the shard. The shard must not be full. Writer only.
     pub(crate) fn insert(&self, hash: u64, id: u32) {
         debug_assert!(!self.is_full());
         for group in self.path(hash) {
@@ -127,14 +127,14 @@ impl HashShard {
         unreachable!("a shard that is not full has a free slot");
     }
 
-    /// Takes out an id. Writer only.
+    /// Removes an id. Writer only.
     pub(crate) fn remove(&self, hash: u64, id: u32) {
-        let wanted = ONES * u64::from(tag(hash));
+        let pattern = ONES * u64::from(tag(hash));
         for group in self.path(hash) {
             let tags = group.tags.each_ref().map(|tags| tags.load(Ordering::Relaxed));
             let has_empty = tags.iter().any(|tags| zero_bytes(*tags) != 0);
             for (half, tags) in tags.into_iter().enumerate() {
-                let mut hits = zero_bytes(tags ^ wanted);
+                let mut hits = zero_bytes(tags ^ pattern);
                 while hits != 0 {
                     let at = hits.trailing_zeros() / 8;
                     if group.ids[half * 8 + at as usize].load(Ordering::Relaxed) == id {
@@ -165,13 +165,13 @@ impl HashShard {
         self.groups.iter().flat_map(|group| {
             group.ids.iter().enumerate().filter_map(|(at, id)| {
                 let tags = group.tags[at / 8].load(Ordering::Relaxed);
-                let is_taken = (tags >> (at % 8 * 8)) as u8 & OCCUPIED != 0;
-                is_taken.then(|| id.load(Ordering::Relaxed))
+                let is_occupied = (tags >> (at % 8 * 8)) as u8 & OCCUPIED != 0;
+                is_occupied.then(|| id.load(Ordering::Relaxed))
             })
         })
     }
 
-    /// The groups in the order in which a hash looks at them, each once.
+    /// The groups in the order in which a lookup of this hash visits them, each once.
     fn path(&self, hash: u64) -> impl Iterator<Item = &Group> {
         // The middle bits: the highest choose the shard, the lowest are the tag.
         let first = (((hash >> 8) & 0xffff_ffff) * self.groups.len() as u64) >> 32;
@@ -184,7 +184,7 @@ fn tag(hash: u64) -> u8 {
     OCCUPIED | hash as u8
 }
 
-/// Sets one tag. Whoever sees it sees what was written before.
+/// Sets one tag. A reader that sees it sees what was written before.
 fn set_tag(tags: &AtomicU64, shift: u32, tag: u8) {
     let others = tags.load(Ordering::Relaxed) & !(0xff << shift);
     tags.store(others | u64::from(tag) << shift, Ordering::Release);
@@ -209,38 +209,38 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_is_found_and_what_is_out_is_not() {
-        let slots = HashShard::with_capacity(100);
+    fn inserted_ids_are_found_and_removed_ones_are_not() {
+        let shard = HashShard::with_capacity(100);
         let mut model = BTreeMap::new();
         let mut random = 1_u64;
         for _ in 0..100_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let id = (random >> 33) as u32 % 90;
             if model.remove(&id).is_some() {
-                slots.remove(crowded(id), id);
-            } else if !slots.is_full() {
-                slots.insert(crowded(id), id);
+                shard.remove(crowded(id), id);
+            } else if !shard.is_full() {
+                shard.insert(crowded(id), id);
                 model.insert(id, ());
             }
-            assert_eq!(slots.len(), model.len());
+            assert_eq!(shard.len(), model.len());
             let probe = (random >> 40) as u32 % 90;
-            let found = slots.find(crowded(probe), |id| id == probe);
+            let found = shard.find(crowded(probe), |id| id == probe);
             assert_eq!(found.is_some(), model.contains_key(&probe));
         }
-        let mut ids: Vec<u32> = slots.ids().collect();
+        let mut ids: Vec<u32> = shard.ids().collect();
         ids.sort_unstable();
         assert_eq!(ids, model.into_keys().collect::<Vec<_>>());
     }
 
     #[test]
     fn zero_capacity_finds_nothing() {
-        let slots = HashShard::with_capacity(0);
-        assert!(slots.is_full());
-        assert_eq!(slots.find(7, |_| true), None);
-        let slots = HashShard::with_capacity(1);
-        (0..15).for_each(|id| slots.insert(0, id));
-        assert!(slots.is_full());
-        assert_eq!(slots.find(0, |id| id == 99), None);
+        let shard = HashShard::with_capacity(0);
+        assert!(shard.is_full());
+        assert_eq!(shard.find(7, |_| true), None);
+        let shard = HashShard::with_capacity(1);
+        (0..15).for_each(|id| shard.insert(0, id));
+        assert!(shard.is_full());
+        assert_eq!(shard.find(0, |id| id == 99), None);
     }
 }
 
@@ -256,16 +256,16 @@ mod loom_tests {
     #[test]
     fn an_id_that_stays_is_found_while_others_come_and_go() {
         loom::model(|| {
-            let slots = Arc::new(HashShard::with_capacity(20));
-            // The first group is full, 15 lies in the second.
-            (0..16).for_each(|id| slots.insert(0, id));
-            slots.insert(0, 99);
+            let shard = Arc::new(HashShard::with_capacity(20));
+            // The first group is full; 15 is in the second.
+            (0..16).for_each(|id| shard.insert(0, id));
+            shard.insert(0, 99);
             let reader = {
-                let slots = Arc::clone(&slots);
-                thread::spawn(move || slots.find(0, |id| id == 99))
+                let shard = Arc::clone(&shard);
+                thread::spawn(move || shard.find(0, |id| id == 99))
             };
-            slots.remove(0, 3);
-            slots.insert(0, 50);
+            shard.remove(0, 3);
+            shard.insert(0, 50);
             assert_eq!(reader.join().ok(), Some(Some(99)));
         });
     }
@@ -273,17 +273,17 @@ mod loom_tests {
     #[test]
     fn a_reader_that_sees_an_id_sees_its_address() {
         loom::model(|| {
-            let slots = Arc::new(HashShard::with_capacity(1));
+            let shard = Arc::new(HashShard::with_capacity(1));
             let address = Arc::new(AtomicU64::new(0));
             let reader = {
-                let (slots, address) = (Arc::clone(&slots), Arc::clone(&address));
-                thread::spawn(move || slots.find(7, |_| address.load(Ordering::Relaxed) == 5))
+                let (shard, address) = (Arc::clone(&shard), Arc::clone(&address));
+                thread::spawn(move || shard.find(7, |_| address.load(Ordering::Relaxed) == 5))
             };
             address.store(5, Ordering::Relaxed);
-            slots.insert(7, 1);
-            // Found, or not there yet; never there with another address.
+            shard.insert(7, 1);
+            // Found, or not inserted yet; never with another address.
             assert!(matches!(reader.join().ok(), Some(None | Some(1))));
-            assert_eq!(slots.find(7, |_| address.load(Ordering::Relaxed) == 5), Some(1));
+            assert_eq!(shard.find(7, |_| address.load(Ordering::Relaxed) == 5), Some(1));
         });
     }
 }

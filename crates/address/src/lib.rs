@@ -1,16 +1,16 @@
-//! The address table: where an address becomes a 32-bit number, and a number an address again.
+//! The address table: maps addresses to 32-bit numbers, and numbers back to addresses.
 //!
 //! Shape: [`AddressTable`] maps `Address` to dense [`ledger::AddressId`]s and back. An id lives while
-//! somebody counts on it: a record, an index entry, a subscriber's [`AddressRef`].
-//! Bounds: a capacity given up front; at it [`TableFull`] names the knob and nothing is registered.
-//! Invariant: an id is given to another address only once no reader can hold it any more. Readers
+//! it is referenced: by a record, an index entry, or a subscriber's [`AddressRef`].
+//! Bounds: a fixed capacity. A full table returns [`TableFull`], which names the setting, and registers nothing.
+//! Invariant: an id is reused for another address only when no reader can have it any more. Readers
 //! hold an [`Epoch`]; a freed id waits until every epoch that knew it is dropped.
-//! Invariant: look-ups take no lock. Registering and releasing take a short one.
-//! Memory: 32 bytes for the address, 4 for who counts on it, 5.3 to 6.7 in the table, which holds
-//! ids alone and grows by fifths, in small shards that are cut in two as they grow. Nothing is ever laid out twice at once but one
-//! shard of a few KiB.
-//! Not here: what stands under an address (`state`), what is found by it (`index`), randomness (the
-//! hash seed is given).
+//! Invariant: lookups take no lock. Registering and releasing take a short one.
+//! Memory: 32 bytes for the address, 1 for its reference count, 5.3 to 6.7 in the hash table. The hash table holds
+//! only ids and grows by fifths, in small shards that are split as they grow. Nothing is ever allocated twice at once
+//! except one shard of a few KiB.
+//! Not here: the record of an address (`state`), the records found by it (`index`), randomness (the
+//! caller passes the hash seed).
 #![forbid(unsafe_code)]
 
 mod arena;

@@ -1,33 +1,33 @@
-//! Who counts on an id, in one byte.
+//! The reference count and state of an id, in one byte.
 //!
-//! Most ids are counted once or a few times: a byte has room for [`LOW_MAX`]. What is counted more
-//! often has [`CARRY`] of its counts moved to a map at a time, so that the map is asked once in that
-//! many times, and when the byte has none left.
+//! Most ids are referenced once or a few times: a byte counts up to [`LOW_MAX`]. Of a higher
+//! count, [`CARRY`] at a time are moved to a map, so that the map is needed only once in that
+//! many increments, and when the count of the byte is used up.
 
 use std::collections::BTreeMap;
 
 use ledger::AddressId;
 
-/// The most that a byte counts.
+/// The maximum count in a byte.
 const LOW_MAX: u8 = (1 << 6) - 1;
-/// What one in the map is worth.
+/// The count that one in the map stands for.
 const CARRY: u8 = 32;
 
-/// Where an id stands in its life.
+/// The state of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefState {
     /// It has no address.
     Free,
-    /// Somebody counts on it.
+    /// It is referenced.
     Counted {
-        /// So many, and what is in [`RefOverflow`].
+        /// The count, without what is in [`RefOverflow`].
         low: u8,
-        /// Whether it is still in the queue of those that wait, from an earlier release.
+        /// Whether it is still in the queue of retired ids, from an earlier release.
         is_queued: bool,
     },
-    /// Nobody counts on it, readers may hold it. It is in the queue of those that wait.
+    /// It is not referenced, but readers may have it. It is in the queue of retired ids.
     Idle {
-        /// Set if it was taken up and freed again since it was queued.
+        /// Set if it was referenced and released again since it was queued.
         retired_again: Option<RetireEpoch>,
     },
 }
@@ -46,17 +46,15 @@ impl RefState {
     pub(crate) fn to_byte(self) -> u8 {
         match self {
             Self::Free => 0,
-            Self::Counted { low, is_queued: is_waiting } => {
-                low | if is_waiting { 2 << 6 } else { 1 << 6 }
-            }
-            Self::Idle { retired_again: again } => {
-                again.map_or(0, |RetireEpoch(low)| low + 1) | 3 << 6
+            Self::Counted { low, is_queued } => low | if is_queued { 2 << 6 } else { 1 << 6 },
+            Self::Idle { retired_again } => {
+                retired_again.map_or(0, |RetireEpoch(low)| low + 1) | 3 << 6
             }
         }
     }
 }
 
-/// An epoch, by what a byte has room for.
+/// An epoch, reduced to what fits into a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetireEpoch(u8);
 
@@ -67,7 +65,7 @@ impl RetireEpoch {
         Self((epoch % Self::ROUND) as u8)
     }
 
-    /// The epoch that was meant, which is one of `from..=newest`; the newest, if that cannot be told.
+    /// The epoch, which is one of `from..=newest`; `newest` if it is ambiguous.
     pub(crate) fn epoch(self, from: u64, newest: u64) -> u64 {
         if newest - from >= Self::ROUND {
             return newest;
@@ -77,24 +75,24 @@ impl RetireEpoch {
     }
 }
 
-/// The counts that have no room in bytes.
+/// The counts that do not fit into bytes.
 #[derive(Default)]
 pub(crate) struct RefOverflow(BTreeMap<u32, u32>);
 
 impl RefOverflow {
-    /// The low count of an id after one more.
+    /// Counts one reference more. Returns the new low count of the id.
     pub(crate) fn increment(&mut self, id: AddressId, low: u8) -> u8 {
         if low < LOW_MAX {
             return low + 1;
         }
         let carried = self.0.entry(id.0).or_default();
-        // 137 billion counts: beyond that we stop rather than forget somebody.
-        assert!(*carried < u32::MAX, "address id {} is counted too often", id.0);
+        // 137 billion references: beyond that we stop rather than lose one.
+        assert!(*carried < u32::MAX, "address id {} has too many references", id.0);
         *carried += 1;
         LOW_MAX + 1 - CARRY
     }
 
-    /// The low count of an id after one less; `None` if that was the last.
+    /// Counts one reference less. Returns the new low count of the id; `None` if that was the last reference.
     pub(crate) fn decrement(&mut self, id: AddressId, low: u8) -> Option<u8> {
         if low > 1 {
             return Some(low - 1);
@@ -114,9 +112,9 @@ mod tests {
 
     #[test]
     fn a_ref_state_survives_its_byte() {
-        let counted = |low, is_waiting| RefState::Counted { low, is_queued: is_waiting };
-        let idle = |again| RefState::Idle { retired_again: again };
-        let lives = [
+        let counted = |low, is_queued| RefState::Counted { low, is_queued };
+        let idle = |retired_again| RefState::Idle { retired_again };
+        let states = [
             RefState::Free,
             counted(1, false),
             counted(1, true),
@@ -125,8 +123,8 @@ mod tests {
             idle(Some(RetireEpoch::from_epoch(62))),
             idle(Some(RetireEpoch::from_epoch(63))),
         ];
-        for life in lives {
-            assert_eq!(RefState::from_byte(life.to_byte()), life);
+        for state in states {
+            assert_eq!(RefState::from_byte(state.to_byte()), state);
         }
     }
 
@@ -143,32 +141,32 @@ mod tests {
 
     #[test]
     fn counts_of_any_size_end_where_they_began() {
-        let (mut carried, id) = (RefOverflow::default(), AddressId(5));
+        let (mut overflow, id) = (RefOverflow::default(), AddressId(5));
         for most in [1, 2, 62, 63, 64, 65, 95, 96, 1_000] {
             let mut low = 1;
             for _ in 1..most {
-                low = carried.increment(id, low);
+                low = overflow.increment(id, low);
             }
             for left in (1..most).rev() {
-                let less = carried.decrement(id, low);
+                let less = overflow.decrement(id, low);
                 assert!(less.is_some(), "{left} of {most} are left");
                 low = less.unwrap_or_default();
             }
-            assert_eq!(carried.decrement(id, low), None, "of {most}");
-            assert!(carried.0.is_empty());
+            assert_eq!(overflow.decrement(id, low), None, "of {most}");
+            assert!(overflow.0.is_empty());
         }
     }
 
     #[test]
     fn a_count_that_goes_to_and_fro_leaves_the_map_alone() {
-        let (mut carried, id) = (RefOverflow::default(), AddressId(5));
-        let low = (0..100).fold(1, |low, _| carried.increment(id, low));
-        let before = carried.0.clone();
-        let less = carried
+        let (mut overflow, id) = (RefOverflow::default(), AddressId(5));
+        let low = (0..100).fold(1, |low, _| overflow.increment(id, low));
+        let before = overflow.0.clone();
+        let less = overflow
             .decrement(id, low)
-            .and_then(|low| carried.decrement(id, low))
+            .and_then(|low| overflow.decrement(id, low))
             .unwrap_or_default();
-        assert_eq!(carried.increment(id, less), low - 1);
-        assert_eq!(carried.0, before);
+        assert_eq!(overflow.increment(id, less), low - 1);
+        assert_eq!(overflow.0, before);
     }
 }

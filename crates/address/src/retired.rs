@@ -1,6 +1,6 @@
-//! Ids that nobody counts on, until no reader can hold them: a queue by epoch.
+//! Ids that are not referenced, until no reader can have them: a queue by epoch.
 //!
-//! Bounds: each id is in it at most once. 4 bytes an id, in runs of at most 16 KiB, so that many ids
+//! Bounds: each id is in the queue at most once. 4 bytes per id, in runs of at most 16 KiB, so that many ids
 //! freed at once make no large allocation.
 
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use ledger::AddressId;
 
 const RUN_LEN: usize = 4096;
 
-/// The queue. Epochs never go back.
+/// The queue. Epochs are pushed in ascending order.
 #[derive(Default)]
 pub(crate) struct RetiredIds {
     runs: VecDeque<Run>,
@@ -17,13 +17,13 @@ pub(crate) struct RetiredIds {
 
 struct Run {
     until: u64,
-    /// Taken from the front: those before `at` are gone.
+    /// Popped from the front: those before `at` are gone.
     ids: Vec<AddressId>,
     at: usize,
 }
 
 impl RetiredIds {
-    /// Lets `id` wait while somebody holds `until` or an earlier epoch.
+    /// Queues `id` while `until` or an earlier epoch is pinned.
     pub(crate) fn push(&mut self, until: u64, id: AddressId) {
         match self.runs.back_mut() {
             Some(run) if run.until == until && run.ids.len() < RUN_LEN => run.ids.push(id),
@@ -31,9 +31,9 @@ impl RetiredIds {
         }
     }
 
-    /// The next id whose wait ended before `oldest_held`, and until when it was to wait.
-    pub(crate) fn pop_before(&mut self, oldest_held: u64) -> Option<(u64, AddressId)> {
-        let run = self.runs.front_mut().filter(|run| run.until < oldest_held)?;
+    /// The next id whose epoch is before `oldest_pinned`, with that epoch.
+    pub(crate) fn pop_before(&mut self, oldest_pinned: u64) -> Option<(u64, AddressId)> {
+        let run = self.runs.front_mut().filter(|run| run.until < oldest_pinned)?;
         let (until, id) = (run.until, run.ids[run.at]);
         run.at += 1;
         if run.at == run.ids.len() {
@@ -54,17 +54,17 @@ mod tests {
 
     #[test]
     fn ids_leave_in_order_once_their_epoch_is_over() {
-        let mut waiting = RetiredIds::default();
+        let mut retired = RetiredIds::default();
         let ids = |range: std::ops::Range<u32>| range.map(AddressId);
-        ids(0..10_000).for_each(|id| waiting.push(1, id));
-        ids(10_000..10_003).for_each(|id| waiting.push(2, id));
-        assert_eq!(waiting.pop_before(1), None);
+        ids(0..10_000).for_each(|id| retired.push(1, id));
+        ids(10_000..10_003).for_each(|id| retired.push(2, id));
+        assert_eq!(retired.pop_before(1), None);
         for id in ids(0..10_000) {
-            assert_eq!(waiting.pop_before(2), Some((1, id)));
+            assert_eq!(retired.pop_before(2), Some((1, id)));
         }
-        assert_eq!((waiting.pop_before(2), waiting.len()), (None, 3));
-        assert_eq!(waiting.pop_before(3), Some((2, AddressId(10_000))));
-        waiting.push(4, AddressId(5));
-        assert_eq!(waiting.len(), 3);
+        assert_eq!((retired.pop_before(2), retired.len()), (None, 3));
+        assert_eq!(retired.pop_before(3), Some((2, AddressId(10_000))));
+        retired.push(4, AddressId(5));
+        assert_eq!(retired.len(), 3);
     }
 }

@@ -1,8 +1,8 @@
-//! The table itself: who counts on an id, and when it is free for another address.
+//! The table itself: reference counts, and when an id is free for another address.
 //!
-//! Life of an id: given out with a count of one; at zero it keeps its address and waits (a
-//! registration of the same address takes it up again); when no reader can hold it, the address is
-//! forgotten and the id is free.
+//! Life of an id: it is allocated with a count of one. At zero it retains its address and waits (a
+//! registration of the same address reuses it). When no reader can have it, the address is
+//! cleared and the id is free.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,57 +19,57 @@ use crate::hash_shard::HashShard;
 use crate::refcount::{RefOverflow, RefState, RetireEpoch};
 use crate::retired::RetiredIds;
 
-/// Ids a shard has at most on average, in a full table: growing one takes about a tenth of a
+/// Average ids of a shard in a full table, at most: growing a shard takes about a tenth of a
 /// millisecond.
 const SHARD_LEN: u32 = 2048;
-/// A shard that would grow beyond so many ids is cut in two while it can be: some 6 KiB.
+/// A shard that would grow beyond this many ids is split while possible: some 6 KiB.
 const SHARD_SPLIT_LEN: usize = 1024;
-/// Shards that a table begins with at most. Few in tests, so that those cut them.
+/// Maximum shards of a new table. Few in tests, so that those split them.
 const INITIAL_SHARDS_MAX: usize = if cfg!(test) { 4 } else { 256 };
 
 /// The table has no id left. Fix: raise `ledger.addresses_max`, or release addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("address table is full: {limit} addresses (--max-addresses)")]
 pub struct TableFull {
-    /// How many addresses fit.
+    /// The maximum number of addresses.
     pub limit: u32,
 }
 
-/// Address <-> number, counted. See the crate's documentation.
+/// Address <-> number, with reference counts. See the crate's documentation.
 ///
-/// Cost: a look-up is one hash and three cache misses, without a lock; see [`Self::retain`].
+/// Cost: a lookup is one hash and three cache misses, without a lock; see [`Self::retain`].
 pub struct AddressTable {
-    /// From hash to id, by the hash's highest bits: a shard stands in all places whose hashes it has. Its
-    /// slots change under `books`' lock; one that is full is replaced, by two once it is large. Read
+    /// From hash to id. The directory is indexed by the hash's highest bits, and a shard is in all entries whose hashes
+    /// it has. Its slots change under the lock of `writer`. A full shard is replaced, by two once it is large. Read
     /// without a lock.
     shards: Box<[ArcSwap<Shard>]>,
-    /// From id to address and count. Changed under `books`' lock, read without it.
+    /// From id to address and reference state. Changed under the lock of `writer`, read without it.
     arena: Arena,
     hash: KeyedHash,
     writer: Mutex<WriterState>,
     limit: u32,
 }
 
-/// The ids of one or several places.
+/// The ids of one or several directory entries.
 struct Shard {
     hash_shard: HashShard,
-    /// In how many places it stands: a power of two, and the first is a multiple of it.
+    /// Number of its directory entries: a power of two, and the first index is a multiple of it.
     directory_entries: u32,
 }
 
-/// What only those who register and release look at.
+/// What only registrations and releases use.
 #[derive(Default)]
 struct WriterState {
-    /// How many ids were ever given out: those below it have been.
+    /// Number of ids that were ever issued: all ids below it.
     issued: u32,
-    /// The free id to give out next; each free id notes the next one.
+    /// The free id that is issued next; each free id notes the next one.
     free: Option<AddressId>,
     free_len: usize,
-    /// Ids that nobody counts on. One that was taken up again stays in here until its turn comes,
-    /// and leaves then.
+    /// Ids that are not referenced. One that is referenced again stays in the queue until it is popped, and
+    /// leaves then.
     retired: RetiredIds,
     epochs: Epochs,
-    /// Ids with a count.
+    /// Ids that are referenced.
     counted: usize,
     ref_overflow: RefOverflow,
     long_free_list: LongFreeList,
@@ -77,20 +77,20 @@ struct WriterState {
 
 impl AddressTable {
     /// An empty table for at most `limit` addresses. `seed` keys the hash: it must be unknown to
-    /// whoever may choose addresses.
+    /// anyone that may choose addresses.
     ///
-    /// Memory: about 25 bytes for every 1,024 of `limit` at once, and 39 to 40 bytes an address in
-    /// use; 40 more for one that has not 32 bytes.
+    /// Memory: about 25 bytes for every 1,024 of `limit` at once, and 39 to 40 bytes per address in
+    /// use; 40 more for one whose length is not 32 bytes.
     pub fn new(limit: u32, seed: u64) -> Self {
-        let places = limit.div_ceil(SHARD_LEN).next_power_of_two() as usize;
-        let each = places / places.min(INITIAL_SHARDS_MAX);
+        let directory_len = limit.div_ceil(SHARD_LEN).next_power_of_two() as usize;
+        let each = directory_len / directory_len.min(INITIAL_SHARDS_MAX);
         let empty = || {
             Arc::new(Shard {
                 hash_shard: HashShard::with_capacity(0),
                 directory_entries: each as u32,
             })
         };
-        let shards = (0..places / each).flat_map(|_| vec![empty(); each]);
+        let shards = (0..directory_len / each).flat_map(|_| vec![empty(); each]);
         Self {
             shards: shards.map(ArcSwap::new).collect(),
             arena: Arena::new(limit),
@@ -100,28 +100,28 @@ impl AddressTable {
         }
     }
 
-    /// The number of `address`, if it has one. A reader that holds an [`Epoch`] finds every address
-    /// that its snapshot knows; the id is good for as long as it holds that epoch.
+    /// The id of `address`, if it has one. A reader that holds an [`Epoch`] finds every address
+    /// that its snapshot knows; the id is valid as long as it holds that epoch.
     pub fn lookup(&self, address: &Address) -> Option<AddressId> {
         self.find(self.hash.hash(address.as_bytes()), address)
     }
 
-    /// The address of `id`. The caller must hold the id: by an [`AddressRef`], or by an [`Epoch`]
-    /// whose snapshot knows it. For any other id the answer means nothing.
+    /// The address of `id`. The caller must own the id: by an [`AddressRef`], or by an [`Epoch`]
+    /// whose snapshot knows it. For any other id the result has no meaning.
     pub fn address(&self, id: AddressId) -> Option<Address> {
         self.arena.address(id)
     }
 
-    /// Has what stands under `ids` in the caches, for who asks for these addresses next: a load that
-    /// waits for memory is under way for several at a time. Any id may be given.
+    /// Loads the data of `ids` into the CPU caches, for a caller that needs these addresses next: several loads from
+    /// memory run at a time. Any id is allowed.
     pub fn prefetch(&self, ids: impl Iterator<Item = AddressId>) {
         self.arena.prefetch(ids);
     }
 
-    /// Appends the addresses of all `ids` that have 32 bytes, in order; the others are left out. The
-    /// caller must hold the ids, as for [`Self::address`].
+    /// Appends the addresses of all `ids` that have 32 bytes, in order, and skips the others. The
+    /// caller must own the ids, as for [`Self::address`].
     ///
-    /// Cost: a cache miss each, several at a time; best in the order of ids.
+    /// Cost: a cache miss each, several at a time; lowest in the order of ids.
     pub fn copy_addresses(
         &self,
         ids: impl ExactSizeIterator<Item = AddressId>,
@@ -130,99 +130,99 @@ impl AddressTable {
         self.arena.copy_addresses(ids, into);
     }
 
-    /// Registers `address` for as long as the guard lives. For subscribers, on any thread.
+    /// Registers `address` while the guard lives. For subscribers, on any thread.
     pub fn register(self: &Arc<Self>, address: &Address) -> Result<AddressRef, TableFull> {
         let id = self.retain(address)?;
         Ok(AddressRef { table: Arc::clone(self), id })
     }
 
-    /// Counts one more on `address`, which gets a number if it has none. Whoever calls it owes one
+    /// Adds a reference to `address`, which gets an id if it has none. The caller owes one
     /// [`Self::release`].
     ///
-    /// Cost: a short lock and a look-up; for a new address about one look-up more, and once in
+    /// Cost: a short lock and a lookup; for a new address about one lookup more, and once in
     /// several hundred the growth of a shard.
     pub fn retain(&self, address: &Address) -> Result<AddressId, TableFull> {
         let hash = self.hash.hash(address.as_bytes());
-        let books = &mut *self.writer.lock();
+        let writer = &mut *self.writer.lock();
         if let Some(id) = self.find(hash, address) {
-            let (low, is_waiting) = match self.arena.ref_state(id) {
-                RefState::Counted { low, is_queued: is_waiting } => (low, is_waiting),
+            let (low, is_queued) = match self.arena.ref_state(id) {
+                RefState::Counted { low, is_queued } => (low, is_queued),
                 // A free id has no address to be found by.
                 RefState::Idle { .. } | RefState::Free => (0, true),
             };
-            books.counted += usize::from(low == 0);
-            let low = books.ref_overflow.increment(id, low);
-            self.arena.set_ref_state(id, RefState::Counted { low, is_queued: is_waiting });
+            writer.counted += usize::from(low == 0);
+            let low = writer.ref_overflow.increment(id, low);
+            self.arena.set_ref_state(id, RefState::Counted { low, is_queued });
             return Ok(id);
         }
-        let id = self.allocate_id(books)?;
-        books.counted += 1;
-        self.arena.set(id, address, &mut books.long_free_list);
+        let id = self.allocate_id(writer)?;
+        writer.counted += 1;
+        self.arena.set(id, address, &mut writer.long_free_list);
         self.arena.set_ref_state(id, RefState::Counted { low: 1, is_queued: false });
         self.insert(hash, id);
         Ok(id)
     }
 
-    /// Takes back one [`Self::retain`]. A number that nobody counts on is given to another address
+    /// Releases one [`Self::retain`]. An id without references is reused for another address
     /// at the earliest when the second snapshot from now is published.
     pub fn release(&self, id: AddressId) {
-        let books = &mut *self.writer.lock();
-        let RefState::Counted { low, is_queued: is_waiting } = self.arena.ref_state(id) else {
+        let writer = &mut *self.writer.lock();
+        let RefState::Counted { low, is_queued } = self.arena.ref_state(id) else {
             panic!("address id {} is released more often than retained", id.0);
         };
-        if let Some(low) = books.ref_overflow.decrement(id, low) {
-            self.arena.set_ref_state(id, RefState::Counted { low, is_queued: is_waiting });
+        if let Some(low) = writer.ref_overflow.decrement(id, low) {
+            self.arena.set_ref_state(id, RefState::Counted { low, is_queued });
             return;
         }
-        books.counted -= 1;
-        // One epoch more than the readers of today need: whoever tells of the next published block
+        writer.counted -= 1;
+        // One epoch more than the readers of today need: notifications of the next published block
         // may name ids that it freed.
-        let until = books.epochs.newest() + 1;
-        let again = is_waiting.then(|| RetireEpoch::from_epoch(until));
-        self.arena.set_ref_state(id, RefState::Idle { retired_again: again });
-        if !is_waiting {
-            books.retired.push(until, id);
+        let until = writer.epochs.newest() + 1;
+        let retired_again = is_queued.then(|| RetireEpoch::from_epoch(until));
+        self.arena.set_ref_state(id, RefState::Idle { retired_again });
+        if !is_queued {
+            writer.retired.push(until, id);
         }
     }
 
-    /// Begins an epoch: the hold that a snapshot published from now on keeps on the ids it knows.
-    /// Ids are only ever freed for reuse by a table whose epochs go on.
+    /// Starts an epoch: the pin of a snapshot published from now on on the ids that it knows.
+    /// Ids are reused only if the epochs advance.
     pub fn epoch(&self) -> Epoch {
-        let books = &mut *self.writer.lock();
-        let epoch = books.epochs.advance();
-        self.reclaim(books);
+        let writer = &mut *self.writer.lock();
+        let epoch = writer.epochs.advance();
+        self.reclaim(writer);
         epoch
     }
 
-    /// The number of the newest epoch; 0 before the first. They count up by one.
+    /// The number of the newest epoch; 0 before the first. Epochs count up by one.
     pub fn newest_epoch(&self) -> u64 {
         self.writer.lock().epochs.newest()
     }
 
-    /// The oldest epoch that somebody holds, or the one to come. What only readers of older epochs
-    /// may need is needed by nobody.
+    /// The oldest epoch that is pinned, or the next one. No reader needs what only readers of older epochs
+    /// may need.
     pub fn oldest_pinned_epoch(&self) -> u64 {
         self.writer.lock().epochs.oldest_pinned()
     }
 
-    /// How many addresses somebody counts on.
+    /// Number of addresses that are referenced.
     pub fn len(&self) -> usize {
         self.writer.lock().counted
     }
 
-    /// Whether nobody counts on any address.
+    /// Whether no address is referenced.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many numbers cannot be given out now: those counted on, and those that a reader may
-    /// still hold.
+    /// Number of ids that cannot be allocated now: those that are referenced, and those that a reader may
+    /// still have.
     pub fn allocated(&self) -> usize {
-        let books = self.writer.lock();
-        books.issued as usize - books.free_len
+        let writer = self.writer.lock();
+        writer.issued as usize - writer.free_len
     }
 
-    /// The heap bytes that readers and writers share. Cost: O(addresses / 1,024); for reports.
+    /// The heap bytes that readers and the writer share. Cost: O(addresses / 1,024); for reports.
     pub fn bytes(&self) -> usize {
         let mut at = 0;
         let mut shards = 0;
@@ -234,7 +234,7 @@ impl AddressTable {
         self.arena.bytes() + size_of_val(&*self.shards) + shards
     }
 
-    /// How many addresses fit.
+    /// The maximum number of addresses.
     pub fn limit(&self) -> u32 {
         self.limit
     }
@@ -244,95 +244,95 @@ impl AddressTable {
         shard.hash_shard.find(hash, |id| self.arena.matches(AddressId(id), address)).map(AddressId)
     }
 
-    /// Under `books`' lock.
+    /// Under the lock of `writer`.
     fn insert(&self, hash: u64, id: AddressId) {
-        let place = self.directory_index(hash);
-        let full = self.shards[place].load();
+        let index = self.directory_index(hash);
+        let full = self.shards[index].load();
         if !full.hash_shard.is_full() {
             full.hash_shard.insert(hash, id.0);
             return;
         }
-        let places = full.directory_entries as usize;
-        let first = place & !(places - 1);
+        let len = full.directory_entries as usize;
+        let first = index & !(len - 1);
         let old = &full.hash_shard;
         self.arena.prefetch(old.ids().map(AddressId));
         // An id in a shard has an address: both are set and cleared together.
         let hash_of = |id| Some(self.hash.hash(self.arena.address(AddressId(id))?.as_bytes()));
         let hashed = || old.ids().filter_map(|id| Some((hash_of(id)?, id))).chain([(hash, id.0)]);
         let count = old.ids().count() + 1;
-        if count <= SHARD_SPLIT_LEN || places == 1 {
-            return self.store_shard(first..first + places, count, hashed());
+        if count <= SHARD_SPLIT_LEN || len == 1 {
+            return self.store_shard(first..first + len, count, hashed());
         }
-        let middle = first + places / 2;
+        let middle = first + len / 2;
         let is_upper = |(hash, _): &(u64, u32)| self.directory_index(*hash) >= middle;
         let upper = hashed().filter(is_upper).count();
         let lower = hashed().filter(|id| !is_upper(id));
         self.store_shard(first..middle, count - upper, lower);
-        self.store_shard(middle..first + places, upper, hashed().filter(is_upper));
+        self.store_shard(middle..first + len, upper, hashed().filter(is_upper));
     }
 
-    /// Puts a new shard in some places.
+    /// Stores a new shard in these directory entries.
     fn store_shard(
         &self,
-        places: Range<usize>,
+        entries: Range<usize>,
         count: usize,
         ids: impl Iterator<Item = (u64, u32)>,
     ) {
-        let slots = HashShard::with_capacity(count);
-        ids.for_each(|(hash, id)| slots.insert(hash, id));
-        let shard = Arc::new(Shard { hash_shard: slots, directory_entries: places.len() as u32 });
-        self.shards[places].iter().for_each(|place| place.store(Arc::clone(&shard)));
+        let hash_shard = HashShard::with_capacity(count);
+        ids.for_each(|(hash, id)| hash_shard.insert(hash, id));
+        let shard = Arc::new(Shard { hash_shard, directory_entries: entries.len() as u32 });
+        self.shards[entries].iter().for_each(|entry| entry.store(Arc::clone(&shard)));
     }
 
-    /// Which place knows a hash.
+    /// The directory index of a hash.
     fn directory_index(&self, hash: u64) -> usize {
         let bits = self.shards.len().trailing_zeros(); // a power of two
-        // In two steps, as a shift by 64 is none.
+        // In two steps, because a shift by 64 bits overflows.
         (hash >> 1 >> (63 - bits)) as usize
     }
 
-    fn allocate_id(&self, books: &mut WriterState) -> Result<AddressId, TableFull> {
-        if books.free.is_none() && books.issued < self.limit {
-            books.issued += 1;
-            return Ok(AddressId(books.issued - 1));
+    fn allocate_id(&self, writer: &mut WriterState) -> Result<AddressId, TableFull> {
+        if writer.free.is_none() && writer.issued < self.limit {
+            writer.issued += 1;
+            return Ok(AddressId(writer.issued - 1));
         }
-        if books.free.is_none() {
-            self.reclaim(books);
+        if writer.free.is_none() {
+            self.reclaim(writer);
         }
-        let id = books.free.ok_or(TableFull { limit: self.limit })?;
-        books.free_len -= 1;
-        books.free = (books.free_len > 0).then(|| AddressId(self.arena.note(id)));
+        let id = writer.free.ok_or(TableFull { limit: self.limit })?;
+        writer.free_len -= 1;
+        writer.free = (writer.free_len > 0).then(|| AddressId(self.arena.note(id)));
         Ok(id)
     }
 
     /// Frees the ids whose last reader left. Cost: O(those), amortised over their releases.
-    fn reclaim(&self, books: &mut WriterState) {
-        let oldest_held = books.epochs.oldest_pinned();
-        while let Some((queued, id)) = books.retired.pop_before(oldest_held) {
+    fn reclaim(&self, writer: &mut WriterState) {
+        let oldest_pinned = writer.epochs.oldest_pinned();
+        while let Some((queued, id)) = writer.retired.pop_before(oldest_pinned) {
             match self.arena.ref_state(id) {
                 RefState::Counted { low, .. } => {
                     self.arena.set_ref_state(id, RefState::Counted { low, is_queued: false });
                     continue;
                 }
-                RefState::Idle { retired_again: Some(again) } => {
-                    let until = again.epoch(queued, books.epochs.newest() + 1);
-                    if until >= oldest_held {
+                RefState::Idle { retired_again: Some(retired_again) } => {
+                    let until = retired_again.epoch(queued, writer.epochs.newest() + 1);
+                    if until >= oldest_pinned {
                         self.arena.set_ref_state(id, RefState::Idle { retired_again: None });
-                        books.retired.push(until, id);
+                        writer.retired.push(until, id);
                         continue;
                     }
                 }
                 RefState::Idle { retired_again: None } => {}
-                RefState::Free => continue, // it would not wait
+                RefState::Free => continue, // it would not be queued
             }
             if let Some(address) = self.arena.address(id) {
                 let hash = self.hash.hash(address.as_bytes());
                 self.shards[self.directory_index(hash)].load().hash_shard.remove(hash, id.0);
             }
             self.arena.set_ref_state(id, RefState::Free);
-            self.arena.clear(id, books.free.map_or(0, |next| next.0), &mut books.long_free_list);
-            books.free = Some(id);
-            books.free_len += 1;
+            self.arena.clear(id, writer.free.map_or(0, |next| next.0), &mut writer.long_free_list);
+            writer.free = Some(id);
+            writer.free_len += 1;
         }
     }
 }
@@ -350,7 +350,7 @@ pub struct AddressRef {
 }
 
 impl AddressRef {
-    /// The address' number, good while this lives.
+    /// The address' id, valid while this lives.
     pub fn id(&self) -> AddressId {
         self.id
     }
@@ -401,8 +401,11 @@ mod tests {
         for n in 0..50_000 {
             assert_eq!(table.retain(&address(n)), Ok(AddressId(n)));
         }
-        let places = |n| table.shards[table.directory_index(n << 54)].load().directory_entries;
-        assert!((0..1_024_u64).all(|n| places(n) < 64), "256 places began as four shards");
+        let entries = |n| table.shards[table.directory_index(n << 54)].load().directory_entries;
+        assert!(
+            (0..1_024_u64).all(|n| entries(n) < 64),
+            "256 directory entries began as four shards"
+        );
         for n in 0..50_000 {
             assert_eq!(table.lookup(&address(n)), Some(AddressId(n)));
             table.release(AddressId(n));
@@ -416,7 +419,7 @@ mod tests {
     #[test]
     fn a_full_table_names_its_limit_and_registers_nothing() {
         let table = table(2);
-        let _held = [0, 1].map(|n| table.retain(&address(n)));
+        let _ids = [0, 1].map(|n| table.retain(&address(n)));
         let full = table.retain(&address(2));
         assert_eq!(full, Err(TableFull { limit: 2 }));
         assert_eq!(
@@ -471,7 +474,11 @@ mod tests {
         for _ in 0..5 {
             table.epoch();
         }
-        assert_eq!(table.lookup(&address(1)), Some(id), "it is counted on, though it once waited");
+        assert_eq!(
+            table.lookup(&address(1)),
+            Some(id),
+            "it is referenced, though it was once queued"
+        );
         assert_eq!(table.writer.lock().retired.len(), 0);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The answers that are kept, and the question whether one of them will do.
+//! The cached values, and whether one of them is still valid.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,97 +9,97 @@ use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
 use crate::single_flight::{FillGuard, FillTicket, JoinOutcome, OnFilled, SingleFlight, WaitGuard};
 
-/// What an entry costs beside its answer and its key: the table's place, the list of what was read.
+/// Bytes of an entry besides its value and its key: its slot in the table, the list of dependencies.
 const ENTRY_BYTES: u64 = 256;
 
-/// Locks, so that threads seldom wait for each other; each has its share of the bytes.
+/// Number of shards, so that threads seldom wait for each other. Each has its share of the bytes.
 const SHARDS: usize = 4;
 
 /// Bounds of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of answers, their keys and places. 0 keeps nothing, and nobody waits for anybody.
+    /// Maximum bytes of values, their keys and entries. 0: nothing is cached, and no caller waits for another.
     pub bytes_max: u64,
-    /// Bytes of one answer; a larger one is not kept.
+    /// Maximum bytes of one value. A larger one is not cached.
     pub entry_bytes_max: u64,
-    /// Who may wait for an answer that somebody else makes; one more makes it himself.
+    /// Maximum callers that wait for another caller's fill. One more computes the value itself.
     pub waiters_max: usize,
 }
 
-/// How many bytes an answer holds.
+/// The size of a value.
 pub trait Weight {
-    /// The bytes.
+    /// The size in bytes.
     fn bytes(&self) -> u64;
 }
 
-/// An answer with what it was read from.
+/// A value with its dependencies.
 #[derive(Debug)]
 pub struct Entry<V> {
-    /// The answer; `None` if it is too large to be kept, which is worth knowing.
+    /// The value; `None` if it is too large to cache, which is remembered.
     pub value: Option<V>,
-    /// It is what would be made at this moment. May be earlier than when it was made.
+    /// The version at which the value is valid. May be earlier than the version at which it was computed.
     pub valid_at: u64,
-    /// What it was read from, in the caller's numbers.
+    /// What the value was computed from, in the caller's numbers.
     pub dependencies: Box<[u64]>,
 }
 
-/// What [`Cache::lookup`] found.
+/// The result of [`Cache::lookup`].
 pub enum Lookup<V: Weight> {
-    /// This is what would be made now.
+    /// The value is valid now.
     Hit(Arc<Entry<V>>),
-    /// Nobody has it and nobody is at it: [`Cache::start_fill`] when it is your turn.
+    /// The value is not cached, and no fill is running. Call [`Cache::start_fill`] when the task is scheduled.
     Ticket(FillTicket<V>),
-    /// Somebody is at it, or you are to make it already. It will be told for as long as this lives. What is
-    /// told may be of another moment: ask [`Entry::is_valid_at`], as of what is kept.
+    /// A fill is running, or the client has a ticket already. The caller is notified while the guard lives. The
+    /// value may be of another version: check [`Entry::is_valid_at`], as for a cached one.
     Wait(WaitGuard<V>),
-    /// Make it, and keep it to yourself: it is too large, too many wait, or nothing is kept.
+    /// Compute the value, and do not cache it is too large, too many callers wait, or the cache has no bytes.
     Bypass,
 }
 
-/// What [`Cache::start_fill`] found.
+/// The result of [`Cache::start_fill`].
 pub enum FillStart<V: Weight> {
-    /// This is what would be made now.
+    /// The value is valid now.
     Hit(Arc<Entry<V>>),
-    /// Make it, and give it to the [`FillGuard`]: from here on all wait for you.
+    /// Compute the value and pass it to the [`FillGuard`]. Later callers wait for it.
     Fill(FillGuard<V>),
-    /// As [`Lookup::Wait`]; somebody is at it.
+    /// As [`Lookup::Wait`]; a fill is running.
     Wait(WaitGuard<V>),
-    /// As [`Lookup::Bypass`], or you do not wait.
+    /// As [`Lookup::Bypass`], or the caller does not wait.
     Bypass,
 }
 
-/// What is kept, to somebody who asks now.
+/// The cached entry of a key, at the caller's version.
 enum EntryState<V> {
     Valid(Arc<Entry<V>>),
-    /// It is too large to be kept.
+    /// The value is too large to cache.
     TooLarge,
-    /// It is there, and something has changed.
+    /// A dependency has changed.
     Stale,
     Missing,
 }
 
-/// What a cache has done and holds.
+/// The counters of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Answers that were there and good.
+    /// Lookups that found a valid value.
     pub hits: u64,
-    /// Answers that were not there.
+    /// Lookups that found no value.
     pub misses: u64,
-    /// Answers that were there and no longer good.
+    /// Lookups that found a value that was no longer valid.
     pub stale: u64,
-    /// Who waited for an answer that somebody else was making.
+    /// Callers that waited for another caller's fill.
     pub coalesced: u64,
-    /// Who made an answer for himself alone.
+    /// Callers that computed a value for themselves alone.
     pub bypassed: u64,
-    /// Answers that made room for others.
+    /// Entries that were evicted.
     pub evicted: u64,
-    /// Bytes held.
+    /// Bytes in use.
     pub bytes: u64,
-    /// Answers held.
+    /// Cached entries.
     pub entries: u64,
 }
 
-/// Answers by request. Cheap to clone; copies are the same cache.
+/// Values by request. Cheap to clone; clones share the cache.
 pub struct Cache<V: Weight>(pub(crate) Arc<Shared<V>>);
 
 pub(crate) struct Shared<V: Weight> {
@@ -124,11 +124,11 @@ impl<V: Weight> Cache<V> {
             .weight_capacity(config.bytes_max)
             .estimated_items_capacity((config.bytes_max / 65_536).clamp(16, 65_536) as usize)
             .build();
-        // Both capacities are given above.
-        let options = options.expect("the options are whole");
+        // Both capacities are set above.
+        let options = options.expect("the options are complete");
         let evicted = Arc::new(AtomicU64::new(0));
         let evictions = EvictionCounter(Arc::clone(&evicted));
-        let kept = QuickCache::with_options(
+        let entries = QuickCache::with_options(
             options,
             EntryWeighter,
             DefaultHashBuilder::default(),
@@ -136,7 +136,7 @@ impl<V: Weight> Cache<V> {
         );
         Self(Arc::new(Shared {
             config,
-            entries: kept,
+            entries,
             single_flight: Mutex::default(),
             eviction_lock: Mutex::default(),
             evicted,
@@ -148,21 +148,21 @@ impl<V: Weight> Cache<V> {
         }))
     }
 
-    /// The answer to `key` for `who`, who sees the state of `now`. `changed_at` gives when what has this
-    /// number last changed, at the latest; it is asked after whoever asks chose his `now`. Whoever makes it
-    /// calls what `tell` gives, if he is to wait.
+    /// Looks up the value of `key` for `client`, which sees the state at version `now`. `changed_at` returns the
+    /// version at which a dependency last changed, or a later one. It is called after the client chose its `now`. If
+    /// the client waits, the fill calls what `on_filled` returned.
     ///
-    /// Cost: a look-up, and one `changed_at` for each thing that the answer was read from.
+    /// Cost: a lookup, and one `changed_at` for each dependency.
     pub fn lookup(
         &self,
         key: &[u8],
-        (who, now): (u128, u64),
+        (client, now): (u128, u64),
         changed_at: impl Fn(u64) -> u64,
-        tell: impl FnOnce() -> OnFilled<V>,
+        on_filled: impl FnOnce() -> OnFilled<V>,
     ) -> Lookup<V> {
         let shared = &self.0;
         if shared.config.bytes_max == 0 {
-            // Whoever waited would be told that it was not kept, and make it after all.
+            // A waiter would be notified that nothing was cached, and would compute the value after all.
             count(&shared.bypassed);
             return Lookup::Bypass;
         }
@@ -178,7 +178,8 @@ impl<V: Weight> Cache<V> {
             EntryState::Stale => count(&shared.stale),
             EntryState::Missing => count(&shared.misses),
         }
-        let joined = shared.single_flight.lock().join(key, who, shared.config.waiters_max, tell);
+        let joined =
+            shared.single_flight.lock().join(key, client, shared.config.waiters_max, on_filled);
         match joined {
             JoinOutcome::Ticket(number) => {
                 Lookup::Ticket(FillTicket::new(self.clone(), key, number))
@@ -194,40 +195,40 @@ impl<V: Weight> Cache<V> {
         }
     }
 
-    /// The same for somebody who makes it from here on if nobody is at it: because his `turn` has come, or
-    /// he has waited for none. If somebody is, and `tell` gives nothing, he does not wait.
+    /// As [`Cache::lookup`], but the caller computes the value now unless a fill is running: its `ticket` was
+    /// scheduled, or it needs none. If a fill is running and `on_filled` returns nothing, the caller does not wait.
     pub fn start_fill(
         &self,
         key: &[u8],
-        turn: Option<FillTicket<V>>,
+        ticket: Option<FillTicket<V>>,
         now: u64,
         changed_at: impl Fn(u64) -> u64,
-        tell: impl FnOnce() -> Option<OnFilled<V>>,
+        on_filled: impl FnOnce() -> Option<OnFilled<V>>,
     ) -> FillStart<V> {
         let shared = &self.0;
         if shared.config.bytes_max == 0 {
             count(&shared.bypassed);
             return FillStart::Bypass;
         }
-        let looked = self.entry_state(key, now, changed_at);
-        match (looked, &turn) {
-            (EntryState::Valid(entry), turn) => {
-                // Somebody made it while his turn came.
-                count(if turn.is_some() { &shared.coalesced } else { &shared.hits });
+        let state = self.entry_state(key, now, changed_at);
+        match (state, &ticket) {
+            (EntryState::Valid(entry), ticket) => {
+                // Another caller filled it before the ticket was scheduled.
+                count(if ticket.is_some() { &shared.coalesced } else { &shared.hits });
                 return FillStart::Hit(entry);
             }
             (EntryState::TooLarge, _) => {
                 count(&shared.bypassed);
                 return FillStart::Bypass;
             }
-            // That was counted when he got it.
+            // This was counted when the ticket was issued.
             (EntryState::Stale | EntryState::Missing, Some(_)) => {}
             (EntryState::Stale, None) => count(&shared.stale),
             (EntryState::Missing, None) => count(&shared.misses),
         }
-        let joined = shared.single_flight.lock().start(key, shared.config.waiters_max, tell);
-        // Only now: who waits for it waits for whoever is at it.
-        drop(turn);
+        let joined = shared.single_flight.lock().start(key, shared.config.waiters_max, on_filled);
+        // Only now: the waiters of this ticket wait for the running fill instead.
+        drop(ticket);
         match joined {
             None => FillStart::Fill(FillGuard::new(self.clone(), key)),
             Some(JoinOutcome::Wait(number)) => {
@@ -241,32 +242,32 @@ impl<V: Weight> Cache<V> {
         }
     }
 
-    /// What is stale will never be good again, so its room is given back.
+    /// A stale entry never becomes valid again, so it is removed.
     fn entry_state(&self, key: &[u8], now: u64, changed_at: impl Fn(u64) -> u64) -> EntryState<V> {
         let Some(entry) = self.0.entries.get(key) else { return EntryState::Missing };
         if !entry.is_valid_at(now, changed_at) {
             if entry.valid_at <= now {
-                self.0.entries.remove_if(key, |kept| Arc::ptr_eq(kept, &entry));
+                self.0.entries.remove_if(key, |cached| Arc::ptr_eq(cached, &entry));
             }
             return EntryState::Stale;
         }
         if entry.value.is_none() { EntryState::TooLarge } else { EntryState::Valid(entry) }
     }
 
-    /// Forgets what is asked for least, of so many bytes.
+    /// Evicts the least used entries, `bytes` in all.
     ///
-    /// Cost: what is forgotten, and some of what is known of it for when it is asked for again.
+    /// Cost: the evicted entries, and some of the history that the eviction policy has of them.
     pub fn evict_for(&self, bytes: u64) {
         let shared = &self.0;
         let _one_at_a_time = shared.eviction_lock.lock();
         let left = shared.entries.weight().saturating_sub(bytes);
-        // Nothing is kept in a cache of no capacity, so it never has none.
+        // A capacity of 0 would disable the cache, so it is at least 1.
         shared.entries.set_capacity(left.max(1));
         shared.entries.set_capacity(shared.config.bytes_max);
     }
 
-    /// The answer for somebody who makes it in another way if it is not there, or may not use it: nothing is
-    /// counted, and nobody waits. Who uses it says so ([`Cache::count_hit`]).
+    /// The value, for a caller that would compute it in another way or may not use it. Nothing is counted, and no
+    /// caller waits. A caller that uses the value calls [`Cache::count_hit`].
     pub fn peek(
         &self,
         key: &[u8],
@@ -277,22 +278,22 @@ impl<V: Weight> Cache<V> {
         (entry.value.is_some() && entry.is_valid_at(now, changed_at)).then_some(entry)
     }
 
-    /// What was found by [`Cache::peek`] is used.
+    /// Counts the use of a value that [`Cache::peek`] returned.
     pub fn count_hit(&self) {
         count(&self.0.hits);
     }
 
-    /// How large an answer may be to be kept.
+    /// Maximum bytes of a cached value.
     pub fn entry_bytes_max(&self) -> u64 {
         self.0.config.entry_bytes_max
     }
 
-    /// Bytes held.
+    /// Bytes in use.
     pub fn bytes(&self) -> u64 {
         self.0.entries.weight()
     }
 
-    /// What the cache has done and holds.
+    /// The counters of the cache.
     pub fn counters(&self) -> Counters {
         let shared = &self.0;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -311,7 +312,7 @@ impl<V: Weight> Cache<V> {
     pub(crate) fn insert(&self, key: Box<[u8]>, entry: &Arc<Entry<V>>) {
         let bytes = entry.value.as_ref().map_or(0, Weight::bytes);
         if bytes <= self.0.config.entry_bytes_max && self.0.config.bytes_max > 0 {
-            // What is replaced is not evicted.
+            // A replaced entry does not count as evicted.
             self.0.entries.remove(&key);
             self.0.entries.insert(key, Arc::clone(entry));
         }
@@ -319,11 +320,11 @@ impl<V: Weight> Cache<V> {
 }
 
 impl<V> Entry<V> {
-    /// Whether it is what would be made at `now`.
+    /// Whether the value is valid at `now`.
     pub fn is_valid_at(&self, now: u64, changed_at: impl Fn(u64) -> u64) -> bool {
-        // One of a later moment says nothing of what was before.
+        // A value of a later version says nothing about earlier ones.
         self.valid_at <= now
-            && self.dependencies.iter().all(|read| changed_at(*read) <= self.valid_at)
+            && self.dependencies.iter().all(|dependency| changed_at(*dependency) <= self.valid_at)
     }
 }
 
@@ -342,8 +343,8 @@ struct EntryWeighter;
 
 impl<V: Weight> Weighter<Box<[u8]>, Arc<Entry<V>>> for EntryWeighter {
     fn weight(&self, key: &Box<[u8]>, entry: &Arc<Entry<V>>) -> u64 {
-        let answer = entry.value.as_ref().map_or(0, Weight::bytes);
-        ENTRY_BYTES + answer + (key.len() + 8 * entry.dependencies.len()) as u64
+        let value_bytes = entry.value.as_ref().map_or(0, Weight::bytes);
+        ENTRY_BYTES + value_bytes + (key.len() + 8 * entry.dependencies.len()) as u64
     }
 }
 

@@ -1,14 +1,14 @@
-//! Answers that are kept for as long as nothing that they were read from has changed.
+//! A cache of values that stay valid as long as nothing that they depend on has changed.
 //!
-//! In: a request as canonical bytes, and the moment at which whoever asks sees the state. Out: an
-//! answer made before, if it is still what would be made now; or the task to make it, which of all that
-//! ask for it at once one gets: he whose turn comes first.
-//! What "changed" means the caller says: an [`Entry`] has the moment at which it was made and what it
-//! read; [`Cache::lookup`] asks for each of these when it last changed.
-//! Beside that, [`RequestMemo`]: what was worked out of a request before, by its text.
+//! In: a request as canonical bytes, and the version of the state that the caller sees. Out: a cached value, if it
+//! equals what the caller would compute now; otherwise the task to compute it, which one of the concurrent callers
+//! gets: the first one that is scheduled.
+//! The caller defines "changed": an [`Entry`] has the version at which its value is valid and its dependencies, and
+//! [`Cache::lookup`] asks for each dependency when it last changed.
+//! Also here: [`RequestMemo`], results that follow from the text of a request alone.
 //! Bounds: [`Config`].
-//! Invariant: no answer is given of which something changed after it was made. Never by time.
-//! Not here: what a request reads, what an answer looks like, waiting (`rpc`).
+//! Invariant: a value is never returned if a dependency has changed since it was computed. Nothing expires by time.
+//! Not here: what a request depends on, the form of a value, waiting (`rpc`).
 #![forbid(unsafe_code)]
 
 mod cache;

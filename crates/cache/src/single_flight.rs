@@ -1,11 +1,12 @@
-//! Answers on their way: one makes, the others wait.
+//! Single flight: one caller computes a value, and the concurrent ones wait for it.
 //!
-//! Whoever asks first gets a [`Ticket`]: he may have to wait for his own turn before he makes anything, and others
-//! might come to theirs earlier. So only he himself waits for that, if he asks again; anybody else gets a turn of
-//! his own, up to [`LEADERS_MAX`]. Who comes to his turn first makes it ([`FillGuard`]), and from then on all wait for him.
-//! Bounds: `waiters_max` who wait, each counted for as long as his [`WaitGuard`] lives. Of those who have nothing to
-//! make it with a client has at most as many as places are left, so that there is one for whoever comes next; the
-//! others wait as tasks, and are bounded as such.
+//! The first caller gets a [`FillTicket`]. It may wait in the run queue before it starts to compute, and others might
+//! be scheduled earlier. So only the same client waits for that ticket; other clients get tickets of their own, up to
+//! [`LEADERS_MAX`]. The first ticket that is scheduled becomes the fill ([`FillGuard`]), and from then on all wait for
+//! it.
+//! Bounds: `waiters_max` waiters, each counted while its [`WaitGuard`] lives. Of waiters that have no task to compute
+//! the value, a client has at most as many as are still free for others, so that a new client can wait. Waiters with a
+//! task are bounded as tasks.
 
 use std::collections::hash_map::Entry as HashMapEntry;
 use std::collections::{BTreeMap, HashMap};
@@ -13,92 +14,92 @@ use std::sync::Arc;
 
 use crate::cache::{Cache, Entry, Weight};
 
-/// How somebody who waits is told: with the answer, or with nothing, and then he makes it himself.
+/// Notifies a waiter: with the value, or with nothing, and then the waiter computes it itself.
 pub type OnFilled<V> = Box<dyn FnOnce(Option<Arc<Entry<V>>>) + Send>;
 
-/// Turns of one answer. Each is a task of its holder's, however long the answer takes, and one would do: of so
-/// many the first comes about as soon as his own would have come to whoever waits for them.
+/// Maximum tickets of one key. Each is a task of its client, however long the fill takes, and one would do. The first
+/// of this many is scheduled about as soon as a later client's own task would be.
 pub(crate) const LEADERS_MAX: usize = 8;
 
-/// Who waits for what.
+/// The flights of all keys.
 pub(crate) struct SingleFlight<V> {
     flights: HashMap<Box<[u8]>, Flight<V>>,
     waiters: usize,
-    /// Those of them who have nothing to make it with, of each client. Never 0.
+    /// Waiters without a task to compute the value, per client. Values are never 0.
     waiters_by_client: HashMap<u128, usize>,
-    /// No two turns, and no two who wait, have the same number.
+    /// The next number. Tickets and waiters share the numbers.
     next: u64,
 }
 
 struct Flight<V> {
-    /// Somebody has a [`FillGuard`].
+    /// A [`FillGuard`] exists.
     is_filling: bool,
-    /// The number of each turn that did not come yet, and whose it is.
+    /// The number and the client of each ticket that is not scheduled yet.
     tickets: Vec<(u64, u128)>,
     /// In the order of arrival.
     waiters: BTreeMap<u64, Waiter<V>>,
 }
 
 struct Waiter<V> {
-    /// Who he is, if he has nothing to make it with.
+    /// The client, if it has no task to compute the value.
     client: Option<u128>,
-    /// Whose turn he waits for until somebody has begun.
+    /// The client whose ticket it waits for until a fill starts.
     ticket_owner: Option<u128>,
     on_filled: OnFilled<V>,
 }
 
-/// What came of asking for an answer that is not there.
+/// What a caller of an uncached key gets.
 pub(crate) enum JoinOutcome {
-    /// It is to be made when his turn comes.
+    /// The caller fills when the ticket is scheduled.
     Ticket(u64),
     Wait(u64),
     TooMany,
 }
 
 impl<V> SingleFlight<V> {
-    /// Asks for `who`, who has nothing to make it with yet.
+    /// Joins the flight for `client`, which has no task to compute the value yet.
     pub(crate) fn join(
         &mut self,
         key: &[u8],
-        who: u128,
+        client: u128,
         waiters_max: usize,
-        tell: impl FnOnce() -> OnFilled<V>,
+        on_filled: impl FnOnce() -> OnFilled<V>,
     ) -> JoinOutcome {
         let number = self.allocate_number();
-        let waits = self.waiters_by_client.get(&who).copied().unwrap_or_default();
+        let waits = self.waiters_by_client.get(&client).copied().unwrap_or_default();
         let is_full = waits >= waiters_max.saturating_sub(self.waiters);
         let flight = match self.flights.get_mut(key) {
             Some(flight) => flight,
             None => self.flights.entry(key.into()).or_default(),
         };
-        let has_turn = flight.tickets.iter().any(|(_, whose)| *whose == who);
-        if !flight.is_filling && !has_turn && flight.tickets.len() < LEADERS_MAX {
-            flight.tickets.push((number, who));
+        let has_ticket = flight.tickets.iter().any(|(_, owner)| *owner == client);
+        if !flight.is_filling && !has_ticket && flight.tickets.len() < LEADERS_MAX {
+            flight.tickets.push((number, client));
             return JoinOutcome::Ticket(number);
         }
         if is_full {
             return JoinOutcome::TooMany;
         }
-        let turn_of = match flight.is_filling {
+        let ticket_owner = match flight.is_filling {
             true => None,
-            false if has_turn => Some(who),
-            // One after another, so that who leaves his turn sends few to ask again.
-            false => flight.tickets.get(number as usize % LEADERS_MAX).map(|(_, whose)| *whose),
+            false if has_ticket => Some(client),
+            // Round-robin, so that a dropped ticket notifies only a few.
+            false => flight.tickets.get(number as usize % LEADERS_MAX).map(|(_, owner)| *owner),
         };
         flight
             .waiters
-            .insert(number, Waiter { client: Some(who), ticket_owner: turn_of, on_filled: tell() });
+            .insert(number, Waiter { client: Some(client), ticket_owner, on_filled: on_filled() });
         self.waiters += 1;
-        *self.waiters_by_client.entry(who).or_default() += 1;
+        *self.waiters_by_client.entry(client).or_default() += 1;
         JoinOutcome::Wait(number)
     }
 
-    /// Asks for somebody who makes it at once if nobody does: then there is nothing to tell.
+    /// Starts a fill if none is running, and returns `None`. Otherwise the caller waits.
     pub(crate) fn start(
         &mut self,
         key: &[u8],
         waiters_max: usize,
-        tell: impl FnOnce() -> Option<OnFilled<V>>,
+        on_filled: impl FnOnce() -> Option<OnFilled<V>>,
     ) -> Option<JoinOutcome> {
         let number = self.allocate_number();
         let flight = match self.flights.get_mut(key) {
@@ -109,14 +110,14 @@ impl<V> SingleFlight<V> {
             flight.is_filling = true;
             return None;
         }
-        let tell = (self.waiters < waiters_max).then(tell).flatten();
-        let Some(tell) = tell else { return Some(JoinOutcome::TooMany) };
-        flight.waiters.insert(number, Waiter { client: None, ticket_owner: None, on_filled: tell });
+        let on_filled = (self.waiters < waiters_max).then(on_filled).flatten();
+        let Some(on_filled) = on_filled else { return Some(JoinOutcome::TooMany) };
+        flight.waiters.insert(number, Waiter { client: None, ticket_owner: None, on_filled });
         self.waiters += 1;
         Some(JoinOutcome::Wait(number))
     }
 
-    /// How many wait, and of how many clients there are any.
+    /// Number of waiters, and of clients that have some.
     #[cfg(test)]
     pub(crate) fn waiter_counts(&self) -> (usize, usize) {
         (self.waiters, self.waiters_by_client.len())
@@ -128,15 +129,15 @@ impl<V> SingleFlight<V> {
     }
 
     fn complete_flight(&mut self, key: &[u8]) -> Vec<OnFilled<V>> {
-        let waiting = self.flights.remove(key).map(|flight| flight.waiters).unwrap_or_default();
-        waiting.into_values().map(|waiter| self.release_waiter(waiter)).collect()
+        let waiters = self.flights.remove(key).map(|flight| flight.waiters).unwrap_or_default();
+        waiters.into_values().map(|waiter| self.release_waiter(waiter)).collect()
     }
 
-    /// He waits no more.
+    /// Uncounts a waiter.
     fn release_waiter(&mut self, waiter: Waiter<V>) -> OnFilled<V> {
         self.waiters -= 1;
-        if let Some(who) = waiter.client
-            && let HashMapEntry::Occupied(mut waits) = self.waiters_by_client.entry(who)
+        if let Some(client) = waiter.client
+            && let HashMapEntry::Occupied(mut waits) = self.waiters_by_client.entry(client)
         {
             *waits.get_mut() -= 1;
             if *waits.get() == 0 {
@@ -146,17 +147,17 @@ impl<V> SingleFlight<V> {
         waiter.on_filled
     }
 
-    /// A turn is over, or will not come. Gives who waited for nobody else.
+    /// A ticket was scheduled or dropped. Returns the waiters that waited only for it.
     fn release_ticket(&mut self, key: &[u8], number: u64) -> Vec<OnFilled<V>> {
         let Some(flight) = self.flights.get_mut(key) else { return Vec::new() };
-        let Some(at) = flight.tickets.iter().position(|(turn, _)| *turn == number) else {
+        let Some(at) = flight.tickets.iter().position(|(ticket, _)| *ticket == number) else {
             return Vec::new();
         };
-        let (_, who) = flight.tickets.swap_remove(at);
+        let (_, client) = flight.tickets.swap_remove(at);
         if flight.is_filling {
             return Vec::new();
         }
-        let left = flight.waiters.extract_if(.., |_, waiter| waiter.ticket_owner == Some(who));
+        let left = flight.waiters.extract_if(.., |_, waiter| waiter.ticket_owner == Some(client));
         let left: Vec<_> = left.map(|(_, waiter)| waiter).collect();
         if flight.tickets.is_empty() {
             self.flights.remove(key);
@@ -182,8 +183,8 @@ impl<V> Default for Flight<V> {
     }
 }
 
-/// To make an answer once it is its holder's turn: [`Cache::start_fill`]. Dropped before that, it tells those of the
-/// same asker who wait for it to ask again.
+/// The right to fill a key once its holder is scheduled: [`Cache::start_fill`]. If it is dropped before that, waiters
+/// of the same client are notified to look up again.
 pub struct FillTicket<V: Weight> {
     cache: Cache<V>,
     key: Box<[u8]>,
@@ -199,13 +200,13 @@ impl<V: Weight> FillTicket<V> {
 impl<V: Weight> Drop for FillTicket<V> {
     fn drop(&mut self) {
         let left = self.cache.0.single_flight.lock().release_ticket(&self.key, self.number);
-        for tell in left {
-            tell(None);
+        for on_filled in left {
+            on_filled(None);
         }
     }
 }
 
-/// A place among those who wait. Dropped, nobody is told.
+/// Counts one waiter. After it is dropped the waiter is not notified.
 pub struct WaitGuard<V: Weight> {
     cache: Cache<V>,
     key: Box<[u8]>,
@@ -220,13 +221,13 @@ impl<V: Weight> WaitGuard<V> {
 
 impl<V: Weight> Drop for WaitGuard<V> {
     fn drop(&mut self) {
-        let tell = self.cache.0.single_flight.lock().cancel_waiter(&self.key, self.number);
+        let on_filled = self.cache.0.single_flight.lock().cancel_waiter(&self.key, self.number);
         // Outside the lock.
-        drop(tell);
+        drop(on_filled);
     }
 }
 
-/// The task to make an answer. Dropped without one, it tells whoever waits to make it himself.
+/// The task to compute a value. If it is dropped without one, the waiters are notified to compute it themselves.
 pub struct FillGuard<V: Weight> {
     cache: Cache<V>,
     key: Box<[u8]>,
@@ -239,25 +240,25 @@ impl<V: Weight> FillGuard<V> {
         Self { cache, key: key.into(), entry: None, is_cacheable: true }
     }
 
-    /// How large the answer may be to be kept.
+    /// Maximum bytes of a value that will be cached.
     pub fn bytes_max(&self) -> u64 {
         self.cache.entry_bytes_max()
     }
 
-    /// Where it will be kept.
+    /// The cache that it fills.
     pub fn cache(&self) -> &Cache<V> {
         &self.cache
     }
 
-    /// The answer is made. Gives it as it is kept.
+    /// Completes the fill. Returns the entry as it is cached.
     pub fn complete(mut self, entry: Entry<V>) -> Arc<Entry<V>> {
         let entry = Arc::new(entry);
         self.entry = Some(Arc::clone(&entry));
         entry
     }
 
-    /// It is made for whoever made it alone, and those who wait are to make it themselves: there is no
-    /// answer in `entry`, and it is not kept.
+    /// Ends the fill for its caller alone: the waiters compute the value themselves. `entry` has no value, and it is
+    /// not cached.
     pub fn abort(mut self, entry: Entry<V>) {
         self.entry = Some(Arc::new(entry));
         self.is_cacheable = false;
@@ -271,10 +272,10 @@ impl<V: Weight> Drop for FillGuard<V> {
         if let Some(entry) = entry.as_ref().filter(|_| self.is_cacheable) {
             self.cache.insert(key.clone(), entry);
         }
-        // Whoever comes from here on finds it kept, or makes it anew.
-        let waiting = self.cache.0.single_flight.lock().complete_flight(&key);
-        for tell in waiting {
-            tell(entry.clone());
+        // Later callers find the entry, or start a new fill.
+        let waiters = self.cache.0.single_flight.lock().complete_flight(&key);
+        for on_filled in waiters {
+            on_filled(entry.clone());
         }
     }
 }

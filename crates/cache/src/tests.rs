@@ -1,5 +1,5 @@
-//! The cache beside a model: whatever is written, and whoever makes an answer when, what is given out is
-//! what would be made at that moment.
+//! The cache against a model: whatever is written, and whichever caller computes a value when, a returned value
+//! equals what would be computed at that version.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::{
     Cache, Config, Entry, FillGuard, FillStart, FillTicket, Lookup, OnFilled, WaitGuard, Weight,
 };
 
-/// So many may wait in the model.
+/// Maximum waiters in the model.
 const WAITERS_MAX: usize = 8;
 
-/// The values that an answer was made of.
+/// The values of the cells that a request reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CellValues(Vec<u64>);
 
@@ -25,7 +25,7 @@ impl Weight for CellValues {
     }
 }
 
-/// Cells, each with its value and when it was written.
+/// Cells, each with its value and the version of its last write.
 #[derive(Default)]
 struct Cells {
     now: u64,
@@ -42,7 +42,7 @@ impl Cells {
         self.cells.get(&cell).map_or(0, |(_, at)| *at)
     }
 
-    /// What the request `key` is answered: the cells from it on.
+    /// The result of the request `key`: the cells from `key` on.
     fn compute(&self, key: u8) -> (CellValues, Box<[u64]>) {
         let read: Vec<u64> = (u64::from(key)..).take(1 + usize::from(key) % 3).collect();
         let values = read.iter().map(|cell| self.cells.get(cell).map_or(0, |(value, _)| *value));
@@ -50,7 +50,7 @@ impl Cells {
     }
 }
 
-/// An answer that is being made: begun at a moment, read at another, given at a third.
+/// A running fill: started at one version, computed at another, completed at a third.
 struct PendingFill {
     key: u8,
     fill: FillGuard<CellValues>,
@@ -60,29 +60,29 @@ struct PendingFill {
 
 type FilledReceiver = Receiver<Option<Arc<Entry<CellValues>>>>;
 
-/// Where to be told, and how.
+/// A callback, and the receiver of what it is called with.
 fn filled_channel() -> (OnFilled<CellValues>, FilledReceiver) {
-    let (sender, told) = sync_channel(1);
-    (Box::new(move |entry| sender.send(entry).expect("room for one")), told)
+    let (sender, filled) = sync_channel(1);
+    (Box::new(move |entry| sender.send(entry).expect("room for one")), filled)
 }
 
 #[test]
 fn no_cached_value_is_ever_stale() {
-    let mut given = 0;
+    let mut served = 0;
     for seed in 1..=200_u64 {
-        given += run(seed);
+        served += run(seed);
     }
-    assert!(given > 100_000, "{given} answers from the cache");
+    assert!(served > 100_000, "{served} values from the cache");
 }
 
-/// Everybody who is there.
+/// The cache's callers.
 #[derive(Default)]
 struct World {
     cells: Cells,
-    /// For which key, and whose.
+    /// The key, the client and the ticket.
     tickets: Vec<(u8, u128, FillTicket<CellValues>)>,
     fills: Vec<PendingFill>,
-    /// And who waits, if he has nothing to make it with.
+    /// The client is set if the waiter has no task to compute the value.
     waiters: Vec<(u8, Option<u128>, FilledReceiver, WaitGuard<CellValues>)>,
     served: u64,
 }
@@ -100,9 +100,10 @@ fn run(seed: u64) -> u64 {
                 advance_fill(&mut world.fills, at, &world.cells, &mut random);
             }
             3 | 4 if !world.tickets.is_empty() => {
-                let (key, _, turn) = world.tickets.swap_remove(random.usize(..world.tickets.len()));
+                let (key, _, ticket) =
+                    world.tickets.swap_remove(random.usize(..world.tickets.len()));
                 if random.u8(..5) > 0 {
-                    world.start_fill(&cache, key, Some(turn), random.bool());
+                    world.start_fill(&cache, key, Some(ticket), random.bool());
                 }
             }
             5 if !world.waiters.is_empty() && random.bool() => {
@@ -117,40 +118,40 @@ fn run(seed: u64) -> u64 {
         assert!(world.waiters.len() <= config.waiters_max);
     }
     drop((world.fills, world.tickets));
-    let mut told = world.waiters.iter().map(|(_, _, told, _)| told.try_recv());
-    assert!(told.all(|told| matches!(told, Ok(None))), "nobody waits for ever");
+    let mut filled = world.waiters.iter().map(|(_, _, filled, _)| filled.try_recv());
+    assert!(filled.all(|filled| matches!(filled, Ok(None))), "no waiter waits forever");
     world.served
 }
 
 impl World {
-    fn lookup(&mut self, cache: &Cache<CellValues>, key: u8, who: u128) {
+    fn lookup(&mut self, cache: &Cache<CellValues>, key: u8, client: u128) {
         let (now, changed_at) = (self.cells.now, |cell| self.cells.changed_at(cell));
         let before = cache.counters().hits;
         let hit = cache.peek(&[key], now, changed_at).is_some();
         assert_eq!(cache.counters().hits, before);
-        let (tell, told) = filled_channel();
-        let found = cache.lookup(&[key], (who, now), changed_at, || tell);
+        let (on_filled, filled) = filled_channel();
+        let found = cache.lookup(&[key], (client, now), changed_at, || on_filled);
         assert_eq!(hit, matches!(found, Lookup::Hit(_)));
-        let is_made = self.fills.iter().any(|making| making.key == key);
+        let is_filling = self.fills.iter().any(|pending| pending.key == key);
         match found {
             Lookup::Hit(entry) => self.check_hit(key, &entry),
-            Lookup::Ticket(turn) => {
-                assert!(!is_made, "somebody is at it");
-                self.tickets.push((key, who, turn));
+            Lookup::Ticket(ticket) => {
+                assert!(!is_filling, "a fill is running");
+                self.tickets.push((key, client, ticket));
             }
-            Lookup::Wait(waiting) => {
-                let turns = self.tickets.iter().filter(|(of, ..)| *of == key);
-                let mut whose = turns.map(|(_, whose, _)| *whose);
+            Lookup::Wait(guard) => {
+                let tickets = self.tickets.iter().filter(|(of, ..)| *of == key);
+                let mut owners = tickets.map(|(_, owner, _)| *owner);
                 let is_waited_for =
-                    whose.clone().count() == LEADERS_MAX || whose.any(|it| it == who);
-                assert!(is_made || is_waited_for, "who waits for another's turn?");
-                self.waiters.push((key, Some(who), told, waiting));
+                    owners.clone().count() == LEADERS_MAX || owners.any(|it| it == client);
+                assert!(is_filling || is_waited_for, "a client waits for another client's ticket");
+                self.waiters.push((key, Some(client), filled, guard));
             }
             Lookup::Bypass => {
                 self.poll_waiters();
-                let waits = self.waiters.iter().filter(|(_, waits, ..)| *waits == Some(who));
+                let waits = self.waiters.iter().filter(|(_, waits, ..)| *waits == Some(client));
                 let left = WAITERS_MAX - self.waiters.len();
-                assert!(key % 3 == 2 || waits.count() >= left, "{left} places are left");
+                assert!(key % 3 == 2 || waits.count() >= left, "{left} more may wait");
             }
         }
     }
@@ -159,19 +160,19 @@ impl World {
         &mut self,
         cache: &Cache<CellValues>,
         key: u8,
-        turn: Option<FillTicket<CellValues>>,
+        ticket: Option<FillTicket<CellValues>>,
         waits: bool,
     ) {
         let (now, changed_at) = (self.cells.now, |cell| self.cells.changed_at(cell));
-        let (tell, told) = filled_channel();
-        match cache.start_fill(&[key], turn, now, changed_at, || waits.then_some(tell)) {
+        let (on_filled, filled) = filled_channel();
+        match cache.start_fill(&[key], ticket, now, changed_at, || waits.then_some(on_filled)) {
             FillStart::Hit(entry) => self.check_hit(key, &entry),
             FillStart::Fill(fill) => {
-                let is_made = self.fills.iter().any(|making| making.key == key);
-                assert!(!is_made, "nobody makes what somebody is at");
+                let is_filling = self.fills.iter().any(|pending| pending.key == key);
+                assert!(!is_filling, "two fills of one key");
                 self.fills.push(PendingFill { key, fill, started_at: now, computed: None });
             }
-            FillStart::Wait(waiting) => self.waiters.push((key, None, told, waiting)),
+            FillStart::Wait(guard) => self.waiters.push((key, None, filled, guard)),
             FillStart::Bypass => self.check_bypass(key, waits),
         }
         self.poll_waiters();
@@ -182,7 +183,7 @@ impl World {
         self.served += 1;
     }
 
-    /// Only because it is too large, or because as many wait as may: whoever left counts no more.
+    /// A bypass happens only if the value is too large or the maximum of waiters wait: waiters that left do not count.
     fn check_bypass(&mut self, key: u8, waits: bool) {
         self.poll_waiters();
         let waiting = self.waiters.len();
@@ -190,12 +191,12 @@ impl World {
     }
 
     fn poll_waiters(&mut self) {
-        let Self { cells, waiters: waiting, served: given, .. } = self;
-        waiting.retain(|(key, _, told, _)| match told.try_recv() {
+        let Self { cells, waiters, served, .. } = self;
+        waiters.retain(|(key, _, filled, _)| match filled.try_recv() {
             Ok(Some(entry)) if entry.is_valid_at(cells.now, |cell| cells.changed_at(cell)) => {
                 let fresh = cells.compute(*key).0;
-                assert!(entry.value.as_ref().is_none_or(|answer| *answer == fresh));
-                *given += 1;
+                assert!(entry.value.as_ref().is_none_or(|value| *value == fresh));
+                *served += 1;
                 false
             }
             Ok(_) => false,
@@ -204,39 +205,39 @@ impl World {
     }
 }
 
-/// Reads, or gives what was read, or gives up.
-fn advance_fill(making: &mut Vec<PendingFill>, at: usize, cells: &Cells, random: &mut Rng) {
-    if making[at].computed.is_none() && random.u64(..5) > 0 {
-        making[at].computed = Some(cells.compute(making[at].key));
+/// Computes the value, or completes the fill, or drops it.
+fn advance_fill(pending: &mut Vec<PendingFill>, at: usize, cells: &Cells, random: &mut Rng) {
+    if pending[at].computed.is_none() && random.u64(..5) > 0 {
+        pending[at].computed = Some(cells.compute(pending[at].key));
         return;
     }
-    let PendingFill { fill, started_at: began_at, computed: read, .. } = making.swap_remove(at);
-    let Some((answer, read)) = read else { return };
-    let answer = (answer.bytes() <= fill.bytes_max()).then_some(answer);
-    fill.complete(Entry { value: answer, valid_at: began_at, dependencies: read });
+    let PendingFill { fill, started_at, computed, .. } = pending.swap_remove(at);
+    let Some((value, computed)) = computed else { return };
+    let value = (value.bytes() <= fill.bytes_max()).then_some(value);
+    fill.complete(Entry { value, valid_at: started_at, dependencies: computed });
 }
 
 fn cache(waiters_max: usize) -> Cache<CellValues> {
     Cache::new(Config { bytes_max: 1 << 20, entry_bytes_max: 1 << 10, waiters_max })
 }
 
-fn lookup(cache: &Cache<CellValues>, who: u128) -> (Lookup<CellValues>, FilledReceiver) {
-    let (tell, told) = filled_channel();
-    (cache.lookup(b"key", (who, 0), |_| 0, || tell), told)
+fn lookup(cache: &Cache<CellValues>, client: u128) -> (Lookup<CellValues>, FilledReceiver) {
+    let (on_filled, filled) = filled_channel();
+    (cache.lookup(b"key", (client, 0), |_| 0, || on_filled), filled)
 }
 
 fn start_fill(
     cache: &Cache<CellValues>,
-    turn: Option<FillTicket<CellValues>>,
+    ticket: Option<FillTicket<CellValues>>,
 ) -> (FillStart<CellValues>, FilledReceiver) {
-    let (tell, told) = filled_channel();
-    (cache.start_fill(b"key", turn, 0, |_| 0, || Some(tell)), told)
+    let (on_filled, filled) = filled_channel();
+    (cache.start_fill(b"key", ticket, 0, |_| 0, || Some(on_filled)), filled)
 }
 
-fn ticket(cache: &Cache<CellValues>, who: u128) -> FillTicket<CellValues> {
-    match lookup(cache, who).0 {
-        Lookup::Ticket(turn) => turn,
-        _ => panic!("nobody is at it"),
+fn ticket(cache: &Cache<CellValues>, client: u128) -> FillTicket<CellValues> {
+    match lookup(cache, client).0 {
+        Lookup::Ticket(ticket) => ticket,
+        _ => panic!("no fill is running"),
     }
 }
 
@@ -247,13 +248,19 @@ fn sample_entry() -> Entry<CellValues> {
 #[test]
 fn one_client_fills_and_the_others_wait_for_it() {
     let cache = cache(2);
-    let turn = ticket(&cache, 1);
-    let (Lookup::Wait(_waits), told) = lookup(&cache, 1) else { panic!("he has a turn") };
-    let FillStart::Fill(fill) = start_fill(&cache, Some(turn)).0 else { panic!("he makes it") };
-    let (Lookup::Wait(_waits_too), told_too) = lookup(&cache, 2) else { panic!("it is begun") };
-    assert!(matches!(lookup(&cache, 3).0, Lookup::Bypass), "two wait");
+    let ticket = ticket(&cache, 1);
+    let (Lookup::Wait(_waits), filled) = lookup(&cache, 1) else {
+        panic!("the client has a ticket")
+    };
+    let FillStart::Fill(fill) = start_fill(&cache, Some(ticket)).0 else {
+        panic!("the ticket fills")
+    };
+    let (Lookup::Wait(_waits_too), filled_too) = lookup(&cache, 2) else {
+        panic!("a fill is running")
+    };
+    assert!(matches!(lookup(&cache, 3).0, Lookup::Bypass), "two are waiting");
     fill.complete(sample_entry());
-    assert!([told, told_too].iter().all(|told| matches!(told.try_recv(), Ok(Some(_)))));
+    assert!([filled, filled_too].iter().all(|filled| matches!(filled.try_recv(), Ok(Some(_)))));
     assert!(matches!(lookup(&cache, 3).0, Lookup::Hit(_)));
     let counters = cache.counters();
     assert_eq!((counters.misses, counters.coalesced, counters.hits), (4, 2, 1));
@@ -265,13 +272,13 @@ fn the_first_scheduled_ticket_fills_and_no_client_waits_for_another_clients_tick
     let cache = cache(9);
     let (first, second) = (ticket(&cache, 1), ticket(&cache, 2));
     let FillStart::Fill(fill) = start_fill(&cache, Some(second)).0 else {
-        panic!("it is his turn")
+        panic!("no fill is running")
     };
-    let (FillStart::Wait(_waits), told) = start_fill(&cache, Some(first)) else {
-        panic!("it is begun")
+    let (FillStart::Wait(_waits), filled) = start_fill(&cache, Some(first)) else {
+        panic!("a fill is running")
     };
     fill.complete(sample_entry());
-    assert!(matches!(told.try_recv(), Ok(Some(_))));
+    assert!(matches!(filled.try_recv(), Ok(Some(_))));
     assert_eq!(cache.counters().coalesced, 1);
 }
 
@@ -279,42 +286,49 @@ fn the_first_scheduled_ticket_fills_and_no_client_waits_for_another_clients_tick
 fn a_dropped_ticket_notifies_the_waiters_of_its_client() {
     let cache = cache(9);
     let (first, second) = (ticket(&cache, 1), ticket(&cache, 2));
-    let (Lookup::Wait(_waits), told) = lookup(&cache, 1) else { panic!("he has a turn") };
-    let (Lookup::Wait(_waits_too), told_too) = lookup(&cache, 2) else { panic!("he has a turn") };
+    let (Lookup::Wait(_waits), filled) = lookup(&cache, 1) else {
+        panic!("the client has a ticket")
+    };
+    let (Lookup::Wait(_waits_too), filled_too) = lookup(&cache, 2) else {
+        panic!("the client has a ticket")
+    };
     drop(first);
-    assert!(matches!(told.try_recv(), Ok(None)) && told_too.try_recv().is_err());
+    assert!(matches!(filled.try_recv(), Ok(None)) && filled_too.try_recv().is_err());
     let FillStart::Fill(_fill) = start_fill(&cache, Some(second)).0 else {
-        panic!("it is his turn")
+        panic!("no fill is running")
     };
     drop(ticket_for_another_key(&cache));
-    assert!(told_too.try_recv().is_err(), "it is being made");
+    assert!(filled_too.try_recv().is_err(), "the fill is running");
 }
 
 #[test]
 fn a_flight_has_a_few_tickets_and_later_clients_wait_for_one_of_them() {
     let cache = cache(1_000);
-    let mut turns: Vec<_> = (0..LEADERS_MAX as u128).map(|who| ticket(&cache, who)).collect();
+    let mut tickets: Vec<_> =
+        (0..LEADERS_MAX as u128).map(|client| ticket(&cache, client)).collect();
     let mut waits: Vec<_> = (100..100 + 4 * LEADERS_MAX as u128)
-        .map(|who| match lookup(&cache, who) {
-            (Lookup::Wait(place), told) => (who, place, told),
-            _ => panic!("there are turns enough"),
+        .map(|client| match lookup(&cache, client) {
+            (Lookup::Wait(guard), filled) => (client, guard, filled),
+            _ => panic!("all tickets are taken"),
         })
         .collect();
-    // Whoever leaves his turn sends those to ask again who waited for him, and one of them gets it.
-    drop(turns.remove(3));
-    let told = waits.extract_if(.., |(_, _, told)| matches!(told.try_recv(), Ok(None)));
-    let told: Vec<_> = told.map(|(who, ..)| who).collect();
-    assert_eq!(told.len(), 4, "a share of them");
-    turns.push(ticket(&cache, told[0]));
-    let (Lookup::Wait(_place), again) = lookup(&cache, told[1]) else {
-        panic!("it has turns again")
+    // A dropped ticket notifies the clients that waited for it, and one of them gets the next ticket.
+    drop(tickets.remove(3));
+    let notified = waits.extract_if(.., |(_, _, filled)| matches!(filled.try_recv(), Ok(None)));
+    let notified: Vec<_> = notified.map(|(client, ..)| client).collect();
+    assert_eq!(notified.len(), 4, "a share of them");
+    tickets.push(ticket(&cache, notified[0]));
+    let (Lookup::Wait(_guard), again) = lookup(&cache, notified[1]) else {
+        panic!("all tickets are taken again")
     };
-    // Any of them makes it for all.
-    let FillStart::Fill(fill) = start_fill(&cache, turns.pop()).0 else { panic!("it is his turn") };
-    drop(turns);
-    assert!(waits.iter().all(|(_, _, told)| told.try_recv().is_err()), "it is being made");
+    // Any ticket may fill for all.
+    let FillStart::Fill(fill) = start_fill(&cache, tickets.pop()).0 else {
+        panic!("no fill is running")
+    };
+    drop(tickets);
+    assert!(waits.iter().all(|(_, _, filled)| filled.try_recv().is_err()), "the fill is running");
     fill.complete(sample_entry());
-    assert!(waits.iter().all(|(_, _, told)| matches!(told.try_recv(), Ok(Some(_)))));
+    assert!(waits.iter().all(|(_, _, filled)| matches!(filled.try_recv(), Ok(Some(_)))));
     assert!(matches!(again.try_recv(), Ok(Some(_))));
     assert_eq!(cache.0.single_flight.lock().waiter_counts(), (0, 0));
 }
@@ -322,17 +336,19 @@ fn a_flight_has_a_few_tickets_and_later_clients_wait_for_one_of_them() {
 #[test]
 fn many_waiters_of_one_client_leave_capacity_to_others() {
     let cache = cache(64);
-    let FillStart::Fill(fill) = start_fill(&cache, None).0 else { panic!("the first makes it") };
-    let waits = |who: u128| {
-        let places = std::iter::from_fn(|| match lookup(&cache, who) {
-            (Lookup::Wait(place), told) => Some((place, told)),
+    let FillStart::Fill(fill) = start_fill(&cache, None).0 else {
+        panic!("the first client fills")
+    };
+    let waits = |client: u128| {
+        let waiters = std::iter::from_fn(|| match lookup(&cache, client) {
+            (Lookup::Wait(guard), filled) => Some((guard, filled)),
             _ => None,
         });
-        places.collect::<Vec<_>>()
+        waiters.collect::<Vec<_>>()
     };
     let mut all: Vec<_> = (1..=4).map(waits).collect();
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [32, 16, 8, 4]);
-    // Whoever leaves gives his place back.
+    // A waiter that leaves frees its capacity.
     drop(all.remove(0));
     assert_eq!(waits(1).len(), 18, "half of what the others leave");
     fill.complete(sample_entry());
@@ -341,15 +357,15 @@ fn many_waiters_of_one_client_leave_capacity_to_others() {
 
 fn ticket_for_another_key(cache: &Cache<CellValues>) -> FillTicket<CellValues> {
     match cache.lookup(b"other", (2, 0), |_| 0, || filled_channel().0) {
-        Lookup::Ticket(turn) => turn,
-        _ => panic!("nobody is at it"),
+        Lookup::Ticket(ticket) => ticket,
+        _ => panic!("no fill is running"),
     }
 }
 
 #[test]
 fn a_dropped_waiter_is_no_longer_counted() {
     let cache = cache(4);
-    let turn = ticket(&cache, 1);
+    let ticket = ticket(&cache, 1);
     for _ in 0..100 {
         assert!(matches!(lookup(&cache, 1).0, Lookup::Wait(_)), "all before have left");
     }
@@ -357,7 +373,7 @@ fn a_dropped_waiter_is_no_longer_counted() {
     assert!(matches!(lookup(&cache, 1).0, Lookup::Bypass));
     drop(leaves);
     assert!(matches!(lookup(&cache, 1).0, Lookup::Wait(_)));
-    drop((stays, turn));
+    drop((stays, ticket));
     assert!(matches!(lookup(&cache, 1).0, Lookup::Ticket(_)), "and nothing is left");
 }
 
@@ -375,34 +391,36 @@ fn a_cache_of_zero_bytes_bypasses_every_request() {
 #[test]
 fn an_aborted_fill_lets_the_next_client_fill() {
     let cache = cache(2);
-    let FillStart::Fill(fill) = start_fill(&cache, None).0 else { panic!("the first makes it") };
-    let (Lookup::Wait(_waits), told) = lookup(&cache, 1) else { panic!("it is begun") };
+    let FillStart::Fill(fill) = start_fill(&cache, None).0 else {
+        panic!("the first client fills")
+    };
+    let (Lookup::Wait(_waits), filled) = lookup(&cache, 1) else { panic!("a fill is running") };
     drop(fill);
-    assert!(matches!(told.try_recv(), Ok(None)));
+    assert!(matches!(filled.try_recv(), Ok(None)));
     assert!(matches!(start_fill(&cache, None).0, FillStart::Fill(_)));
 }
 
 #[test]
 fn stale_entries_free_their_bytes_and_the_least_used_are_evicted_on_demand() {
     let cache = cache(2);
-    let keep = |key: u8| {
-        let begun = cache.start_fill(&[key], None, 1, |_| 1, || None);
-        let FillStart::Fill(fill) = begun else { panic!("it is not there") };
-        let answer = Some(CellValues(vec![7; 100]));
-        fill.complete(Entry { value: answer, valid_at: 1, dependencies: [0].into() });
+    let insert = |key: u8| {
+        let started = cache.start_fill(&[key], None, 1, |_| 1, || None);
+        let FillStart::Fill(fill) = started else { panic!("the key is not cached") };
+        let value = Some(CellValues(vec![7; 100]));
+        fill.complete(Entry { value, valid_at: 1, dependencies: [0].into() });
     };
-    (0..200).for_each(keep);
+    (0..200).for_each(insert);
     let full = cache.counters();
     assert_eq!(full.entries, 200);
-    let turn = cache.lookup(&[0], (1, 2), |_| 2, || filled_channel().0);
-    assert!(matches!(turn, Lookup::Ticket(_)));
-    assert_eq!(cache.counters().entries, 199, "it is never asked for again");
-    // Somebody who sees an older state says nothing of what is newer.
+    let found = cache.lookup(&[0], (1, 2), |_| 2, || filled_channel().0);
+    assert!(matches!(found, Lookup::Ticket(_)));
+    assert_eq!(cache.counters().entries, 199, "the stale entry is removed");
+    // A caller at an older version says nothing about newer values.
     let _older = cache.lookup(&[1], (1, 0), |_| 1, || filled_channel().0);
     assert_eq!(cache.counters().entries, 199);
     cache.evict_for(full.bytes / 4);
     let counters = cache.counters();
     assert!(counters.bytes < full.bytes * 3 / 4 && counters.bytes > full.bytes / 2, "{counters:?}");
-    (200..255).for_each(keep);
-    assert_eq!(cache.counters().entries, counters.entries + 55, "there is as much room as before");
+    (200..255).for_each(insert);
+    assert_eq!(cache.counters().entries, counters.entries + 55, "the capacity is as before");
 }

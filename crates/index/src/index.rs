@@ -1,4 +1,4 @@
-//! The writer's side: entries come at once and go when no reader's snapshot needs them.
+//! The writer's side: entries are inserted at once and removed when no reader's snapshot needs them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,47 +10,47 @@ use crate::large_set::{LARGE_MIN, LargeSet};
 use crate::postings::{ID_MAX, Postings, SetRef};
 use crate::small_sets::{self, BLOCK_MAX};
 
-/// Entries that [`Index::reclaim_some`] lets go of at least, if so many wait: a few
+/// Minimum entries that [`Index::reclaim_some`] removes, if that many are queued: a few
 /// microseconds.
 const RECLAIMED_MIN: usize = 16;
 
-/// The records by key, as the writer sees them: an entry that only old snapshots need is gone.
+/// The records by key, as the writer sees them: without entries that only old snapshots need.
 pub struct Index {
     postings: Arc<Postings>,
     slab_allocator: small_sets::SlabAllocator,
     large_set_allocator: LargeSetAllocator,
-    /// Entries that go once the epoch is over, the oldest first; each is in here at most once.
+    /// Entries to remove once the epoch is over, the oldest first; each is queued at most once.
     reclaim_queue: VecDeque<(u64, Key, AddressId)>,
-    /// What became of those meanwhile.
+    /// The present state of the queued entries.
     retired: HashMap<(Key, AddressId), RetiredEntry>,
-    /// How many of a key's entries are removed and still there.
+    /// Number of retired entries of a key that are still in its set.
     retired_by_key: HashMap<Key, usize>,
     retired_since_reclaim: usize,
     keys: usize,
     entries: usize,
 }
 
-/// An entry that waits to go.
+/// An entry that is queued for removal.
 struct RetiredEntry {
-    /// The epoch at which it was removed last.
+    /// The epoch in which it was removed last.
     known_until: u64,
-    /// Whether it was put in again since then.
+    /// Whether it was inserted again since then.
     is_back: bool,
 }
 
-/// The places of large sets.
+/// Allocates indices of large sets.
 #[derive(Default)]
 struct LargeSetAllocator {
-    /// How many were ever in use at once.
+    /// The most sets that were in use at once.
     len: u32,
     free: Vec<u32>,
 }
 
 impl Index {
-    /// An index with nothing in it, for keys and records among `limit` addresses. `seed` keys the
+    /// An empty index, for keys and records among `limit` addresses. `seed` keys the
     /// hash of key ids.
     ///
-    /// Memory: about 100 KiB, and 24 KiB and up to 16 bytes for every 1,024 of `limit` for each facet
+    /// Memory: about 100 KiB, and 24 KiB and up to 16 bytes for every 1,024 of `limit` for each key kind
     /// that is used.
     pub fn new(limit: u32, seed: u64) -> Self {
         Self {
@@ -66,12 +66,12 @@ impl Index {
         }
     }
 
-    /// What readers read: it shows every change at once.
+    /// The readers' side. It shows every change at once.
     pub fn postings(&self) -> &Arc<Postings> {
         &self.postings
     }
 
-    /// Makes `record` found by `key`; false if it was already.
+    /// Inserts `record` under `key`; false if it was there.
     pub fn insert(&mut self, key: Key, record: AddressId) -> bool {
         let comes_back = match self.retired.get_mut(&(key, record)) {
             Some(removed) => !std::mem::replace(&mut removed.is_back, true),
@@ -87,7 +87,7 @@ impl Index {
         true
     }
 
-    /// Makes `record` no longer found by `key`; false if it was not. Readers whose snapshot was
+    /// Removes `record` from `key`; false if it was not there. Readers whose snapshot was
     /// published in epoch `known_until` or before still find it.
     pub fn remove(&mut self, key: Key, record: AddressId, known_until: u64) -> bool {
         match self.retired.get_mut(&(key, record)) {
@@ -106,30 +106,30 @@ impl Index {
         true
     }
 
-    /// Lets go of what only readers of epochs before `oldest_held` needed: all of it.
-    pub fn reclaim(&mut self, oldest_held: u64) {
-        self.reclaim_up_to(oldest_held, usize::MAX);
+    /// Removes all entries that only readers of epochs before `oldest_pinned` needed.
+    pub fn reclaim(&mut self, oldest_pinned: u64) {
+        self.reclaim_up_to(oldest_pinned, usize::MAX);
     }
 
-    /// As [`Self::reclaim`], but at most about twice as much as was removed since the last time: it
-    /// keeps up, and a long scan that ends does not make one write pay for all that waited for it.
-    pub fn reclaim_some(&mut self, oldest_held: u64) {
+    /// As [`Self::reclaim`], but at most about twice as many entries as were removed since the last call. So it
+    /// keeps up, and when a long scan ends, one write does not pay for all entries that waited for it.
+    pub fn reclaim_some(&mut self, oldest_pinned: u64) {
         let at_most =
             RECLAIMED_MIN + 2 * self.retired_since_reclaim + self.reclaim_queue.len() / 64;
-        self.reclaim_up_to(oldest_held, at_most);
+        self.reclaim_up_to(oldest_pinned, at_most);
     }
 
-    fn reclaim_up_to(&mut self, oldest_held: u64, at_most: usize) {
+    fn reclaim_up_to(&mut self, oldest_pinned: u64, at_most: usize) {
         self.retired_since_reclaim = 0;
         for _ in 0..at_most {
             let Some((until, key, record)) = self.reclaim_queue.front().copied() else { return };
-            if until >= oldest_held {
+            if until >= oldest_pinned {
                 return;
             }
             self.reclaim_queue.pop_front();
             match self.retired.get(&(key, record)) {
-                Some(removed) if !removed.is_back && removed.known_until >= oldest_held => {
-                    // Put in and removed again since it was queued.
+                Some(removed) if !removed.is_back && removed.known_until >= oldest_pinned => {
+                    // Inserted and removed again since it was queued.
                     self.reclaim_queue.push_back((removed.known_until, key, record));
                     continue;
                 }
@@ -143,27 +143,27 @@ impl Index {
         }
     }
 
-    /// How many records are found by `key`.
+    /// Number of records under `key`.
     pub fn len_of(&self, key: Key) -> usize {
         self.postings.len_of(key) - self.retired_by_key.get(&key).copied().unwrap_or(0)
     }
 
-    /// How many keys find something.
+    /// Number of keys that have a record.
     pub fn keys(&self) -> usize {
         self.keys
     }
 
-    /// How many entries all keys have together.
+    /// Number of entries of all keys.
     pub fn len(&self) -> usize {
         self.entries
     }
 
-    /// Whether no key finds anything.
+    /// Whether no key has a record.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// How many entries were removed while a snapshot may need them, those that came back included.
+    /// Number of entries that were removed while a snapshot may need them, including those that were inserted again.
     pub fn pending_reclaim(&self) -> usize {
         self.retired.len()
     }
@@ -177,16 +177,16 @@ impl Index {
         }
     }
 
-    /// Puts an entry into the set of its key; false if it is there.
+    /// Inserts an entry into the set of its key; false if it is there.
     fn insert_entry(&mut self, key: Key, record: AddressId) -> bool {
         assert!(key.id.0 <= ID_MAX, "key id {} is above {ID_MAX}", key.id.0);
         let postings = Arc::clone(&self.postings);
-        let words = postings.key_table(key.kind);
-        let place = words.allocate_entry(key.id.0);
+        let table = postings.key_table(key.kind);
+        let entry = table.allocate_entry(key.id.0);
         let mut ids = [0; BLOCK_MAX + 1];
-        let (len, old) = match place.word().map(SetRef::from_word) {
+        let (len, old) = match entry.word().map(SetRef::from_word) {
             None => {
-                words.set(place, SetRef::One(record.0).to_word());
+                table.set(entry, SetRef::One(record.0).to_word());
                 return true;
             }
             Some(SetRef::Large(at)) => {
@@ -207,30 +207,30 @@ impl Index {
         ids.copy_within(at..len, at + 1);
         ids[at] = record.0;
         let set = self.store_set(&ids[..=len]);
-        words.set(place, set.to_word());
-        place.mark_changed();
+        table.set(entry, set.to_word());
+        entry.mark_changed();
         if let Some(offset) = old {
             postings.small_sets().free(&mut self.slab_allocator, offset);
         }
         true
     }
 
-    /// Takes an entry, which is there, out of the set of its key.
+    /// Removes an entry, which must be there, from the set of its key.
     fn remove_entry(&mut self, key: Key, record: AddressId) {
         let postings = Arc::clone(&self.postings);
-        let words = postings.key_table(key.kind);
-        let place = words.allocate_entry(key.id.0);
+        let table = postings.key_table(key.kind);
+        let entry = table.allocate_entry(key.id.0);
         let mut ids = [0; BLOCK_MAX];
-        match place.word().map(SetRef::from_word) {
+        match entry.word().map(SetRef::from_word) {
             None => {}
-            Some(SetRef::One(_)) => place.remove(),
+            Some(SetRef::One(_)) => entry.remove(),
             Some(SetRef::Block(offset)) => {
                 let len = postings.small_sets().read(offset, &mut ids);
                 let Ok(at) = ids[..len].binary_search(&record.0) else { return };
                 ids.copy_within(at + 1..len, at);
                 let set = self.store_set(&ids[..len - 1]);
-                words.set(place, set.to_word());
-                place.mark_changed();
+                table.set(entry, set.to_word());
+                entry.mark_changed();
                 postings.small_sets().free(&mut self.slab_allocator, offset);
             }
             Some(SetRef::Large(at)) => {
@@ -242,15 +242,15 @@ impl Index {
                 let mut few = Vec::with_capacity(LARGE_MIN);
                 large.read(0, LARGE_MIN, &mut few);
                 let set = self.store_set(&few);
-                words.set(place, set.to_word());
-                place.mark_changed();
+                table.set(entry, set.to_word());
+                entry.mark_changed();
                 postings.set_large_set(at, None);
                 self.large_set_allocator.free.push(at);
             }
         }
     }
 
-    /// A set of these ids, which no key leads to yet.
+    /// Stores a set of these ids, to which no key refers yet.
     fn store_set(&mut self, ids: &[u32]) -> SetRef {
         match ids {
             [one] => SetRef::One(*one),

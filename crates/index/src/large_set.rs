@@ -1,9 +1,9 @@
 //! A large set: a tree of two levels over its leaves.
 //!
 //! Shape: nodes of up to 128 leaves, each with the first id of its range; a range ends where the next
-//! begins, and the first of all begins at 0. What changes is put in the place of what was: a leaf's
-//! ids mostly, a node's list when leaves are cut or joined, the list of nodes when a node is cut.
-//! Invariant: one thread changes it. Whoever loads a list or a leaf sees it whole, with all ids of
+//! starts, and the first range starts at 0. A change replaces the smallest unit: usually a leaf's
+//! ids, a node's list when leaves are split or joined, the list of nodes when a node is split.
+//! Invariant: one thread changes it. A reader that loads a list or a leaf sees all of it, with all ids of
 //! its range that were there before; so a reader that goes from range to range meets every id that
 //! stays, once, in order.
 
@@ -15,16 +15,16 @@ use crate::large_set_leaf::{LeafIds, Outcome};
 use crate::small_sets::BLOCK_MAX;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Below so many ids a set is better off in a block. Some less than a block has, so that a set at
-/// the bound does not go back and forth.
+/// Below this many ids a set is better stored in a block. It is somewhat less than the size of a block, so that a set
+/// at the bound does not go back and forth.
 pub(crate) const LARGE_MIN: usize = BLOCK_MAX - 16;
 
 const NODE_LEN: usize = 128;
-/// Ids of a leaf below which it joins a neighbour, and how many they may have together.
+/// Ids of a leaf below which it joins a neighbour, and the maximum of both together.
 const JOINED_BELOW: usize = 64;
 const JOINED_MAX: usize = 512;
 
-/// Things by the first id of their range.
+/// Items by the first id of their range.
 type Ranges<T> = Vec<(u32, Arc<T>)>;
 
 /// The set.
@@ -55,7 +55,7 @@ impl LargeSet {
         self.len.load(Ordering::Relaxed) as usize
     }
 
-    /// The heap bytes of it. Cost: O(leaves).
+    /// Its heap bytes. Cost: O(leaves).
     pub(crate) fn bytes(&self) -> usize {
         let ranges = |ranges: usize| ranges * size_of::<(u32, Arc<Leaf>)>();
         let leaf = |leaf: &Leaf| size_of::<Leaf>() + size_of::<LeafIds>() + leaf.ids.load().bytes();
@@ -75,7 +75,7 @@ impl LargeSet {
         leaves[range_of(&leaves, id)].1.ids.load().contains(id)
     }
 
-    /// Copies ids from `from` on until there are `len`; gives where to go on, if there may be more.
+    /// Copies ids from `from` on until there are `len`; returns the id to continue with, if there may be more.
     pub(crate) fn read(&self, mut from: u32, len: usize, ids: &mut Vec<u32>) -> Option<u32> {
         loop {
             let nodes = self.nodes.load();
@@ -94,7 +94,7 @@ impl LargeSet {
         }
     }
 
-    /// Puts in an id; false if it is there. Writer only.
+    /// Inserts an id; false if it is there. Writer only.
     pub(crate) fn insert(&self, id: u32) -> bool {
         let is_new = self.change(id, LeafIds::insert);
         if is_new {
@@ -103,7 +103,7 @@ impl LargeSet {
         is_new
     }
 
-    /// Takes out an id; false if it is not there. Writer only.
+    /// Removes an id; false if it is not there. Writer only.
     pub(crate) fn remove(&self, id: u32) -> bool {
         let was_there = self.change(id, LeafIds::remove);
         if was_there {
@@ -113,7 +113,7 @@ impl LargeSet {
         was_there
     }
 
-    /// Changes the leaf of `id`; false if nothing was to change.
+    /// Changes the leaf of `id`; false if nothing changed.
     fn change(&self, id: u32, how: impl Fn(&LeafIds, u32, u32) -> Outcome) -> bool {
         let nodes = self.nodes.load();
         let at_node = range_of(&nodes, id);
@@ -145,7 +145,7 @@ impl LargeSet {
         true
     }
 
-    /// Gives a node these leaves, or several nodes if there are too many.
+    /// Replaces the leaves of a node, and splits it if there are too many.
     fn replace(&self, nodes: &Ranges<Node>, at: usize, leaves: Ranges<Leaf>) {
         if leaves.len() <= NODE_LEN {
             nodes[at].1.leaves.store(Arc::new(leaves));
@@ -157,7 +157,7 @@ impl LargeSet {
         self.nodes.store(Arc::new(now));
     }
 
-    /// Joins the leaf that `id` was taken from with a neighbour, if both are small.
+    /// Joins the leaf from which `id` was removed with a neighbour, if both are small.
     fn join(&self, id: u32) {
         let nodes = self.nodes.load();
         let at_node = range_of(&nodes, id);
@@ -197,7 +197,7 @@ impl LargeSet {
         }
     }
 
-    /// Checks that ranges, forms and counts fit together.
+    /// Checks that ranges, forms and counts are consistent.
     #[cfg(all(test, not(loom)))]
     fn check(&self) {
         let nodes = self.nodes.load();
@@ -234,7 +234,7 @@ impl Leaf {
     }
 }
 
-/// The range in which `id` lies. There is one: the first begins at or below every id.
+/// The range of `id`. There is one: the first range starts at or below every id.
 fn range_of<T>(ranges: &[(u32, T)], id: u32) -> usize {
     ranges.partition_point(|(first, _)| *first <= id).saturating_sub(1)
 }

@@ -1,18 +1,18 @@
 //! A leaf of a large set: the ids of one range, in the form that suits them.
 //!
-//! Shape: `Wide` holds up to 1,024 ids of any range, 4 bytes each; `Narrow` those of one window of
+//! Shape: `Wide` has up to 1,024 ids of any range, 4 bytes each; `Narrow` those of one window of
 //! 65,536, 2 bytes each; `Dense` is a bitmap of a window, 8 KiB, and changes in place. A window gets a
-//! leaf of its own once it has 128 ids, and a bitmap above 4,096: so a sparse set costs about 2 to 4
-//! bytes an id whatever the span of ids is, and a dense one a few bits.
+//! leaf of its own once it has 128 ids, and a bitmap above 4,096. So a sparse set costs about 2 to 4
+//! bytes per id whatever the span of ids is, and a dense one a few bits.
 //! Invariant: only `Dense` changes in place, bit by bit; the others are replaced.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const WIDE_MAX: usize = 1024;
-/// Ids of a window from which on it has a leaf of its own, and below which it no longer needs one.
+/// Ids from which on a window has a leaf of its own, and below which it no longer needs one.
 const NARROW_MIN: usize = 128;
 const NARROW_RETAINED_MIN: usize = 32;
-/// Ids of a window above which it is a bitmap, and below which it is one no longer.
+/// Ids above which a window is a bitmap, and below which it no longer is.
 const NARROW_MAX: usize = 4096;
 const DENSE_RETAINED_MIN: usize = 3072;
 
@@ -33,20 +33,20 @@ pub(crate) struct Dense {
     bits: Box<[AtomicU64]>,
 }
 
-/// What inserting or removing came to.
+/// The result of an insertion or removal.
 pub(crate) enum Outcome {
-    /// Nothing to do: it was there, or it was not.
+    /// Nothing changed: the id was there already, or was not there.
     Unchanged,
-    /// Done in place.
+    /// Changed in place.
     Changed,
-    /// The leaf is to be replaced by these, each with the first id of its range.
+    /// The leaf must be replaced by these, each with the first id of its range.
     Becomes(Vec<(u32, LeafIds)>),
-    /// The leaf stays, and one is to be put behind it.
+    /// The leaf stays, and this one must be inserted after it.
     Followed(u32, LeafIds),
 }
 
 impl LeafIds {
-    /// Leaves for these sorted ids, which begin at `first` or later.
+    /// Leaves for these sorted ids, which start at `first` or later.
     pub(crate) fn cut(first: u32, ids: &[u32]) -> Vec<(u32, Self)> {
         let mut leaves = Vec::new();
         let mut wide: Vec<u32> = Vec::new();
@@ -57,7 +57,7 @@ impl LeafIds {
                 continue;
             }
             let start = window(part[0]) << WINDOW_BITS;
-            // The gap before the first window needs a leaf. Later ones are seen to when ids come.
+            // The gap before the first window needs a leaf. Later gaps get one when ids are inserted.
             if !wide.is_empty() || (leaves.is_empty() && first < start) {
                 push_wide(&mut leaves, wide_first, &wide);
             }
@@ -90,7 +90,7 @@ impl LeafIds {
         }
     }
 
-    /// The heap bytes of it.
+    /// Its heap bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Wide(ids) => size_of_val(&**ids),
@@ -109,25 +109,27 @@ impl LeafIds {
 
     /// Copies ids from `from` on, until `ids` has `len` of them; false if there are more.
     pub(crate) fn read(&self, from: u32, len: usize, ids: &mut Vec<u32>) -> bool {
-        let room = len - ids.len().min(len);
+        let remaining = len - ids.len().min(len);
         match self {
             Self::Wide(own) => {
                 let rest = &own[own.partition_point(|id| *id < from)..];
-                ids.extend_from_slice(&rest[..rest.len().min(room)]);
-                rest.len() <= room
+                ids.extend_from_slice(&rest[..rest.len().min(remaining)]);
+                rest.len() <= remaining
             }
             Self::Narrow(window, own) => {
                 let start = window << WINDOW_BITS;
                 let at = own.partition_point(|id| start | u32::from(*id) < from);
                 let rest = &own[at..];
-                ids.extend(rest[..rest.len().min(room)].iter().map(|id| start | u32::from(*id)));
-                rest.len() <= room
+                ids.extend(
+                    rest[..rest.len().min(remaining)].iter().map(|id| start | u32::from(*id)),
+                );
+                rest.len() <= remaining
             }
             Self::Dense(dense) => dense.read(from, len, ids),
         }
     }
 
-    /// Puts in an id of the leaf's range, which begins at `first`.
+    /// Inserts an id of the leaf's range, which starts at `first`.
     pub(crate) fn insert(&self, first: u32, id: u32) -> Outcome {
         match self {
             Self::Wide(ids) => {
@@ -165,13 +167,13 @@ impl LeafIds {
                 dense.set(id);
                 Outcome::Changed
             }
-            // Behind the leaf's window, and before the next leaf's.
+            // After the leaf's window, and before the next leaf's.
             Self::Narrow(own, _) => Self::followed(*own, id),
             Self::Dense(dense) => Self::followed(dense.window, id),
         }
     }
 
-    /// Takes out an id of the leaf's range, which begins at `first`.
+    /// Removes an id of the leaf's range, which starts at `first`.
     pub(crate) fn remove(&self, first: u32, id: u32) -> Outcome {
         if !self.contains(id) {
             return Outcome::Unchanged;

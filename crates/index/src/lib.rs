@@ -1,20 +1,20 @@
 //! The secondary indices: from a key to the records that are found by it.
 //!
-//! Shape: [`Index`] is the writer's, [`Postings`] what readers share with it: from a [`ledger::Key`]
-//! (facet and address id) to a sorted set of record ids. A key is 8 bytes in a table: its id, and a
-//! word that is the only record's id, or leads to a block of exactly the ids of a small set, or to a
-//! large set, which is cut into leaves: sorted ids, sorted halves of ids of one range of 65,536, or
+//! Shape: [`Index`] is the writer's side, [`Postings`] the part that readers share: from a [`ledger::Key`]
+//! (kind and address id) to a sorted set of record ids. A key takes 8 bytes in a table: its id, and a
+//! word. The word is the id of the only record, or refers to a block with exactly the ids of a small set, or to a
+//! large set. A large set is divided into leaves: sorted ids, sorted halves of ids of one range of 65,536, or
 //! a bitmap of such a range where the set is dense.
 //!
 //! Readers share the sets with the writer and take no lock. What they read may be newer than their
-//! snapshot, never older: an entry is there from the moment it is inserted; one that is removed stays
-//! until the epochs say that no reader's snapshot can need it. So whoever reads checks each record
-//! that he finds against the version his snapshot sees.
+//! snapshot, never older: an entry is visible as soon as it is inserted; a removed entry stays
+//! until no reader's snapshot can need it, by the epochs. So a reader checks each record
+//! that it finds against the version that its snapshot sees.
 //!
 //! Bounds: ids below 2^31 ([`ID_MAX`]); 2^30 words of small sets, four million large sets. Entries
 //! are bounded by the address table on both sides.
-//! Not here: when an entry comes and goes (`query`, which knows the versions), what a facet means,
-//! how long readers hold what (`address`, which numbers the epochs).
+//! Not here: when entries are inserted and removed (`query`, which knows the versions), what a key kind means,
+//! how long readers pin an epoch (`address`, which numbers the epochs).
 #![forbid(unsafe_code)]
 
 mod chunked_array;

@@ -1,4 +1,4 @@
-//! What readers see of the index, and how a word tells where a set is.
+//! The readers' side of the index, and how a word refers to a set.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use crate::key_table::{KeyEntry, KeyTable};
 use crate::large_set::LargeSet;
 use crate::small_sets::{BLOCK_MAX, SmallSets};
 
-/// The largest id of a key or a record: a word needs a bit for itself.
+/// The largest id of a key or a record: a word needs one bit for its tag.
 pub const ID_MAX: u32 = (1 << 31) - 1;
 
 /// Records copied at a time from a large set.
@@ -26,31 +26,31 @@ pub struct Postings {
     seed: u64,
 }
 
-/// What a facet's keys come to.
+/// The usage of the keys of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyKindUsage {
-    /// Keys by which something is found.
+    /// Keys that have a record.
     pub keys: usize,
-    /// Entries under them, those included that only old readers still need.
+    /// Their entries, including those that only old readers need.
     pub entries: usize,
     /// The heap bytes of both.
     pub bytes: usize,
 }
 
-/// Where a word leads.
+/// What a word refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetRef {
     /// The only record.
     One(u32),
     /// A block of 2 to [`BLOCK_MAX`] records.
     Block(u32),
-    /// A large set, by its place.
+    /// A large set, by its index.
     Large(u32),
 }
 
 /// A set as it was found.
 enum SetSnapshot {
-    /// So many ids were copied.
+    /// Number of ids that were copied.
     Few(usize),
     Large(Arc<LargeSet>),
 }
@@ -72,9 +72,9 @@ impl SetRef {
                 return record;
             }
             Self::Block(offset) => (2, offset),
-            Self::Large(place) => (3, place),
+            Self::Large(index) => (3, index),
         };
-        tag << TAG_BITS | low // below 2^30: the bounds of slabs and large sets
+        tag << TAG_BITS | low // below 2^30: the bounds of small and large sets
     }
 }
 
@@ -89,15 +89,15 @@ impl Postings {
         }
     }
 
-    /// The records found by `key`, sorted by id, each once: every one whose entry is there from the
-    /// moment of the call to the end of the iteration, and perhaps some that come or go meanwhile.
+    /// The records under `key`, sorted by id, each once: every record whose entry is there from
+    /// the call to the end of the iteration, and possibly some that are inserted or removed meanwhile.
     ///
-    /// Cost: a look-up; a large set is copied in batches of about a thousand.
+    /// Cost: a lookup; a large set is copied in batches of about a thousand.
     pub fn records(&self, key: Key) -> Records {
         self.records_from(key, AddressId(0))
     }
 
-    /// The same, from the id `first` on.
+    /// As [`Self::records`], from the id `first` on.
     pub fn records_from(&self, key: Key, first: AddressId) -> Records {
         let mut few = [0; BLOCK_MAX];
         match self.find(key, &mut few) {
@@ -112,24 +112,24 @@ impl Postings {
         }
     }
 
-    /// How many entries `key` has now, with those that only old snapshots need. Cost: a look-up.
+    /// Number of entries of `key` now, including those that only old snapshots need. Cost: a lookup.
     pub fn len_of(&self, key: Key) -> usize {
-        let Some(place) = self.key_entry(key) else { return 0 };
+        let Some(entry) = self.key_entry(key) else { return 0 };
         loop {
-            let version = place.version();
-            let len = match place.word().map(SetRef::from_word) {
+            let version = entry.version();
+            let len = match entry.word().map(SetRef::from_word) {
                 None => 0,
                 Some(SetRef::One(_)) => 1,
                 Some(SetRef::Block(offset)) => self.small_sets.block_len(offset),
                 Some(SetRef::Large(at)) => self.large_set(at).map_or(0, |large| large.len()),
             };
-            if place.is_unchanged_since(version) {
+            if entry.is_unchanged_since(version) {
                 return len;
             }
         }
     }
 
-    /// Whether `record` is found by `key` now, or an old snapshot needs it to be.
+    /// Whether `record` is under `key` now, or an old snapshot needs it to be.
     pub fn contains(&self, key: Key, record: AddressId) -> bool {
         let mut few = [0; BLOCK_MAX];
         match self.find(key, &mut few) {
@@ -138,31 +138,31 @@ impl Postings {
         }
     }
 
-    /// The heap bytes of all sets, about. Cost: O(bytes / 1,024); for reports.
+    /// The heap bytes of all sets, approximately. Cost: O(bytes / 1,024); for reports.
     pub fn bytes(&self) -> usize {
-        let words = self.key_tables.iter().filter_map(OnceLock::get).map(KeyTable::bytes);
+        let tables = self.key_tables.iter().filter_map(OnceLock::get).map(KeyTable::bytes);
         let large = self.large_sets.iter().filter_map(|large| Some(large.load_full()?.bytes()));
-        let facets = size_of_val(&*self.key_tables) + words.sum::<usize>();
-        facets + self.small_sets.bytes() + self.large_sets.bytes() + large.sum::<usize>()
+        let key_tables = size_of_val(&*self.key_tables) + tables.sum::<usize>();
+        key_tables + self.small_sets.bytes() + self.large_sets.bytes() + large.sum::<usize>()
     }
 
-    /// What the keys of one facet take, and how much is under them. Room between blocks and the books
-    /// that all facets share are in [`Self::bytes`] alone. While the writer goes on, about. Cost:
+    /// The usage of the keys of one kind. Gaps between blocks and the memory
+    /// that all kinds share are only in [`Self::bytes`]. Approximate while the writer runs. Cost:
     /// O(keys); for reports.
-    pub fn usage_of(&self, facet: KeyKind) -> KeyKindUsage {
-        let Some(words) = self.key_tables[usize::from(facet.0)].get() else {
+    pub fn usage_of(&self, kind: KeyKind) -> KeyKindUsage {
+        let Some(table) = self.key_tables[usize::from(kind.0)].get() else {
             return KeyKindUsage::default();
         };
-        let mut usage = KeyKindUsage { bytes: words.bytes(), ..KeyKindUsage::default() };
-        for word in words.words() {
+        let mut usage = KeyKindUsage { bytes: table.bytes(), ..KeyKindUsage::default() };
+        for word in table.words() {
             let (entries, bytes) = match SetRef::from_word(word) {
                 SetRef::One(_) => (1, 0),
                 SetRef::Block(offset) => {
                     let len = self.small_sets.block_len(offset);
                     (len, len * size_of::<u32>())
                 }
-                SetRef::Large(place) => {
-                    let large = self.large_sets.get(place).and_then(ArcSwapOption::load_full);
+                SetRef::Large(index) => {
+                    let large = self.large_sets.get(index).and_then(ArcSwapOption::load_full);
                     large.map_or((0, 0), |large| (large.len(), large.bytes()))
                 }
             };
@@ -173,13 +173,13 @@ impl Postings {
         usage
     }
 
-    /// The set of a key, copied if it is small. A reader that is overtaken by a change in the key's
-    /// shard reads again.
+    /// The set of a key, copied if it is small. If the key's shard changes meanwhile,
+    /// it is read again.
     fn find(&self, key: Key, few: &mut [u32; BLOCK_MAX]) -> SetSnapshot {
-        let Some(place) = self.key_entry(key) else { return SetSnapshot::Few(0) };
+        let Some(entry) = self.key_entry(key) else { return SetSnapshot::Few(0) };
         loop {
-            let version = place.version();
-            let found = match place.word().map(SetRef::from_word) {
+            let version = entry.version();
+            let found = match entry.word().map(SetRef::from_word) {
                 None => return SetSnapshot::Few(0),
                 Some(SetRef::One(record)) => {
                     few[0] = record;
@@ -190,7 +190,7 @@ impl Postings {
                     self.large_set(at).map_or(SetSnapshot::Few(0), SetSnapshot::Large)
                 }
             };
-            if place.is_unchanged_since(version) {
+            if entry.is_unchanged_since(version) {
                 return found;
             }
         }
@@ -200,10 +200,10 @@ impl Postings {
         self.key_tables[usize::from(key.kind.0)].get()?.entry(key.id.0)
     }
 
-    /// The table of a facet, made if it is not there. Writer only.
-    pub(crate) fn key_table(&self, facet: KeyKind) -> &KeyTable {
-        self.key_tables[usize::from(facet.0)]
-            .get_or_init(|| KeyTable::new(self.limit, self.seed ^ u64::from(facet.0) << 32))
+    /// The table of a key kind, created if necessary. Writer only.
+    pub(crate) fn key_table(&self, kind: KeyKind) -> &KeyTable {
+        self.key_tables[usize::from(kind.0)]
+            .get_or_init(|| KeyTable::new(self.limit, self.seed ^ u64::from(kind.0) << 32))
     }
 
     pub(crate) fn small_sets(&self) -> &SmallSets {
@@ -224,13 +224,13 @@ impl Postings {
 pub struct Records {
     ids: Vec<u32>,
     at: usize,
-    /// A large set, and from which id on it is still to be read.
+    /// A large set, and the id from which on it has not been read yet.
     remaining: Option<(Arc<LargeSet>, u32)>,
 }
 
 impl Records {
-    /// The next of them, about a thousand at a time: for who does the same with each, which is
-    /// quicker on many at once.
+    /// The next records, about a thousand at a time: for callers that process many
+    /// at once faster.
     pub fn batch(&mut self) -> Option<impl ExactSizeIterator<Item = AddressId> + '_> {
         if self.at == self.ids.len() {
             self.read_more()?;

@@ -1,10 +1,10 @@
-//! Blocks of 2 to 64 ids, each exactly as long as its set: the small sets.
+//! The small sets: blocks of 2 to 64 ids, each exactly as long as its set.
 //!
-//! Shape: pages of 1,024 words, each cut into blocks of one length. A page whose last block is freed
-//! may be cut anew, so that sets that grow together leave no waste behind.
-//! Invariant: a block is written once, before its word is shown, and never changed while a key leads
-//! to it. It may be used again at once when freed: readers find out by the version of the key's shard
-//! (see `words`) that what they read was no longer theirs. Nothing is ever given back to the system,
+//! Shape: pages of 1,024 words, each divided into blocks of one length. A page whose last block is freed
+//! can be divided anew, so that sets that grow together leave no waste behind.
+//! Invariant: a block is written once, before a key refers to it, and never changed while a key refers
+//! to it. It may be reused as soon as it is freed: the version of the key's shard
+//! (see `key_table`) tells readers that what they read was no longer theirs. No memory is ever returned to the system,
 //! so such a read is stale and not undefined.
 //! Bounds: 2^20 pages, 4 GiB.
 
@@ -13,7 +13,7 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// The longest block.
 pub(crate) const BLOCK_MAX: usize = 64;
-/// Words a page. Loom follows every one of them, so its tests have small pages.
+/// Words per page. Loom tracks every one of them, so its tests have small pages.
 const PAGE_LEN: u32 = if cfg!(loom) { 8 } else { 1024 };
 const PAGES_PER_CHUNK: usize = if cfg!(loom) { 2 } else { 1024 };
 const NO_BLOCK: u32 = u32::MAX;
@@ -29,22 +29,22 @@ struct Page {
     words: std::sync::OnceLock<Box<[AtomicU32]>>,
 }
 
-/// The writer's books of the pages.
+/// The writer's allocation state of the pages.
 pub(crate) struct SlabAllocator {
     pages: Vec<PageState>,
     /// By block length: the pages with a free block.
     partial: [Vec<u32>; BLOCK_MAX + 1],
-    /// Pages that are not cut.
+    /// Pages that are not divided.
     empty: Vec<u32>,
 }
 
 struct PageState {
     live: u16,
-    /// Blocks from here on were never used since the page was cut.
+    /// Blocks from here on were never used since the page was divided.
     fresh: u16,
-    /// The first freed block; each leads to the next.
+    /// The first freed block; each refers to the next.
     free: u32,
-    /// Where the page is among the partial ones of its length, if it is.
+    /// Its index among the partial pages of its length, if it is partial.
     at: u32,
 }
 
@@ -53,8 +53,8 @@ impl SmallSets {
         Self { pages: ChunkedArray::new(PAGES_PER_CHUNK) }
     }
 
-    /// Copies the block at `offset` into `ids`; gives how many they are. If the block was freed
-    /// meanwhile, whatever it gives means nothing.
+    /// Copies the block at `offset` into `ids`; returns their number. If the block was freed
+    /// meanwhile, the result has no meaning.
     pub(crate) fn read(&self, offset: u32, ids: &mut [u32; BLOCK_MAX]) -> usize {
         let Some((page, at)) = self.page(offset) else { return 0 };
         let len = page.block_len.load(Ordering::Relaxed) as usize;
@@ -67,20 +67,20 @@ impl SmallSets {
         len
     }
 
-    /// How many ids the block at `offset` has. As [`Self::read`].
+    /// Number of ids of the block at `offset`. As [`Self::read`].
     pub(crate) fn block_len(&self, offset: u32) -> usize {
         self.page(offset).map_or(0, |(page, _)| page.block_len.load(Ordering::Relaxed) as usize)
     }
 
-    /// The heap bytes of it. Cost: O(pages).
+    /// Its heap bytes. Cost: O(pages).
     pub(crate) fn bytes(&self) -> usize {
         let words = self.pages.iter().filter_map(|page| page.words.get());
         self.pages.bytes() + words.map(|words| size_of_val(&**words)).sum::<usize>()
     }
 
-    /// Puts `ids`, of which there are 2 to [`BLOCK_MAX`], into a block. Writer only.
-    pub(crate) fn put(&self, books: &mut SlabAllocator, ids: &[u32]) -> u32 {
-        let offset = self.allocate_block(books, ids.len());
+    /// Stores 2 to [`BLOCK_MAX`] `ids` in a block. Writer only.
+    pub(crate) fn put(&self, allocator: &mut SlabAllocator, ids: &[u32]) -> u32 {
+        let offset = self.allocate_block(allocator, ids.len());
         if let Some((page, at)) = self.page(offset)
             && let Some(words) = page.words.get()
         {
@@ -91,66 +91,68 @@ impl SmallSets {
         offset
     }
 
-    /// Frees a block that no key leads to any more. Writer only.
-    pub(crate) fn free(&self, books: &mut SlabAllocator, offset: u32) {
+    /// Frees a block to which no key refers any more. Writer only.
+    pub(crate) fn free(&self, allocator: &mut SlabAllocator, offset: u32) {
         let number = offset / PAGE_LEN;
         let Some((page, at)) = self.page(offset) else { return };
         let len = page.block_len.load(Ordering::Relaxed) as usize;
-        let book = &mut books.pages[number as usize];
+        let state = &mut allocator.pages[number as usize];
         if let Some(words) = page.words.get() {
-            words[at].store(book.free, Ordering::Relaxed);
+            words[at].store(state.free, Ordering::Relaxed);
         }
-        book.free = offset;
-        book.live -= 1;
-        if book.live == 0 {
-            if book.at != NO_BLOCK {
-                books.remove_partial(number, len);
+        state.free = offset;
+        state.live -= 1;
+        if state.live == 0 {
+            if state.at != NO_BLOCK {
+                allocator.remove_partial(number, len);
             }
-            books.empty.push(number);
-        } else if book.at == NO_BLOCK {
-            book.at = books.partial[len].len() as u32; // at most as many as pages
-            books.partial[len].push(number);
+            allocator.empty.push(number);
+        } else if state.at == NO_BLOCK {
+            state.at = allocator.partial[len].len() as u32; // at most as many as pages
+            allocator.partial[len].push(number);
         }
     }
 
-    fn allocate_block(&self, books: &mut SlabAllocator, len: usize) -> u32 {
-        let number = match books.partial[len].last() {
+    fn allocate_block(&self, allocator: &mut SlabAllocator, len: usize) -> u32 {
+        let number = match allocator.partial[len].last() {
             Some(number) => *number,
-            None => self.cut(books, len),
+            None => self.cut(allocator, len),
         };
-        let Some(page) = self.pages.get(number) else { unreachable!("pages in books exist") };
-        let book = &mut books.pages[number as usize];
-        let offset = if book.free == NO_BLOCK {
-            book.fresh += 1;
-            number * PAGE_LEN + u32::from(book.fresh - 1) * len as u32
+        let Some(page) = self.pages.get(number) else {
+            unreachable!("the allocator's pages exist")
+        };
+        let state = &mut allocator.pages[number as usize];
+        let offset = if state.free == NO_BLOCK {
+            state.fresh += 1;
+            number * PAGE_LEN + u32::from(state.fresh - 1) * len as u32
         } else {
-            let at = (book.free % PAGE_LEN) as usize;
+            let at = (state.free % PAGE_LEN) as usize;
             let next = page.words.get().map_or(NO_BLOCK, |words| words[at].load(Ordering::Relaxed));
-            std::mem::replace(&mut book.free, next)
+            std::mem::replace(&mut state.free, next)
         };
-        book.live += 1;
-        let is_full = book.free == NO_BLOCK && usize::from(book.fresh) == PAGE_LEN as usize / len;
+        state.live += 1;
+        let is_full = state.free == NO_BLOCK && usize::from(state.fresh) == PAGE_LEN as usize / len;
         if is_full {
-            books.remove_partial(number, len);
+            allocator.remove_partial(number, len);
         }
         offset
     }
 
-    /// Makes an empty page one of blocks of this length.
-    fn cut(&self, books: &mut SlabAllocator, len: usize) -> u32 {
-        let number = books.empty.pop().unwrap_or_else(|| {
-            let number = books.pages.len() as u32; // bounded by `ChunkedArray`
+    /// Divides an empty page into blocks of this length.
+    fn cut(&self, allocator: &mut SlabAllocator, len: usize) -> u32 {
+        let number = allocator.empty.pop().unwrap_or_else(|| {
+            let number = allocator.pages.len() as u32; // bounded by `ChunkedArray`
             let page = self.pages.allocate(number, Page::new);
             page.words.get_or_init(|| (0..PAGE_LEN).map(|_| AtomicU32::new(0)).collect());
-            books.pages.push(PageState { live: 0, fresh: 0, free: NO_BLOCK, at: NO_BLOCK });
+            allocator.pages.push(PageState { live: 0, fresh: 0, free: NO_BLOCK, at: NO_BLOCK });
             number
         });
         if let Some(page) = self.pages.get(number) {
             page.block_len.store(len as u32, Ordering::Relaxed);
         }
-        let at = books.partial[len].len() as u32;
-        books.pages[number as usize] = PageState { live: 0, fresh: 0, free: NO_BLOCK, at };
-        books.partial[len].push(number);
+        let at = allocator.partial[len].len() as u32;
+        allocator.pages[number as usize] = PageState { live: 0, fresh: 0, free: NO_BLOCK, at };
+        allocator.partial[len].push(number);
         number
     }
 
@@ -189,43 +191,43 @@ impl SlabAllocator {
 mod tests {
     use super::*;
 
-    fn block(slabs: &SmallSets, offset: u32) -> Vec<u32> {
+    fn block(small_sets: &SmallSets, offset: u32) -> Vec<u32> {
         let mut ids = [0; BLOCK_MAX];
-        let len = slabs.read(offset, &mut ids);
-        assert_eq!(slabs.block_len(offset), len);
+        let len = small_sets.read(offset, &mut ids);
+        assert_eq!(small_sets.block_len(offset), len);
         ids[..len].to_vec()
     }
 
     #[test]
     fn blocks_keep_apart_and_pages_are_cut_anew() {
-        let (slabs, mut books) = (SmallSets::new(), SlabAllocator::new());
+        let (small_sets, mut allocator) = (SmallSets::new(), SlabAllocator::new());
         let mut random = 1_u64;
         let mut below = |bound: usize| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (random >> 33) as usize % bound
         };
-        let mut held: Vec<(u32, Vec<u32>)> = Vec::new();
+        let mut blocks: Vec<(u32, Vec<u32>)> = Vec::new();
         for step in 0..60_000_u32 {
-            if below(100) < 55 - step as usize / 1_500 || held.is_empty() {
+            if below(100) < 55 - step as usize / 1_500 || blocks.is_empty() {
                 let ids: Vec<u32> =
                     (0..2 + below(BLOCK_MAX - 1) as u32).map(|n| n + step).collect();
-                held.push((slabs.put(&mut books, &ids), ids));
+                blocks.push((small_sets.put(&mut allocator, &ids), ids));
             } else {
-                let (offset, ids) = held.swap_remove(below(held.len()));
-                assert_eq!(block(&slabs, offset), ids);
-                slabs.free(&mut books, offset);
+                let (offset, ids) = blocks.swap_remove(below(blocks.len()));
+                assert_eq!(block(&small_sets, offset), ids);
+                small_sets.free(&mut allocator, offset);
             }
         }
-        for (offset, ids) in held {
-            assert_eq!(block(&slabs, offset), ids);
-            slabs.free(&mut books, offset);
+        for (offset, ids) in blocks {
+            assert_eq!(block(&small_sets, offset), ids);
+            small_sets.free(&mut allocator, offset);
         }
-        assert_eq!(books.empty.len(), books.pages.len(), "every page is empty again");
-        assert!(books.partial.iter().all(Vec::is_empty));
-        let pages = books.pages.len();
+        assert_eq!(allocator.empty.len(), allocator.pages.len(), "every page is empty again");
+        assert!(allocator.partial.iter().all(Vec::is_empty));
+        let pages = allocator.pages.len();
         for n in 0..pages as u32 * 15 {
-            slabs.put(&mut books, &[n; BLOCK_MAX]);
+            small_sets.put(&mut allocator, &[n; BLOCK_MAX]);
         }
-        assert_eq!(books.pages.len(), pages);
+        assert_eq!(allocator.pages.len(), pages);
     }
 }

@@ -1,4 +1,4 @@
-//! The atomics of what threads share: the standard library's, or loom's when its tests run.
+//! The atomics that threads share: the standard library's, or loom's in its tests.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

@@ -1,4 +1,4 @@
-//! An address as it enters (opaque bytes) and as it is inside (a 32-bit number).
+//! An address as it comes in (opaque bytes) and as it is inside (a 32-bit number).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -17,17 +17,17 @@ pub struct Address {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an address has 1 to {ADDRESS_BYTES_MAX} bytes, not {bytes}")]
 pub struct AddressError {
-    /// How many bytes were given.
+    /// Number of bytes.
     pub bytes: usize,
 }
 
 impl Address {
-    /// The bytes as they were given.
+    /// The bytes of the address.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// The address as the fixed number of bytes that a dialect's keys have, if it has that many.
+    /// The address as an array of `N` bytes, if it has that many.
     pub fn to_array<const N: usize>(&self) -> Option<[u8; N]> {
         self.as_bytes().try_into().ok()
     }
@@ -44,13 +44,13 @@ impl From<[u8; 32]> for Address {
 impl TryFrom<&[u8]> for Address {
     type Error = AddressError;
 
-    fn try_from(given: &[u8]) -> Result<Self, AddressError> {
-        if given.is_empty() || given.len() > ADDRESS_BYTES_MAX {
-            return Err(AddressError { bytes: given.len() });
+    fn try_from(source: &[u8]) -> Result<Self, AddressError> {
+        if source.is_empty() || source.len() > ADDRESS_BYTES_MAX {
+            return Err(AddressError { bytes: source.len() });
         }
         let mut bytes = [0; ADDRESS_BYTES_MAX];
-        bytes[..given.len()].copy_from_slice(given);
-        Ok(Self { len: given.len() as u8, bytes })
+        bytes[..source.len()].copy_from_slice(source);
+        Ok(Self { len: source.len() as u8, bytes })
     }
 }
 
@@ -86,8 +86,8 @@ impl fmt::Debug for Address {
     }
 }
 
-/// The number that stands for an address inside. Given out by the address table, meaningless without
-/// it, and given to another address once nobody can hold it any more.
+/// The number of an address inside the node. It is allocated by the address table, has no meaning without
+/// it, and is reused for another address once no reader can have it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressId(pub u32);
 

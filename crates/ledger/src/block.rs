@@ -1,30 +1,30 @@
-//! Which block, and how sure of it.
+//! Blocks, and the commitment of a block.
 
 /// A position in time that holds at most one block of the final chain.
 pub type Slot = u64;
 
-/// A block's identity. A slot alone is not enough: it may be replayed in another bank (Alpenglow's
-/// UpdateParent), and forks may give it two.
+/// The identity of a block. The slot alone does not suffice: it may be replayed in another bank (Alpenglow's
+/// UpdateParent), and forks may have two blocks in one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId {
-    /// Where the block stands.
+    /// The slot of the block.
     pub slot: Slot,
-    /// Which attempt at that slot, unique within the node.
+    /// The attempt at that slot, unique within the node.
     pub bank: u64,
 }
 
-/// How sure a reader wants to be that what it reads will stay.
+/// The commitment level: how certain it is that a block will stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Commitment {
     /// Executed by this node.
     Processed,
     /// Its block is complete and voted for.
     Confirmed,
-    /// Its block is the root or below it: it cannot be taken back.
+    /// The block is the root or below it cannot be reverted.
     Finalized,
 }
 
 impl Commitment {
-    /// All of them, the least sure first.
+    /// All levels, the least certain first.
     pub const ALL: [Self; 3] = [Self::Processed, Self::Confirmed, Self::Finalized];
 }

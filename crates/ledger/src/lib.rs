@@ -1,8 +1,8 @@
-//! The words that every floor speaks: addresses, slots, blocks, commitments, records and changes.
+//! The vocabulary of all crates: addresses, slots, blocks, commitments, records and changes.
 //!
 //! Shape: plain types, no logic beyond their own invariants.
-//! Not here: anything of one chain. What a record holds and which keys it is found by is told by the
-//! dialect that implements [`Record`] (Solana's is the crate `solana`).
+//! Not here: anything specific to one chain. The chain's implementation of [`Record`] (Solana's is the crate
+//! `solana`) defines what a record holds and by which keys it is found.
 #![forbid(unsafe_code)]
 
 mod address;

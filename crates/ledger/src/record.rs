@@ -1,38 +1,38 @@
-//! What stands under an address, and by which keys it can be found.
+//! The record of an address, and the keys by which it is found.
 
 use std::sync::Arc;
 
 use crate::{Address, AddressId};
 
-/// By what a record is found: its program, its token mint, and so on. The dialect gives the numbers
-/// their meaning.
+/// The kind of a key: a record's program, its token mint, and so on. The chain's implementation defines
+/// the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyKind(pub u8);
 
-/// One key of an index: "the records whose `facet` is this address".
+/// One key of an index: "the records whose `kind` is this address".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// What the address is to the record.
     pub kind: KeyKind,
-    /// The address, as its number.
+    /// The id of the address.
     pub id: AddressId,
 }
 
-/// What a ledger keeps under an address.
+/// What a ledger stores under an address.
 pub trait Record: Send + Sync + 'static {
-    /// Calls `key` once for every key that this record is found by.
+    /// Calls `key` once for every key of this record.
     fn keys(&self, key: &mut dyn FnMut(KeyKind, Address));
 
-    /// Appends what the record's keys do not say: with the addresses that [`Self::keys`] gives it is
-    /// the whole record. False, whatever was appended, if it is better kept as it is: a large or an
-    /// unusual one.
+    /// Appends the part of the record that its keys do not contain: together with the addresses from [`Self::keys`] it
+    /// is the whole record. Returns false, whatever was appended, if the record is better stored unpacked: a large or
+    /// an unusual one.
     fn pack(&self, packed: &mut Vec<u8>) -> bool {
         let _ = packed;
         false
     }
 
-    /// The record of which [`Self::keys`] gave these keys, in their order, and [`Self::pack`] these
-    /// bytes; `None` if they are not of that making.
+    /// The record for which [`Self::keys`] returned these keys, in their order, and [`Self::pack`] these
+    /// bytes; `None` if no record does.
     fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Self>
     where
         Self: Sized,
@@ -41,40 +41,40 @@ pub trait Record: Send + Sync + 'static {
         None
     }
 
-    /// What [`Self::global_rank`] or, with a facet, [`Self::rank_in`] gives for the record that
-    /// packed itself into these bytes, if they say so without its keys: it is asked for many records
+    /// The value of [`Self::global_rank`] or, with a `kind`, of [`Self::rank_in`] for the record that
+    /// packed itself into these bytes, if they contain it without the keys. It is called for many records
     /// at once.
-    fn packed_rank(packed: &[u8], facet: Option<KeyKind>) -> Option<Option<u64>>
+    fn packed_rank(packed: &[u8], kind: Option<KeyKind>) -> Option<Option<u64>>
     where
         Self: Sized,
     {
-        let _ = (packed, facet);
+        let _ = (packed, kind);
         None
     }
 
-    /// How many bytes it takes where it is kept as it is. For reports.
+    /// Its bytes when it is stored unpacked. For reports.
     fn weight(&self) -> usize {
         size_of_val(self)
     }
 
-    /// Where this record stands among all, the highest first; `None` if it has no place there.
+    /// The rank among all records, the highest first; `None` if the record has none.
     fn global_rank(&self) -> Option<u64> {
         None
     }
 
-    /// Where it stands among the records that are found by the same key under `facet`, if that facet
+    /// The rank among the records that have the same key of `kind`, if that kind
     /// has an order.
-    fn rank_in(&self, facet: KeyKind) -> Option<u64> {
-        let _ = facet;
+    fn rank_in(&self, kind: KeyKind) -> Option<u64> {
+        let _ = kind;
         None
     }
 }
 
-/// One record's new state within a block. A block may change a record several times; the last counts.
+/// The new state of one record in a block. A block may change a record several times; the last change counts.
 #[derive(Debug)]
 pub struct Change<R> {
-    /// Whose record it is.
+    /// The address of the record.
     pub address: Address,
-    /// What stands there now; `None` if the record is gone.
+    /// The new record; `None` if the record is removed.
     pub record: Option<Arc<R>>,
 }

@@ -1,4 +1,4 @@
-//! The block that is being made: what it was built on and what is in it so far.
+//! The block that is being built: its parent and its contents so far.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::vm::is_same;
 
 /// The block that transactions are executed into.
 pub(crate) struct BlockBuilder {
-    /// Its facts so far.
+    /// Its metadata so far.
     pub(crate) bank: BlockInfo,
-    /// The hash of the bank it was built on.
+    /// The bank hash of its parent.
     pub(crate) parent_bank_hash: Hash,
     /// In the order of execution.
     pub(crate) transactions: Vec<Arc<ExecutedTransaction>>,
-    /// What was paid out so far.
+    /// The rewards paid so far.
     pub(crate) rewards: Vec<Reward>,
-    /// How many blocks pay the stake accounts, if this block begins that.
+    /// How many blocks pay the stake accounts, if this block starts an epoch.
     pub(crate) reward_partitions: Option<u64>,
-    /// What the transactions paid so far.
+    /// The fees of the transactions so far.
     pub(crate) fees: Fees,
     writes: HashMap<Pubkey, AccountWrite, RandomState>,
-    /// What accounts were found by before the block, of those that lost some of it or are new.
+    /// Index keys of accounts before the block, for accounts that lost some of their keys or are new.
     found_by: HashMap<Pubkey, Vec<(KeyKind, Address)>, RandomState>,
 }
 
 impl BlockBuilder {
-    /// A block with nothing in it.
+    /// An empty block.
     pub(crate) fn new(bank: BlockInfo, parent_bank_hash: Hash) -> Self {
         let (writes, found_by) = (HashMap::default(), HashMap::default());
         Self {
@@ -55,7 +55,7 @@ impl BlockBuilder {
         self.bank.block
     }
 
-    /// Notes accounts that changed; the last change of each counts.
+    /// Records accounts that changed. The last change of each counts.
     pub(crate) fn record_writes(&mut self, writes: impl IntoIterator<Item = AccountWrite>) {
         self.writes.extend(writes.into_iter().map(|write| (write.pubkey, write)));
     }
@@ -65,13 +65,13 @@ impl BlockBuilder {
         self.writes.contains_key(pubkey)
     }
 
-    /// Notes accounts before and after a change, for those that are not found as before any more.
+    /// Records the index keys before a change, for accounts that lose keys by it or are new.
     pub(crate) fn record_key_changes<'a>(
         &mut self,
         changes: impl Iterator<Item = (&'a Pubkey, &'a AccountSharedData, &'a AccountSharedData)>,
     ) {
         for (pubkey, before, after) in changes {
-            // A wallet is found by its program alone.
+            // The only index key of a wallet is its program.
             let is_wallet = before.owner() == after.owner()
                 && after.lamports() > 0
                 && before.data().is_empty()
@@ -79,15 +79,15 @@ impl BlockBuilder {
             if is_wallet || is_same(before, after) {
                 continue;
             }
-            let (had, has) = (keys(before), keys(after));
-            if had.is_empty() || had.iter().any(|key| !has.contains(key)) {
-                // Until the first such change it was found as before the block.
-                self.found_by.entry(*pubkey).or_insert(had);
+            let (keys_before, keys_after) = (keys(before), keys(after));
+            if keys_before.is_empty() || keys_before.iter().any(|key| !keys_after.contains(key)) {
+                // Until the first such change its keys were those before the block.
+                self.found_by.entry(*pubkey).or_insert(keys_before);
             }
         }
     }
 
-    /// The block with all that is in it, and its bank as it is once complete.
+    /// The finished block, and the bank of the complete block.
     pub(crate) fn complete(self) -> (Block, BlockInfo) {
         let previous_blockhash = self.bank.last_blockhash();
         let blockhash = self.blockhash(&previous_blockhash);
@@ -99,9 +99,11 @@ impl BlockBuilder {
         let mut writes: Vec<AccountWrite> = self.writes.into_values().collect();
         writes.sort_unstable_by_key(|write| write.pubkey);
         for write in &mut writes {
-            let Some(had) = self.found_by.get(&write.pubkey) else { continue };
-            let has = write.account.as_deref().map(|account| keys(&account.0)).unwrap_or_default();
-            write.removed_keys = had.iter().filter(|key| !has.contains(key)).copied().collect();
+            let Some(keys_before) = self.found_by.get(&write.pubkey) else { continue };
+            let keys_after =
+                write.account.as_deref().map(|account| keys(&account.0)).unwrap_or_default();
+            write.removed_keys =
+                keys_before.iter().filter(|key| !keys_after.contains(key)).copied().collect();
         }
         let block = Block {
             id: self.bank.block,
@@ -125,7 +127,7 @@ impl BlockBuilder {
         (block, bank)
     }
 
-    /// Follows from the parent's, the slot, and every signature in order.
+    /// Hash of the parent's blockhash, the slot, and every signature in order.
     fn blockhash(&self, previous: &Hash) -> Hash {
         let slot = self.bank.block.slot.to_le_bytes();
         let mut parts: Vec<&[u8]> = vec![previous.as_ref(), &slot];
@@ -135,7 +137,7 @@ impl BlockBuilder {
     }
 }
 
-/// What an account is found by; nothing once its lamports are gone.
+/// The index keys of an account. Empty if it has no lamports.
 fn keys(account: &AccountSharedData) -> Vec<(KeyKind, Address)> {
     let mut keys = Vec::new();
     if account.lamports() > 0 {
@@ -156,9 +158,9 @@ mod tests {
         AccountSharedData::new(lamports, 1, &Pubkey::from([owner; 32]))
     }
 
-    /// Owners before each change and after the last, 0 for a closed account; whose it is told to have
-    /// left.
-    fn check(owners: &[u8], left: &[u8]) {
+    /// Checks the removed keys. `owners` are the owners before each change and after the last one; 0 is a closed
+    /// account. `expected` are the removed keys.
+    fn check(owners: &[u8], expected: &[u8]) {
         let bank = BlockInfo {
             block: BlockId { slot: 1, bank: 1 },
             parent_slot: 0,
@@ -169,27 +171,27 @@ mod tests {
             capitalization: 0,
             complete: false,
         };
-        let mut open = BlockBuilder::new(bank, Hash::default());
+        let mut builder = BlockBuilder::new(bank, Hash::default());
         let pubkey = Pubkey::from([9; 32]);
         for change in owners.windows(2) {
             let (before, after) = (account(change[0]), account(change[1]));
-            open.record_key_changes(std::iter::once((&pubkey, &before, &after)));
+            builder.record_key_changes(std::iter::once((&pubkey, &before, &after)));
             let account = Account(after).into_record();
-            open.record_writes([AccountWrite {
+            builder.record_writes([AccountWrite {
                 pubkey,
                 id: AddressId(0),
                 account,
                 removed_keys: Vec::new(),
             }]);
         }
-        let (block, _) = open.complete();
-        let told: Vec<u8> =
+        let (block, _) = builder.complete();
+        let removed: Vec<u8> =
             block.writes[0].removed_keys.iter().map(|(_, key)| key.as_bytes()[0]).collect();
-        assert_eq!(told, left, "{owners:?}");
+        assert_eq!(removed, expected, "{owners:?}");
     }
 
     #[test]
-    fn an_account_leaves_what_it_was_found_by_before_the_block_and_not_after() {
+    fn removed_keys_are_those_before_the_block_that_are_missing_after_it() {
         check(&[1, 1], &[]);
         check(&[0, 1], &[]);
         check(&[1, 2], &[1]);

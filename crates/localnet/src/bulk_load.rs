@@ -1,6 +1,6 @@
-//! A ledger before its first publish: its root takes accounts in, some at a time.
+//! Loads accounts into the root of a ledger in chunks, before its first publication.
 //!
-//! Bounds: [`CHUNK_MAX`] accounts wait to be taken in together. Nothing else is kept here.
+//! Bounds: [`CHUNK_MAX`] accounts are buffered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::genesis::GenesisError;
 use crate::vm::Vm;
 use crate::working_set::AccountSource;
 
-/// Lamports of a new ledger: with as many again, as inflation may make, a `u64` still holds them.
+/// Lamports of a new ledger at most. A `u64` still holds twice as many, after inflation.
 const LAMPORTS_MAX: u64 = u64::MAX / 2;
-/// Accounts that are taken in together.
+/// Accounts of one chunk.
 const CHUNK_MAX: usize = 4_096;
 
-/// A ledger that is being filled.
+/// A ledger that is being loaded.
 pub(crate) struct BulkLoader {
     ledger: Ledger<Account, BlockInfo>,
     reader: Reader,
     root: BlockId,
     bank: Arc<BlockInfo>,
     pending: Vec<Change<Account>>,
-    /// Lamports of all that was [`Self::add`]ed. More than a `u64` holds may have been given.
+    /// Lamports of all accounts that were [`Self::add`]ed. The sum may exceed a `u64`.
     lamports: u128,
 }
 
@@ -40,7 +40,7 @@ impl AccountSource for BulkLoader {
 }
 
 impl BulkLoader {
-    /// An empty ledger whose root is the block of `bank`, which may change until the end.
+    /// An empty ledger whose root is the block of `bank`. [`Self::finish`] replaces the bank.
     pub(crate) fn new(config: &Config, bank: BlockInfo) -> Self {
         let (root, bank) = (bank.block, Arc::new(bank));
         let ledger_config =
@@ -49,14 +49,14 @@ impl BulkLoader {
         Self { ledger, reader, root, bank, pending: Vec::new(), lamports: 0 }
     }
 
-    /// Takes in an account that is not there yet, sooner or later.
+    /// Adds an account that is not in the ledger, with the next chunk.
     pub(crate) fn add(&mut self, key: Pubkey, account: Account) -> Result<(), LedgerError> {
         self.lamports += u128::from(account.0.lamports());
         self.pending.push(change(key, account));
         if self.pending.len() >= CHUNK_MAX { self.flush() } else { Ok(()) }
     }
 
-    /// Takes in accounts at once, each at most once; `None` takes one away. Gives their numbers.
+    /// Writes accounts at once, each at most once. `None` removes an account. Returns their ids.
     pub(crate) fn put(
         &mut self,
         accounts: impl Iterator<Item = (Pubkey, Option<AccountSharedData>)>,
@@ -68,17 +68,17 @@ impl BulkLoader {
         self.ledger.apply(self.root, changes.collect(), Arc::clone(&self.bank))
     }
 
-    /// The number of an address that is known, as an account or as what one is found by.
+    /// The id of an address in the ledger's table: that of an account or of an index key.
     pub(crate) fn number(&self, key: &Pubkey) -> Option<AddressId> {
         self.reader.addresses().lookup(&Address::from(key.to_bytes()))
     }
 
-    /// How much the ledger holds.
+    /// Memory usage of the ledger.
     pub(crate) fn usage(&self) -> LedgerUsage {
         self.ledger.usage()
     }
 
-    /// Puts accounts of a VM in the place of what is there; gives lamports gained and lost by it.
+    /// Replaces accounts by those of a VM. Returns the lamports gained and lost.
     pub(crate) fn replace(&mut self, vm: &Vm, keys: &[Pubkey]) -> Result<(u64, u64), LedgerError> {
         self.flush()?;
         let before = keys.iter().filter_map(|key| self.ledger.account(key));
@@ -89,7 +89,7 @@ impl BulkLoader {
         Ok((gained, lost))
     }
 
-    /// Takes in accounts at once, over what is there. An account without lamports takes one away.
+    /// Writes accounts at once and replaces existing ones. An account without lamports removes one.
     pub(crate) fn put_over(
         &mut self,
         accounts: HashMap<Pubkey, AccountSharedData>,
@@ -97,7 +97,7 @@ impl BulkLoader {
         self.flush()?;
         for (key, account) in &accounts {
             let before = self.ledger.account(key).map_or(0, |account| account.0.lamports());
-            // What was before was counted.
+            // The account before was counted.
             self.lamports += u128::from(account.lamports());
             self.lamports = self.lamports.saturating_sub(u128::from(before));
         }
@@ -106,14 +106,14 @@ impl BulkLoader {
         Ok(())
     }
 
-    /// What the VM holds and the ledger lacks: builtin programs that another node did not have.
+    /// Accounts of the VM that the ledger lacks: builtin programs that another node did not have.
     pub(crate) fn missing_accounts(&mut self, vm: &Vm) -> Result<Vec<Pubkey>, LedgerError> {
         self.flush()?;
         let keys = vm.accounts().map(|(key, _)| *key);
         Ok(keys.filter(|key| self.ledger.account(key).is_none()).collect())
     }
 
-    /// What is there so far.
+    /// The ledger with all accounts so far.
     pub(crate) fn ledger(&mut self) -> Result<&Ledger<Account, BlockInfo>, LedgerError> {
         self.flush()?;
         Ok(&self.ledger)
@@ -124,7 +124,7 @@ impl BulkLoader {
         u64::try_from(self.lamports).unwrap_or(u64::MAX)
     }
 
-    /// Refuses accounts that have so many lamports together that no more could come.
+    /// Fails if the accounts have more than [`LAMPORTS_MAX`] lamports together.
     pub(crate) fn check_lamports(&self) -> Result<(), GenesisError> {
         let (lamports, max) = (self.lamports, LAMPORTS_MAX);
         if lamports > u128::from(max) {
@@ -133,12 +133,12 @@ impl BulkLoader {
         Ok(())
     }
 
-    /// Says how many lamports all accounts have that are there so far.
+    /// Sets the sum of lamports of all accounts so far.
     pub(crate) fn set_lamports(&mut self, lamports: u64) {
         self.lamports = lamports.into();
     }
 
-    /// Ends it: from now on readers see everything.
+    /// Finishes loading and publishes everything to readers.
     pub(crate) fn finish(
         mut self,
         bank: BlockInfo,
@@ -153,8 +153,8 @@ impl BulkLoader {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let waiting = std::mem::take(&mut self.pending);
-        self.ledger.apply(self.root, waiting, Arc::clone(&self.bank)).map(|_| ())
+        let pending = std::mem::take(&mut self.pending);
+        self.ledger.apply(self.root, pending, Arc::clone(&self.bank)).map(|_| ())
     }
 }
 

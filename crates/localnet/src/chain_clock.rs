@@ -1,6 +1,6 @@
-//! The ledger's time: what blocks and the Clock sysvar say.
+//! The ledger's time: the time of blocks and of the Clock sysvar.
 //!
-//! In: the system's clock, which may jump, and one that never goes back. Out: seconds since 1970, which never go back.
+//! In: the system's clock, which may jump, and a monotonic clock. Out: seconds since 1970, which never go back.
 //! The ledger follows the system's clock. While it is ahead, because the system's clock was set back, it advances by
 //! three quarters of the time that passes, so that it neither stands still nor stays ahead. Agave bounds the time of
 //! its blocks by the same quarter against the time of its slots (`MAX_ALLOWABLE_DRIFT_PERCENTAGE_FAST`).
@@ -8,35 +8,35 @@
 
 use std::time::{Duration, Instant};
 
-/// By how much less than the time that passes a ledger advances that is ahead: a quarter.
+/// A ledger that is ahead advances by a quarter less than the time that passes.
 const SLOWDOWN_DIVISOR: i64 = 4;
-/// How far ahead is worth a warning: less is what rounding and a clock that is steered make.
+/// A ledger that is this far ahead logs a warning. Less is caused by rounding and clock adjustment.
 const AHEAD_WARN_THRESHOLD: Duration = Duration::from_secs(2);
 
 /// The time of the newest block.
 pub(crate) struct ChainClock {
     /// Milliseconds since 1970.
     unix_ms: i64,
-    /// When that was.
+    /// The instant of that time.
     since: Instant,
-    /// It was said that the ledger is ahead.
+    /// Whether the warning was logged.
     is_warned: bool,
 }
 
 impl ChainClock {
-    /// The time of a block that says `unix_timestamp` seconds, read at `now`.
+    /// The clock of a ledger whose newest block has the time `unix_timestamp`, in seconds, read at `now`.
     pub(crate) fn new(unix_timestamp: i64, now: Instant) -> Self {
         Self { unix_ms: unix_timestamp.saturating_mul(1_000), since: now, is_warned: false }
     }
 
-    /// By how much the ledger is ahead of the system's clock, if that is worth saying.
+    /// By how much the ledger is ahead of the system's clock. `None` below [`AHEAD_WARN_THRESHOLD`].
     pub(crate) fn ahead(&self, system_unix_ms: i64) -> Option<Duration> {
         let ahead = self.unix_ms.saturating_sub(system_unix_ms);
         let ahead = Duration::from_millis(u64::try_from(ahead).unwrap_or_default());
         (ahead >= AHEAD_WARN_THRESHOLD).then_some(ahead)
     }
 
-    /// Seconds since 1970 for a block that is made at `now`, when the system's clock says `system_unix_ms`.
+    /// Seconds since 1970 for a block that is made at `now`, when the system's clock is at `system_unix_ms`.
     pub(crate) fn advance(&mut self, system_unix_ms: i64, now: Instant) -> i64 {
         match self.ahead(system_unix_ms) {
             Some(ahead) if !self.is_warned => {
@@ -55,7 +55,7 @@ impl ChainClock {
         } else {
             let passed = now.saturating_duration_since(self.since).as_millis();
             let passed = i64::try_from(passed).unwrap_or(i64::MAX);
-            // What is left over of a step is part of the next one.
+            // The remainder of a step is part of the next one.
             let steps = passed / SLOWDOWN_DIVISOR;
             self.unix_ms = self.unix_ms.saturating_add(steps.saturating_mul(SLOWDOWN_DIVISOR - 1));
             self.since += Duration::from_millis((steps * SLOWDOWN_DIVISOR) as u64);
@@ -80,7 +80,7 @@ mod tests {
     const T0: i64 = 1_700_000_000_000;
 
     impl World {
-        #[expect(clippy::disallowed_methods, reason = "where the test's time begins")]
+        #[expect(clippy::disallowed_methods, reason = "the test's start time")]
         fn new() -> Self {
             let started_at = Instant::now();
             Self {
@@ -95,7 +95,7 @@ mod tests {
             T0 + self.passed_ms as i64 + self.error_ms
         }
 
-        /// Makes blocks for so long; how many seconds the ledger advanced.
+        /// Makes blocks for `ms`. Returns the seconds by which the ledger advanced.
         fn run(&mut self, ms: u64, slot_ms: u64) -> i64 {
             let before = self.clock.unix_ms.div_euclid(1_000);
             let mut last = before;
@@ -131,7 +131,7 @@ mod tests {
         world.error_ms = 0;
         assert_eq!(world.run(400_000, 400), 300);
         assert_eq!(world.ahead_s(), Some(3_600 - 100));
-        // Steps that no quarter divides, and steps of a millisecond.
+        // Steps that are not divisible by four, and steps of a millisecond.
         assert!((299..=300).contains(&world.run(399_999, 37)));
         assert!((29..=30).contains(&world.run(40_000, 1)));
         world.run(14_000_000, 400);

@@ -1,4 +1,4 @@
-//! What a transaction costs: its share of a block in cost units, and its fee for signatures.
+//! The cost of a transaction: its share of a block in cost units, and its signature fee.
 
 use std::collections::HashSet;
 
@@ -28,23 +28,23 @@ const DATA_BYTES_PER_UNIT: u64 = 4;
 /// Bytes of a page of loaded account data.
 const LOADED_PAGE_BYTES: u64 = 32 * 1024;
 
-/// The cost of a transaction that a block holds.
+/// The cost of a transaction in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Lamports for its signatures, those that precompiles check included.
+    /// Lamports for its signatures, including those that precompiles check.
     pub(crate) signature_fee: u64,
-    /// What it takes of a block's limit.
+    /// Cost units, which count against a block's limit.
     pub(crate) units: u64,
 }
 
-/// The cost of a transaction by what it did.
+/// The cost of a transaction by its outcome. `None` if it is malformed.
 pub(crate) fn transaction_cost(
     transaction: &VersionedTransaction,
     message_hash: Hash,
     outcome: &ExecutionOutcome,
     features: &FeatureSet,
 ) -> Option<Cost> {
-    // Which keys are reserved does not matter: a lock that is asked for costs what it costs.
+    // Reserved keys do not matter: every requested lock costs the same.
     let reserved = HashSet::new();
     let transaction = RuntimeTransaction::<SanitizedTransaction>::try_create(
         transaction.clone(),
@@ -67,8 +67,7 @@ pub(crate) fn transaction_cost(
     })
 }
 
-/// What an executed transaction takes of a block's limit: `units_consumed` by its programs, and accounts of
-/// `loaded_bytes`.
+/// Cost units of an executed transaction: its programs consumed `units_consumed`, and it loaded `loaded_bytes`.
 fn units(
     transaction: &RuntimeTransaction<SanitizedTransaction>,
     units_consumed: u64,
@@ -108,7 +107,8 @@ mod tests {
             // The first byte is the number of signatures for the programs that check them.
             let data = [vec![count; 1], vec![0; data_bytes]].concat();
             let instruction = |program: &Pubkey| {
-                let keys = (0..count).map(|at| AccountMeta::new(Pubkey::new_unique(), at % 3 == 0));
+                let keys =
+                    (0..count).map(|index| AccountMeta::new(Pubkey::new_unique(), index % 3 == 0));
                 Instruction::new_with_bytes(*program, &data, keys.collect())
             };
             let instructions: Vec<Instruction> = programs.iter().map(instruction).collect();

@@ -1,13 +1,14 @@
 //! The one thread that executes transactions and makes blocks.
 //!
-//! In: verified transactions from the queue, in the order that it chose, and the clock. Out: accounts to `query`, blocks to
-//! `History` and the store, events to the sinks; readers see a change before they are told of it.
-//! Order at a block's end: the store has it on disk, history has it, it is the confirmed tip, and
-//! only then is anybody told. What was told as confirmed is on disk.
-//! Bounds: at most [`BATCH_MAX`] transactions or [`BATCH_TIME`] between two publications. To publish, to
-//! tell and to wake cost the same for one transaction as for many: whoever has emptied the queue rests
-//! for [`BATCH_GATHER_INTERVAL`], so that what comes meanwhile is published together; what finds him waiting is at once.
-//! Not here: what a transaction does (`vm`), how a block looks (`open_block`).
+//! In: verified transactions in the order of the queue, and the clock. Out: accounts to `query`, blocks to `History`
+//! and the store, events to the sinks. Readers see a change before its event is sent.
+//! Order at a block's end: the block is in the store on disk, then in history, then it is the confirmed tip, and only
+//! then its event is sent. So a block that was reported as confirmed is on disk.
+//! Bounds: at most [`BATCH_MAX`] transactions or [`BATCH_TIME`] between two publications. To publish, to send events
+//! and to wake readers costs the same for one transaction as for many. So the thread pauses for
+//! [`BATCH_GATHER_INTERVAL`] once the queue is empty: transactions that arrive meanwhile are published together. A
+//! transaction that arrives after the pause is executed at once.
+//! Not here: what a transaction does (`vm`), what a block contains (`block_builder`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,38 +45,38 @@ use crate::{cost, nonce, status_meta};
 const BATCH_MAX: usize = 256;
 /// Time spent executing between two publications, at most (one transaction may exceed it).
 const BATCH_TIME: Duration = Duration::from_millis(2);
-/// How long transactions gather after a publication that left none waiting.
+/// Pause after a publication that left the queue empty, in which transactions gather.
 const BATCH_GATHER_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Why no more was executed before the publication.
+/// Why a batch ended.
 enum BatchEnd {
-    /// There was no time or room for more.
+    /// The batch reached its bound of transactions or time.
     Full,
-    /// Nothing waits.
+    /// The queue is empty.
     Empty,
-    /// The ledger is to end.
+    /// The queue was closed.
     Closed,
 }
 
-/// Why the executing thread ended before it was told to.
+/// Why the executing thread ended without a call of `stop`.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutorError {
-    /// The state refused a block of ours.
+    /// The state refused a block.
     #[error("the state refused a block")]
     Ledger(#[from] LedgerError),
-    /// The store could not keep a block, so it must not be confirmed.
-    #[error("the ledger directory could not keep a block")]
+    /// The store could not write a block, so the block must not be confirmed.
+    #[error("the ledger directory could not store a block")]
     Store(#[from] StoreError),
 }
 
-/// How blocks are made.
+/// Settings of the timing of blocks.
 pub(crate) struct BlockTiming {
     pub(crate) slot_ms: u64,
     pub(crate) finalize_after: u64,
     pub(crate) warp_slot: Option<Slot>,
 }
 
-/// All that the executing thread owns.
+/// The state of the executing thread.
 pub(crate) struct Executor {
     pub(crate) set: WorkingSet,
     pub(crate) ledger: query::Ledger<Account, BlockInfo>,
@@ -95,21 +96,21 @@ pub(crate) struct Executor {
     pub(crate) builder: BlockBuilder,
     pub(crate) finalized_slot: Slot,
     pub(crate) unfinalized: VecDeque<Arc<Block>>,
-    /// The vote of the open block, told with its first publication.
+    /// The vote of the open block, sent with its first publication.
     pub(crate) unpublished_vote: Option<chain_solana::Vote>,
     /// Transactions executed since the last publication.
     pub(crate) unpublished: Vec<Arc<ExecutedTransaction>>,
     pub(crate) metrics: Arc<ExecutorMetrics>,
 }
 
-/// What the first block is built on.
+/// The block on which the first one is built.
 pub(crate) struct Parent {
     pub(crate) bank: BlockInfo,
     pub(crate) bank_hash: Hash,
 }
 
 impl Executor {
-    /// Makes blocks until the queue is closed, then completes the open one.
+    /// Makes blocks until the queue is closed, then completes the open block.
     pub(crate) fn run(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
         if self.timing.slot_ms == 0 {
             return self.run_on_demand(queue);
@@ -128,13 +129,13 @@ impl Executor {
             }
             if now() >= slot_end {
                 self.end_block()?;
-                // A machine that slept does not owe the slots that it missed.
+                // Slots that passed while the machine was suspended are not made up for.
                 slot_end = (slot_end + slot_time).max(now());
             }
         }
     }
 
-    /// A block of each transaction, and none without.
+    /// Makes a block for each transaction, and none without one.
     fn run_on_demand(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
         while let Next::Execute(transaction) = queue.next(None) {
             let unix_timestamp = self.clock.advance(unix_ms(), now());
@@ -150,7 +151,7 @@ impl Executor {
         self.complete_block()
     }
 
-    /// Executes what waits, until the batch or the slot is full, and lets readers see it.
+    /// Executes waiting transactions until the batch or the slot ends, and publishes them.
     fn execute_batch(
         &mut self,
         first: VerifiedTransaction,
@@ -160,7 +161,7 @@ impl Executor {
         let batch_end = slot_end.min(now() + BATCH_TIME);
         let mut end = BatchEnd::Full;
         self.execute(first)?;
-        // Nothing is taken from the queue that this batch does not execute.
+        // The batch executes every transaction that it takes from the queue.
         for _ in 1..BATCH_MAX {
             if now() >= batch_end {
                 break;
@@ -181,7 +182,7 @@ impl Executor {
         Ok(end)
     }
 
-    /// Executes one transaction into the open block. False if the block may not hold it.
+    /// Executes one transaction into the open block. False if the block may not contain it.
     fn execute(&mut self, verified: VerifiedTransaction) -> Result<bool, ExecutorError> {
         let message_hash = verified.message_hash();
         let transaction = verified.into_transaction();
@@ -209,7 +210,7 @@ impl Executor {
         if !is_valid && !nonce::is_named(&transaction.message) {
             return Ok(Err((signature, TransactionError::BlockhashNotFound)));
         }
-        let began = now();
+        let started_at = now();
         self.set.load(&self.ledger, &transaction.message);
         let nonce = if is_valid {
             None
@@ -220,8 +221,8 @@ impl Executor {
             }
         };
         let outcome = self.set.run(&transaction, nonce, &last_blockhash);
-        let ran = now();
-        self.metrics.add(Phase::Vm, ran - began);
+        let ran_at = now();
+        self.metrics.add(Phase::Vm, ran_at - started_at);
         if !outcome.is_included {
             let err = outcome.result.err().unwrap_or(TransactionError::SanitizeFailure);
             return Ok(Err((signature, err)));
@@ -244,7 +245,7 @@ impl Executor {
         };
         match self.apply(outcome.writes(), bank) {
             Err(LedgerError::TableFull(full)) => {
-                tracing::error!(%signature, %full, "transaction dropped: no room for its accounts");
+                tracing::error!(%signature, %full, "transaction dropped: no space for its accounts");
                 return Ok(Err((signature, TransactionError::TooManyAccountLocks)));
             }
             applied => applied?,
@@ -265,11 +266,11 @@ impl Executor {
         });
         self.builder.transactions.push(Arc::clone(&executed));
         self.unpublished.push(executed);
-        self.metrics.add(Phase::Write, now() - ran);
+        self.metrics.add(Phase::Write, now() - ran_at);
         Ok(Ok(()))
     }
 
-    /// Writes sysvars of the VM that were changed past transactions.
+    /// Writes sysvars of the VM that were changed outside of transactions.
     pub(crate) fn write_accounts(&mut self, keys: &[Pubkey]) -> Result<(), LedgerError> {
         let accounts: Vec<_> = keys
             .iter()
@@ -303,22 +304,22 @@ impl Executor {
         Ok(())
     }
 
-    /// Lets readers see what was executed, then tells of it.
+    /// Publishes the executed transactions to readers, then sends their events.
     fn publish(&mut self) {
-        let began = now();
+        let started_at = now();
         self.ledger.publish();
-        let fresh = std::mem::take(&mut self.unpublished);
-        if !fresh.is_empty() {
-            self.history.record_transactions(&fresh);
+        let executed = std::mem::take(&mut self.unpublished);
+        if !executed.is_empty() {
+            self.history.record_transactions(&executed);
             self.history.publish();
         }
         if let Some(vote) = self.unpublished_vote.take() {
             self.emit(&LedgerEvent::Voted(vote));
         }
-        if !fresh.is_empty() {
-            self.emit(&LedgerEvent::Executed(fresh.into()));
+        if !executed.is_empty() {
+            self.emit(&LedgerEvent::Executed(executed.into()));
         }
-        self.metrics.add(Phase::Publish, now() - began);
+        self.metrics.add(Phase::Publish, now() - started_at);
     }
 
     fn end_block(&mut self) -> Result<(), ExecutorError> {
@@ -333,12 +334,13 @@ impl Executor {
         Ok(())
     }
 
-    /// Ends the open block: kept, then confirmed, then told.
+    /// Ends the open block: stores it, confirms it, then sends its event.
     fn complete_block(&mut self) -> Result<(), ExecutorError> {
         self.pay_leader()?;
         self.publish();
-        let done = BlockBuilder::new(self.builder.bank.clone(), self.builder.parent_bank_hash);
-        let (block, bank) = std::mem::replace(&mut self.builder, done).complete();
+        let placeholder =
+            BlockBuilder::new(self.builder.bank.clone(), self.builder.parent_bank_hash);
+        let (block, bank) = std::mem::replace(&mut self.builder, placeholder).complete();
         let block = Arc::new(block);
         if let Some(store) = &mut self.store {
             store.append(&block)?;
@@ -363,13 +365,13 @@ impl Executor {
         Ok(())
     }
 
-    /// Opens the block after `parent`, which is complete and still `self.open.bank`.
+    /// Opens the block after `parent`, which is complete and whose bank is still `self.builder.bank`.
     fn start_block(&mut self, parent: &Block) -> Result<(), ExecutorError> {
         let bank = self.builder.bank.clone();
         self.open_block(Parent { bank, bank_hash: parent.bank_hash })
     }
 
-    /// Opens a block: sysvars move on, the validator votes for the parent.
+    /// Opens a block: updates the sysvars, and votes for the parent.
     pub(crate) fn open_block(&mut self, parent: Parent) -> Result<(), ExecutorError> {
         let parent_slot = parent.bank.block.slot;
         let slot = (parent_slot + 1).max(self.timing.warp_slot.take().unwrap_or(0));
@@ -414,7 +416,7 @@ impl Executor {
     fn vote(&mut self, parent: &Parent) -> Result<(), ExecutorError> {
         let parent_slot = parent.bank.block.slot;
         if parent_slot == 0 {
-            return Ok(()); // genesis is the root already
+            return Ok(()); // Genesis is the root already.
         }
         self.tower.vote(parent_slot);
         let vote = Vote {
@@ -426,7 +428,7 @@ impl Executor {
         };
         let blockhash = self.builder.bank.last_blockhash();
         let Some(transaction) = self.tower.transaction(&vote, &blockhash) else { return Ok(()) };
-        let told = chain_solana::Vote {
+        let vote_event = chain_solana::Vote {
             vote_pubkey: self.vote_account,
             slots: self.tower.slots(),
             hash: parent.bank_hash,
@@ -435,7 +437,7 @@ impl Executor {
         };
         let message_hash = transaction.message.hash();
         match self.try_execute(transaction, message_hash)? {
-            Ok(()) => self.unpublished_vote = Some(told),
+            Ok(()) => self.unpublished_vote = Some(vote_event),
             Err((_, err)) => tracing::warn!(%err, slot = parent_slot, "vote not executed"),
         }
         Ok(())
@@ -450,13 +452,13 @@ impl Executor {
         self.publish();
     }
 
-    /// Lets the store forget what history has forgotten, with the next block.
+    /// Prunes the store with the next block to what history retains.
     fn prune_store(&mut self, slot: Slot) {
         let Some(store) = &mut self.store else { return };
-        let first_kept = self.history.snapshot().first_slot().unwrap_or(0);
+        let first_retained = self.history.snapshot().first_slot().unwrap_or(0);
         // A restart needs the hashes and transactions of the whole window.
         let window = slot.saturating_sub(chain_solana::RECENT_BLOCKHASHES_MAX as u64);
-        store.prune_below(first_kept.min(window));
+        store.prune_below(first_retained.min(window));
     }
 
     fn emit(&mut self, event: &LedgerEvent) {
@@ -466,7 +468,7 @@ impl Executor {
     }
 }
 
-/// A transaction that no block may hold, and why.
+/// A transaction that no block may contain, and why.
 type DroppedTransaction = (solana_signature::Signature, TransactionError);
 
 fn is_vote(transaction: &VersionedTransaction) -> bool {
@@ -478,8 +480,8 @@ fn is_vote(transaction: &VersionedTransaction) -> bool {
             == Some(&solana_sdk_ids::vote::ID)
 }
 
-/// Lets transactions gather, not past the slot's end. Those who send them wake nobody meanwhile.
-#[expect(clippy::disallowed_methods, reason = "the ledger's clock is here; nothing is waited for")]
+/// Pauses until the next batch, at most until the slot's end. Senders wake no thread meanwhile.
+#[expect(clippy::disallowed_methods, reason = "the ledger's clock is here; a fixed pause")]
 fn wait_for_batch(slot_end: Instant) {
     std::thread::sleep(BATCH_GATHER_INTERVAL.min(slot_end.saturating_duration_since(now())));
 }

@@ -1,7 +1,7 @@
 //! Which of Agave's features are active in a ledger.
 //!
 //! Shape: a new ledger gets the set that its configuration names, as feature accounts in its state. From then on
-//! those accounts say what is active, so a ledger keeps its features for good. A snapshot's accounts say the same.
+//! those accounts define what is active, so the features of a ledger are fixed. It is the same for a snapshot.
 //! Not here: what a feature changes (the VM and its builtin programs).
 
 use solana_feature_gate_interface::{Feature, create_account, from_account};
@@ -11,20 +11,20 @@ use solana_pubkey::Pubkey;
 use crate::config::{FeatureBase, FeatureChoice};
 use crate::working_set::{AccountSource, WorkingSet};
 
-/// A choice of features that a ledger cannot have.
+/// The choice of features does not fit the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FeatureError {
-    /// The ledger was made with a feature that the choice leaves out.
+    /// The ledger was created with a feature that the choice leaves out.
     #[error(
         "feature {0} ({name}) is active in the ledger, and --features or --deactivate-feature leave it out. \
          Features are fixed when a ledger is made: start without these flags, or with --reset",
         name = name(.0)
     )]
     Active(Pubkey),
-    /// The ledger was made without a feature that the choice names.
+    /// The ledger was created without a feature that the choice names.
     #[error(
-        "feature {0} ({name}) is not active in the ledger, and --features asks for it. \
+        "feature {0} ({name}) is not active in the ledger, and --features requests it. \
          Features are fixed when a ledger is made: start without these flags, or with --reset",
         name = name(.0)
     )]
@@ -34,28 +34,28 @@ pub enum FeatureError {
 /// The features of a new ledger.
 pub(crate) fn chosen(choice: &FeatureChoice) -> FeatureSet {
     for key in choice.deactivated.iter().filter(|key| !FEATURE_NAMES.contains_key(*key)) {
-        tracing::warn!(%key, "--deactivate-feature: this is no feature that the node knows");
+        tracing::warn!(%key, "--deactivate-feature: the node does not know this feature");
     }
     let base = choice.base.unwrap_or_default();
     feature_set_where(|key| is_in(base, key) && !choice.deactivated.contains(key))
 }
 
-/// The features of a ledger that begins with a snapshot: those that are active there, and the chosen ones.
-/// Without a choice of a set these are mainnet's, which every snapshot of today has.
+/// The features of a ledger from a snapshot: those that are active in the snapshot, and the chosen ones. Without a
+/// chosen set these are mainnet's, which every snapshot of today has.
 pub(crate) fn for_snapshot(
     choice: &FeatureChoice,
     accounts: &impl AccountSource,
 ) -> Result<FeatureSet, FeatureError> {
-    let there = from_accounts(accounts);
-    if let Some(key) = choice.deactivated.iter().find(|key| there.is_active(key)) {
+    let present = from_accounts(accounts);
+    if let Some(key) = choice.deactivated.iter().find(|key| present.is_active(key)) {
         return Err(FeatureError::Active(*key));
     }
     let base = choice.base.unwrap_or(FeatureBase::Mainnet);
     let chosen = chosen(&FeatureChoice { base: Some(base), ..choice.clone() });
-    Ok(feature_set_where(|key| there.is_active(key) || chosen.is_active(key)))
+    Ok(feature_set_where(|key| present.is_active(key) || chosen.is_active(key)))
 }
 
-/// The features that the accounts of a ledger say are active.
+/// The features that are active in the accounts of a ledger.
 pub(crate) fn from_accounts(accounts: &impl AccountSource) -> FeatureSet {
     feature_set_where(|key| {
         let feature = accounts.account(key).and_then(|account| from_account(&account.0));
@@ -63,8 +63,8 @@ pub(crate) fn from_accounts(accounts: &impl AccountSource) -> FeatureSet {
     })
 }
 
-/// Checks that a choice fits the features that a ledger has. Without a choice of a set, every ledger fits
-/// that has no feature which is to be inactive.
+/// Checks that a choice fits the features of a ledger. Without a chosen set, a ledger fits if it has none of the
+/// deactivated features.
 pub(crate) fn check(choice: &FeatureChoice, active: &FeatureSet) -> Result<(), FeatureError> {
     if let Some(key) = choice.deactivated.iter().find(|key| active.is_active(key)) {
         return Err(FeatureError::Active(*key));
@@ -80,7 +80,7 @@ pub(crate) fn check(choice: &FeatureChoice, active: &FeatureSet) -> Result<(), F
     }
 }
 
-/// Puts the accounts of active features that `source` lacks into the VM of `set`. Returns their keys.
+/// Writes the accounts of active features that `source` lacks to the VM of `set`. Returns their keys.
 pub(crate) fn add_accounts(
     set: &mut WorkingSet,
     source: &impl AccountSource,
@@ -89,19 +89,19 @@ pub(crate) fn add_accounts(
     let account = Feature { activated_at: Some(0) };
     let lamports = set.vm().svm().minimum_balance_for_rent_exemption(Feature::size_of());
     let account = create_account(&account, lamports);
-    let there = from_accounts(source);
-    let lacking: Vec<Pubkey> =
-        active.active().keys().filter(|key| !there.is_active(key)).copied().collect();
-    for key in &lacking {
+    let present = from_accounts(source);
+    let missing: Vec<Pubkey> =
+        active.active().keys().filter(|key| !present.is_active(key)).copied().collect();
+    for key in &missing {
         set.vm_mut().put(*key, &account);
     }
-    lacking
+    missing
 }
 
-/// The features of this release that are wanted, all of them active since the first slot.
-fn feature_set_where(is_wanted: impl Fn(&Pubkey) -> bool) -> FeatureSet {
+/// The features of this release for which `is_active` holds, active since the first slot. The others are inactive.
+fn feature_set_where(is_active: impl Fn(&Pubkey) -> bool) -> FeatureSet {
     let (active, inactive): (Vec<Pubkey>, Vec<Pubkey>) =
-        FEATURE_NAMES.keys().copied().partition(|key| is_wanted(key));
+        FEATURE_NAMES.keys().copied().partition(|key| is_active(key));
     FeatureSet::new(
         active.into_iter().map(|key| (key, 0)).collect(),
         inactive.into_iter().collect(),
@@ -110,7 +110,7 @@ fn feature_set_where(is_wanted: impl Fn(&Pubkey) -> bool) -> FeatureSet {
 
 fn is_in(base: FeatureBase, key: &Pubkey) -> bool {
     match base {
-        // As `solana-test-validator`: Alpenglow is another consensus.
+        // As in `solana-test-validator`: Alpenglow is another consensus.
         FeatureBase::All => *key != alpenglow::id(),
         FeatureBase::Mainnet => {
             litesvm::features::MAINNET_ACTIVE_FEATURES.iter().any(|(active, _)| active == key)
@@ -118,7 +118,7 @@ fn is_in(base: FeatureBase, key: &Pubkey) -> bool {
     }
 }
 
-/// The same of several features whatever the order of the set, so that an error repeats.
+/// The smallest of several features, so that an error does not depend on the order of the set.
 fn min_key<'a>(keys: impl Iterator<Item = &'a Pubkey>) -> Option<Pubkey> {
     keys.min().copied()
 }

@@ -1,8 +1,8 @@
-//! A ledger that goes on from a snapshot of another: its accounts, and the block they are as of.
+//! A ledger that continues from a snapshot of another one: the accounts, and their block.
 //!
-//! It is a ledger of its own: its genesis hash and its validator are new. Features that its accounts say are
-//! active stay so, and those that are chosen beside them get accounts (`features`). Of the other ledger's blockhashes only the newest is taken: which
-//! transactions named the older ones is not known here, and none may be executed twice.
+//! It is a separate ledger: its genesis hash and its validator are new. Features that are active in the snapshot's
+//! accounts stay active, and other chosen features get accounts (`features`). Only the newest blockhash of the other
+//! ledger is used: the transactions that named older ones are not known here, and no transaction may be executed twice.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::localnet::LocalnetError;
 use crate::vm::Vm;
 use crate::working_set::{AccountSource, WorkingSet};
 
-/// Sysvars that every next block follows from.
+/// Sysvars that every next block needs.
 const NEEDED: &[(Pubkey, &str)] = &[
     (ids::clock::ID, "clock sysvar"),
     (ids::epoch_schedule::ID, "epoch schedule sysvar"),
@@ -46,7 +46,7 @@ pub struct LoadedSnapshot {
 
 /// Loads snapshot archives into a new ledger, as [`snapshot_solana::load`] does.
 ///
-/// Memory: the ledger, and what that function needs beside it.
+/// Memory: the ledger, and the memory of that function.
 pub fn load_snapshot(
     config: &Config,
     full: &Path,
@@ -56,29 +56,29 @@ pub fn load_snapshot(
 ) -> Result<LoadedSnapshot, SnapshotError> {
     let mut table = LedgerTable { config, loader: None };
     let snapshot = snapshot_solana::load(full, incremental, threads, progress, &mut table)?;
-    let Some(filling) = table.loader else { unreachable!("a load begins its table") };
-    Ok(LoadedSnapshot { snapshot, loader: filling })
+    let Some(loader) = table.loader else { unreachable!("a load starts its table") };
+    Ok(LoadedSnapshot { snapshot, loader })
 }
 
 impl LoadedSnapshot {
-    /// What the snapshot says of itself.
+    /// The snapshot's metadata.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// The accounts, to be read only.
+    /// A read-only view of the accounts.
     pub fn into_view(self) -> Result<View, LedgerError> {
         let (_, bank) = block_of(&self.snapshot.bank, 0, self.snapshot.lamports);
         Ok(self.loader.finish(bank)?.1.view(Commitment::Finalized))
     }
 
-    /// What the ledger's parts hold.
+    /// Memory usage of the ledger's parts.
     pub fn usage(&self) -> query::LedgerUsage {
         self.loader.usage()
     }
 }
 
-/// A ledger that takes a snapshot's accounts. It is made when the snapshot's slot is known.
+/// A ledger that receives a snapshot's accounts. It is created when the snapshot's slot is known.
 struct LedgerTable<'a> {
     config: &'a Config,
     loader: Option<BulkLoader>,
@@ -86,8 +86,8 @@ struct LedgerTable<'a> {
 
 impl LedgerTable<'_> {
     fn loader(&mut self) -> &mut BulkLoader {
-        let Some(filling) = &mut self.loader else { unreachable!("a load begins its table") };
-        filling
+        let Some(loader) = &mut self.loader else { unreachable!("a load starts its table") };
+        loader
     }
 }
 
@@ -115,37 +115,37 @@ impl AccountSink for LedgerTable<'_> {
     }
 }
 
-/// Puts the node's own accounts on top of those of a snapshot. Gives all lamports then, and a VM.
+/// Adds the node's own accounts to those of a snapshot. Returns the sum of lamports, and a working set.
 pub(crate) fn complete(
     config: &Config,
     keys: &NodeKeypairs,
     snapshot: &Snapshot,
-    filling: &mut BulkLoader,
+    loader: &mut BulkLoader,
 ) -> Result<(u64, WorkingSet), LocalnetError> {
-    if let Some(what) = missing(filling.ledger()?) {
+    if let Some(what) = missing(loader.ledger()?) {
         return Err(GenesisError::Incomplete(what).into());
     }
-    let active = features::for_snapshot(&config.features, filling.ledger()?)?;
-    let mut set = WorkingSet::new(filling.ledger()?, active.clone());
-    let lacking = filling.missing_accounts(set.vm())?;
-    let (added, _) = filling.replace(set.vm(), &lacking)?;
+    let active = features::for_snapshot(&config.features, loader.ledger()?)?;
+    let mut set = WorkingSet::new(loader.ledger()?, active.clone());
+    let absent = loader.missing_accounts(set.vm())?;
+    let (added, _) = loader.replace(set.vm(), &absent)?;
     let clock: Clock = set.vm().svm().get_sysvar();
     if clock.slot != snapshot.bank.slot {
         return Err(GenesisError::Incomplete("clock sysvar: it shows another slot").into());
     }
     for wallet in config.mint.into_iter().chain([native_mint::id()]) {
-        set.account(filling.ledger()?, &wallet);
+        set.account(loader.ledger()?, &wallet);
     }
     let mut own = genesis::add_own(set.vm_mut(), config, keys)?;
-    own.extend(features::add_accounts(&mut set, filling.ledger()?, &active));
-    let (gained, lost) = filling.replace(set.vm(), &own)?;
+    own.extend(features::add_accounts(&mut set, loader.ledger()?, &active));
+    let (gained, lost) = loader.replace(set.vm(), &own)?;
     let lamports = u128::from(snapshot.lamports) + u128::from(added) + u128::from(gained);
     let lamports = u64::try_from(lamports - u128::from(lost));
     let lamports = lamports.map_err(|_| GenesisError::TooManyLamports)?;
-    Ok((lamports, WorkingSet::new(filling.ledger()?, active)))
+    Ok((lamports, WorkingSet::new(loader.ledger()?, active)))
 }
 
-/// A sysvar that is not there, or does not parse, and without which no block follows.
+/// A needed sysvar that is missing or does not parse.
 pub(crate) fn missing(accounts: &impl AccountSource) -> Option<&'static str> {
     let is_usable = |key: &Pubkey| {
         let account = accounts.account(key);
@@ -154,7 +154,7 @@ pub(crate) fn missing(accounts: &impl AccountSource) -> Option<&'static str> {
     NEEDED.iter().find(|(key, _)| !is_usable(key)).map(|(_, what)| *what)
 }
 
-/// The block that the snapshot was taken at, without its transactions, and its bank.
+/// The block of the snapshot without its transactions, and its bank.
 pub(crate) fn first_block(fields: &BankFields, vm: &Vm, capitalization: u64) -> (Block, BlockInfo) {
     let clock: Clock = vm.svm().get_sysvar();
     block_of(fields, clock.unix_timestamp, capitalization)

@@ -1,4 +1,4 @@
-//! The first block: what is there before any transaction.
+//! Genesis: the accounts before any transaction.
 
 use std::sync::Arc;
 
@@ -27,33 +27,33 @@ use crate::keypairs::NodeKeypairs;
 use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
 use crate::{programs, sysvars};
 
-/// Lamports of the mint, as `solana-test-validator` gives.
+/// Lamports of the mint, as in `solana-test-validator`.
 const MINT_LAMPORTS: u64 = 500_000_000 * LAMPORTS_PER_SOL;
-/// Lamports of the validator's identity: pays a vote a slot for more than a year.
+/// Lamports of the validator's identity: enough for a vote a slot for more than a year.
 const IDENTITY_LAMPORTS: u64 = 500 * LAMPORTS_PER_SOL;
 /// Lamports of the validator's stake account, and of its vote account.
 const STAKE_LAMPORTS: u64 = 1_000_000 * LAMPORTS_PER_SOL;
-/// What the voter signs so that its BLS key follows from the signature, as in Agave.
+/// The message that the voter signs to derive its BLS key, as in Agave.
 const BLS_SEED: &[u8] = b"bls-key-derive-alpenglow";
-/// What the stake program's configuration says: no keys, a rate of 0.25, a penalty of 12 of 256.
+/// The data of the stake program's configuration: no keys, a rate of 0.25, a penalty of 12/256.
 const STAKE_CONFIG: [u8; 10] = [0, 0, 0, 0, 0, 0, 0, 0xd0, 0x3f, 12];
 
-/// What was fixed when the ledger was made, kept with it.
+/// The facts that were fixed when the ledger was created, stored with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Genesis {
-    /// Names the ledger.
+    /// The ledger's genesis hash.
     pub(crate) hash: [u8; 32],
     /// Seconds since 1970.
     pub(crate) unix_timestamp: i64,
     /// Slots of an epoch.
     pub(crate) slots_per_epoch: u64,
-    /// The mint, for the banner.
+    /// The mint. The server prints it at the start.
     pub(crate) mint: Option<[u8; 32]>,
-    /// How fast lamports are made.
+    /// Inflation.
     pub(crate) inflation: Rates,
 }
 
-/// The parameters of inflation, as they are kept.
+/// The parameters of inflation, as they are stored.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Rates {
     initial: f64,
@@ -80,7 +80,7 @@ impl From<Rates> for Inflation {
     }
 }
 
-/// What was kept of a ledger before it made lamports.
+/// The stored form before ledgers had inflation.
 #[derive(Deserialize)]
 struct GenesisWithoutInflation {
     hash: [u8; 32],
@@ -89,24 +89,24 @@ struct GenesisWithoutInflation {
     mint: Option<[u8; 32]>,
 }
 
-/// A genesis that cannot be.
+/// The genesis is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum GenesisError {
-    /// A program's ELF is not one that the VM takes.
+    /// The VM does not accept a program's ELF.
     #[error("program {program_id} does not load: {reason}")]
     Program {
         /// Which program.
         program_id: Pubkey,
-        /// What the VM said.
+        /// The VM's error.
         reason: String,
     },
-    /// A snapshot lacks something without which no block follows.
+    /// A snapshot lacks an account that the next block needs.
     #[error("the snapshot has no usable {0}")]
     Incomplete(&'static str),
-    /// With the node's own accounts there are more lamports than a `u64` holds.
-    #[error("the snapshot leaves no room for the lamports of the node's own accounts")]
+    /// Together with the node's own accounts there are more lamports than fit into a `u64`.
+    #[error("the snapshot's lamports and those of the node's own accounts exceed a u64")]
     TooManyLamports,
-    /// A sysvar that was given cannot be one.
+    /// A sysvar of the genesis accounts is invalid.
     #[error("sysvar {address}: {reason}")]
     Sysvar {
         /// Which sysvar.
@@ -114,15 +114,15 @@ pub enum GenesisError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// All accounts together have more lamports than leaves room for what is to come.
-    #[error("the accounts to begin with have {lamports} lamports together, at most {max}")]
+    /// The accounts together have too many lamports: inflation could exceed a `u64`.
+    #[error("the genesis accounts have {lamports} lamports together, at most {max}")]
     Lamports {
-        /// How many.
+        /// Their sum.
         lamports: u128,
-        /// How many there may be.
+        /// The limit.
         max: u64,
     },
-    /// Making the first block panicked; that is a bug of ours or of the VM's.
+    /// Making the first block panicked, which is a bug of ours or of the VM.
     #[error("making the first block panicked: {0}")]
     Panicked(String),
     /// An epoch is too short.
@@ -132,11 +132,11 @@ pub enum GenesisError {
 
 impl Genesis {
     /// The facts of a new ledger. Its hash depends on its keys, so no two ledgers share one.
-    pub(crate) fn new(config: &Config, keys: &NodeKeypairs, unix_timestamp: i64) -> Self {
+    pub(crate) fn new(config: &Config, keypairs: &NodeKeypairs, unix_timestamp: i64) -> Self {
         let hash = solana_sha256_hasher::hashv(&[
             b"hydrant genesis",
-            keys.identity.pubkey().as_ref(),
-            keys.faucet.pubkey().as_ref(),
+            keypairs.identity.pubkey().as_ref(),
+            keypairs.faucet.pubkey().as_ref(),
             &unix_timestamp.to_le_bytes(),
         ]);
         Self {
@@ -148,7 +148,7 @@ impl Genesis {
         }
     }
 
-    /// The facts of a ledger that was kept. One that was made before there was inflation has none.
+    /// Reads the facts of a stored ledger. A ledger from before inflation gets none.
     pub(crate) fn read(bytes: &[u8]) -> bincode::Result<Self> {
         bincode::deserialize(bytes).or_else(|err| {
             let before: GenesisWithoutInflation = bincode::deserialize(bytes).map_err(|_| err)?;
@@ -158,7 +158,7 @@ impl Genesis {
         })
     }
 
-    /// Lamports go to a key that nobody has, if they go to nobody.
+    /// Sets the mint to a new key whose private key is discarded, if there is no mint.
     pub(crate) fn ensure_mint(&mut self) {
         self.mint.get_or_insert_with(|| Keypair::new().pubkey().to_bytes());
     }
@@ -171,11 +171,11 @@ impl Genesis {
         EpochSchedule::custom(self.slots_per_epoch, self.slots_per_epoch, false)
     }
 
-    /// The facts that servers tell. Schedule and rent are what programs of `vm` see.
+    /// The facts that servers report. Schedule and rent are those of the sysvars in `vm`.
     pub(crate) fn cluster(
         &self,
         config: &Config,
-        keys: &NodeKeypairs,
+        keypairs: &NodeKeypairs,
         vm: &Vm,
         features: &FeatureSet,
         first_slot: Slot,
@@ -184,9 +184,9 @@ impl Genesis {
         ClusterInfo {
             genesis_hash: self.hash(),
             genesis_unix_timestamp: self.unix_timestamp,
-            identity: keys.identity.pubkey(),
-            vote_account: keys.vote_account.pubkey(),
-            faucet: keys.faucet.pubkey(),
+            identity: keypairs.identity.pubkey(),
+            vote_account: keypairs.vote_account.pubkey(),
+            faucet: keypairs.faucet.pubkey(),
             inflation: InflationSchedule::new(self.inflation.into(), &epoch_schedule, features),
             epoch_schedule,
             rent: vm.svm().get_sysvar(),
@@ -202,11 +202,11 @@ impl Genesis {
         }
     }
 
-    /// A VM with everything that genesis has. Its programs are data: it is to be read, not to run anything.
+    /// A VM with all genesis accounts. Its programs are data only: it serves to read accounts, not to run programs.
     pub(crate) fn build(
         &self,
         config: &Config,
-        keys: &NodeKeypairs,
+        keypairs: &NodeKeypairs,
         features: FeatureSet,
     ) -> Result<Vm, GenesisError> {
         if self.slots_per_epoch < solana_epoch_schedule::MINIMUM_SLOTS_PER_EPOCH {
@@ -218,70 +218,70 @@ impl Genesis {
         }
         let blockhashes = BlockhashQueue::new(self.hash());
         sysvars::genesis(&mut vm, &self.epoch_schedule(), &blockhashes, self.unix_timestamp);
-        // Clusters had it until it was of no use.
+        // Clusters have no fees sysvar any more.
         vm.svm_mut().set_account_no_checks(sysvar::fees::ID, AccountSharedData::default());
         if let Some(mint) = self.mint {
             vm.put(Pubkey::new_from_array(mint), &wallet(MINT_LAMPORTS));
         }
-        add_own(&mut vm, config, keys)?;
+        add_own(&mut vm, config, keypairs)?;
         vm.put(solana_stake_interface::config::ID, &stake_config(&vm));
         Ok(vm)
     }
 }
 
-/// Puts the accounts that every ledger of ours begins with, and those that `config` gives, over what
-/// `vm` has, and gives their keys. A wallet or mint that is there already stays as it is.
+/// Writes the accounts of every local ledger, and those of `config`, to `vm`. Returns their keys. An existing mint
+/// account stays as it is.
 pub(crate) fn add_own(
     vm: &mut Vm,
     config: &Config,
-    keys: &NodeKeypairs,
+    keypairs: &NodeKeypairs,
 ) -> Result<Vec<Pubkey>, GenesisError> {
-    let mut put = vec![keys.faucet.pubkey(), keys.identity.pubkey()];
-    vm.put(keys.faucet.pubkey(), &wallet(config.faucet_lamports));
-    vm.put(keys.identity.pubkey(), &wallet(IDENTITY_LAMPORTS));
+    let mut written = vec![keypairs.faucet.pubkey(), keypairs.identity.pubkey()];
+    vm.put(keypairs.faucet.pubkey(), &wallet(config.faucet_lamports));
+    vm.put(keypairs.identity.pubkey(), &wallet(IDENTITY_LAMPORTS));
     if let Some(mint) = config.mint
         && vm.account(&mint).is_none()
     {
         vm.put(mint, &wallet(MINT_LAMPORTS));
-        put.push(mint);
+        written.push(mint);
     }
-    vm.put(keys.vote_account.pubkey(), &vote_account(keys));
-    vm.put(keys.stake_account.pubkey(), &stake_account(vm, keys));
-    put.extend([keys.vote_account.pubkey(), keys.stake_account.pubkey()]);
+    vm.put(keypairs.vote_account.pubkey(), &vote_account(keypairs));
+    vm.put(keypairs.stake_account.pubkey(), &stake_account(vm, keypairs));
+    written.extend([keypairs.vote_account.pubkey(), keypairs.stake_account.pubkey()]);
     if vm.account(&native_mint::id()).is_none() {
         vm.put(native_mint::id(), &native_mint());
-        put.push(native_mint::id());
+        written.push(native_mint::id());
     }
     let accounts: Vec<_> =
         config.accounts.iter().filter(|account| !is_fixed(vm, &account.address)).collect();
     for GenesisAccount { address, account } in accounts {
         vm.put_as_data(*address, account);
-        put.push(*address);
+        written.push(*address);
     }
     programs::verify(vm.svm(), &config.programs)?;
     let rent = vm.svm().get_sysvar();
     for (key, account) in config.programs.iter().flat_map(|program| programs::added(program, &rent))
     {
         vm.put_as_data(key, &account);
-        put.push(key);
+        written.push(key);
     }
-    put.sort_unstable();
-    put.dedup();
-    Ok(put)
+    written.sort_unstable();
+    written.dedup();
+    Ok(written)
 }
 
-/// Whether an account is as genesis has it, whatever a user gives: that of an active feature, or the state would
-/// deny the feature, and `StakeConfig`, as `solana-test-validator` has it.
+/// Whether a user cannot replace an account of genesis: the account of an active feature, because the state would deny
+/// the feature, and `StakeConfig`, as in `solana-test-validator`.
 pub(crate) fn is_fixed(vm: &Vm, key: &Pubkey) -> bool {
     vm.features().is_active(key) || *key == stake::config::ID
 }
 
-/// The identifier of the features that the node knows, as `getVersion` has it. It is the same for every ledger.
+/// The identifier of the features that the node knows, as in `getVersion`. It is the same for every ledger.
 fn feature_set() -> u32 {
     u32::from_le_bytes(first_bytes(&solana_feature_set::ID))
 }
 
-/// The shred version of a genesis hash: its halves folded, never 0.
+/// The shred version of a genesis hash: its 16-bit words combined by XOR, never 0.
 fn shred_version(genesis: &Hash) -> u16 {
     let folded = genesis
         .as_ref()
@@ -299,11 +299,10 @@ fn wallet(lamports: u64) -> AccountSharedData {
     AccountSharedData::new(lamports, 0, &system_program::ID)
 }
 
-/// Votes for itself, so that its key is the voter's; its commission stays with it, and fees go to the
-/// identity.
-fn vote_account(keys: &NodeKeypairs) -> AccountSharedData {
-    let (identity, vote_account) = (keys.identity.pubkey(), keys.vote_account.pubkey());
-    let bls = BlsKeypair::derive(keys.vote_account.sign_message(BLS_SEED).as_ref());
+/// The validator's vote account. It is its own authorized voter and collects its commission. Fees go to the identity.
+fn vote_account(keypairs: &NodeKeypairs) -> AccountSharedData {
+    let (identity, vote_account) = (keypairs.identity.pubkey(), keypairs.vote_account.pubkey());
+    let bls = BlsKeypair::derive(keypairs.vote_account.sign_message(BLS_SEED).as_ref());
     let init = VoteInit {
         node_pubkey: identity,
         authorized_voter: vote_account,
@@ -319,17 +318,17 @@ fn vote_account(keys: &NodeKeypairs) -> AccountSharedData {
 }
 
 #[expect(deprecated, reason = "programs still read the reserve that the account states")]
-fn stake_account(vm: &Vm, keys: &NodeKeypairs) -> AccountSharedData {
+fn stake_account(vm: &Vm, keypairs: &NodeKeypairs) -> AccountSharedData {
     let space = StakeStateV2::size_of();
     let rent_exempt_reserve = vm.svm().minimum_balance_for_rent_exemption(space);
     let meta = Meta {
         rent_exempt_reserve,
-        authorized: Authorized::auto(&keys.stake_account.pubkey()),
+        authorized: Authorized::auto(&keypairs.stake_account.pubkey()),
         lockup: Lockup::default(),
     };
     // Activated before the first epoch, so that it counts from the start.
     let staked = STAKE_LAMPORTS - rent_exempt_reserve;
-    let delegation = Delegation::new(&keys.vote_account.pubkey(), staked, u64::MAX);
+    let delegation = Delegation::new(&keypairs.vote_account.pubkey(), staked, u64::MAX);
     let stake = Stake { delegation, credits_observed: 0 };
     let state = StakeStateV2::Stake(meta, stake, StakeFlags::empty());
     let mut data = bincode::serialize(&state).unwrap_or_default();
@@ -337,7 +336,7 @@ fn stake_account(vm: &Vm, keys: &NodeKeypairs) -> AccountSharedData {
     account_with_data(STAKE_LAMPORTS, data, stake::ID)
 }
 
-/// The mint of wrapped SOL, which every cluster's genesis has. Token-2022's is made by who needs it.
+/// The mint of wrapped SOL, which every cluster's genesis has. Token-2022's is created on demand.
 fn native_mint() -> AccountSharedData {
     AccountSharedData::from(Account {
         lamports: LAMPORTS_PER_SOL,

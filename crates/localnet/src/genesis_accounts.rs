@@ -1,9 +1,9 @@
-//! The accounts that a user gives a new ledger: checked, and taken in as a stream.
+//! The accounts that a user adds to a new ledger: checked, and loaded as a stream.
 //!
-//! Shape: [`check_account`] refuses a sysvar that the ledger could not run with; [`load_genesis_accounts`] puts
-//! accounts from an iterator into the ledger's state. The VM gets only those that it holds already.
-//! Bounds: [`CHUNK_MAX`] accounts or [`CHUNK_BYTES_MAX`] of their data wait; nothing else is kept.
-//! Invariant: what this accepts makes no step of the ledger panic.
+//! Shape: [`check_account`] refuses a sysvar with which the ledger could not run. [`load_genesis_accounts`] writes
+//! accounts from an iterator to the ledger's state. The VM gets only replacements of accounts that it has.
+//! Bounds: [`CHUNK_MAX`] accounts or [`CHUNK_BYTES_MAX`] of their data are buffered.
+//! Invariant: no accepted account makes a step of the ledger panic.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ use solana_sysvar::epoch_rewards::EpochRewards;
 use solana_sysvar::last_restart_slot::LastRestartSlot;
 use solana_sysvar::rent::Rent;
 use solana_sysvar::stake_history::StakeHistory;
-#[expect(deprecated, reason = "programs still read these sysvars, so a user may give them")]
+#[expect(deprecated, reason = "programs still read these sysvars, so a user may add them")]
 use solana_sysvar::{fees::Fees, recent_blockhashes::RecentBlockhashes};
 use wincode::DeserializeOwned;
 
@@ -32,52 +32,52 @@ use crate::localnet::LocalnetError;
 use crate::sysvars;
 use crate::vm::Vm;
 
-/// Accounts that are taken in together.
+/// Accounts of one chunk.
 const CHUNK_MAX: usize = 4_096;
-/// Bytes of data of those accounts. One account more may be there when it is reached.
+/// Bytes of data of one chunk. The last account may exceed it.
 const CHUNK_BYTES_MAX: usize = 16 << 20;
-/// Slots of an epoch: 46 days of 400 ms slots. The leader schedule has a place for each.
+/// Slots of an epoch: 46 days of 400 ms slots. The leader schedule has an entry for each.
 pub const SLOTS_PER_EPOCH_MAX: u64 = 10_000_000;
 /// The bytes of the largest account.
 const DATA_BYTES_MAX: usize = 10 << 20;
-/// Lamports that a byte costs at most: no account's rent then goes past a `u64`.
+/// Lamports of a byte at most, so that no account's rent exceeds a `u64`.
 const LAMPORTS_PER_BYTE_MAX: u64 = u64::MAX / (DATA_BYTES_MAX as u64 + 128);
 
-/// Why an account could not be had from where accounts come from.
+/// Why a source of accounts failed.
 pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where accounts of a new ledger come from, one at a time.
+/// A source of accounts of a new ledger, one at a time.
 pub type GenesisAccountSource<'a> = dyn Iterator<Item = Result<GenesisAccount, SourceError>> + 'a;
 
-/// Refuses a sysvar that does not parse, or with which the ledger could not make blocks. Any other
-/// account may be anything: a program that does not load fails when it is called.
-pub fn check_account(given: &GenesisAccount) -> Result<(), GenesisError> {
-    let data = given.account.data();
-    // An account of no lamports is none.
-    let fault = if given.account.lamports() == 0 {
-        sysvars::ALL.contains(&given.address).then_some("it has no lamports")
+/// Refuses a sysvar that does not parse, or with which the ledger could not make blocks. Other accounts are not
+/// restricted: a program that does not load fails when it is called.
+pub fn check_account(genesis_account: &GenesisAccount) -> Result<(), GenesisError> {
+    let data = genesis_account.account.data();
+    // An account without lamports does not exist.
+    let fault = if genesis_account.account.lamports() == 0 {
+        sysvars::ALL.contains(&genesis_account.address).then_some("it has no lamports")
     } else {
-        sysvar_fault(&given.address, data)
+        sysvar_fault(&genesis_account.address, data)
     };
     match fault {
         None => Ok(()),
-        Some(reason) => Err(GenesisError::Sysvar { address: given.address, reason }),
+        Some(reason) => Err(GenesisError::Sysvar { address: genesis_account.address, reason }),
     }
 }
 
-/// What is wrong with the data of a sysvar, if anything is. Other accounts have no fault.
+/// What is wrong with the data of a sysvar. `None` for valid data and for other accounts.
 pub(crate) fn sysvar_fault(address: &Pubkey, data: &[u8]) -> Option<&'static str> {
     match *address {
         ids::clock::ID => fault(data, |clock: &Clock| {
-            (clock.slot > HEAD_SLOT_MAX).then_some("its slot leaves no room for others")
+            (clock.slot > HEAD_SLOT_MAX).then_some("no slots remain after its slot")
         }),
         ids::epoch_schedule::ID => fault(data, epoch_schedule_fault),
         ids::slot_history::ID => fault(data, |history: &SlotHistory| {
             let is_whole = history.bits.len() == MAX_ENTRIES;
             if !is_whole {
-                return Some("it has not a bit for each of its 1048576 slots");
+                return Some("it does not have a bit for each of its 1048576 slots");
             }
-            (history.next_slot > HEAD_SLOT_MAX).then_some("its slot leaves no room for others")
+            (history.next_slot > HEAD_SLOT_MAX).then_some("no slots remain after its slot")
         }),
         ids::rent::ID => fault(data, |rent: &Rent| {
             let is_possible = rent.lamports_per_byte <= LAMPORTS_PER_BYTE_MAX
@@ -96,7 +96,7 @@ pub(crate) fn sysvar_fault(address: &Pubkey, data: &[u8]) -> Option<&'static str
     }
 }
 
-/// Parses data as the VM does, and asks further.
+/// Parses data as the VM does, and runs a further check.
 fn fault<T: DeserializeOwned<Dst = T>>(
     data: &[u8],
     further: impl FnOnce(&T) -> Option<&'static str>,
@@ -117,12 +117,12 @@ fn epoch_schedule_fault(schedule: &EpochSchedule) -> Option<&'static str> {
     (*schedule != expected).then_some("its first normal epoch does not follow from its slots")
 }
 
-/// Puts accounts over what a new ledger has, but for accounts that are fixed and programs of `config`. True if one of
-/// them took the place of an account of `vm` that is not a sysvar: what the VM compiled may then be of before.
+/// Adds accounts to a new ledger and replaces existing ones, except fixed accounts and programs of `config`. True if
+/// one of them replaced an account of `vm` that is not a sysvar: compiled code in the VM may then be outdated.
 pub(crate) fn load_genesis_accounts(
     config: &Config,
     vm: &mut Vm,
-    filling: &mut BulkLoader,
+    loader: &mut BulkLoader,
     accounts: &mut GenesisAccountSource<'_>,
 ) -> Result<bool, LocalnetError> {
     let mut chunk: HashMap<Pubkey, AccountSharedData> = HashMap::new();
@@ -130,10 +130,10 @@ pub(crate) fn load_genesis_accounts(
     let added = config.programs.iter().map(|program| program.program_id);
     let programs: HashSet<Pubkey> =
         added.flat_map(|program| [program, get_program_data_address(&program)]).collect();
-    for given in accounts {
-        let given = given.map_err(LocalnetError::Source)?;
-        check_account(&given)?;
-        let GenesisAccount { address, account } = given;
+    for genesis_account in accounts {
+        let genesis_account = genesis_account.map_err(LocalnetError::Source)?;
+        check_account(&genesis_account)?;
+        let GenesisAccount { address, account } = genesis_account;
         if genesis::is_fixed(vm, &address) || programs.contains(&address) {
             continue;
         }
@@ -144,19 +144,19 @@ pub(crate) fn load_genesis_accounts(
             is_outdated = true;
         }
         chunk_bytes += account.data().len();
-        // Of two with the same address the later one counts.
+        // Of two accounts with the same address the later one counts.
         chunk.insert(address, account);
         if chunk.len() >= CHUNK_MAX || chunk_bytes >= CHUNK_BYTES_MAX {
-            filling.put_over(std::mem::take(&mut chunk))?;
+            loader.put_over(std::mem::take(&mut chunk))?;
             chunk_bytes = 0;
         }
     }
-    filling.put_over(chunk)?;
+    loader.put_over(chunk)?;
     Ok(is_outdated)
 }
 
-/// Runs a step of making a ledger. A panic in it, which is a bug of ours or of the VM's, is an error
-/// like any other: the node says so and ends with 1.
+/// Runs a step of the creation of a ledger. A panic, which is our bug or the VM's, becomes an error: the node reports
+/// it and exits with 1.
 pub(crate) fn guarded<T>(
     step: impl FnOnce() -> Result<T, LocalnetError>,
 ) -> Result<T, LocalnetError> {

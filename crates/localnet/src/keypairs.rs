@@ -1,14 +1,14 @@
-//! The node's keypairs: made at genesis, kept in the ledger directory under the names that
-//! `solana-test-validator` gives them.
+//! The node's keypairs: generated at genesis, stored in the ledger directory under the file names of
+//! `solana-test-validator`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use solana_keypair::Keypair;
 
-/// Who the node is and what it owns.
+/// The node's keypairs.
 pub struct NodeKeypairs {
-    /// Signs votes and leads every slot.
+    /// The leader of every slot. Signs and pays for votes.
     pub identity: Keypair,
     /// The validator's vote account.
     pub vote_account: Keypair,
@@ -18,7 +18,7 @@ pub struct NodeKeypairs {
     pub faucet: Keypair,
 }
 
-/// A keypair file that is not one.
+/// An unreadable or invalid keypair file.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// It could not be read or written.
@@ -26,11 +26,11 @@ pub enum KeyError {
     Io {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         err: std::io::Error,
     },
-    /// It holds something else.
+    /// The file contains something else.
     #[error("{path} is not a keypair file: 64 numbers from 0 to 255 in a JSON array are expected")]
     Malformed {
         /// Which file.
@@ -38,7 +38,7 @@ pub enum KeyError {
     },
 }
 
-/// The files of a ledger directory that hold them.
+/// The keypair files of a ledger directory.
 const FILES: [&str; 4] = [
     "validator-keypair.json",
     "vote-account-keypair.json",
@@ -47,7 +47,7 @@ const FILES: [&str; 4] = [
 ];
 
 impl NodeKeypairs {
-    /// New keys.
+    /// Generates new keypairs.
     pub fn generate() -> Self {
         Self {
             identity: Keypair::new(),
@@ -57,7 +57,7 @@ impl NodeKeypairs {
         }
     }
 
-    /// The keys of a ledger directory.
+    /// Reads the keypairs of a ledger directory.
     pub fn read(dir: &Path) -> Result<Self, KeyError> {
         let [identity, vote_account, stake_account, faucet] =
             FILES.map(|file| read_keypair(&dir.join(file)));
@@ -69,18 +69,18 @@ impl NodeKeypairs {
         })
     }
 
-    /// Writes the keys into a ledger directory.
+    /// Writes the keypairs to a ledger directory.
     pub fn write(&self, dir: &Path) -> Result<(), KeyError> {
-        let keys = [&self.identity, &self.vote_account, &self.stake_account, &self.faucet];
-        FILES.iter().zip(keys).try_for_each(|(file, key)| write_keypair(&dir.join(file), key))
+        let keypairs = [&self.identity, &self.vote_account, &self.stake_account, &self.faucet];
+        FILES.iter().zip(keypairs).try_for_each(|(file, key)| write_keypair(&dir.join(file), key))
     }
 
-    /// Whether a file of a ledger directory holds one of the keys.
+    /// Whether a file name is that of one of the keypairs.
     pub(crate) fn is_file(name: &std::ffi::OsStr) -> bool {
         FILES.iter().any(|file| *file == name)
     }
 
-    /// Removes the keys of a ledger directory, if there are any.
+    /// Removes the keypairs of a ledger directory, if there are any.
     pub(crate) fn remove(dir: &Path) -> Result<(), KeyError> {
         for path in FILES.map(|file| dir.join(file)) {
             match fs::remove_file(&path) {
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn keypairs_round_trip_and_only_their_owner_may_read_them() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let keys = NodeKeypairs::generate();
-        keys.write(dir.path()).expect("keys are written");
-        let read = NodeKeypairs::read(dir.path()).expect("keys are read");
-        assert_eq!(read.faucet.pubkey(), keys.faucet.pubkey());
+        let keypairs = NodeKeypairs::generate();
+        keypairs.write(dir.path()).expect("keypairs are written");
+        let read = NodeKeypairs::read(dir.path()).expect("keypairs are read");
+        assert_eq!(read.faucet.pubkey(), keypairs.faucet.pubkey());
         use std::os::unix::fs::PermissionsExt;
         let file = dir.path().join("faucet-keypair.json");
         let mode = fs::metadata(&file).expect("the file is there").permissions().mode();

@@ -1,8 +1,8 @@
-//! An embedded Solana ledger: executes transactions, makes slots and blocks, keeps them.
+//! An embedded Solana ledger: executes transactions, makes slots and blocks, stores them.
 //!
-//! Shape: [`builder`] makes or reads a ledger, [`load_snapshot`] and [`open_snapshot`] make one of a snapshot, [`Localnet::start`] runs it on one thread of its own.
-//! It writes accounts through `query`, blocks through `chain`, and takes transactions through its
-//! [`chain_solana::TransactionDoor`].
+//! Shape: [`open`] makes or reads a ledger, [`load_snapshot`] and [`open_snapshot`] make one from a snapshot, and
+//! [`Localnet::start`] runs it on its own thread. It writes accounts through `query` and blocks through
+//! `chain_solana`, and takes transactions through its [`chain_solana::TransactionService`].
 //! Invariant: reads never wait for execution, and execution never for reads.
 //! Not here: sockets (`rpc`), JSON (`solana`), flags (`hydrant`).
 

@@ -1,8 +1,8 @@
-//! What a transaction loads before it runs: the bytes that count against its limit, and the programs that it calls.
+//! The loading of a transaction before it runs: the bytes that count against its limit, and the programs it calls.
 //!
-//! In: a message, its accounts, and the size of each program's code. Out: [`Loaded`], or why the transaction only
-//! pays. LiteSVM knows neither code accounts nor Agave's rules for programs, so both are checked here, before it runs.
-//! Bounds: one step an account and one an instruction.
+//! In: a message, its accounts, and the size of each program's code. Out: [`Loaded`], or the reason why the
+//! transaction only pays. LiteSVM knows neither code accounts nor Agave's rules for programs, so both are checked here.
+//! Bounds: one step for each account and each instruction.
 //! Source: `load_transaction_accounts` of Agave's SVM; SIMD-0186 has the sizes.
 //! Not here: whether the transaction may be in a block at all (`vm`).
 
@@ -19,18 +19,18 @@ use crate::vm::program_data_key;
 
 /// Bytes that a transaction may load unless it sets a limit of its own.
 const BYTES_MAX_DEFAULT: u32 = 64 << 20;
-/// What an account counts beside its data.
+/// Bytes that an account counts in addition to its data.
 const ACCOUNT_BYTES: u64 = 64;
-/// What a lookup table counts, whatever it holds.
+/// Bytes that a lookup table counts, whatever its contents.
 const TABLE_BYTES: u64 = 8_248;
 /// The first byte of the instruction that sets the limit.
 const SET_LIMIT_TAG: u8 = 4;
 
-/// The loaders of programs. What one of them owns is a program, or was one, or may become one.
+/// The loaders of programs. An account of one of them is a program, was one, or may become one.
 const LOADERS: [Pubkey; 4] =
     [bpf_loader_upgradeable::ID, bpf_loader::ID, bpf_loader_deprecated::ID, loader_v4::ID];
 
-/// A transaction whose accounts and programs are there.
+/// A transaction whose accounts and programs exist.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// Bytes that count against the limit.
@@ -43,7 +43,7 @@ pub(crate) struct Loaded {
 #[derive(Debug)]
 pub(crate) struct NotLoaded {
     pub(crate) err: TransactionError,
-    /// Bytes that were counted until then, at most the limit.
+    /// Bytes counted until the failure, at most the limit.
     pub(crate) bytes: u32,
 }
 
@@ -60,8 +60,8 @@ pub(crate) fn bytes_max(message: &VersionedMessage) -> Option<u32> {
     (!sets_limit).then_some(BYTES_MAX_DEFAULT)
 }
 
-/// Checks what a message loads. `accounts` are those of `keys`, empty where there is none;
-/// `program_data_bytes` gives the size of the code account of a program among `keys`, if that account is there.
+/// Checks what a message loads. `accounts` are those of `keys`, empty where there is none. `program_data_bytes` returns
+/// the size of the code account of a program among `keys`, if that account exists.
 pub(crate) fn load(
     message: &VersionedMessage,
     keys: &[Pubkey],
@@ -77,7 +77,7 @@ pub(crate) fn load(
             continue;
         }
         bytes += ACCOUNT_BYTES + account.data().len() as u64;
-        // Code counts once, be its account named or not.
+        // Code counts once, whether its account is named or not.
         if let Some(data_key) = program_data_key(account)
             && !keys.contains(&data_key)
             && !counted.contains(&data_key)
@@ -117,7 +117,7 @@ fn undeployed(
         if !LOADERS.contains(program.owner()) {
             return Err(TransactionError::InvalidProgramForExecution);
         }
-        // No builtin executes programs of the fourth loader in this release.
+        // No builtin of this release executes programs of the fourth loader.
         let is_deployed = program.executable() && !loader_v4::check_id(program.owner());
         if !is_deployed && !undeployed.contains(key) {
             undeployed.push(*key);
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn accounts_code_and_lookup_tables_count_and_what_is_not_there_does_not() {
+    fn accounts_code_and_lookup_tables_count_and_absent_accounts_do_not() {
         let own = [(PAYER, account(Pubkey::default(), 10)), (PROGRAM, program())];
         let sum = 64 + 10 + 64 + 36 + 64 + 1_000;
         assert_eq!(bytes(&call(), &own, sum), Ok(sum));
         let exceeded = TransactionError::MaxLoadedAccountsDataSizeExceeded;
         assert_eq!(bytes(&call(), &own, sum - 1), Err((exceeded, sum - 1)));
 
-        // Code that is named counts as the account that it is, and not once more.
+        // Code that is named counts as an account, and not once more.
         let mut named = own.to_vec();
         named.push((CODE, account(bpf_loader_upgradeable::ID, 500)));
         assert_eq!(bytes(&call(), &named, sum), Ok(sum - 500));

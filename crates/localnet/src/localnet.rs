@@ -1,4 +1,4 @@
-//! Making a ledger, or reading one back, and running it.
+//! Creates a ledger or reads one back, and runs it.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -37,44 +37,44 @@ use crate::transaction_service::LocalTransactionService;
 use crate::vote::{self, Tower};
 use crate::working_set::{AccountSource, WorkingSet};
 
-/// What a server may write into a ledger directory about itself.
+/// The log file that a server may write into a ledger directory.
 pub const LOG_FILE: &str = "validator.log";
-/// Where the store is within a ledger directory.
+/// The store's directory within a ledger directory.
 const STORE_DIR: &str = "store";
 
-/// Why a ledger could not be opened, or ended.
+/// Why a ledger could not be opened, or why it ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalnetError {
     /// A setting is out of its range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The ledger's newest block leaves hardly a slot for the next ones: an older version let it be warped there.
+    /// The ledger's newest block leaves too few slots for the next ones: an older version warped it there.
     #[error(
-        "the ledger stands at slot {slot}, after which it cannot go on: at most {HEAD_SLOT_MAX} is opened (start with --reset)"
+        "the ledger's newest block is at slot {slot}, and a ledger past slot {HEAD_SLOT_MAX} is not opened (start with --reset)"
     )]
     NoSlotLeft {
         /// The slot of its newest block.
         slot: ledger::Slot,
     },
-    /// Genesis cannot be.
+    /// The genesis is invalid.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
     /// The ledger cannot have the features that were chosen.
     #[error(transparent)]
     Features(#[from] FeatureError),
-    /// An account to begin with could not be had.
+    /// The source of genesis accounts failed.
     #[error(transparent)]
     Source(SourceError),
-    /// A keypair file of the ledger directory is not one.
+    /// A keypair file of the ledger directory is invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The store of the ledger directory refused.
+    /// The store of the ledger directory failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The ledger has no room for its own accounts.
+    /// The ledger has no space for its own accounts.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// The ledger directory is there, and holds no ledger of ours.
+    /// The ledger directory contains a ledger that this version cannot read.
     #[error("{dir} holds a ledger that this version cannot read: {reason} (start with --reset)")]
     Foreign {
         /// Which directory.
@@ -82,7 +82,7 @@ pub enum LocalnetError {
         /// What was wrong.
         reason: String,
     },
-    /// The ledger directory is somebody else's.
+    /// The ledger directory contains files that Hydrant did not write.
     #[error("{dir} holds {name}, which is not ours: give --ledger a directory of its own")]
     NotEmpty {
         /// Which directory.
@@ -90,25 +90,25 @@ pub enum LocalnetError {
         /// What is in it.
         name: String,
     },
-    /// A ledger is there, and a snapshot would have to take its place.
+    /// The directory contains a ledger, so no ledger is made there from a snapshot.
     #[error("{dir} holds a ledger already: a snapshot makes a new one (start with --reset)")]
     Exists {
         /// Which directory.
         dir: String,
     },
-    /// The directory could not be made.
+    /// The directory could not be created.
     #[error("ledger directory {dir}")]
     Dir {
         /// Which directory.
         dir: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         err: std::io::Error,
     },
     /// The executing thread could not be started.
     #[error("executing thread")]
     Thread(#[source] std::io::Error),
-    /// The executing thread gave up.
+    /// The executing thread failed.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
     /// The executing thread panicked; that is our bug.
@@ -116,7 +116,7 @@ pub enum LocalnetError {
     Panicked,
 }
 
-/// A ledger that is open and not running yet.
+/// A ledger that is open and does not run yet.
 pub struct Localnet {
     cluster: ClusterInfo,
     mint: Option<Pubkey>,
@@ -129,13 +129,13 @@ pub struct Localnet {
     parent: Parent,
 }
 
-/// A ledger that runs.
+/// A running ledger.
 pub struct LocalnetHandle {
     queue: Arc<TransactionQueue>,
     thread: JoinHandle<Result<(), ExecutorError>>,
 }
 
-/// What a ledger goes on from.
+/// The state from which a ledger starts.
 struct InitialState {
     set: WorkingSet,
     ledger: Ledger<Account, BlockInfo>,
@@ -148,34 +148,34 @@ struct InitialState {
     blocks: Vec<Arc<Block>>,
     status_cache: StatusCache,
     tower: Tower,
-    /// What was kept of vote accounts.
+    /// The stored vote accounts of the last epochs.
     voters: Option<Voters>,
 }
 
-/// Opens the ledger of `config.dir`, or makes one there; in memory if there is none.
+/// Opens the ledger of `config.dir`, or creates one there. Without a directory the ledger is in memory.
 pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
     open_with(config, &mut std::iter::empty())
 }
 
-/// As [`builder`]. A new ledger begins with `accounts` as well, taken in one at a time: they win over those
-/// of `config`, and the later of two over the earlier. They are not read if the ledger exists.
+/// As [`open`]. A new ledger also gets `accounts`, which are read one at a time. They replace those of `config`,
+/// and of two with the same address the later one counts. They are not read if the ledger exists.
 pub fn open_with(
     config: &Config,
     accounts: &mut GenesisAccountSource<'_>,
 ) -> Result<Localnet, LocalnetError> {
     config.check()?;
-    let start = match &config.dir {
+    let state = match &config.dir {
         Some(dir) => match Store::open(&dir.join(STORE_DIR))? {
             Some(opened) => InitialState::restore(config, dir, opened)?,
             None => guarded(|| InitialState::create(config, accounts))?,
         },
         None => guarded(|| InitialState::create(config, accounts))?,
     };
-    Localnet::new(config, start)
+    Localnet::new(config, state)
 }
 
-/// Makes the first block of a new ledger in memory, opens the next, and forgets both: what [`open_with`]
-/// and [`Localnet::start`] would refuse is refused here, and nothing is written.
+/// Makes the first block of a new ledger in memory, opens the next one, and drops both. It fails where
+/// [`open_with`] or [`Localnet::start`] would fail, and writes nothing.
 pub fn check(
     config: &Config,
     accounts: &mut GenesisAccountSource<'_>,
@@ -185,14 +185,14 @@ pub fn check(
     guarded(|| Ok(localnet.executor.open_block(localnet.parent)?))
 }
 
-/// Makes a ledger whose first block is the one that `loaded` was taken at, in `config.dir` or in
-/// memory. Its accounts are those of the snapshot, and on top the node's own: faucet, identity, vote
-/// and stake account, and what `config` asks for at genesis.
+/// Creates a ledger in `config.dir` or in memory. Its first block is that of the snapshot. Its accounts are those
+/// of the snapshot, the node's own (faucet, identity, vote and stake account), and those that `config` adds at
+/// genesis.
 pub fn open_snapshot(config: &Config, loaded: LoadedSnapshot) -> Result<Localnet, LocalnetError> {
     open_snapshot_with(config, loaded, &mut std::iter::empty())
 }
 
-/// As [`open_snapshot`], with `accounts` on top as [`open_with`] has them.
+/// As [`open_snapshot`], with `accounts` added as by [`open_with`].
 pub fn open_snapshot_with(
     config: &Config,
     loaded: LoadedSnapshot,
@@ -205,16 +205,16 @@ pub fn open_snapshot_with(
         return Err(LocalnetError::Exists { dir: dir.display().to_string() });
     }
     check_head(loaded.snapshot.bank.slot)?;
-    let start = guarded(|| InitialState::from_snapshot(config, loaded, accounts))?;
-    Localnet::new(config, start)
+    let state = guarded(|| InitialState::from_snapshot(config, loaded, accounts))?;
+    Localnet::new(config, state)
 }
 
-/// Whether a directory holds a ledger of ours, readable or not.
+/// Whether a directory contains a ledger of Hydrant, readable or not.
 pub fn contains_ledger(dir: &Path) -> Result<bool, LocalnetError> {
     Ok(<Store>::is_in(&dir.join(STORE_DIR))?)
 }
 
-/// Empties a ledger directory: its store and its keys go, what else is there stays.
+/// Removes the store and the keypairs of a ledger directory. Other files stay.
 pub fn reset_directory(dir: &Path) -> Result<(), LocalnetError> {
     <Store>::remove(&dir.join(STORE_DIR))?;
     Ok(NodeKeypairs::remove(dir)?)
@@ -226,26 +226,26 @@ impl InitialState {
         accounts: &mut GenesisAccountSource<'_>,
     ) -> Result<Self, LocalnetError> {
         config.accounts.iter().try_for_each(genesis_accounts::check_account)?;
-        let keys = NodeKeypairs::generate();
-        let mut genesis = Genesis::new(config, &keys, unix_ms().div_euclid(1_000));
+        let keypairs = NodeKeypairs::generate();
+        let mut genesis = Genesis::new(config, &keypairs, unix_ms().div_euclid(1_000));
         genesis.ensure_mint();
         let active = features::chosen(&config.features);
-        let mut vm = genesis.build(config, &keys, active.clone())?;
-        let mut filling = BulkLoader::new(config, genesis_bank(&genesis, 0));
+        let mut vm = genesis.build(config, &keypairs, active.clone())?;
+        let mut loader = BulkLoader::new(config, genesis_bank(&genesis, 0));
         let is_there = |account: &AccountSharedData| account.lamports() > 0;
         for (key, account) in vm.accounts().filter(|(_, account)| is_there(account)) {
-            filling.add(*key, Account(account.clone()))?;
+            loader.add(*key, Account(account.clone()))?;
         }
-        genesis_accounts::load_genesis_accounts(config, &mut vm, &mut filling, accounts)?;
+        genesis_accounts::load_genesis_accounts(config, &mut vm, &mut loader, accounts)?;
         drop(vm);
-        filling.check_lamports()?;
-        let set = WorkingSet::new(filling.ledger()?, active);
-        let bank = genesis_bank(&genesis, filling.lamports());
+        loader.check_lamports()?;
+        let set = WorkingSet::new(loader.ledger()?, active);
+        let bank = genesis_bank(&genesis, loader.lamports());
         let (block, bank) = BlockBuilder::new(bank, genesis.hash()).complete();
-        // Transactions name the genesis hash first of all, as on a cluster.
+        // The first transactions name the genesis hash, as on a cluster.
         let block = Block { blockhash: genesis.hash(), ..block };
         let bank = BlockInfo { blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())), ..bank };
-        Self::with_first_block(config, (genesis, keys), (block, bank), filling, set)
+        Self::with_first_block(config, (genesis, keypairs), (block, bank), loader, set)
     }
 
     fn from_snapshot(
@@ -254,45 +254,46 @@ impl InitialState {
         accounts: &mut GenesisAccountSource<'_>,
     ) -> Result<Self, LocalnetError> {
         config.accounts.iter().try_for_each(genesis_accounts::check_account)?;
-        let LoadedSnapshot { snapshot, loader: mut filling } = loaded;
-        let keys = NodeKeypairs::generate();
-        let genesis = Genesis::new(config, &keys, snapshot.bank.genesis_unix_timestamp);
-        let (lamports, mut set) = from_snapshot::complete(config, &keys, &snapshot, &mut filling)?;
-        filling.set_lamports(lamports);
-        if genesis_accounts::load_genesis_accounts(config, set.vm_mut(), &mut filling, accounts)? {
+        let LoadedSnapshot { snapshot, mut loader } = loaded;
+        let keypairs = NodeKeypairs::generate();
+        let genesis = Genesis::new(config, &keypairs, snapshot.bank.genesis_unix_timestamp);
+        let (lamports, mut set) =
+            from_snapshot::complete(config, &keypairs, &snapshot, &mut loader)?;
+        loader.set_lamports(lamports);
+        if genesis_accounts::load_genesis_accounts(config, set.vm_mut(), &mut loader, accounts)? {
             let active = set.vm().features().clone();
-            set = WorkingSet::new(filling.ledger()?, active);
+            set = WorkingSet::new(loader.ledger()?, active);
         }
-        filling.check_lamports()?;
-        let lamports = filling.lamports();
+        loader.check_lamports()?;
+        let lamports = loader.lamports();
         let first = from_snapshot::first_block(&snapshot.bank, set.vm(), lamports);
-        Self::with_first_block(config, (genesis, keys), first, filling, set)
+        Self::with_first_block(config, (genesis, keypairs), first, loader, set)
     }
 
-    /// A new ledger, kept if `config` says where.
+    /// A new ledger, stored if `config` names a directory.
     fn with_first_block(
         config: &Config,
-        (genesis, keys): (Genesis, NodeKeypairs),
+        (genesis, keypairs): (Genesis, NodeKeypairs),
         (block, bank): (Block, BlockInfo),
-        filling: BulkLoader,
+        loader: BulkLoader,
         set: WorkingSet,
     ) -> Result<Self, LocalnetError> {
-        let (ledger, reader) = filling.finish(bank.clone())?;
+        let (ledger, reader) = loader.finish(bank.clone())?;
         let dir = config.dir.as_deref();
         let store =
-            dir.map(|dir| create_store(dir, &genesis, &keys, &reader, &block)).transpose()?;
-        let mut statuses = StatusCache::default();
-        statuses.start_block(block.id.slot);
+            dir.map(|dir| create_store(dir, &genesis, &keypairs, &reader, &block)).transpose()?;
+        let mut status_cache = StatusCache::default();
+        status_cache.start_block(block.id.slot);
         Ok(Self {
             set,
             ledger,
             reader,
             genesis,
-            keypairs: keys,
+            keypairs,
             store,
             parent: Parent { bank, bank_hash: block.bank_hash },
             blocks: vec![Arc::new(block)],
-            status_cache: statuses,
+            status_cache,
             tower: Tower::default(),
             voters: None,
         })
@@ -301,7 +302,7 @@ impl InitialState {
     fn restore(config: &Config, dir: &Path, opened: Opened) -> Result<Self, LocalnetError> {
         let foreign =
             |reason: String| LocalnetError::Foreign { dir: dir.display().to_string(), reason };
-        let keys = NodeKeypairs::read(dir)?;
+        let keypairs = NodeKeypairs::read(dir)?;
         let genesis =
             Genesis::read(&opened.genesis).map_err(|err| foreign(format!("genesis: {err}")))?;
         let blocks = opened.blocks.clone();
@@ -311,26 +312,26 @@ impl InitialState {
         let parent = |capitalization| {
             restore::head(&blocks, capitalization).ok_or_else(|| foreign("no block".into()))
         };
-        let mut filling = BulkLoader::new(config, parent(0)?.bank);
+        let mut loader = BulkLoader::new(config, parent(0)?.bank);
         let mut added = Ok(());
         let store = opened.read(|key, account| {
             if added.is_ok() {
-                added = filling.add(key, account);
+                added = loader.add(key, account);
             }
         })?;
         added?;
-        if let Some(what) = from_snapshot::missing(filling.ledger()?) {
+        if let Some(what) = from_snapshot::missing(loader.ledger()?) {
             return Err(foreign(format!("no {what}")));
         }
-        let active = features::from_accounts(filling.ledger()?);
+        let active = features::from_accounts(loader.ledger()?);
         features::check(&config.features, &active)?;
-        let set = WorkingSet::new(filling.ledger()?, active);
-        let lacking = filling.missing_accounts(set.vm())?;
-        let (more, _) = filling.replace(set.vm(), &lacking)?;
-        let parent = parent(filling.lamports().saturating_add(more))?;
-        let vote_account = solana_signer::Signer::pubkey(&keys.vote_account);
-        let tower = restore::tower(filling.ledger()?, &vote_account);
-        let (ledger, reader) = filling.finish(parent.bank.clone())?;
+        let set = WorkingSet::new(loader.ledger()?, active);
+        let missing = loader.missing_accounts(set.vm())?;
+        let (more, _) = loader.replace(set.vm(), &missing)?;
+        let parent = parent(loader.lamports().saturating_add(more))?;
+        let vote_account = solana_signer::Signer::pubkey(&keypairs.vote_account);
+        let tower = restore::tower(loader.ledger()?, &vote_account);
+        let (ledger, reader) = loader.finish(parent.bank.clone())?;
         Ok(Self {
             status_cache: restore::status_cache(&blocks),
             tower,
@@ -339,7 +340,7 @@ impl InitialState {
             ledger,
             reader,
             genesis,
-            keypairs: keys,
+            keypairs,
             store: Some(store),
             parent,
             blocks,
@@ -348,46 +349,46 @@ impl InitialState {
 }
 
 impl Localnet {
-    fn new(config: &Config, mut start: InitialState) -> Result<Self, LocalnetError> {
-        let root = start.parent.bank.block;
-        let clock = ChainClock::new(start.parent.bank.unix_timestamp, now());
+    fn new(config: &Config, mut state: InitialState) -> Result<Self, LocalnetError> {
+        let root = state.parent.bank.block;
+        let clock = ChainClock::new(state.parent.bank.unix_timestamp, now());
         let history = Arc::new(History::new(config.history));
-        for block in &start.blocks {
+        for block in &state.blocks {
             history.record_transactions(&block.transactions);
             history.record_block(block);
         }
         history.publish();
 
-        let first_slot = start.blocks.first().map_or(0, |block| block.id.slot);
-        let features = epoch::active_features(&start.ledger);
-        let vm = start.set.vm();
-        let cluster = start.genesis.cluster(config, &start.keypairs, vm, &features, first_slot);
-        let epochs = restore_epochs(&mut start, features, &cluster);
-        let vote_account = start.ledger.account(&cluster.vote_account);
-        let voter = vote::voter(vote_account.as_deref(), &start.keypairs);
+        let first_slot = state.blocks.first().map_or(0, |block| block.id.slot);
+        let features = epoch::active_features(&state.ledger);
+        let vm = state.set.vm();
+        let cluster = state.genesis.cluster(config, &state.keypairs, vm, &features, first_slot);
+        let epochs = restore_epochs(&mut state, features, &cluster);
+        let vote_account = state.ledger.account(&cluster.vote_account);
+        let voter = vote::voter(vote_account.as_deref(), &state.keypairs);
         let queue = Arc::new(TransactionQueue::new(Limits {
             transactions: config.queue_max as u64,
             compute_units: config.queue_compute_units_max,
         }));
-        let simulator = Simulator::new(start.set.clone_programs(), config.simulators);
-        let door = LocalTransactionService::new(
+        let simulator = Simulator::new(state.set.clone_programs(), config.simulators);
+        let transaction_service = LocalTransactionService::new(
             Arc::clone(&queue),
             simulator,
-            start.reader.clone(),
+            state.reader.clone(),
             Arc::clone(&history),
-            start.keypairs.faucet,
+            state.keypairs.faucet,
             config.airdrop_lamports_max,
         );
         let executor = Executor {
-            set: start.set,
-            ledger: start.ledger,
-            reader: start.reader.clone(),
+            set: state.set,
+            ledger: state.ledger,
+            reader: state.reader.clone(),
             history: Arc::clone(&history),
-            store: start.store,
+            store: state.store,
             sinks: Vec::new(),
-            status_cache: start.status_cache,
-            tower: start.tower,
-            identity: start.keypairs.identity,
+            status_cache: state.status_cache,
+            tower: state.tower,
+            identity: state.keypairs.identity,
             voter,
             vote_account: cluster.vote_account,
             epochs,
@@ -397,22 +398,22 @@ impl Localnet {
                 warp_slot: config.warp_slot,
             },
             clock,
-            builder: BlockBuilder::new(start.parent.bank.clone(), start.parent.bank_hash),
+            builder: BlockBuilder::new(state.parent.bank.clone(), state.parent.bank_hash),
             finalized_slot: root.slot,
             unfinalized: VecDeque::new(),
             unpublished_vote: None,
             unpublished: Vec::new(),
             metrics: Arc::default(),
         };
-        let mint = start.genesis.mint.map(Pubkey::new_from_array);
-        let (parent, reader) = (start.parent, start.reader);
+        let mint = state.genesis.mint.map(Pubkey::new_from_array);
+        let (parent, reader) = (state.parent, state.reader);
         let receiver = Receiver::new(Arc::clone(&queue));
         Ok(Self {
             cluster,
             mint,
             reader,
             history,
-            transaction_service: door,
+            transaction_service,
             queue,
             receiver,
             executor,
@@ -430,44 +431,44 @@ impl Localnet {
         &self.executor.identity
     }
 
-    /// Who got the lamports of genesis, if anybody did.
+    /// The account that got the lamports of genesis, if there is one.
     pub fn mint(&self) -> Option<Pubkey> {
         self.mint
     }
 
-    /// Where accounts are read.
+    /// Reads accounts.
     pub fn reader(&self) -> &Reader {
         &self.reader
     }
 
-    /// Where blocks and transactions are read.
+    /// Reads blocks and transactions.
     pub fn history(&self) -> &Arc<History> {
         &self.history
     }
 
-    /// Where the executing thread's time goes.
+    /// How the executing thread spends its time.
     pub fn executor_metrics(&self) -> &Arc<ExecutorMetrics> {
         &self.executor.metrics
     }
 
-    /// What waits for the executing thread.
+    /// The transactions that wait for the executing thread.
     pub fn queue(&self) -> &Arc<TransactionQueue> {
         &self.queue
     }
 
-    /// By how much the newest block's time is ahead of the system's clock, if it is by seconds: the clock was set
-    /// back, or the ledger comes from a machine with another time.
+    /// By how much the newest block's time is ahead of the system's clock. `None` below two seconds. Reasons: the
+    /// clock was set back, or the ledger comes from a machine with another time.
     pub fn ahead_of_clock(&self) -> Option<Duration> {
         self.executor.clock.ahead(unix_ms())
     }
 
-    /// Where transactions are sent.
+    /// Takes transactions.
     pub fn transaction_service(&self) -> Arc<dyn TransactionService> {
         Arc::clone(&self.transaction_service) as Arc<dyn TransactionService>
     }
 
-    /// Runs the ledger on a thread of its own, telling `sinks` what happens. The first block is open
-    /// when this returns.
+    /// Runs the ledger on its own thread and sends events to `sinks`. The first block is open when this
+    /// returns.
     pub fn start(
         mut self,
         sinks: Vec<Box<dyn EventSink>>,
@@ -485,34 +486,34 @@ impl Localnet {
 }
 
 impl LocalnetHandle {
-    /// Whether the executing thread has ended, which it does by itself only on an error.
+    /// Whether the executing thread has ended. Without [`Self::stop`] it ends only on an error.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Ends after the transaction that is being executed, and completes the open block. Those that wait are dropped
-    /// and counted: however many they are, the end does not wait for them.
+    /// Ends after the current transaction and completes the open block. Waiting transactions are dropped and
+    /// counted, so the time to stop does not depend on their number.
     pub fn stop(self) -> Result<(), LocalnetError> {
         self.queue.close();
         self.thread.join().map_err(|_| LocalnetError::Panicked)?.map_err(LocalnetError::from)
     }
 }
 
-/// Whether a ledger can go on from its newest block.
+/// Fails if a ledger has too few slots after its newest block.
 fn check_head(slot: ledger::Slot) -> Result<(), LocalnetError> {
     if slot > HEAD_SLOT_MAX { Err(LocalnetError::NoSlotLeft { slot }) } else { Ok(()) }
 }
 
-/// What the ledger knows of its epochs. Vote accounts that were not kept are those of its newest block.
-fn restore_epochs(start: &mut InitialState, features: FeatureSet, cluster: &ClusterInfo) -> Epochs {
-    let view = start.reader.view(Commitment::Finalized);
-    let (schedule, vm, head) = (&cluster.epoch_schedule, start.set.vm(), &start.parent.bank);
+/// The ledger's state of epochs. Vote accounts that were not stored are taken from its newest block.
+fn restore_epochs(state: &mut InitialState, features: FeatureSet, cluster: &ClusterInfo) -> Epochs {
+    let view = state.reader.view(Commitment::Finalized);
+    let (schedule, vm, head) = (&cluster.epoch_schedule, state.set.vm(), &state.parent.bank);
     let slot = head.block.slot;
-    let voters = start.voters.take().unwrap_or_else(|| {
+    let voters = state.voters.take().unwrap_or_else(|| {
         let known = (schedule.get_epoch(slot), schedule.get_leader_schedule_epoch(slot));
         Voters::from_view(&features, schedule, vm, &view, known)
     });
-    if let Some(store) = &mut start.store {
+    if let Some(store) = &mut state.store {
         store.set_epochs(bincode::serialize(&voters).unwrap_or_default());
     }
     let mut epochs = Epochs::new(features, schedule.clone(), cluster.inflation.clone(), voters);
@@ -536,7 +537,7 @@ fn genesis_bank(genesis: &Genesis, capitalization: u64) -> BlockInfo {
 fn create_store(
     dir: &Path,
     genesis: &Genesis,
-    keys: &NodeKeypairs,
+    keypairs: &NodeKeypairs,
     reader: &Reader,
     block: &Block,
 ) -> Result<Store, LocalnetError> {
@@ -551,7 +552,7 @@ fn create_store(
             });
         }
     }
-    keys.write(dir)?;
+    keypairs.write(dir)?;
     let bytes = bincode::serialize(genesis).unwrap_or_default();
     let view = reader.view(Commitment::Finalized);
     let accounts = view.all().filter_map(|(address, account)| {

@@ -1,6 +1,6 @@
-//! Durable nonces: which transaction lives on one, and what its account becomes.
+//! Durable nonces: which transactions use one, and how its account advances.
 //!
-//! Why here: a failed transaction changes nothing, and its nonce must advance all the same.
+//! Why here: a failed transaction changes nothing, but its nonce must advance.
 
 use solana_account::AccountSharedData;
 use solana_account::state_traits::StateMut;
@@ -14,7 +14,7 @@ use solana_transaction::versioned::VersionedTransaction;
 
 use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
 
-/// The nonce account that a message advances first of all, if it is made that way.
+/// The nonce account that the first instruction of a message advances, if it does.
 fn nonce_account(message: &VersionedMessage) -> Option<Pubkey> {
     let first = message.instructions().first()?;
     let keys = message.static_account_keys();
@@ -26,27 +26,27 @@ fn nonce_account(message: &VersionedMessage) -> Option<Pubkey> {
     if !first.data.starts_with(&advance) {
         return None;
     }
-    let place = usize::from(*first.accounts.first()?);
-    is_writable(message, place).then(|| keys.get(place).copied()).flatten()
+    let index = usize::from(*first.accounts.first()?);
+    is_writable(message, index).then(|| keys.get(index).copied()).flatten()
 }
 
-/// Whether a message is made to name a stored nonce in place of a blockhash.
+/// Whether a message names a stored nonce instead of a blockhash.
 pub(crate) fn is_named(message: &VersionedMessage) -> bool {
     nonce_account(message).is_some()
 }
 
-/// Whether a static key is writable, as the header says.
-fn is_writable(message: &VersionedMessage, place: usize) -> bool {
+/// Whether a static key is writable according to the header.
+fn is_writable(message: &VersionedMessage, index: usize) -> bool {
     let header = message.header();
     let signers = usize::from(header.num_required_signatures);
     let keys = message.static_account_keys().len();
     let writable_signers = signers - usize::from(header.num_readonly_signed_accounts);
     let writable_others = keys - usize::from(header.num_readonly_unsigned_accounts);
-    if place < signers { place < writable_signers } else { place < writable_others }
+    if index < signers { index < writable_signers } else { index < writable_others }
 }
 
-/// The nonce account of a transaction that names its stored nonce in place of a blockhash, if the
-/// nonce is right, its authority signed, and this block has not advanced it yet.
+/// The nonce account of a transaction that names a stored nonce instead of a blockhash, if the nonce is right, its
+/// authority signed, and this block has not advanced it yet.
 pub(crate) fn usable(
     vm: &Vm,
     transaction: &VersionedTransaction,
@@ -66,8 +66,8 @@ pub(crate) fn usable(
     first
         .accounts
         .iter()
-        .map(|place| usize::from(*place))
-        .any(|place| place < signers && keys.get(place) == Some(&data.authority))
+        .map(|index| usize::from(*index))
+        .any(|index| index < signers && keys.get(index) == Some(&data.authority))
         .then_some(key)
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn advance(account: &mut AccountSharedData, last_blockhash: &Hash) {
         LAMPORTS_PER_SIGNATURE,
     );
     if let Err(err) = account.set_state(&Versions::new(State::Initialized(next))) {
-        tracing::error!(%err, "a nonce account has no room for its own state");
+        tracing::error!(%err, "a nonce account is too small for its state");
     }
 }
 

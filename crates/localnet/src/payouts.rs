@@ -1,8 +1,7 @@
-//! What is paid without a transaction: commissions and stake rewards of an epoch, the leader's fees, and
-//! what is burnt.
+//! Payments without a transaction: commissions and stake rewards of an epoch, the leader's fees, and burnt lamports.
 //!
-//! Order in a block: commissions, if it begins an epoch; stake accounts, if it is one of those that pay
-//! them; transactions; then the leader's fees, and the incinerator is emptied.
+//! Order in a block: commissions, if it starts an epoch; stake accounts, if it is one of the blocks that pay them;
+//! transactions; then the leader's fees, and the incinerator is emptied.
 
 use chain_solana::BlockInfo;
 use ledger::Commitment;
@@ -20,8 +19,8 @@ use crate::executor::{Executor, ExecutorError};
 use crate::sysvars;
 
 impl Executor {
-    /// Ends the epoch of the parent, if the open block begins another: computes what it made, and pays the
-    /// commissions. Returns the epoch that ended, and its stake.
+    /// Ends the parent's epoch if the open block starts another: computes its rewards, and pays the commissions.
+    /// Returns the epoch that ended, and its stake.
     pub(crate) fn start_epoch(
         &mut self,
     ) -> Result<Option<(u64, StakeHistoryEntry)>, ExecutorError> {
@@ -30,11 +29,11 @@ impl Executor {
         if schedule.get_epoch(self.builder.bank.block.slot) == ended {
             return Ok(None);
         }
-        // What the parent left is published, and this block has written nothing yet.
+        // The parent's state is published, and this block has written nothing yet.
         let view = self.reader.view(Commitment::Confirmed);
-        let begun = self.epochs.start_epoch(self.set.vm(), &view, &self.builder.bank);
-        let mut sysvar = begun.sysvar;
-        for commission in begun.commissions {
+        let start = self.epochs.start_epoch(self.set.vm(), &view, &self.builder.bank);
+        let mut sysvar = start.sysvar;
+        for commission in start.commissions {
             sysvar.distributed_rewards += commission.burnt + commission.lamports;
             self.pay_commission(commission)?;
         }
@@ -51,7 +50,7 @@ impl Executor {
             blocks = sysvar.num_partitions,
             "epoch ended"
         );
-        Ok(Some((ended, begun.ended)))
+        Ok(Some((ended, start.ended)))
     }
 
     fn pay_commission(&mut self, commission: Commission) -> Result<(), ExecutorError> {
@@ -68,7 +67,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Pays the stake accounts that this block has to pay.
+    /// Pays the stake accounts that are due in this block.
     pub(crate) fn pay_stakes(&mut self) -> Result<(), ExecutorError> {
         let Some(due) = self.epochs.due(self.builder.bank.block_height) else { return Ok(()) };
         let epoch = self.epochs.schedule().get_epoch(self.builder.bank.block.slot);
@@ -110,7 +109,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Ends a block: the leader gets its fees, and what was sent to the incinerator is gone.
+    /// Pays the leader's fees at the end of a block, and burns the lamports of the incinerator.
     pub(crate) fn pay_leader(&mut self) -> Result<(), ExecutorError> {
         let lamports = self.builder.fees.leader_share();
         let epoch = self.epochs.schedule().get_epoch(self.builder.bank.block.slot);
@@ -142,7 +141,7 @@ impl Executor {
         Ok(self.write(vec![(incinerator::ID, empty)], capitalization)?)
     }
 
-    /// An account with what it gets; `None` if it may not have it.
+    /// The collector's account after the payment. `None` if it may not collect.
     fn collect(
         &mut self,
         collector: &Pubkey,
@@ -154,12 +153,12 @@ impl Executor {
         let before = account.lamports();
         account.checked_add_lamports(lamports).ok()?;
         let rent = self.set.vm().svm().get_sysvar();
-        let may = is_voter
+        let may_collect = is_voter
             || epoch::may_collect(self.epochs.features(), &rent, collector, before, &account);
-        may.then_some(account)
+        may_collect.then_some(account)
     }
 
-    /// Writes accounts that were paid `lamports` together. False if the ledger has no room for them.
+    /// Writes accounts that got `lamports` together. False if the ledger has no space for them.
     fn pay(
         &mut self,
         accounts: Vec<(Pubkey, AccountSharedData)>,
@@ -168,7 +167,7 @@ impl Executor {
         let capitalization = self.builder.bank.capitalization.saturating_add(lamports);
         match self.write(accounts, capitalization) {
             Err(LedgerError::TableFull(full)) => {
-                tracing::error!(lamports, %full, "not paid: no room for the accounts");
+                tracing::error!(lamports, %full, "not paid: no space for the accounts");
                 Ok(false)
             }
             written => Ok(written.map(|()| true)?),

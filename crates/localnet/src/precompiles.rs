@@ -1,13 +1,12 @@
 //! The precompiles: programs of the node itself that check signatures over bytes of the transaction.
 //!
-//! Shape: three builtins, one entry point. At its turn it reads its instruction, which says where
-//! signature, key and message lie, in it or in other instructions of the message, and checks them. So
-//! a precompile fails in its place, after what came before it, with the checks, their order and the
-//! codes of Agave.
-//! Bounds: 255 signatures an instruction, 8 for secp256r1; a message is at most a transaction long.
-//! Unlike Agave: one costs 1 compute unit, not 0, and clears the return data before it: the VM knows
-//! no program that does neither. Its log lines are taken out, as Agave has none.
-//! Not here: what their signatures cost (the VM's fee counts them).
+//! Shape: three builtins, one entry point. It reads its instruction, which has the offsets of signature, key and
+//! message in itself or in other instructions of the message, and checks the signature. So a precompile fails at its
+//! position among the instructions, with the checks, their order and the error codes of Agave.
+//! Bounds: 255 signatures an instruction, 8 for secp256r1; a message is at most as long as a transaction.
+//! Unlike Agave: a precompile costs 1 compute unit, not 0, and clears the return data before it, as every program of
+//! the VM does. Its log lines are removed, because Agave has none.
+//! Not here: the fee for its signatures (the VM counts them).
 
 use ed25519_dalek::{Signature as EdSignature, VerifyingKey as EdKey};
 use k256::ecdsa::{
@@ -27,21 +26,21 @@ use solana_program_runtime::solana_sbpf::program::BuiltinFunctionDefinition;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::{ed25519_program, native_loader, secp256k1_program, secp256r1_program};
 
-/// All of them; a feature gates none: mainnet has those that once did.
+/// All precompiles. No feature gates them: those that once did are active on mainnet.
 pub(crate) const IDS: [Pubkey; 3] =
     [ed25519_program::ID, secp256k1_program::ID, secp256r1_program::ID];
 
-/// The instruction that holds the offsets itself, where indices are two bytes.
+/// Index of the instruction with the offsets itself, where indices are two bytes.
 const THIS_INSTRUCTION: u16 = u16::MAX;
 const SIGNATURE_SIZE: usize = 64;
 const ED25519_KEY_SIZE: usize = 32;
 const ETH_ADDRESS_SIZE: usize = 20;
 const SECP256R1_KEY_SIZE: usize = 33;
 const SECP256R1_SIGNATURES_MAX: usize = 8;
-/// The bits of a signature's last byte that no scalar below the group's order has.
+/// The bits of a signature's last byte that are zero in every scalar below the group's order.
 const ED25519_HIGH_BITS: u8 = 0b1110_0000;
 
-/// Adds them, with the accounts that genesis has.
+/// Adds all precompiles with their genesis accounts.
 pub(crate) fn add(svm: &mut LiteSVM) {
     let account = AccountSharedData::from(Account {
         lamports: 1,
@@ -55,7 +54,7 @@ pub(crate) fn add(svm: &mut LiteSVM) {
     }
 }
 
-/// Adds those whose accounts are there: a ledger that was made without them goes on without.
+/// Adds the precompiles whose accounts exist. A ledger that was created without them has none.
 pub(crate) fn restore(svm: &mut LiteSVM) {
     for id in IDS {
         if let Some(account) = svm.accounts_db().get_account(&id) {
@@ -66,11 +65,11 @@ pub(crate) fn restore(svm: &mut LiteSVM) {
 
 fn install(svm: &mut LiteSVM, id: Pubkey, account: AccountSharedData) {
     svm.add_builtin(id, Precompile::register);
-    // The VM has put an account of its own in its place.
+    // The VM has replaced the account by its own.
     svm.set_account_no_checks(id, account);
 }
 
-/// Takes out what the VM logs around a precompile.
+/// Removes the log lines of the VM around a precompile.
 pub(crate) fn strip_logs(logs: &mut Vec<String>) {
     let prefixes = IDS.map(|id| format!("Program {id} "));
     logs.retain(|line| !prefixes.iter().any(|prefix| line.starts_with(prefix)));
@@ -78,7 +77,7 @@ pub(crate) fn strip_logs(logs: &mut Vec<String>) {
 
 declare_process_instruction!(Precompile, 1, |context| { process(context) });
 
-/// Checks the instruction whose turn it is.
+/// Checks the current instruction.
 fn process(context: &InvokeContext<'_, '_>) -> Result<(), InstructionError> {
     let transaction = &context.transaction_context;
     let current = transaction.get_current_instruction_context()?;
@@ -92,13 +91,14 @@ fn process(context: &InvokeContext<'_, '_>) -> Result<(), InstructionError> {
     let top_level =
         transaction.get_instruction_trace_length() - transaction.number_of_cpis_in_trace();
     let instructions = (0..top_level)
-        .map(|place| transaction.get_instruction_context_at_index_in_trace(place))
+        .map(|index| transaction.get_instruction_context_at_index_in_trace(index))
         .collect::<Result<Vec<_>, _>>()?;
-    let datas: Vec<&[u8]> = instructions.iter().map(|each| each.get_instruction_data()).collect();
+    let datas: Vec<&[u8]> =
+        instructions.iter().map(|instruction| instruction.get_instruction_data()).collect();
     verify(&id, current.get_instruction_data(), &datas).map_err(InstructionError::from)
 }
 
-/// The two lines that are taken out later are not to cost others their place.
+/// Raises the log limit by the two lines that are removed later, so that they displace no others.
 fn reserve_log_space(context: &InvokeContext<'_, '_>, id: &Pubkey) {
     let Some(log) = context.get_log_collector() else { return };
     let Ok(mut log) = log.try_borrow_mut() else { return };
@@ -106,7 +106,7 @@ fn reserve_log_space(context: &InvokeContext<'_, '_>, id: &Pubkey) {
     log.bytes_limit = log.bytes_limit.map(|limit| limit + lines.len());
 }
 
-/// Checks one instruction of a precompile. `datas` are those of all instructions of the message.
+/// Checks one instruction of a precompile. `datas` are the data of all instructions of the message.
 fn verify(id: &Pubkey, data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError> {
     match *id {
         ed25519_program::ID => verify_ed25519(data, datas),
@@ -137,8 +137,8 @@ fn verify_ed25519(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError> {
     Ok(())
 }
 
-/// Source: the Secp256r1 program, SIMD-0075. Layout: as Ed25519's; a signature has the lower of its
-/// two possible `s`, a key is compressed.
+/// Source: the Secp256r1 program, SIMD-0075. Layout: as Ed25519's. A signature has the lower of its two possible `s`;
+/// a key is compressed.
 fn verify_secp256r1(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError> {
     let (&[count, _], entries) =
         data.split_first_chunk().ok_or(PrecompileError::InvalidInstructionDataSize)?;
@@ -154,7 +154,7 @@ fn verify_secp256r1(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError>
             .ok()
             .filter(|signature| !bool::from(signature.s().is_high()))
             .ok_or(PrecompileError::InvalidSignature)?;
-        // The decoder knows a third kind of this length, which OpenSSL does not.
+        // The decoder accepts a third kind of this length, which OpenSSL does not.
         let key = matches!(key[0], 2 | 3)
             .then(|| R1Key::from_sec1_bytes(key).ok())
             .flatten()
@@ -166,8 +166,8 @@ fn verify_secp256r1(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError>
     Ok(())
 }
 
-/// Source: the Secp256k1 program. Layout: count, then offsets of each signature; the signature is
-/// followed by its recovery id, and the key it must recover is told by its Ethereum address.
+/// Source: the Secp256k1 program. Layout: count, then offsets of each signature. The recovery id follows the signature.
+/// The Ethereum address identifies the key that it must recover.
 fn verify_secp256k1(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError> {
     let (&count, entries) =
         data.split_first().ok_or(PrecompileError::InvalidInstructionDataSize)?;
@@ -177,7 +177,7 @@ fn verify_secp256k1(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError>
     for entry in entries_of(usize::from(count), entries)? {
         let offsets = Offsets8::parse(entry);
         let (signature, recovery_id) = offsets.signature(datas)?;
-        // A half not below the order is refused now, a half of zero only once all is read.
+        // A half that is not below the order is refused now, a half of zero only after everything is read.
         if !signature.chunks_exact(SIGNATURE_SIZE / 2).all(is_secp256k1_scalar) {
             return Err(PrecompileError::InvalidSignature);
         }
@@ -215,7 +215,7 @@ fn eth_address(key: &SecpKey) -> [u8; ETH_ADDRESS_SIZE] {
     address
 }
 
-/// The offsets of `count` signatures, each `SIZE` bytes; what follows them is not looked at.
+/// The offsets of `count` signatures, each `SIZE` bytes. Bytes after them are ignored.
 fn entries_of<const SIZE: usize>(
     count: usize,
     entries: &[u8],
@@ -224,7 +224,7 @@ fn entries_of<const SIZE: usize>(
     entries.get(..count).ok_or(PrecompileError::InvalidInstructionDataSize)
 }
 
-/// Where things lie, as the Ed25519 and Secp256r1 programs have it: all little-endian u16.
+/// Offsets in the form of the Ed25519 and Secp256r1 programs: all little-endian u16.
 struct Offsets16 {
     signature: DataRef16,
     key: DataRef16,
@@ -232,7 +232,7 @@ struct Offsets16 {
     message_size: usize,
 }
 
-/// A place in the data of an instruction.
+/// An offset in the data of an instruction.
 struct DataRef16 {
     start: u16,
     instruction: u16,
@@ -288,7 +288,7 @@ impl DataRef16 {
     ) -> Result<&'a [u8], PrecompileError> {
         let data = match self.instruction {
             THIS_INSTRUCTION => Some(own),
-            place => datas.get(usize::from(place)).copied(),
+            index => datas.get(usize::from(index)).copied(),
         };
         let start = usize::from(self.start);
         data.and_then(|data| data.get(start..start + size))
@@ -296,7 +296,7 @@ impl DataRef16 {
     }
 }
 
-/// Where things lie, as the Secp256k1 program has it: instructions are one byte, and none is "own".
+/// Offsets in the form of the Secp256k1 program: instruction indices are one byte, and none means "this one".
 struct Offsets8 {
     signature: DataRef8,
     address: DataRef8,
@@ -304,7 +304,7 @@ struct Offsets8 {
     message_size: usize,
 }
 
-/// A place in the data of an instruction.
+/// An offset in the data of an instruction.
 struct DataRef8 {
     start: u16,
     instruction: u8,
@@ -323,7 +323,7 @@ impl Offsets8 {
         }
     }
 
-    /// The signature and its recovery id. Its errors are not those of the other places.
+    /// The signature and its recovery id. The errors differ from those of key and message.
     fn signature<'a>(&self, datas: &[&'a [u8]]) -> Result<(&'a [u8], u8), PrecompileError> {
         let data = datas
             .get(usize::from(self.signature.instruction))
@@ -434,7 +434,7 @@ mod tests {
         assert_eq!(verify(&id, data, &[data]), expected);
     }
 
-    /// `data` with one byte made another.
+    /// `data` with one byte replaced.
     fn with(data: &[u8], at: usize, byte: u8) -> Vec<u8> {
         let mut data = data.to_vec();
         assert_ne!(data[at], byte, "the byte is that already");
@@ -455,12 +455,12 @@ mod tests {
         check(id, &ed25519(0), Ok(()));
         // The second byte is padding.
         check(id, &with(&good, 1, 9), Ok(()));
-        for place in [16, 79, 112, good.len() - 1] {
-            let spoilt = verify(&id, &flipped(&good, place), &[]);
-            assert!(spoilt.is_err(), "byte {place} is not checked");
+        for index in [16, 79, 112, good.len() - 1] {
+            let result = verify(&id, &flipped(&good, index), &[]);
+            assert!(result.is_err(), "byte {index} is not checked");
         }
         check(id, &flipped(&good, good.len() - 1), Err(InvalidSignature));
-        // The top bits of a signature are looked at before the key is.
+        // The top bits of a signature are checked before the key.
         let no_point = [2; 32];
         check(
             id,
@@ -508,7 +508,7 @@ mod tests {
         check(id, &secp256r1(0), Ok(()));
         check(id, &flipped(&good, good.len() - 1), Err(InvalidSignature));
         check(id, &flipped(&good, 20), Err(InvalidSignature));
-        // The other of the two signatures that ECDSA takes.
+        // The other of the two signatures that ECDSA accepts.
         let (signature, key) = secp256r1_signed();
         let high = R1Signature::from_scalars(signature.r(), -signature.s()).expect("a signature");
         check(
@@ -522,7 +522,7 @@ mod tests {
             &data_with_offsets16(THIS_INSTRUCTION, &[0xff; 64], &[9; 33]),
             Err(InvalidSignature),
         );
-        // What kinds of keys there are, as OpenSSL knows them.
+        // The kinds of keys that OpenSSL knows.
         for kind in [0, 4, 5, 6] {
             check(id, &with(&good, 80, kind), Err(InvalidPublicKey));
         }
@@ -543,7 +543,7 @@ mod tests {
         }
         let entry = &good[2..16];
         let counted = |count: u8| [&[count, 0][..], &entry.repeat(usize::from(count))].concat();
-        // Too many are refused for their number, not for what their offsets point at.
+        // Too many signatures are refused for their number, not for their offsets.
         check(id, &counted(9), Err(InvalidInstructionDataSize));
         assert_ne!(verify(&id, &counted(8), &[]), Err(InvalidInstructionDataSize));
     }
@@ -558,7 +558,7 @@ mod tests {
         check(id, &flipped(&good, 20), Err(InvalidSignature));
         check(id, &flipped(&good, 77), Err(InvalidSignature));
         check(id, &with(&good, 76, 4), Err(InvalidRecoveryId));
-        // Both signatures that ECDSA takes recover the key.
+        // Both signatures that ECDSA accepts recover the key.
         let (signature, recovery_id, address) = secp256k1_signed();
         let high = SecpSignature::from_scalars(signature.r(), -signature.s()).expect("a signature");
         check(id, &data_with_offsets8(0, &high.to_bytes(), recovery_id ^ 1, &address), Ok(()));
@@ -596,8 +596,8 @@ mod tests {
 
     #[test]
     fn signatures_may_lie_in_another_instruction() {
-        let wides = [(ed25519_program::ID, ed25519(1)), (secp256r1_program::ID, secp256r1(1))];
-        for (id, data) in wides {
+        let cases = [(ed25519_program::ID, ed25519(1)), (secp256r1_program::ID, secp256r1(1))];
+        for (id, data) in cases {
             assert_eq!(verify(&id, &data[..16], &[&[], &data]), Ok(()));
             let outside = verify(&id, &data[..16], &[&data]);
             assert_eq!(outside, Err(PrecompileError::InvalidDataOffsets));
@@ -629,13 +629,13 @@ mod tests {
         let err = InstructionError::Custom(PrecompileError::InvalidSignature as u32);
         assert_eq!(outcome.result, Err(TransactionError::InstructionError(1, err)));
         assert!(outcome.is_included);
-        // Its own signature and the one to be checked.
+        // The transaction's signature, and the one to be checked.
         assert_eq!(outcome.fee, 10_000);
         let writes: Vec<_> = outcome.writes().map(|(key, _)| key).collect();
         assert_eq!(writes, [payer.pubkey()]);
         let system = Pubkey::default();
-        let told = [format!("Program {system} invoke [1]"), format!("Program {system} success")];
-        assert_eq!(outcome.logs, told);
+        let logs = [format!("Program {system} invoke [1]"), format!("Program {system} success")];
+        assert_eq!(outcome.logs, logs);
 
         let outcome = run(&mut vm, &[pay(2 * SOL), wrong()], &payer);
         let err = InstructionError::Custom(1);
@@ -643,12 +643,12 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_precompile_runs_and_only_that_is_logged() {
+    fn instructions_after_a_precompile_run_and_only_they_are_logged() {
         let mut vm = Vm::new(FeatureSet::all_enabled());
         let payer = Keypair::new();
         let instructions = [
             call(ed25519_program::ID, ed25519(THIS_INSTRUCTION)),
-            // The parts of these two lie in themselves, named by their index.
+            // The offsets of these two refer to themselves by index.
             call(secp256k1_program::ID, secp256k1(1)),
             call(secp256r1_program::ID, secp256r1(2)),
             transfer(&payer.pubkey(), &payer.pubkey(), 1),
@@ -677,19 +677,19 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_ledger_has_the_precompiles_that_it_was_made_with() {
+    fn a_restored_ledger_has_the_precompiles_with_which_it_was_created() {
         let payer = Keypair::new();
         let instruction = call(ed25519_program::ID, ed25519(THIS_INSTRUCTION));
         let vm = Vm::new(FeatureSet::all_enabled());
-        let kept = || vm.accounts().map(|(key, account)| (*key, account.clone()));
+        let accounts = || vm.accounts().map(|(key, account)| (*key, account.clone()));
         let mut restored =
-            WorkingSet::new(&kept().collect::<HashMap<_, _>>(), vm.features().clone());
+            WorkingSet::new(&accounts().collect::<HashMap<_, _>>(), vm.features().clone());
         let outcome = run(restored.vm_mut(), std::slice::from_ref(&instruction), &payer);
         assert_eq!(outcome.result, Ok(()));
         for id in IDS {
             assert_eq!(restored.vm().account(&id), vm.account(&id));
         }
-        let older: HashMap<_, _> = kept().filter(|(key, _)| !IDS.contains(key)).collect();
+        let older: HashMap<_, _> = accounts().filter(|(key, _)| !IDS.contains(key)).collect();
         let mut restored = WorkingSet::new(&older, vm.features().clone());
         let outcome = run(restored.vm_mut(), &[instruction], &payer);
         assert!(outcome.result.is_err());

@@ -1,7 +1,7 @@
-//! The programs that a ledger begins with: those of `solana-test-validator`, and those that its configuration adds.
+//! The programs of genesis: those of `solana-test-validator`, and those that the configuration adds.
 //!
 //! Shape: accounts only. The working set compiles a program when a transaction names it.
-//! Bounds: none of its own. A program that is added is verified as at a deployment, and refused here.
+//! Bounds: none of its own. An added program is verified as at a deployment. One that fails is refused here.
 //! Not here: builtin programs and precompiles, which are code of the node (`vm`, `precompiles`).
 
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use solana_sdk_ids::bpf_loader_upgradeable;
 use crate::config::{GenesisLoader, GenesisProgram};
 use crate::genesis::GenesisError;
 
-/// Who may upgrade a program that nobody may upgrade: a key that cannot sign.
+/// The authority of a program that cannot be upgraded: a key that cannot sign.
 const NO_AUTHORITY: Pubkey = Pubkey::new_from_array([0; 32]);
-/// The syscall that old programs may call and that none may be deployed with.
+/// A syscall that old programs may call. A program that calls it cannot be deployed.
 const ALLOC_FREE: &[u8] = b"sol_alloc_free_";
 
-/// The accounts of the programs that `solana-test-validator` begins with, byte for byte.
+/// The accounts of the programs of `solana-test-validator` at genesis, byte for byte.
 pub(crate) fn genesis_programs(rent: &Rent) -> Vec<(Pubkey, AccountSharedData)> {
-    // No program of the release waits for a feature.
+    // No program of the release needs a feature.
     let mut accounts = solana_program_binaries::core_bpf_programs(rent, |_| true);
     accounts.extend(solana_program_binaries::spl_programs(rent));
     accounts
@@ -60,30 +60,30 @@ pub(crate) fn added(program: &GenesisProgram, rent: &Rent) -> [(Pubkey, AccountS
     [(data_key, owned(data, false)), (program.program_id, owned(program_state, true))]
 }
 
-/// Verifies programs that a configuration adds, as a deployment would: each symbol that one calls is known.
-/// The versions of the instruction set are those that `svm` executes.
+/// Verifies programs that a configuration adds, as a deployment does: every symbol that a program calls is known, and
+/// its version of the instruction set is one that `svm` executes.
 pub(crate) fn verify(svm: &LiteSVM, programs: &[GenesisProgram]) -> Result<(), GenesisError> {
     if programs.is_empty() {
         return Ok(());
     }
     let environment = deployment_environment(svm).map(Arc::new);
     for program in programs {
-        let refused = |err: &dyn std::error::Error| GenesisError::Program {
+        let program_error = |err: &dyn std::error::Error| GenesisError::Program {
             program_id: program.program_id,
             reason: err.to_string(),
         };
-        let environment = environment.as_ref().map_err(|err| refused(err))?;
+        let environment = environment.as_ref().map_err(|err| program_error(err))?;
         let executable = Executable::<InvokeContext<'static, 'static>>::load(
             &program.elf,
             Arc::clone(environment),
         )
-        .map_err(|err| refused(&err))?;
-        executable.verify::<RequisiteVerifier>().map_err(|err| refused(&err))?;
+        .map_err(|err| program_error(&err))?;
+        executable.verify::<RequisiteVerifier>().map_err(|err| program_error(&err))?;
     }
     Ok(())
 }
 
-/// What a program is deployed into: the syscalls that it is executed with, and no broken ELF.
+/// The environment of a deployment: the syscalls of the execution environment, and no broken ELF files.
 fn deployment_environment(
     svm: &LiteSVM,
 ) -> Result<BuiltinProgram<InvokeContext<'static, 'static>>, ElfError> {

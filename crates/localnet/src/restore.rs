@@ -1,4 +1,4 @@
-//! A ledger as its directory left it.
+//! Restores a ledger's state from its directory.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::status_cache::StatusCache;
 use crate::vote::Tower;
 use crate::working_set::AccountSource;
 
-/// The bank of the newest block kept. Every kept block is complete, so it is the root.
+/// The bank of the newest stored block. Every stored block is complete, so it is the root.
 pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent> {
     let head = blocks.last()?;
     let first = blocks.len().saturating_sub(RECENT_BLOCKHASHES_MAX);
@@ -32,17 +32,17 @@ pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent>
 
 /// The transactions that must not be executed again.
 pub(crate) fn status_cache(blocks: &[Arc<Block>]) -> StatusCache {
-    let mut statuses = StatusCache::default();
+    let mut cache = StatusCache::default();
     for block in &blocks[blocks.len().saturating_sub(RECENT_BLOCKHASHES_MAX)..] {
-        statuses.start_block(block.id.slot);
+        cache.start_block(block.id.slot);
         for executed in &block.transactions {
-            statuses.insert(executed.transaction.message.hash());
+            cache.insert(executed.transaction.message.hash());
         }
     }
-    statuses
+    cache
 }
 
-/// The tower that the vote account tells of.
+/// The tower in the vote account's state.
 pub(crate) fn tower(accounts: &impl AccountSource, vote_account: &Pubkey) -> Tower {
     accounts
         .account(vote_account)

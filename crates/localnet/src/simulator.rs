@@ -1,9 +1,9 @@
-//! Simulation beside the executing thread: VMs of their own that take accounts from a reader's view.
+//! Simulation alongside the executing thread: separate VMs that load accounts from a reader's view.
 //!
-//! Shape: a few scratch VMs. Each run brings in what the transaction names from the view, runs, and lets
-//! go of it again; programs and sysvars stay until the view has newer ones (`working_set`).
-//! Bounds: as many run at once as there are VMs, more wait; call from the CPU pool, which bounds them.
-//! Invariant: nothing here touches the executing thread or its accounts.
+//! Shape: a few scratch VMs. Each run loads the accounts that the transaction names from the view, runs it, and evicts
+//! them again. Programs and sysvars stay until the view has newer ones (`working_set`).
+//! Bounds: one simulation at a time for each VM; others wait. Call it from the CPU pool, which bounds the callers.
+//! Invariant: a simulation does not touch the executing thread or its accounts.
 
 use chain_solana::{Simulation, SimulationError, SimulationRequest, View};
 use ledger::BlockId;
@@ -36,19 +36,19 @@ pub(crate) struct Simulator {
 
 struct ScratchVm {
     set: WorkingSet,
-    /// Which state the sysvars are of.
+    /// Block and time of the loaded sysvars.
     sysvars_of: Option<(BlockId, i64)>,
 }
 
 impl Simulator {
-    /// `count` VMs like `fresh`.
+    /// `count` VMs like `template`.
     pub(crate) fn new(template: WorkingSet, count: usize) -> Self {
         let idle = (0..count.max(1)).map(|_| ScratchVm::new(template.clone_programs())).collect();
         Self { idle: Mutex::new(idle), freed: Condvar::new(), template }
     }
 
-    /// Runs a transaction on the state of a view. `refusal` is why a block would not hold it, if
-    /// that is known already.
+    /// Runs a transaction on the state of a view. `refusal` is the reason why a block would not contain it, if that
+    /// is known already.
     pub(crate) fn simulate(
         &self,
         view: &View,
@@ -59,10 +59,10 @@ impl Simulator {
         let mut scratch = self.take_vm();
         let run = std::panic::AssertUnwindSafe(|| scratch.simulate(view, request, refusal));
         let simulated = std::panic::catch_unwind(run);
-        let done = simulated.is_ok().then_some(scratch);
+        let reusable = simulated.is_ok().then_some(scratch);
         self.idle
             .lock()
-            .push(done.unwrap_or_else(|| ScratchVm::new(self.template.clone_programs())));
+            .push(reusable.unwrap_or_else(|| ScratchVm::new(self.template.clone_programs())));
         self.freed.notify_one();
         simulated.map_err(|_| SimulationError::Panicked)?
     }
@@ -96,7 +96,7 @@ impl ScratchVm {
             transaction.message.set_recent_blockhash(last_blockhash);
         }
         self.load_sysvars(view);
-        // What a run that panicked has left behind is of another view.
+        // A run that panicked may have left accounts of another view.
         self.set.clear();
         self.set.load(view, &transaction.message);
 
@@ -156,7 +156,7 @@ impl ScratchVm {
     }
 }
 
-/// A run that does not count: no block would hold it, so it loaded nothing, paid nothing and changed nothing.
+/// The outcome of a run that no block would contain: it loaded nothing, paid nothing and changed nothing.
 fn as_before(outcome: ExecutionOutcome) -> ExecutionOutcome {
     ExecutionOutcome {
         is_included: false,

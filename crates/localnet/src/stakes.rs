@@ -1,4 +1,4 @@
-//! Stakes: how much is delegated, to whom, and what an epoch leaves in the stake history.
+//! Stakes: how much is delegated to which vote account, and the entry of an epoch in the stake history.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use solana_stake_interface::stake_history::{StakeHistory, StakeHistoryEntry};
 use crate::epoch::Delegated;
 use crate::vm::Vm;
 
-/// The stake of every delegation in an epoch, together.
+/// The sum of all delegations' stake in an epoch.
 pub(crate) fn total(
     delegated: &[Delegated],
     history: &StakeHistory,
@@ -57,7 +57,7 @@ pub(crate) fn history(vm: &Vm) -> StakeHistory {
 pub(crate) fn set_history(vm: &mut Vm, history: &StakeHistory) {
     let mut data = vec![0; solana_stake_interface::stake_history::SIZE];
     if let Err(err) = bincode::serialize_into(&mut data[..], history) {
-        tracing::error!(%err, "the stake history has no room for its own entries");
+        tracing::error!(%err, "the stake history's account is too small for its entries");
         return;
     }
     let lamports = vm.svm().minimum_balance_for_rent_exemption(data.len());

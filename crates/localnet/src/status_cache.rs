@@ -1,8 +1,8 @@
-//! Which transactions were executed lately, so that none is executed twice.
+//! The recently executed transactions, so that none is executed twice.
 //!
-//! Shape: message hashes by the block that executed them. Bounds: the blocks whose hashes the
-//! blockhash queue keeps; past that a transaction names an expired blockhash anyway. A durable nonce
-//! outlives the window, but executing its transaction has moved the nonce on.
+//! Shape: message hashes by the block that executed them. Bounds: the blocks whose hashes are in the blockhash queue.
+//! The blockhash of an older transaction is expired. A durable nonce outlives the window, but its transaction has
+//! advanced the nonce.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,7 +19,7 @@ pub(crate) struct StatusCache {
 }
 
 impl StatusCache {
-    /// Begins a block, and forgets the one that falls out of the window.
+    /// Starts a block, and removes the one that leaves the window.
     pub(crate) fn start_block(&mut self, slot: Slot) {
         self.blocks.push_back((slot, Vec::new()));
         if self.blocks.len() > RECENT_BLOCKHASHES_MAX {
@@ -37,7 +37,7 @@ impl StatusCache {
         self.executed.contains_key(message_hash)
     }
 
-    /// Remembers a transaction of the block that was opened last.
+    /// Inserts a transaction of the current block.
     pub(crate) fn insert(&mut self, message_hash: Hash) {
         let Some((slot, hashes)) = self.blocks.back_mut() else { return };
         self.executed.insert(message_hash, *slot);
@@ -51,14 +51,14 @@ mod tests {
 
     #[test]
     fn a_transaction_is_remembered_for_300_blocks() {
-        let mut statuses = StatusCache::default();
+        let mut cache = StatusCache::default();
         let hash = Hash::new_from_array([7; 32]);
-        statuses.start_block(0);
-        statuses.insert(hash);
-        (1..300).for_each(|slot| statuses.start_block(slot));
-        assert!(statuses.contains(&hash));
-        statuses.start_block(300);
-        assert!(!statuses.contains(&hash));
-        assert!(statuses.executed.is_empty());
+        cache.start_block(0);
+        cache.insert(hash);
+        (1..300).for_each(|slot| cache.start_block(slot));
+        assert!(cache.contains(&hash));
+        cache.start_block(300);
+        assert!(!cache.contains(&hash));
+        assert!(cache.executed.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What history keeps of an execution: Agave's `TransactionStatusMeta`.
+//! The record of an execution in history: Agave's `TransactionStatusMeta`.
 
 use solana::TokenBalance;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -11,7 +11,7 @@ use spl_generic_token::is_known_spl_token_id;
 
 use crate::vm::ExecutionOutcome;
 
-/// Everything that history tells of an executed transaction. `account` gives others than its own.
+/// The status metadata of an executed transaction. `account` returns accounts that it does not name.
 pub(crate) fn transaction_status_meta(
     outcome: &ExecutionOutcome,
     account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
@@ -23,7 +23,7 @@ pub(crate) fn transaction_status_meta(
         fee: outcome.fee,
         pre_balances: lamports(&outcome.before),
         post_balances: lamports(&outcome.after),
-        // One that only paid its fee has none, which is not the same as empty.
+        // A transaction that only paid its fee has `None`, which is not the same as an empty list.
         inner_instructions: ran.then(|| inner_instructions(outcome)),
         log_messages: ran.then(|| outcome.logs.clone()),
         pre_token_balances: Some(tokens.before),
@@ -41,12 +41,12 @@ pub(crate) fn lamports(accounts: &[AccountSharedData]) -> Vec<u64> {
     accounts.iter().map(ReadableAccount::lamports).collect()
 }
 
-/// What the last program returned, if one did.
+/// The return data of the last program, if it returned any.
 pub(crate) fn return_data(data: &TransactionReturnData) -> Option<TransactionReturnData> {
     (!data.data.is_empty()).then(|| data.clone())
 }
 
-/// The calls that each instruction made, for those that made any.
+/// The inner instructions of each instruction that has some.
 pub(crate) fn inner_instructions(outcome: &ExecutionOutcome) -> Vec<InnerInstructions> {
     let lists = outcome.inner_instructions.iter().enumerate();
     lists
@@ -64,27 +64,27 @@ pub(crate) fn inner_instructions(outcome: &ExecutionOutcome) -> Vec<InnerInstruc
         .collect()
 }
 
-/// What a transaction's token accounts held.
+/// Token balances of a transaction's accounts.
 pub(crate) struct TokenBalances {
     pub(crate) before: Vec<TransactionTokenBalance>,
     pub(crate) after: Vec<TransactionTokenBalance>,
 }
 
-/// Token balances of a transaction's accounts, before and after. `account` gives a mint that the
-/// transaction does not name.
+/// Token balances of a transaction's accounts, before and after. `account` returns a mint that the transaction does
+/// not name.
 pub(crate) fn token_balances(
     outcome: &ExecutionOutcome,
     mut account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
 ) -> TokenBalances {
-    let mut of = |accounts: &[AccountSharedData]| -> Vec<TransactionTokenBalance> {
-        let places = accounts.iter().enumerate();
-        places
+    let mut balances = |accounts: &[AccountSharedData]| -> Vec<TransactionTokenBalance> {
+        let indexed = accounts.iter().enumerate();
+        indexed
             .filter(|(_, holding)| is_known_spl_token_id(holding.owner()))
-            .filter_map(|(place, holding)| {
+            .filter_map(|(index, holding)| {
                 let mint = |key: &Pubkey| named(outcome, key).cloned().or_else(|| account(key));
                 let balance = TokenBalance::from_account(holding, mint)?;
                 Some(TransactionTokenBalance {
-                    account_index: place as u8,
+                    account_index: index as u8,
                     mint: balance.mint.to_string(),
                     ui_token_amount: balance.amount,
                     owner: balance.owner.to_string(),
@@ -93,12 +93,12 @@ pub(crate) fn token_balances(
             })
             .collect()
     };
-    TokenBalances { before: of(&outcome.before), after: of(&outcome.after) }
+    TokenBalances { before: balances(&outcome.before), after: balances(&outcome.after) }
 }
 
-/// An account that the transaction names, be it made by the transaction itself.
+/// An account that the transaction names, also if the transaction creates it.
 fn named<'a>(outcome: &'a ExecutionOutcome, key: &Pubkey) -> Option<&'a AccountSharedData> {
-    let place = outcome.keys.iter().position(|known| known == key)?;
-    let pair = [outcome.after.get(place)?, outcome.before.get(place)?];
+    let index = outcome.keys.iter().position(|known| known == key)?;
+    let pair = [outcome.after.get(index)?, outcome.before.get(index)?];
     pair.into_iter().find(|account| account.lamports() > 0)
 }

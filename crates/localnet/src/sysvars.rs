@@ -1,4 +1,4 @@
-//! Sysvars: what programs can ask of the chain, moved on with every slot.
+//! Sysvars: the chain's state for programs, updated with every slot.
 
 use chain_solana::BlockhashQueue;
 use ledger::Slot;
@@ -12,15 +12,15 @@ use solana_sdk_ids::sysvar as ids;
 use solana_slot_hashes::SlotHashes;
 use solana_slot_history::SlotHistory;
 use solana_stake_interface::stake_history::{StakeHistory, StakeHistoryEntry};
-#[expect(deprecated, reason = "programs still read this sysvar, so the ledger still keeps it")]
+#[expect(deprecated, reason = "programs still read this sysvar, so the ledger still has it")]
 use solana_sysvar::recent_blockhashes::{IterItem, RecentBlockhashes};
 
 use crate::stakes;
 use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
 
-/// Blockhashes in the sysvar: half of what the queue keeps.
+/// Blockhashes in the sysvar: half of those in the queue.
 const RECENT_BLOCKHASHES: usize = 150;
-/// Bytes of a full one: a count, then a hash and a fee each.
+/// Bytes of the full sysvar: a count, then a hash and a fee for each entry.
 const RECENT_BLOCKHASHES_BYTES: usize = 8 + RECENT_BLOCKHASHES * 40;
 
 /// The rent epoch of accounts that the runtime makes.
@@ -40,7 +40,7 @@ pub(crate) const ALL: [Pubkey; 10] = [
     ids::stake_history::ID,
 ];
 
-/// What the sysvars of a new block follow from.
+/// The inputs of the sysvars of a new block.
 pub(crate) struct SlotContext<'a> {
     pub(crate) slot: Slot,
     pub(crate) parent_slot: Slot,
@@ -49,26 +49,26 @@ pub(crate) struct SlotContext<'a> {
     pub(crate) blockhashes: &'a BlockhashQueue,
     /// Seconds since 1970.
     pub(crate) unix_timestamp: i64,
-    /// Stake of the epoch that the parent ended, if this slot begins another.
+    /// Epoch and stake of the epoch that the parent ended, if this slot starts another.
     pub(crate) ended_epoch: Option<(u64, StakeHistoryEntry)>,
 }
 
-/// Moves the sysvars on to a new slot. Returns which accounts changed.
-pub(crate) fn start_slot(vm: &mut Vm, start: &SlotContext<'_>) -> Vec<Pubkey> {
+/// Updates the sysvars for a new slot. Returns the changed accounts.
+pub(crate) fn start_slot(vm: &mut Vm, context: &SlotContext<'_>) -> Vec<Pubkey> {
     let rent_epoch = rent_epoch(vm, &ids::clock::ID);
     let mut hashes: SlotHashes = vm.svm().get_sysvar();
-    hashes.add(start.parent_slot, start.parent_hash);
+    hashes.add(context.parent_slot, context.parent_hash);
     vm.svm_mut().set_sysvar(&hashes);
 
     let mut history: SlotHistory = vm.svm().get_sysvar();
-    history.add(start.slot);
+    history.add(context.slot);
     vm.svm_mut().set_sysvar(&history);
 
-    set_recent_blockhashes(vm, start.blockhashes);
+    set_recent_blockhashes(vm, context.blockhashes);
 
     let mut changed =
         vec![ids::slot_hashes::ID, ids::slot_history::ID, ids::recent_blockhashes::ID];
-    if let Some((epoch, entry)) = &start.ended_epoch {
+    if let Some((epoch, entry)) = &context.ended_epoch {
         let mut history = stakes::history(vm);
         history.add(*epoch, entry.clone());
         stakes::set_history(vm, &history);
@@ -77,18 +77,18 @@ pub(crate) fn start_slot(vm: &mut Vm, start: &SlotContext<'_>) -> Vec<Pubkey> {
 
     let before: Clock = vm.svm().get_sysvar();
     let schedule: EpochSchedule = vm.svm().get_sysvar();
-    let epoch = schedule.get_epoch(start.slot);
-    let begins_epoch = epoch != before.epoch;
-    let unix_timestamp = start.unix_timestamp.max(before.unix_timestamp);
+    let epoch = schedule.get_epoch(context.slot);
+    let starts_epoch = epoch != before.epoch;
+    let unix_timestamp = context.unix_timestamp.max(before.unix_timestamp);
     vm.svm_mut().set_sysvar(&Clock {
-        slot: start.slot,
-        epoch_start_timestamp: if begins_epoch {
+        slot: context.slot,
+        epoch_start_timestamp: if starts_epoch {
             unix_timestamp
         } else {
             before.epoch_start_timestamp
         },
         epoch,
-        leader_schedule_epoch: schedule.get_leader_schedule_epoch(start.slot),
+        leader_schedule_epoch: schedule.get_leader_schedule_epoch(context.slot),
         unix_timestamp,
     });
     changed.push(ids::clock::ID);
@@ -98,7 +98,7 @@ pub(crate) fn start_slot(vm: &mut Vm, start: &SlotContext<'_>) -> Vec<Pubkey> {
     changed
 }
 
-/// Moves only the time on: a block that waits for its one transaction must not be late.
+/// Updates only the time: a block that waits for its one transaction gets the time of the transaction.
 pub(crate) fn set_time(vm: &mut Vm, unix_timestamp: i64) -> Option<Pubkey> {
     let mut clock: Clock = vm.svm().get_sysvar();
     if clock.unix_timestamp >= unix_timestamp {
@@ -111,7 +111,7 @@ pub(crate) fn set_time(vm: &mut Vm, unix_timestamp: i64) -> Option<Pubkey> {
     Some(ids::clock::ID)
 }
 
-/// Says how far an epoch's rewards are paid.
+/// Sets the sysvar with the progress of an epoch's rewards.
 pub(crate) fn set_epoch_rewards(vm: &mut Vm, rewards: &EpochRewards) {
     let rent_epoch = rent_epoch(vm, &ids::epoch_rewards::ID);
     vm.svm_mut().set_sysvar(rewards);
@@ -147,7 +147,7 @@ pub(crate) fn genesis(
     }
 }
 
-#[expect(deprecated, reason = "programs still read this sysvar, so the ledger still keeps it")]
+#[expect(deprecated, reason = "programs still read this sysvar, so the ledger still has it")]
 fn set_recent_blockhashes(vm: &mut Vm, blockhashes: &BlockhashQueue) {
     let newest_first = blockhashes.iter().rev().take(RECENT_BLOCKHASHES).enumerate();
     let sysvar: RecentBlockhashes = newest_first
@@ -156,13 +156,13 @@ fn set_recent_blockhashes(vm: &mut Vm, blockhashes: &BlockhashQueue) {
     vm.svm_mut().set_sysvar(&sysvar);
 }
 
-/// A sysvar keeps what it had of this since it was made.
+/// The rent epoch of a sysvar, which does not change.
 fn rent_epoch(vm: &Vm, key: &Pubkey) -> u64 {
     vm.account(key).map_or(RENT_EPOCH_AT_GENESIS, ReadableAccount::rent_epoch)
 }
 
-/// Gives a sysvar the size and the lamports that it has on a cluster; LiteSVM gives what its
-/// present entries need, and one lamport.
+/// Sets the size and the lamports of a sysvar as on a cluster. LiteSVM sets the size of its present entries, and one
+/// lamport.
 fn fund(vm: &mut Vm, key: &Pubkey, rent_epoch: u64) {
     let Some(account) = vm.account(key) else { return };
     let mut account: AccountSharedData = account.clone();

@@ -1,4 +1,4 @@
-//! The way in for transactions: the queue to the executing thread, simulation, the faucet.
+//! The transaction service: the queue to the executing thread, simulation, the faucet.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use solana_transaction_error::TransactionError;
 use crate::queue::TransactionQueue;
 use crate::simulator::Simulator;
 
-/// A local ledger's way in.
+/// The transaction service of a local ledger.
 pub(crate) struct LocalTransactionService {
     queue: Arc<TransactionQueue>,
     simulator: Simulator,
@@ -34,7 +34,7 @@ pub(crate) struct LocalTransactionService {
     airdrops: Mutex<Airdrops>,
 }
 
-/// The airdrops that named the newest blockhash, so that the same wish twice is two transactions.
+/// The airdrops that named the newest blockhash, so that two equal requests are two transactions.
 #[derive(Default)]
 struct Airdrops {
     blockhash: Hash,
@@ -61,7 +61,7 @@ impl LocalTransactionService {
         })
     }
 
-    /// Which of the same wishes for one blockhash this is, from 0.
+    /// Number of earlier equal requests with the same blockhash.
     fn next_repetition(&self, to: Pubkey, lamports: u64, blockhash: Hash) -> u32 {
         let mut airdrops = self.airdrops.lock();
         if airdrops.blockhash != blockhash {
@@ -108,8 +108,8 @@ impl TransactionService for LocalTransactionService {
         }
         let faucet = self.faucet.pubkey();
         let address = Address::from(faucet.to_bytes());
-        let held = self.reader.view(Commitment::Processed).record(&address);
-        let balance = held.map_or(0, |account| account.0.lamports());
+        let account = self.reader.view(Commitment::Processed).record(&address);
+        let balance = account.map_or(0, |account| account.0.lamports());
         if balance <= lamports {
             return Err(AirdropError::FaucetEmpty { lamports, balance });
         }
@@ -126,14 +126,14 @@ impl TransactionService for LocalTransactionService {
             .and_then(|transaction| VerifiedTransaction::verify(transaction).ok());
         let Some(transaction) = signed else { return Err(SendError::Closed.into()) };
         let signature = transaction.signature();
-        // It waits in the line of its receiver, not behind all other airdrops. So what the receiver pays for next is
-        // executed after it.
+        // The airdrop waits in the queue of its receiver, not behind all other airdrops. So the receiver's next
+        // transactions are executed after it.
         self.queue.send(sender, to, transaction)?;
         Ok(signature)
     }
 }
 
-/// More compute units than an airdrop needs, so that the limit can tell repetitions apart.
+/// More compute units than an airdrop needs, so that the limit can distinguish repetitions.
 const AIRDROP_UNITS: u32 = 10_000;
 
 /// `ComputeBudgetInstruction::SetComputeUnitLimit`.

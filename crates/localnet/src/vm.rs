@@ -1,11 +1,10 @@
-//! The VM behind one interface: run a transaction, learn exactly what it changes, keep what it
-//! changed only when told to.
+//! The VM behind one interface: it runs a transaction and reports exactly which accounts change. The caller writes
+//! the changes back.
 //!
-//! Shape: LiteSVM runs each transaction once, on `&self`; [`Vm::run`] turns what it tells into an
-//! [`ReadOutcome`], fee and nonce of a failed transaction included; [`Vm::commit`] writes accounts back.
-//! Invariant: a panic inside the VM ends that transaction only: running takes `&self`, so nothing
-//! half-done can stay.
-//! Not here: whether a transaction may run at all (`executor`), how the accounts that it names come in
+//! Shape: LiteSVM runs each transaction once, on `&self`. [`Vm::execute`] turns its result into an
+//! [`ExecutionOutcome`], with fee and nonce of a failed transaction. [`Vm::put`] writes accounts back.
+//! Invariant: a panic inside the VM ends that transaction only. Execution takes `&self`, so no partial change stays.
+//! Not here: whether a transaction may run at all (`executor`), how the accounts that it names are loaded
 //! (`working_set`).
 
 use std::collections::HashSet;
@@ -37,21 +36,21 @@ use crate::{nonce, precompiles};
 
 /// Lamports that each signature costs.
 pub(crate) const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
-/// Bytes of logs kept for a transaction, as Agave keeps.
+/// Bytes of logs that are recorded for a transaction, as in Agave.
 const LOG_BYTES_MAX: usize = 10_000;
-/// Accounts that a transaction may name before the feature that raises the limit.
+/// Accounts that a transaction may name without the feature that raises the limit.
 const ACCOUNT_LOCKS_MAX_BEFORE: usize = 64;
 /// The first byte of a program under the upgradeable loader.
 const PROGRAM_TAG: u8 = 2;
 /// The first byte of a program's data account under the upgradeable loader.
 const PROGRAM_DATA_TAG: u8 = 3;
-/// Where program data holds the slot in which it was deployed, after the tag.
+/// Offset of the deployment slot in program data.
 const DEPLOYED_SLOT_AT: usize = 4;
-/// Where a program account holds the address of its program data, after the tag.
+/// Offset of the address of the program data in a program account.
 const PROGRAM_DATA_KEY_AT: usize = 4;
 const PROGRAM_SIZE: usize = 36;
 
-/// Where a program of the upgradeable loader has its code.
+/// The address of the code of a program of the upgradeable loader.
 pub(crate) fn program_data_key(program: &AccountSharedData) -> Option<Pubkey> {
     let is_program = program.owner() == &bpf_loader_upgradeable::id()
         && program.data().first() == Some(&PROGRAM_TAG);
@@ -62,7 +61,7 @@ pub(crate) fn program_data_key(program: &AccountSharedData) -> Option<Pubkey> {
     Pubkey::try_from(key).ok()
 }
 
-/// The slot in which a program's code was deployed, as its program data says.
+/// The slot in which a program's code was deployed, from its program data.
 pub(crate) fn deployed_slot(program_data: &AccountSharedData) -> Option<Slot> {
     let is_ours = program_data.owner() == &bpf_loader_upgradeable::id()
         && program_data.data().first() == Some(&PROGRAM_DATA_TAG);
@@ -76,15 +75,15 @@ pub(crate) struct Vm {
     svm: LiteSVM,
 }
 
-/// What a transaction did, or would do.
+/// The outcome of an execution or a simulation.
 #[derive(Debug)]
 pub(crate) struct ExecutionOutcome {
     pub(crate) result: Result<(), TransactionError>,
-    /// Whether a block may hold it: it paid its fee, whatever its result.
+    /// Whether a block may contain it: it paid its fee, whatever its result.
     pub(crate) is_included: bool,
-    /// Whether it ran. One that is included and did not run only paid.
+    /// Whether it ran. A transaction that is included and did not run paid its fee only.
     pub(crate) is_executed: bool,
-    /// Bytes of accounts that it loaded, as its limit counts them; 0 if no block may hold it.
+    /// Bytes of accounts that it loaded, as its limit counts them. 0 if no block may contain it.
     pub(crate) loaded_bytes: u32,
     pub(crate) fee: u64,
     pub(crate) logs: Vec<String>,
@@ -101,7 +100,7 @@ pub(crate) struct ExecutionOutcome {
 }
 
 impl ExecutionOutcome {
-    /// The accounts that are not as they were, and programs whose code is not.
+    /// The accounts that changed, and programs whose code changed.
     pub(crate) fn writes(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> + Clone {
         let pairs = self.keys.iter().zip(self.before.iter().zip(&self.after));
         pairs
@@ -109,7 +108,7 @@ impl ExecutionOutcome {
             .map(|(key, (_, after))| (*key, after))
     }
 
-    /// Each account that it names, as it was before and as it is after.
+    /// Each account that it names, before and after.
     pub(crate) fn changes(
         &self,
     ) -> impl Iterator<Item = (&Pubkey, &AccountSharedData, &AccountSharedData)> {
@@ -117,15 +116,15 @@ impl ExecutionOutcome {
         pairs.map(|(key, (before, after))| (key, before, after))
     }
 
-    /// Whether this is a program whose code was changed: an upgrade writes the program data, and the
-    /// program, though its own bytes stay as they are, has to be loaded again.
+    /// Whether this is a program whose code changed. An upgrade writes only the program data, but the program has
+    /// to be loaded again.
     fn is_upgraded(&self, program: &AccountSharedData) -> bool {
         if !program.executable() {
             return false;
         }
         let Some(code) = program_data_key(program) else { return false };
-        let place = self.keys.iter().position(|key| *key == code);
-        place.is_some_and(|place| !is_same(&self.before[place], &self.after[place]))
+        let index = self.keys.iter().position(|key| *key == code);
+        index.is_some_and(|index| !is_same(&self.before[index], &self.after[index]))
     }
 
     fn refused(keys: AccountKeys, before: Vec<AccountSharedData>, err: TransactionError) -> Self {
@@ -171,7 +170,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// The programs that it calls and that are not deployed, as they are.
+    /// The programs that it calls and that are not deployed, with their accounts.
     pub(crate) fn undeployed(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> {
         let pairs = self.keys.all.iter().zip(&self.before);
         pairs
@@ -180,14 +179,14 @@ impl Ready {
     }
 }
 
-/// What a transaction that a block may hold pays, and what it may load.
+/// The fee of a transaction that a block may contain, and its limit of loaded bytes.
 struct Terms {
     fee: u64,
     loaded_bytes_max: u32,
 }
 
 impl Vm {
-    /// A VM with features, the builtins, and the accounts of all that. It has no other programs.
+    /// A VM with features and builtins, with their accounts and the sysvars. It has no other programs.
     pub(crate) fn new(features: FeatureSet) -> Self {
         let svm = Self::without_programs(features).svm.with_sysvars().with_feature_accounts();
         let mut vm = Self { svm };
@@ -195,7 +194,7 @@ impl Vm {
         vm
     }
 
-    /// A VM with features and the builtins that they allow, and no account but theirs.
+    /// A VM with features and the builtins that they allow. Its only accounts are those of the builtins.
     pub(crate) fn without_programs(features: FeatureSet) -> Self {
         let svm = LiteSVM::default()
             .with_feature_set(features)
@@ -212,12 +211,12 @@ impl Vm {
         self.svm.get_feature_set_ref()
     }
 
-    /// Adds the precompiles whose accounts are there.
+    /// Adds the precompiles whose accounts exist.
     pub(crate) fn restore_precompiles(&mut self) {
         precompiles::restore(&mut self.svm);
     }
 
-    /// Every account that the VM holds.
+    /// Every account in the VM.
     pub(crate) fn accounts(&self) -> impl Iterator<Item = (&Pubkey, &AccountSharedData)> {
         self.svm.accounts_db().inner.iter()
     }
@@ -227,12 +226,12 @@ impl Vm {
         self.svm.accounts_db().get_account_ref(key)
     }
 
-    /// Gives access to what sysvars need.
+    /// The VM itself, to write sysvars.
     pub(crate) fn svm_mut(&mut self) -> &mut LiteSVM {
         &mut self.svm
     }
 
-    /// Gives access to sysvars and rent.
+    /// The VM itself, to read sysvars and rent.
     pub(crate) fn svm(&self) -> &LiteSVM {
         &self.svm
     }
@@ -248,9 +247,9 @@ impl Vm {
         Ok(AccountKeys::new(message, loaded))
     }
 
-    /// Loads what a transaction names, or says what becomes of one that does not run: no block may hold it, or it
-    /// pays and no more. `nonce` and `last_blockhash` are those of [`Self::execute`]; `program_data_bytes` gives
-    /// the size of a program's code account.
+    /// Loads the accounts that a transaction names. An error is the outcome of a transaction that does not run: no
+    /// block may contain it, or it only pays its fee. `nonce` and `last_blockhash` are those of [`Self::execute`];
+    /// `program_data_bytes` returns the size of a program's code account.
     pub(crate) fn load(
         &self,
         transaction: &VersionedTransaction,
@@ -297,7 +296,7 @@ impl Vm {
         }
     }
 
-    /// Bytes that a transaction counts that only pays: what it loaded, or what it pays with.
+    /// Bytes that count for a transaction that only pays: its loaded accounts, or its payer and nonce account.
     fn fee_only_bytes(
         &self,
         loaded: u32,
@@ -314,22 +313,22 @@ impl Vm {
         u32::try_from(bytes.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
-    /// What a transaction pays and may load, or why no block may hold it. In the order of Agave's checks.
+    /// The fee and the load limit of a transaction, or why no block may contain it. In the order of Agave's checks.
     fn terms(
         &self,
         transaction: &VersionedTransaction,
         keys: &AccountKeys,
         before: &[AccountSharedData],
     ) -> Result<Terms, TransactionError> {
-        let sane = SanitizedTransaction::try_create(
+        let sanitized = SanitizedTransaction::try_create(
             transaction.clone(),
             MessageHash::Precomputed(Hash::default()),
             Some(false),
             SimpleAddressLoader::Enabled(keys.loaded.clone()),
-            // What may be written is of no account here.
+            // Write locks do not matter here.
             &HashSet::new(),
         )?;
-        let message = sane.message();
+        let message = sanitized.message();
         SanitizedTransaction::validate_account_locks(message, self.account_locks_max())?;
         let budget =
             TransactionConfiguration::try_from_sanitized_message(message, self.features())?;
@@ -352,9 +351,9 @@ impl Vm {
         }
     }
 
-    /// Runs a loaded transaction and keeps nothing. `nonce` is the nonce account that it advances, if its
-    /// blockhash is a durable nonce; `last_blockhash` is what such an account advances to. Its programs that are
-    /// not deployed are to be [closed](Self::put_undeployed) meanwhile.
+    /// Runs a loaded transaction and writes nothing. `nonce` is the nonce account that it advances, if its
+    /// blockhash is a durable nonce; such an account advances to `last_blockhash`. The caller has to
+    /// [close](Self::put_closed) its programs that are not deployed while it runs.
     pub(crate) fn execute(
         &self,
         transaction: &VersionedTransaction,
@@ -363,20 +362,20 @@ impl Vm {
         last_blockhash: &Hash,
     ) -> ExecutionOutcome {
         let Ready { keys, before, loaded } = ready;
-        // The VM takes the message's blockhash for the newest, by which nonces advance; as nobody else
-        // looks at it, the newest it is.
-        let mut named = transaction.clone();
-        named.message.set_recent_blockhash(*last_blockhash);
-        // Boxed in the closure, so that unwinding carries a pointer and not the whole answer.
-        let run = || self.svm.simulate_transaction(named).map_err(Box::new);
+        // The VM takes the message's blockhash for the newest one, to which nonces advance. Nothing else reads it,
+        // so it is set to the newest one.
+        let mut transaction_to_run = transaction.clone();
+        transaction_to_run.message.set_recent_blockhash(*last_blockhash);
+        // Boxed in the closure, so that unwinding carries a pointer and not the whole result.
+        let run = || self.svm.simulate_transaction(transaction_to_run).map_err(Box::new);
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(mut info)) => {
                 precompiles::strip_logs(&mut info.meta.logs);
                 let mut after = before.clone();
                 for (key, mut account) in info.post_accounts {
                     trim(&mut account);
-                    if let Some(place) = keys.all.iter().position(|known| *known == key) {
-                        after[place] = account;
+                    if let Some(index) = keys.all.iter().position(|known| *known == key) {
+                        after[index] = account;
                     }
                 }
                 ExecutionOutcome {
@@ -397,8 +396,8 @@ impl Vm {
             }
             Ok(Err(mut failed)) => {
                 precompiles::strip_logs(&mut failed.meta.logs);
-                // LiteSVM names the transaction only once it has a context, which is once its payer
-                // could pay. One whose programs or accounts do not load pays all the same.
+                // LiteSVM returns a signature only if the transaction got a context, which needs a payer that can
+                // pay. A transaction whose programs or accounts do not load pays as well.
                 let fee = failed.meta.fee;
                 let is_executed = failed.meta.signature != Signature::default();
                 let included = is_executed
@@ -432,15 +431,14 @@ impl Vm {
         }
     }
 
-    /// Keeps one account. A program that does not load is kept as data: calling it fails, as on
-    /// Agave, and nothing else does.
+    /// Writes one account. A program that does not load is stored as data: only a call of it fails, as on Agave.
     pub(crate) fn put(&mut self, key: Pubkey, account: &AccountSharedData) {
         let is_plain = !account.executable()
             && account.lamports() > 0
             && account.owner() != &solana_sdk_ids::sysvar::id();
         if !is_plain {
             if let Err(err) = self.svm.set_account(key, account.clone().into()) {
-                tracing::debug!(%key, %err, "not loadable, kept as data");
+                tracing::debug!(%key, %err, "not loadable, stored as data");
                 if account.executable() {
                     self.close(key);
                 }
@@ -451,12 +449,12 @@ impl Vm {
         self.svm.set_account_no_checks(key, account.clone());
     }
 
-    /// Puts an account as it is, and compiles nothing.
+    /// Writes an account without compiling it.
     pub(crate) fn put_as_data(&mut self, key: Pubkey, account: &AccountSharedData) {
         self.svm.set_account_no_checks(key, account.clone());
     }
 
-    /// Puts an account as a program that is not deployed, whatever it is, for a transaction that must fail.
+    /// Writes an account as a program that is not deployed, for a transaction that must fail.
     pub(crate) fn put_closed(&mut self, key: Pubkey, account: &AccountSharedData) {
         let mut closed = account.clone();
         closed.set_owner(bpf_loader_upgradeable::ID);
@@ -464,7 +462,7 @@ impl Vm {
         self.put_invisible_program(key, &closed);
     }
 
-    /// Keeps a program that is not to be called yet.
+    /// Writes a program that may not be called yet.
     pub(crate) fn put_invisible_program(&mut self, key: Pubkey, program: &AccountSharedData) {
         self.close(key);
         self.svm.set_account_no_checks(key, program.clone());
@@ -475,9 +473,9 @@ impl Vm {
         self.svm.accounts_db().sysvar_cache.get_clock().map_or(0, |clock| clock.slot)
     }
 
-    /// Makes calling a program fail as one that is not deployed. Its account is to be set anew.
+    /// Makes a call of a program fail as one that is not deployed. The caller has to set its account again.
     fn close(&mut self, key: Pubkey) {
-        // A program whose code would be its own account, which is not there, takes its place.
+        // It is replaced by a program whose code account is its own address, which does not exist.
         let mut data = vec![0; PROGRAM_SIZE];
         data[0] = PROGRAM_TAG;
         data[PROGRAM_DATA_KEY_AT..].copy_from_slice(key.as_ref());
@@ -485,17 +483,18 @@ impl Vm {
         closed.set_data_from_slice(&data);
         closed.set_executable(true);
         self.remove(key);
-        // It is well-formed, so that it is taken, as closed.
+        // It is well-formed, so the VM accepts it as closed.
         let _ = self.svm.set_account(key, closed.into());
     }
 
-    /// Forgets an account.
+    /// Removes an account.
     pub(crate) fn remove(&mut self, key: Pubkey) {
-        // An account of no lamports and no program is removed and cannot fail to load.
+        // An account without lamports and without code is removed, and cannot fail to load.
         let _ = self.svm.set_account(key, solana_account::Account::default());
     }
 
-    /// Checks that an account may pay a fee: a wallet or a nonce that has it, and is left exempt or empty.
+    /// Checks that an account may pay a fee: a wallet or a nonce account with enough lamports, which is rent exempt or
+    /// empty after it.
     fn check_payer(
         &self,
         payer: Option<&AccountSharedData>,
@@ -511,7 +510,7 @@ impl Vm {
         };
         let left = payer.lamports().checked_sub(fee).filter(|left| *left >= left_min);
         let left = left.ok_or(TransactionError::InsufficientFundsForFee)?;
-        // LiteSVM lets an account pay that was not exempt before.
+        // LiteSVM lets an account pay that was not rent exempt before.
         if left > 0 && left < exempt && payer.lamports() >= exempt {
             return Err(TransactionError::InsufficientFundsForRent { account_index: 0 });
         }
@@ -523,7 +522,7 @@ impl Vm {
     }
 }
 
-/// Gives back what the VM reserved for an account to grow: 10 KiB of each that was written.
+/// Frees the spare capacity that the VM reserves for growth: 10 KiB for each written account.
 fn trim(account: &mut AccountSharedData) {
     let len = account.data().len();
     if account.capacity() - len > len / 4 {
@@ -537,7 +536,7 @@ fn trim(account: &mut AccountSharedData) {
     }
 }
 
-/// Whether two accounts are equal. What shares its data is not compared by it: a program has a lot.
+/// Whether two accounts are equal. Shared data is not compared byte by byte, because programs are large.
 pub(crate) fn is_same(one: &AccountSharedData, other: &AccountSharedData) -> bool {
     if std::ptr::eq(one.data(), other.data()) {
         return one.lamports() == other.lamports()
@@ -548,7 +547,7 @@ pub(crate) fn is_same(one: &AccountSharedData, other: &AccountSharedData) -> boo
     one == other
 }
 
-/// Whether a transaction failed because something that it names does not load.
+/// Whether a transaction failed because an account or a program does not load.
 fn is_load_failure(err: &TransactionError) -> bool {
     matches!(
         err,
@@ -559,16 +558,16 @@ fn is_load_failure(err: &TransactionError) -> bool {
 }
 
 impl ExecutionOutcome {
-    /// A failed transaction still pays, and still advances its nonce.
+    /// Takes the fee of a failed transaction and advances its nonce.
     fn charge(&mut self, fee: u64, nonce: Option<Pubkey>, last_blockhash: &Hash) {
         let Some(payer) = self.after.first_mut() else { return };
         let fee = fee.min(payer.lamports());
         payer.set_lamports(payer.lamports() - fee);
         self.fee = fee;
         self.is_included = true;
-        if let Some(place) = nonce.and_then(|nonce| self.keys.iter().position(|key| *key == nonce))
+        if let Some(index) = nonce.and_then(|nonce| self.keys.iter().position(|key| *key == nonce))
         {
-            nonce::advance(&mut self.after[place], last_blockhash);
+            nonce::advance(&mut self.after[index], last_blockhash);
         }
     }
 }
@@ -609,7 +608,7 @@ mod tests {
 
     const PROGRAM: Pubkey = Pubkey::new_from_array([7; 32]);
 
-    // Calls itself as often as its instruction says.
+    // Calls itself as many times as its instruction data says.
     declare_process_instruction!(Recurses, 1, |context| {
         let current = context.transaction_context.get_current_instruction_context()?;
         let left = current.get_instruction_data().first().copied().unwrap_or(0);
@@ -681,7 +680,7 @@ mod tests {
     });
 
     #[test]
-    fn what_is_written_reserves_no_spare_capacity() {
+    fn a_written_account_has_no_spare_capacity() {
         let mut vm = Vm::new(every_feature());
         vm.svm_mut().add_builtin(PROGRAM, Writes::register);
         let (payer, written) = (Keypair::new(), Pubkey::new_from_array([8; 32]));

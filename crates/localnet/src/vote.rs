@@ -1,4 +1,4 @@
-//! This node's validator: a tower of lockouts, and the transaction that votes for each block.
+//! This node's validator: its tower of lockouts, and the vote transaction for each block.
 
 use std::collections::VecDeque;
 
@@ -24,12 +24,12 @@ pub(crate) struct Tower {
 }
 
 impl Tower {
-    /// A tower as the vote account has it.
+    /// The tower of a vote account.
     pub(crate) fn restore(lockouts: impl IntoIterator<Item = Lockout>, root: Option<Slot>) -> Self {
         Self { lockouts: lockouts.into_iter().collect(), root }
     }
 
-    /// Votes for a slot: expired lockouts go, the oldest may become the root, the others double.
+    /// Votes for a slot: expired lockouts are removed, the oldest may become the root, the others double.
     pub(crate) fn vote(&mut self, slot: Slot) {
         while self.lockouts.back().is_some_and(|last| !last.is_locked_out_at_slot(slot)) {
             self.lockouts.pop_back();
@@ -39,19 +39,19 @@ impl Tower {
         }
         self.lockouts.push_back(Lockout::new(slot));
         let depth = self.lockouts.len();
-        for (place, lockout) in self.lockouts.iter_mut().enumerate() {
-            if depth > place + lockout.confirmation_count() as usize {
+        for (index, lockout) in self.lockouts.iter_mut().enumerate() {
+            if depth > index + lockout.confirmation_count() as usize {
                 lockout.increase_confirmation_count(1);
             }
         }
     }
 
-    /// The slots voted for, the oldest first.
+    /// The slots of the votes, the oldest first.
     pub(crate) fn slots(&self) -> Vec<Slot> {
         self.lockouts.iter().map(Lockout::slot).collect()
     }
 
-    /// The transaction that tells the vote account of this tower.
+    /// The transaction that updates the vote account with this tower.
     pub(crate) fn transaction(
         &self,
         vote: &Vote<'_>,
@@ -73,27 +73,27 @@ impl Tower {
     }
 }
 
-/// The key that a vote account lets vote: its own, or the identity's, which ledgers had at first.
-pub(crate) fn voter(vote_account: Option<&Account>, keys: &NodeKeypairs) -> Keypair {
-    let identity = keys.identity.pubkey();
+/// The authorized voter of a vote account: its own key, or the identity in older ledgers.
+pub(crate) fn voter(vote_account: Option<&Account>, keypairs: &NodeKeypairs) -> Keypair {
+    let identity = keypairs.identity.pubkey();
     let state = vote_account.and_then(|account| {
-        VoteStateV4::deserialize(account.0.data(), &keys.vote_account.pubkey()).ok()
+        VoteStateV4::deserialize(account.0.data(), &keypairs.vote_account.pubkey()).ok()
     });
     let last = state.and_then(|state| state.authorized_voters.last().map(|(_, voter)| *voter));
-    let of_identity = last == Some(identity);
-    let keypair = if of_identity { &keys.identity } else { &keys.vote_account };
+    let is_identity = last == Some(identity);
+    let keypair = if is_identity { &keypairs.identity } else { &keypairs.vote_account };
     keypair.insecure_clone()
 }
 
-/// What a vote says beside the tower.
+/// The contents of a vote except the tower.
 pub(crate) struct Vote<'a> {
     /// Pays for the vote.
     pub(crate) identity: &'a Keypair,
-    /// May vote: it signs too, if it is another.
+    /// The authorized voter. Signs as well if it is another key.
     pub(crate) voter: &'a Keypair,
-    /// Where votes are counted.
+    /// The vote account.
     pub(crate) vote_account: Pubkey,
-    /// The hash of the newest bank voted for.
+    /// The hash of the newest bank in the vote.
     pub(crate) bank_hash: Hash,
     /// Seconds since 1970 of that bank.
     pub(crate) unix_timestamp: i64,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_drops_the_lockouts_it_outlasts() {
+    fn a_jump_of_slots_drops_expired_lockouts() {
         let mut tower = Tower::default();
         (1..=4).for_each(|slot| tower.vote(slot));
         tower.vote(100);

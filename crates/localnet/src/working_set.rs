@@ -1,13 +1,12 @@
-//! The accounts that a VM holds: those that transactions name, brought in from a ledger's state as they
-//! are named, and let go again.
+//! The accounts in a VM: they are loaded from a ledger's state when a transaction names them, and evicted later.
 //!
-//! Shape: a [`Vm`], and whatever [`VersionResolver`] has the state: the executing thread brings in from the
-//! open block and writes every change here and there, a simulation from its view. Sysvars and builtin
-//! programs are always here; of other programs what they compile to stays, for that is dear to make.
-//! Bounds: plain accounts [`PLAIN_BYTES_MAX`]; programs [`PROGRAMS_MAX`], or [`ELF_BYTES_MAX`] of code,
-//! which compiles to some six times as much: at most 64 MiB and 400 MiB, and beyond them what one
-//! transaction names. Past the bound of programs all are let go, and come back as they are named.
-//! Invariant: what is here is as the source has it. An account that is not there is known as such.
+//! Shape: a [`Vm`], and an [`AccountSource`] for the state. The executing thread loads from the open block and writes
+//! every change to both; a simulation loads from its view. Sysvars and builtin programs are always loaded. Compiled
+//! code of other programs stays, because compiling is expensive.
+//! Bounds: plain accounts [`PLAIN_BYTES_MAX`]; programs [`PROGRAMS_MAX`], or [`ELF_BYTES_MAX`] of code, which compiles
+//! to about six times as much. So at most 64 MiB and 400 MiB, plus the accounts of one transaction. Past the bound of
+//! programs all of them are evicted, and are loaded again when they are named.
+//! Invariant: a loaded account equals that of the source. An absent account is cached as absent.
 //! Not here: what the ledger's state is (`query`), running (`vm`).
 
 use std::collections::{HashMap, HashSet};
@@ -29,16 +28,16 @@ use crate::clock_cache::ClockCache;
 use crate::vm::{self, ExecutionOutcome, Vm};
 use crate::{precompiles, sysvars};
 
-/// Bytes of plain accounts that are held: about 120,000 token accounts.
+/// Bytes of cached plain accounts: about 120,000 token accounts.
 const PLAIN_BYTES_MAX: usize = 64 << 20;
-/// Programs that are held. The VM copies their list for each transaction: 256 cost it about 3 us.
+/// Cached programs. The VM copies their list for each transaction: 256 take about 3 us.
 const PROGRAMS_MAX: usize = 256;
-/// Bytes of programs' code that are held, before it is compiled.
+/// Bytes of the cached programs' code before it is compiled.
 const ELF_BYTES_MAX: usize = 64 << 20;
 
-/// Where the accounts of a ledger are as of one block.
+/// The accounts of a ledger as of one block.
 pub(crate) trait AccountSource {
-    /// What stands under `key`.
+    /// The account of `key`.
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>>;
 }
 
@@ -54,13 +53,13 @@ impl AccountSource for query::Ledger<Account, BlockInfo> {
     }
 }
 
-/// A program, and what it was compiled from.
+/// A program, and the accounts from which it was compiled.
 #[derive(Clone)]
 struct Program {
     account: Arc<Account>,
-    /// The account with its code, if that is another.
+    /// The account with its code, if that is a separate one.
     data: Option<Arc<Account>>,
-    /// Whether it may be called: not in the slot in which it was deployed.
+    /// Whether it may be called, which is not the case in its deployment slot.
     is_visible: bool,
 }
 
@@ -70,7 +69,7 @@ impl Program {
     }
 }
 
-/// A VM, and what it holds.
+/// A VM, and the accounts in it.
 pub(crate) struct WorkingSet {
     vm: Vm,
     plain: ClockCache,
@@ -78,16 +77,16 @@ pub(crate) struct WorkingSet {
     elf_bytes: usize,
     /// Sysvars and builtin programs.
     pinned: HashSet<Pubkey, RandomState>,
-    /// Whether everything that the source becomes is written here too.
+    /// Whether every change of the source is written here as well.
     write_through: bool,
-    /// A program of the VM is none any more: only a new VM forgets it.
+    /// An account of the VM is no program any more. Only a new VM drops its code.
     is_outdated: bool,
-    /// What was called as a program and is not deployed. The VM remembers each.
+    /// Addresses that were called and are not deployed programs. The VM stores an entry for each.
     closed: HashSet<Pubkey, RandomState>,
 }
 
 impl WorkingSet {
-    /// A VM with the sysvars and builtin programs of `source`, and nothing else yet.
+    /// A VM with the sysvars and builtin programs of `source` only.
     pub(crate) fn new(source: &impl AccountSource, features: FeatureSet) -> Self {
         let mut set = Self::empty(Vm::without_programs(features));
         let builtins: Vec<Pubkey> = set.vm.accounts().map(|(key, _)| *key).collect();
@@ -114,7 +113,7 @@ impl WorkingSet {
         }
     }
 
-    /// The same without plain accounts: for simulations, which bring in those of their view.
+    /// A copy without plain accounts: for simulations, which load those of their view.
     pub(crate) fn clone_programs(&self) -> Self {
         let mut set = Self {
             vm: self.vm.clone(),
@@ -126,25 +125,25 @@ impl WorkingSet {
             plain: ClockCache::new(PLAIN_BYTES_MAX),
             is_outdated: false,
         };
-        let is_kept = |key: &Pubkey| set.pinned.contains(key) || set.programs.contains_key(key);
+        let is_retained = |key: &Pubkey| set.pinned.contains(key) || set.programs.contains_key(key);
         let plain: Vec<Pubkey> =
-            self.vm.accounts().map(|(key, _)| *key).filter(|key| !is_kept(key)).collect();
+            self.vm.accounts().map(|(key, _)| *key).filter(|key| !is_retained(key)).collect();
         plain.into_iter().for_each(|key| set.vm.remove(key));
         set
     }
 
-    /// The VM, to run what was brought in.
+    /// The VM, to read it.
     pub(crate) fn vm(&self) -> &Vm {
         &self.vm
     }
 
-    /// The VM, to move pinned accounts on.
+    /// The VM, to update pinned accounts.
     pub(crate) fn vm_mut(&mut self) -> &mut Vm {
         &mut self.vm
     }
 
-    /// Brings in all that a transaction needs, if it is not here: what it names itself, its lookup
-    /// tables, and what it names by those.
+    /// Loads the accounts that a transaction needs and that are not loaded: those that it names itself, its lookup
+    /// tables, and those that it names by the tables.
     pub(crate) fn load(&mut self, source: &impl AccountSource, message: &VersionedMessage) {
         self.evict_excess();
         self.load_all(source, message);
@@ -163,7 +162,7 @@ impl WorkingSet {
         for lookup in lookups {
             self.load_one(source, &lookup.account_key);
         }
-        // Tables that do not resolve fail the transaction, which then needs no more than its own keys.
+        // A transaction whose tables do not resolve fails, so it needs only its own keys.
         if !lookups.is_empty()
             && let Ok(keys) = self.vm.keys(message)
         {
@@ -171,7 +170,7 @@ impl WorkingSet {
         }
     }
 
-    /// Runs a transaction whose accounts were brought in, and keeps nothing of it.
+    /// Runs a transaction whose accounts were loaded. Writes nothing.
     pub(crate) fn run(
         &mut self,
         transaction: &VersionedTransaction,
@@ -185,7 +184,7 @@ impl WorkingSet {
         };
         let undeployed: Vec<(Pubkey, AccountSharedData)> =
             ready.undeployed().map(|(key, account)| (key, account.clone())).collect();
-        // Agave lets such a call begin and then fail. The VM does so only with what looks like a program.
+        // Agave starts such a call and then fails it. The VM does so only if the account looks like a program.
         for (key, account) in &undeployed {
             self.vm.put_closed(*key, account);
             self.closed.insert(*key);
@@ -197,7 +196,7 @@ impl WorkingSet {
         outcome
     }
 
-    /// One account, brought in if it is not here.
+    /// One account, loaded if needed.
     pub(crate) fn account(
         &mut self,
         source: &impl AccountSource,
@@ -207,7 +206,7 @@ impl WorkingSet {
         self.vm.account(key)
     }
 
-    /// Keeps accounts as given. What programs are made of goes before them.
+    /// Writes accounts. The accounts with programs' code are written before the programs.
     pub(crate) fn commit<'a>(
         &mut self,
         writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)> + Clone,
@@ -221,7 +220,7 @@ impl WorkingSet {
         }
     }
 
-    /// Lets go of all plain accounts.
+    /// Evicts all plain accounts.
     pub(crate) fn clear(&mut self) {
         for key in self.plain.drain() {
             if !self.programs.contains_key(&key) {
@@ -230,17 +229,17 @@ impl WorkingSet {
         }
     }
 
-    /// Bytes of a program's code account that came in with it.
+    /// Bytes of a program's code account that was loaded with it.
     fn program_data_bytes(&self, key: &Pubkey) -> Option<usize> {
         Some(self.programs.get(key)?.data.as_ref()?.0.data().len())
     }
 
     fn load_one(&mut self, source: &impl AccountSource, key: &Pubkey) {
-        let is_here = match self.programs.get(key) {
-            Some(had) => self.write_through && self.is_settled(had),
+        let is_loaded = match self.programs.get(key) {
+            Some(known) => self.write_through && self.is_settled(known),
             None => self.plain.touch(key) || self.pinned.contains(key),
         };
-        if is_here {
+        if is_loaded {
             return;
         }
         let Some(account) = source.account(key) else {
@@ -257,15 +256,15 @@ impl WorkingSet {
         self.track(*key, &account.0, true);
     }
 
-    /// Brings a program in, unless it is here just so: compiling is what costs.
+    /// Loads a program, unless the same version is loaded: compiling is expensive.
     fn load_program(&mut self, source: &impl AccountSource, key: Pubkey, account: Arc<Account>) {
         let data_key = vm::program_data_key(&account.0);
         let data = data_key.and_then(|data_key| source.account(&data_key));
         let code = |data: &Option<Arc<Account>>| data.as_ref().map(|data| data.0.clone());
-        if let Some(had) = self.programs.get(&key)
-            && self.is_settled(had)
-            && had.account.0 == account.0
-            && code(&had.data) == code(&data)
+        if let Some(known) = self.programs.get(&key)
+            && self.is_settled(known)
+            && known.account.0 == account.0
+            && code(&known.data) == code(&data)
         {
             return;
         }
@@ -276,7 +275,7 @@ impl WorkingSet {
             }
             self.plain.insert(data_key, data.map_or(0, |data| data.0.data().len()));
         }
-        // The VM expects to find who owns a program.
+        // The VM needs the account of a program's owner.
         let owner = account.0.owner();
         if !self.pinned.contains(owner)
             && !self.plain.touch(owner)
@@ -288,13 +287,13 @@ impl WorkingSet {
         self.put_program(key, &account.0);
     }
 
-    /// Whether a program may be called, or may still not: it was deployed in this slot.
+    /// Whether a program's visibility is up to date: it may be called, or it was deployed in this slot.
     fn is_settled(&self, program: &Program) -> bool {
         let deployed = || program.data.as_ref().and_then(|data| vm::deployed_slot(&data.0));
         program.is_visible || deployed() == Some(self.vm.slot())
     }
 
-    /// Gives the VM a program whose code it has.
+    /// Writes a program whose code is in the VM.
     fn put_program(&mut self, key: Pubkey, account: &AccountSharedData) {
         let data = vm::program_data_key(account).and_then(|key| self.vm.account(&key));
         let is_visible = data.and_then(vm::deployed_slot) != Some(self.vm.slot());
@@ -306,7 +305,7 @@ impl WorkingSet {
         self.track(key, account, is_visible);
     }
 
-    /// Counts what the VM was given.
+    /// Records a write to the VM in the cache.
     fn track(&mut self, key: Pubkey, account: &AccountSharedData, is_visible: bool) {
         if self.pinned.contains(&key) {
             return;
@@ -326,8 +325,8 @@ impl WorkingSet {
     }
 
     fn forget_program(&mut self, key: &Pubkey) -> bool {
-        let Some(had) = self.programs.remove(key) else { return false };
-        self.elf_bytes -= had.elf_bytes();
+        let Some(known) = self.programs.remove(key) else { return false };
+        self.elf_bytes -= known.elf_bytes();
         true
     }
 
@@ -338,18 +337,18 @@ impl WorkingSet {
             self.rebuild();
         }
         while let Some(key) = self.plain.evict_one() {
-            // It may have become a program since.
+            // It may have become a program meanwhile.
             if !self.programs.contains_key(&key) {
                 self.vm.remove(key);
             }
         }
     }
 
-    /// A new VM with nothing but what is pinned.
+    /// Starts a new VM with the pinned accounts only.
     fn rebuild(&mut self) {
-        tracing::debug!(programs = self.programs.len(), self.elf_bytes, "programs are let go");
-        let fresh = Self::empty(Vm::without_programs(self.vm.features().clone()));
-        let old = std::mem::replace(self, fresh);
+        tracing::debug!(programs = self.programs.len(), self.elf_bytes, "programs are evicted");
+        let empty = Self::empty(Vm::without_programs(self.vm.features().clone()));
+        let old = std::mem::replace(self, empty);
         self.pinned = old.pinned;
         self.write_through = old.write_through;
         for key in &self.pinned {
@@ -362,7 +361,7 @@ impl WorkingSet {
     }
 }
 
-/// Whether the VM compiles it. Builtin programs are code of the VM itself.
+/// Whether the VM compiles the account. Builtin programs are code of the VM itself.
 fn is_program(account: &AccountSharedData) -> bool {
     account.executable() && account.owner() != &native_loader::ID && account.lamports() > 0
 }
@@ -393,7 +392,7 @@ mod tests {
 
     type Map = HashMap<Pubkey, AccountSharedData>;
 
-    /// Its programs were deployed in the slot before.
+    /// The accounts of genesis. The programs were deployed one slot earlier.
     fn genesis() -> Map {
         let mut vm = Vm::new(FeatureSet::all_enabled());
         let mut clock: Clock = vm.svm().get_sysvar();
@@ -427,7 +426,7 @@ mod tests {
             .expect("signers fit")
     }
 
-    /// Runs a transaction, and keeps what it did in both places.
+    /// Runs a transaction, and writes its changes to `set` and `map`.
     fn execute(set: &mut WorkingSet, map: &mut Map, transaction: &VersionedTransaction) {
         set.load(map, &transaction.message);
         let outcome = set.run(transaction, None, &Hash::default());
@@ -441,7 +440,7 @@ mod tests {
         }
     }
 
-    /// `InitializeMint2` with no authority to freeze: needs the program, and a mint that is made for it.
+    /// `InitializeMint2` without a freeze authority. Adds the mint's account to `map`.
     fn make_mint(map: &mut Map, program: Pubkey, payer: &Keypair) -> VersionedTransaction {
         let mint = Pubkey::new_unique();
         map.insert(mint, AccountSharedData::new(1 << 30, 82, &program));
@@ -464,8 +463,8 @@ mod tests {
                 let to = payers[round].pubkey();
                 let lamports = if payer.pubkey() == to { 0 } else { 1_000 };
                 execute(&mut set, &mut map, &transfer(payer, &to, lamports));
-                let held = set.vm().accounts().count() - pinned;
-                assert!(held < 20, "{held} accounts are held");
+                let cached = set.vm().accounts().count() - pinned;
+                assert!(cached < 20, "{cached} accounts are cached");
             }
         }
         for payer in &payers {
@@ -475,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_is_closed_and_made_again_is_known_as_it_is() {
+    fn an_account_that_is_closed_and_created_again_is_up_to_date() {
         let mut map = genesis();
         let (payer, brief) = (wallet(&mut map), Keypair::new());
         let mut set = working_set(&map);
@@ -514,33 +513,33 @@ mod tests {
         let mut set = working_set(&map);
         let transaction = make_mint(&mut map, token_2022::id(), &payer);
         execute(&mut set, &mut map, &transaction);
-        let mut beside = set.clone_programs();
-        let run = |beside: &mut WorkingSet, map: &Map, transaction: &VersionedTransaction| {
-            beside.clear();
-            beside.load(map, &transaction.message);
-            beside.run(transaction, None, &Hash::default()).result
+        let mut simulation = set.clone_programs();
+        let run = |simulation: &mut WorkingSet, map: &Map, transaction: &VersionedTransaction| {
+            simulation.clear();
+            simulation.load(map, &transaction.message);
+            simulation.run(transaction, None, &Hash::default()).result
         };
         let transaction = make_mint(&mut map, token_2022::id(), &payer);
-        assert_eq!(run(&mut beside, &map, &transaction), Ok(()));
+        assert_eq!(run(&mut simulation, &map, &transaction), Ok(()));
 
-        // In another view the code is no program, and in yet another there is none.
+        // In one view the code is no valid program, and in another the program does not exist.
         let mut broken = map.clone();
         let code = vm::program_data_key(&map[&token_2022::id()]).expect("it is upgradeable");
         broken.get_mut(&code).expect("it has code").data_as_mut_slice()[45..].fill(1);
-        assert!(run(&mut beside, &broken, &transaction).is_err());
+        assert!(run(&mut simulation, &broken, &transaction).is_err());
         let mut without = map.clone();
         without.remove(&token_2022::id());
-        assert!(run(&mut beside, &without, &transaction).is_err());
-        assert_eq!(run(&mut beside, &map, &transaction), Ok(()));
+        assert!(run(&mut simulation, &without, &transaction).is_err());
+        assert_eq!(run(&mut simulation, &map, &transaction), Ok(()));
 
-        // The same after it has let all programs go.
-        beside.elf_bytes += ELF_BYTES_MAX;
-        assert_eq!(run(&mut beside, &map, &transaction), Ok(()));
-        assert!(run(&mut beside, &broken, &transaction).is_err());
+        // The same after all programs were evicted.
+        simulation.elf_bytes += ELF_BYTES_MAX;
+        assert_eq!(run(&mut simulation, &map, &transaction), Ok(()));
+        assert!(run(&mut simulation, &broken, &transaction).is_err());
     }
 
     #[test]
-    fn what_is_called_and_not_deployed_is_forgotten_past_the_bound_of_programs() {
+    fn called_addresses_that_are_not_deployed_are_evicted_past_the_bound_of_programs() {
         let mut map = genesis();
         let payer = wallet(&mut map);
         let mut set = working_set(&map);
@@ -571,7 +570,7 @@ mod tests {
         let slot = set.vm().slot();
         program_data.data_as_mut_slice()[4..12].copy_from_slice(&slot.to_le_bytes());
 
-        // It was looked for before it was there.
+        // It was looked up before it existed.
         assert_eq!(set.account(&map, &program), None);
         set.commit([(program, &deployed), (code, &program_data)].into_iter());
         map.extend([(program, deployed), (code, program_data)]);
@@ -583,14 +582,14 @@ mod tests {
         };
         let unsupported = InstructionError::UnsupportedProgramId;
         let not_yet = Err(TransactionError::InstructionError(0, unsupported));
-        let mut beside = set.clone_programs();
+        let mut simulation = set.clone_programs();
         assert_eq!(run(&mut set, &map), not_yet);
-        assert_eq!(run(&mut beside, &map), not_yet);
+        assert_eq!(run(&mut simulation, &map), not_yet);
 
         let mut clock: Clock = set.vm().svm().get_sysvar();
         clock.slot += 1;
-        beside.clear();
-        for set in [&mut set, &mut beside] {
+        simulation.clear();
+        for set in [&mut set, &mut simulation] {
             set.vm_mut().svm_mut().set_sysvar(&clock);
             assert_eq!(run(set, &map), Ok(()));
         }

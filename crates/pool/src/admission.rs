@@ -1,15 +1,15 @@
-//! How many tasks a class has, and each client of them: who may have one more.
+//! Admission: how many tasks a class and each of its clients have, and whether a client may have one more.
 //!
-//! A client may have as many places of a class as are left, and no more: one alone gets half of them, of `n`
-//! that all want more each gets one of `n + 1`, and whoever comes next finds a place. It is so with tasks
-//! that have begun as with those that wait, so that a client who does not read keeps nobody out either.
+//! A client may have as many tasks of a class as the class has free, and no more. So a single client gets half
+//! of the class, `n` greedy clients get one of `n + 1` parts each, and a new client always finds free capacity.
+//! Started and queued tasks count alike, so a client that does not read its responses keeps no other client out.
 //! Bounds: an entry for each client that has a task. Cost: constant.
 
 use std::collections::HashMap;
 
 use crate::{Class, ClientId, Config};
 
-/// A bound was reached. Fix: send less, or raise the knob that it names.
+/// A bound was reached. Fix: send less, or raise the setting that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the CPU pool is full: {tasks} {class} requests{} are in it, at most {limit} may ({})",
@@ -17,24 +17,24 @@ use crate::{Class, ClientId, Config};
     .bound.knob(*.class)
 )]
 pub struct PoolFull {
-    /// Of which class.
+    /// The class that is full.
     pub class: Class,
-    /// How many there are.
+    /// Number of tasks now.
     pub tasks: usize,
-    /// How many may be.
+    /// Maximum number of tasks.
     pub limit: usize,
-    /// Which bound it is.
+    /// The bound that was reached.
     pub bound: LimitKind,
 }
 
-/// Whose bound was reached.
+/// The bounds on the number of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitKind {
-    /// That of all clients together.
+    /// The bound of the class, over all clients.
     Class,
-    /// What others leave of it to one client: as many as it would leave to them.
+    /// The part of the class that one client may have: as many tasks as are still free for others.
     Share,
-    /// That of one client.
+    /// The bound of one client.
     Client,
 }
 
@@ -56,16 +56,16 @@ impl LimitKind {
     }
 }
 
-/// The places of one class.
+/// The tasks of one class, per client.
 #[derive(Default)]
 pub(crate) struct TaskQuota {
     tasks: usize,
-    /// Never 0.
+    /// Values are never 0.
     tasks_by_client: HashMap<ClientId, usize>,
 }
 
 impl TaskQuota {
-    /// Gives a client one more, or says why not.
+    /// Counts one more task of a client, or returns the bound that was reached.
     pub(crate) fn try_acquire(
         &mut self,
         config: &Config,
@@ -91,7 +91,7 @@ impl TaskQuota {
         Ok(())
     }
 
-    /// Takes a place back.
+    /// Returns the capacity of one task.
     pub(crate) fn release(&mut self, client: ClientId) {
         let Some(tasks) = self.tasks_by_client.get_mut(&client) else { return };
         self.tasks -= 1;
@@ -106,11 +106,11 @@ impl TaskQuota {
 mod tests {
     use super::*;
 
-    /// How many places clients get who one after another take all that they can.
+    /// Number of tasks that each client gets if the clients come one after another and take all they can.
     fn shares(class: Class, config: &Config, clients: u128) -> Vec<usize> {
-        let mut places = TaskQuota::default();
+        let mut quota = TaskQuota::default();
         let all = |client| {
-            std::iter::from_fn(|| places.try_acquire(config, class, ClientId(client)).ok()).count()
+            std::iter::from_fn(|| quota.try_acquire(config, class, ClientId(client)).ok()).count()
         };
         (0..clients).map(all).collect()
     }
@@ -126,28 +126,28 @@ mod tests {
     #[test]
     fn freed_quota_goes_to_the_clients_that_have_less() {
         let config = Config::default();
-        let (mut places, class) = (TaskQuota::default(), Class::Medium);
+        let (mut quota, class) = (TaskQuota::default(), Class::Medium);
         for client in 0..3 {
-            while places.try_acquire(&config, class, ClientId(client)).is_ok() {}
+            while quota.try_acquire(&config, class, ClientId(client)).is_ok() {}
         }
-        // Each time one of the greediest ends, everybody asks again, the greediest first.
+        // Each time a task of the greediest client ends, every client tries again, the greediest first.
         for _ in 0..4_000 {
-            let most = (0..3).max_by_key(|client| places.tasks_by_client[&ClientId(*client)]);
-            places.release(ClientId(most.expect("there are three")));
+            let most = (0..3).max_by_key(|client| quota.tasks_by_client[&ClientId(*client)]);
+            quota.release(ClientId(most.expect("there are three")));
             for client in 0..3 {
-                while places.try_acquire(&config, class, ClientId(client)).is_ok() {}
+                while quota.try_acquire(&config, class, ClientId(client)).is_ok() {}
             }
         }
-        let shares = [0, 1, 2].map(|client| places.tasks_by_client[&ClientId(client)]);
+        let shares = [0, 1, 2].map(|client| quota.tasks_by_client[&ClientId(client)]);
         assert!(shares.iter().all(|share| (511..=513).contains(share)), "{shares:?}");
     }
 
     #[test]
-    fn a_refusal_says_what_was_left() {
+    fn a_refusal_names_the_capacity_that_was_left() {
         let mut config = Config::default();
         config.medium.tasks_max = 4;
-        let mut places = TaskQuota::default();
-        let mut take = |client| places.try_acquire(&config, Class::Medium, ClientId(client));
+        let mut quota = TaskQuota::default();
+        let mut take = |client| quota.try_acquire(&config, Class::Medium, ClientId(client));
         assert_eq!((take(1), take(1)), (Ok(()), Ok(())));
         let full = take(1).expect_err("half of them");
         assert_eq!(full.bound, LimitKind::Share);

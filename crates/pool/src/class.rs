@@ -1,17 +1,17 @@
-//! What the pool knows of a task: what it costs, and whose it is.
+//! What the pool knows of a task: its class and its client.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What a task costs, by what it will touch.
+/// What a task costs, by the data that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Some tens of microseconds: a signature, one transaction of history.
     Light,
     /// Some milliseconds: a block, a page, a hundred accounts, a run of the VM.
     Medium,
-    /// As long as the state is large: a scan.
+    /// Time proportional to the size of the state: a scan.
     Heavy,
 }
 
@@ -19,7 +19,7 @@ impl Class {
     /// Every class, the cheapest first.
     pub const ALL: [Self; 3] = [Self::Light, Self::Medium, Self::Heavy];
 
-    /// Its place in [`Self::ALL`].
+    /// The index in [`Self::ALL`].
     pub fn index(self) -> usize {
         match self {
             Self::Light => 0,
@@ -28,7 +28,7 @@ impl Class {
         }
     }
 
-    /// As messages and metrics name it.
+    /// The name in messages and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Light => "light",
@@ -44,13 +44,13 @@ impl fmt::Display for Class {
     }
 }
 
-/// Whose a task is. Clients take turns; equal ids are one client.
+/// The client of a task. Clients are served round-robin; equal ids are one client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub u128);
 
 impl ClientId {
-    /// A client by where it comes from. The addresses of one IPv6 network (64 bits) are one client:
-    /// whoever has one of them has all.
+    /// A client by its address. All addresses of an IPv6 network (64 bits) are one client,
+    /// because a client that has one of them has all.
     pub fn from_ip(ip: IpAddr) -> Self {
         match ip.to_canonical() {
             IpAddr::V4(ip) => Self(u128::from(ip.to_bits())),
@@ -58,25 +58,25 @@ impl ClientId {
         }
     }
 
-    /// A client by a name that somebody trusted gave it.
+    /// A client by a name from a trusted source.
     pub fn from_name(name: &[u8]) -> Self {
-        // Two names in 2^64 are one client: it costs the one some of the other's turns.
+        // Two names in 2^64 collide: the two clients then share their time slices.
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         Self(u128::from(u64::MAX) << 64 | u128::from(hasher.finish()))
     }
 
-    /// The same client's work that is not to stand behind the rest of its own: the pool's turns and places take
-    /// it for another client's. Not for limits or the log.
+    /// The id of the same client's background work, so that it is not queued behind the client's other tasks:
+    /// the scheduler and the quota treat it as another client. Not for limits or the log.
     #[must_use]
     pub fn background(self) -> Self {
-        // Of the high half an address has no bit and a name all, of the low half a network has none: with one of
-        // each turned over it is neither of them, but for a multicast network and one name in 2^64.
+        // In the high half an address has no bit set and a name all; in the low half a network has none. With one bit
+        // of each half flipped it is none of them, except for a multicast network and one name in 2^64.
         Self(self.0 ^ (1 << 64 | 1 << 32))
     }
 }
 
-/// As the log names a client: its address or network, or the number that its name became.
+/// The client's name in the log: its address or network, or the hash of its name.
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (u32::try_from(self.0), (self.0 >> 64) as u64) {
@@ -114,11 +114,11 @@ mod tests {
         all.extend(all.clone().into_iter().map(ClientId::background));
         let different: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
-        for aside in &all[all.len() / 2..] {
-            let (high, low) = ((aside.0 >> 64) as u64, aside.0 as u64);
-            assert!(high != 0 || u32::try_from(low).is_err(), "{aside:?} is an address");
-            assert!(low != 0, "{aside:?} is a network");
-            assert!(high != u64::MAX, "{aside:?} is a name");
+        for background in &all[all.len() / 2..] {
+            let (high, low) = ((background.0 >> 64) as u64, background.0 as u64);
+            assert!(high != 0 || u32::try_from(low).is_err(), "{background:?} is an address");
+            assert!(low != 0, "{background:?} is a network");
+            assert!(high != u64::MAX, "{background:?} is a name");
         }
     }
 }

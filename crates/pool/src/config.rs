@@ -1,4 +1,4 @@
-//! How much the pool takes on at once, each bound with its default and what it may cost.
+//! The bounds of the pool, each with its default and its cost.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::{Class, Limits};
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Threads; at least 1. Not of a file's table: a flag of the binary says it.
+    /// Threads; at least 1. Not in the configuration file: a flag of the binary sets it.
     #[serde(skip)]
     pub threads: usize,
-    /// Microseconds after which a task lets another have its turn. Default 500. With 0 there are
-    /// no slices, no turns and no weights: whatever its class, each task runs to its end or until it has
-    /// to wait for its client, in the order of arrival. Bounds are the same.
+    /// Microseconds after which a task yields to another. Default 500. With 0 there are no time slices, no
+    /// round-robin and no weights: each task, whatever its class, runs in the order of arrival until it finishes or
+    /// must wait for its client. The bounds are the same.
     pub slice_us: u64,
-    /// By how much the threads stand behind others when the system shares out its cores: the nice
-    /// value, 0 to 19. Default 10. It is whoever starts the threads who sets it.
+    /// Priority of the threads for the system's scheduler: the nice value, 0 to 19. Default 10. The code that
+    /// starts the threads sets it.
     pub nice: u8,
     /// Light tasks.
     #[serde(deserialize_with = "light")]
@@ -29,28 +29,28 @@ pub struct Config {
     /// Heavy tasks.
     #[serde(deserialize_with = "heavy")]
     pub heavy: ClassConfig,
-    /// Heavy tasks of one client at once. Default 128; 0 is no limit but what others leave of the class'
+    /// Maximum heavy tasks of one client. Default 128. 0: no limit except the client's part of the class
     /// (see [`ClassConfig::tasks_max`]).
     pub client_heavy_max: usize,
-    /// What each client may have in a second. Default: no limits.
+    /// Rate limits of each client. Default: no limits.
     pub clients: Limits,
 }
 
 /// Bounds of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassConfig {
-    /// Tasks at once, those that wait included. One more is refused, and so is one of a client that has
-    /// as many as places are left: alone it may have half of them. Memory: what a task holds, which is
-    /// its request while it waits and some pieces of its answer once it has begun.
+    /// Maximum tasks, queued ones included. One more is refused, and so is a task of a client that has as many
+    /// as are still free: a single client may have half of them. Memory: a queued task holds its request; a
+    /// started one also holds some chunks of its response.
     pub tasks_max: usize,
-    /// Tasks that share the threads at once; the others wait until one of these is done, or has to
-    /// wait for its client, or for what another task makes. A client that has none among them begins one nevertheless, up to four times
-    /// as many clients.
+    /// Maximum active tasks: those that share the threads. Others wait until an active one finishes, or blocks
+    /// on its client or on the result of another task. A client without an active task may start one
+    /// nevertheless, until four times as many clients have active tasks.
     pub active_max: usize,
-    /// Milliseconds from arrival in which a task must be done. Memory: a task that has begun keeps
-    /// the state that it reads for so long.
+    /// Milliseconds from arrival in which a task must finish. Memory: a started task keeps the state that it
+    /// reads alive until then.
     pub deadline_ms: u64,
-    /// Its share of the threads while other classes want them as well.
+    /// Its share of the threads while other classes have tasks too.
     pub weight: u32,
 }
 
@@ -76,7 +76,7 @@ impl Default for Config {
     }
 }
 
-/// What a file says of a class; the rest is as it is by default.
+/// The settings of a class in a file. Missing ones have their defaults.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PartialClassConfig {
@@ -86,28 +86,28 @@ struct PartialClassConfig {
     weight: Option<u32>,
 }
 
-fn light<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
-    deserialize_with_defaults(LIGHT, given)
+fn light<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ClassConfig, D::Error> {
+    deserialize_with_defaults(LIGHT, deserializer)
 }
 
-fn medium<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
-    deserialize_with_defaults(MEDIUM, given)
+fn medium<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ClassConfig, D::Error> {
+    deserialize_with_defaults(MEDIUM, deserializer)
 }
 
-fn heavy<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
-    deserialize_with_defaults(HEAVY, given)
+fn heavy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ClassConfig, D::Error> {
+    deserialize_with_defaults(HEAVY, deserializer)
 }
 
 fn deserialize_with_defaults<'de, D: Deserializer<'de>>(
     default: ClassConfig,
-    given: D,
+    deserializer: D,
 ) -> Result<ClassConfig, D::Error> {
-    let given = PartialClassConfig::deserialize(given)?;
+    let partial = PartialClassConfig::deserialize(deserializer)?;
     Ok(ClassConfig {
-        tasks_max: given.tasks_max.unwrap_or(default.tasks_max),
-        active_max: given.active_max.unwrap_or(default.active_max),
-        deadline_ms: given.deadline_ms.unwrap_or(default.deadline_ms),
-        weight: given.weight.unwrap_or(default.weight),
+        tasks_max: partial.tasks_max.unwrap_or(default.tasks_max),
+        active_max: partial.active_max.unwrap_or(default.active_max),
+        deadline_ms: partial.deadline_ms.unwrap_or(default.deadline_ms),
+        weight: partial.weight.unwrap_or(default.weight),
     })
 }
 
@@ -121,7 +121,7 @@ impl Config {
         }
     }
 
-    /// How long a step may run.
+    /// Maximum duration of a poll.
     pub(crate) fn time_slice(&self) -> Duration {
         match self.slice_us {
             0 => Duration::MAX,

@@ -1,52 +1,52 @@
-//! What the pool has done and is doing.
+//! Counters of the pool.
 
 use std::time::Duration;
 
 use crate::Class;
 
-/// The figures of each class, all of one moment.
+/// The counters of every class, read at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     classes: [ClassCounters; 3],
 }
 
-/// The figures of one class.
+/// The counters of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounters {
-    /// Tasks that have not begun.
+    /// Tasks that have not started.
     pub queued: usize,
-    /// Tasks in a step right now.
+    /// Tasks that are being polled.
     pub running: usize,
-    /// Tasks that have begun, run ones included, and are not done.
+    /// Tasks that have started, running ones included, and have not finished.
     pub active: usize,
-    /// Of those, how many wait for their client to take what they made.
+    /// Active tasks that are blocked on their client or on another task.
     pub blocked: usize,
-    /// Steps run.
+    /// Polls.
     pub time_slices: u64,
-    /// Tasks that were done.
+    /// Tasks that finished.
     pub completed: u64,
-    /// Tasks whose client left.
+    /// Tasks whose ticket was dropped.
     pub cancelled: u64,
     /// Tasks that were refused.
     pub rejected: u64,
-    /// Of those, how many because their client had as many as it may.
+    /// Rejected tasks whose client had reached its own limit.
     pub rejected_client: u64,
-    /// And how many because others are to find a place as well.
+    /// Rejected tasks whose client had its whole part of the class.
     pub rejected_share: u64,
-    /// Tasks that were not done at their deadline.
+    /// Tasks that had not finished at their deadline.
     pub expired: u64,
-    /// Of those, how many had not begun.
+    /// Expired tasks that had not started.
     pub expired_waiting: u64,
     /// Tasks that panicked.
     pub panicked: u64,
-    /// Time in steps.
+    /// Time spent in polls.
     pub busy: Duration,
-    /// Time from arrival to the first step.
+    /// Time from arrival to the first poll.
     pub queue_wait: Histogram,
 }
 
 impl Counters {
-    /// The figures of a class.
+    /// The counters of a class.
     pub fn class(&self, class: Class) -> &ClassCounters {
         &self.classes[class.index()]
     }
@@ -55,13 +55,13 @@ impl Counters {
         &mut self.classes[class.index()]
     }
 
-    /// A figure summed over the classes.
-    pub fn sum_over_classes<N: std::iter::Sum>(&self, of: impl Fn(&ClassCounters) -> N) -> N {
-        self.classes.iter().map(of).sum()
+    /// The sum of a counter over the classes.
+    pub fn sum_over_classes<N: std::iter::Sum>(&self, value: impl Fn(&ClassCounters) -> N) -> N {
+        self.classes.iter().map(value).sum()
     }
 }
 
-/// How often something took how long, in powers of two of a microsecond.
+/// A histogram of durations, in powers of two of a microsecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     buckets: [u64; Self::BUCKETS],
@@ -69,11 +69,11 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Bucket `n` counts what took less than 2^n microseconds and not less than half of it; the
-    /// last, of 34 seconds and more, everything above.
+    /// Bucket `n` counts durations below 2^n microseconds and not below half of it. The last bucket
+    /// counts everything from 17 seconds on.
     pub const BUCKETS: usize = 26;
 
-    /// Counts one.
+    /// Records one duration.
     pub fn record(&mut self, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bucket = (u64::BITS - us.leading_zeros()) as usize;
@@ -81,17 +81,17 @@ impl Histogram {
         self.sum_us = self.sum_us.saturating_add(us);
     }
 
-    /// Each bucket: below how many microseconds, and how often.
+    /// Each bucket: its upper bound in microseconds, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets.iter().enumerate().map(|(n, count)| (1 << n, *count))
     }
 
-    /// How often in all.
+    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// How long in all, in microseconds.
+    /// Sum of all durations in microseconds.
     pub fn sum_us(&self) -> u64 {
         self.sum_us
     }

@@ -1,13 +1,13 @@
-//! Work on a bounded number of threads, in slices, so that no request and no client holds a thread.
+//! Runs tasks on a bounded number of threads, in time slices, so that no request and no client occupies a thread.
 //!
-//! In: [`Task`]s, each with a [`Class`] and a [`ClientId`]. Out: their steps, run on the pool's threads:
-//! classes share the threads by weight, the clients of a class take turns, and a task that is not done
-//! after its slice goes to the back of its client's queue.
-//! Bounds: [`Config`]; a task beyond one of them is refused at once with [`PoolFull`], and so is one of a client
-//! that would leave no place to others. A task that is not
-//! done at its class' deadline is ended, and so is one whose [`Ticket`] is dropped, at the next slice.
-//! Invariant: a panic ends its task only; dropping the pool ends all others and joins every thread.
-//! Not here: a clock (it comes in), what a request costs (`rpc` says), async.
+//! In: [`Task`]s, each with a [`Class`] and a [`ClientId`]. Out: their polls, run on the pool's threads.
+//! Classes share the threads by weight. The clients of a class are served round-robin. A task that has not
+//! finished after its time slice goes to the back of its client's queue.
+//! Bounds: [`Config`]. A task beyond a bound is refused at once with [`PoolFull`], and so is a task of a client
+//! that would leave no capacity to others. A task that has not finished at the deadline of its class is ended
+//! at the next time slice, and so is a task whose [`Ticket`] is dropped.
+//! Invariant: a panic ends only its own task. Dropping the pool ends all tasks and joins every thread.
+//! Not here: a clock (the caller passes one), what a request costs (`rpc` says), async.
 #![forbid(unsafe_code)]
 
 mod admission;

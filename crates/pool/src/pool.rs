@@ -1,4 +1,4 @@
-//! The threads, and what a submitter holds of his task.
+//! The threads, and the ticket of a submitted task.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +12,13 @@ use crate::scheduler::{Action, Scheduler, TaskId};
 use crate::task::{Clock, Task, TaskEnd, TaskPoll, TimeSlice};
 use crate::{Class, ClientId, Config, Counters, PoolFull};
 
-/// The threads and what waits for them.
+/// The threads and their tasks.
 pub struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A task that was taken on. Dropping it cancels the task: it is not stepped again.
+/// A submitted task. Dropping the ticket cancels the task: it is not polled again.
 pub struct Ticket {
     pool: Weak<Shared>,
     task: TaskId,
@@ -44,7 +44,7 @@ struct RunningTask {
     flags: Arc<TaskFlags>,
 }
 
-/// What a task and its ticket tell each other without the lock.
+/// What a task and its ticket share without the lock.
 #[derive(Default)]
 struct TaskFlags {
     cancelled: AtomicBool,
@@ -56,20 +56,20 @@ struct TaskFlags {
 impl Pool {
     /// Starts the threads; each calls `on_thread_start` first.
     ///
-    /// Errors: the system gives no more threads.
+    /// Errors: the system cannot start a thread.
     pub fn new(
         config: Config,
         clock: Arc<dyn Clock>,
         on_thread_start: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
-        let (threads, slice) = (config.threads.max(1), config.time_slice());
+        let (threads, time_slice) = (config.threads.max(1), config.time_slice());
         let deadlines_ms = Class::ALL.map(|class| config.class(class).deadline_ms);
-        let inner = PoolState { scheduler: Scheduler::new(config), closed: false, idle: 0 };
+        let state = PoolState { scheduler: Scheduler::new(config), closed: false, idle: 0 };
         let shared = Arc::new(Shared {
             clock,
-            time_slice: slice,
+            time_slice,
             deadlines_ms,
-            state: Mutex::new(inner),
+            state: Mutex::new(state),
             arrived: Condvar::new(),
         });
         let on_thread_start = Arc::new(on_thread_start);
@@ -87,7 +87,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Takes a task on, or refuses it. Never waits.
+    /// Submits a task, or refuses it. Never blocks.
     pub fn submit(
         &self,
         class: Class,
@@ -95,26 +95,26 @@ impl Pool {
         task: Box<dyn Task>,
     ) -> Result<Ticket, PoolFull> {
         let flags = Arc::new(TaskFlags::default());
-        let work = RunningTask { task, flags: Arc::clone(&flags) };
-        let mut inner = self.shared.state.lock();
+        let running = RunningTask { task, flags: Arc::clone(&flags) };
+        let mut state = self.shared.state.lock();
         let now = self.shared.clock.now();
-        let admitted = inner.scheduler.admit(now, class, client, work);
-        let idle = inner.idle > 0;
-        drop(inner);
-        // What is refused is dropped outside the lock.
-        let job = admitted.map_err(|(_, full)| full)?;
+        let admitted = state.scheduler.admit(now, class, client, running);
+        let idle = state.idle > 0;
+        drop(state);
+        // A refused task is dropped outside the lock.
+        let id = admitted.map_err(|(_, full)| full)?;
         if idle {
             self.shared.arrived.notify_one();
         }
-        Ok(Ticket { pool: Arc::downgrade(&self.shared), task: job, flags })
+        Ok(Ticket { pool: Arc::downgrade(&self.shared), task: id, flags })
     }
 
-    /// What the pool has done and is doing.
+    /// The counters of the pool.
     pub fn counters(&self) -> Counters {
         self.shared.state.lock().scheduler.counters()
     }
 
-    /// How long after its arrival a task of a class is ended, in milliseconds.
+    /// The deadline of a class: milliseconds from arrival.
     pub fn deadline_ms(&self, class: Class) -> u64 {
         self.shared.deadlines_ms[class.index()]
     }
@@ -128,17 +128,17 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         let ended = {
-            let mut inner = self.shared.state.lock();
-            inner.closed = true;
-            inner.scheduler.shut_down()
+            let mut state = self.shared.state.lock();
+            state.closed = true;
+            state.scheduler.shut_down()
         };
-        for (work, why) in ended {
-            work.end(why);
+        for (running, why) in ended {
+            running.end(why);
         }
         self.shared.arrived.notify_all();
         let me = std::thread::current().id();
         for thread in self.threads.drain(..) {
-            // A task may hold the last handle to its own pool: then that thread ends by itself.
+            // A task may own the last handle to its own pool: then that thread ends by itself.
             if thread.thread().id() != me {
                 // A worker catches every panic, so there is none to pass on.
                 let _ = thread.join();
@@ -148,9 +148,9 @@ impl Drop for Pool {
 }
 
 impl Ticket {
-    /// Lets a task go on that waits ([`Poll::Wait`]). Cheap if it does not.
+    /// Resumes a blocked task ([`TaskPoll::Wait`]). Cheap if the task is not blocked.
     pub fn wake(&self) {
-        // Before `parked` is looked at, as the worker sets `parked` before it looks at `woken`: one
+        // The ticket sets `woken` and then reads `blocked`; the worker sets `blocked` and then reads `woken`. So one
         // of the two sees the other.
         self.flags.woken.store(true, Ordering::SeqCst);
         if !self.flags.blocked.load(Ordering::SeqCst) {
@@ -170,7 +170,7 @@ impl Drop for Ticket {
         self.flags.cancelled.store(true, Ordering::Relaxed);
         let Some(pool) = self.pool.upgrade() else { return };
         pool.state.lock().scheduler.end(self.task, TaskEnd::Cancelled);
-        // Whatever it holds is let go on a thread of the pool.
+        // A thread of the pool drops the task.
         pool.arrived.notify_one();
     }
 }
@@ -178,7 +178,7 @@ impl Drop for Ticket {
 impl RunningTask {
     fn end(mut self, why: TaskEnd) {
         self.flags.ended.store(true, Ordering::Release);
-        // A task that panics over being told has been told.
+        // A panic in `on_end` has no further effect: the task has been notified.
         let _ = catch_unwind(AssertUnwindSafe(|| self.task.on_end(why)));
         let _ = catch_unwind(AssertUnwindSafe(|| drop(self.task)));
     }
@@ -189,11 +189,13 @@ impl Shared {
         let mut used = Duration::ZERO;
         while let Some(next) = self.next_action() {
             match next {
-                Action::Poll(job, work) => used = used.saturating_add(self.poll_task(job, work)),
-                Action::End(work, why) => work.end(why),
+                Action::Poll(id, running) => {
+                    used = used.saturating_add(self.poll_task(id, running))
+                }
+                Action::End(running, why) => running.end(why),
             }
-            // A thread that polls sockets and was woken on this core would wait for the end of the
-            // kernel's time slice, which is some milliseconds: it goes first now.
+            // A thread that polls sockets and was woken on this core would wait for the end of the kernel's time
+            // slice, some milliseconds. It goes first now.
             if used >= self.time_slice {
                 std::thread::yield_now();
                 used = Duration::ZERO;
@@ -201,78 +203,78 @@ impl Shared {
         }
     }
 
-    /// What to do next; `None` once the pool is closed.
+    /// The next action; `None` once the pool is closed.
     fn next_action(&self) -> Option<Action<RunningTask>> {
-        let mut inner = self.state.lock();
+        let mut state = self.state.lock();
         loop {
-            if inner.closed {
+            if state.closed {
                 return None;
             }
             let now = self.clock.now();
-            if let Some(next) = inner.scheduler.next_action(now) {
+            if let Some(next) = state.scheduler.next_action(now) {
                 return Some(next);
             }
-            inner.idle += 1;
-            match inner.scheduler.next_deadline() {
-                // Whoever waits for a client to take something must not wait for ever.
+            state.idle += 1;
+            match state.scheduler.next_deadline() {
+                // A task that is blocked on its client must not wait forever.
                 Some(deadline) => {
-                    let _ = self.arrived.wait_for(&mut inner, deadline.saturating_sub(now));
+                    let _ = self.arrived.wait_for(&mut state, deadline.saturating_sub(now));
                 }
-                None => self.arrived.wait(&mut inner),
+                None => self.arrived.wait(&mut state),
             }
-            inner.idle -= 1;
+            state.idle -= 1;
         }
     }
 
-    /// One step of a task; gives the time that it took.
-    fn poll_task(&self, job: TaskId, mut work: RunningTask) -> Duration {
-        let began = self.clock.now();
-        let ends_at = began.saturating_add(self.time_slice);
-        let slice = TimeSlice { clock: &*self.clock, ends_at, cancelled: &work.flags.cancelled };
-        let stepped = if slice.is_cancelled() {
-            Ok(TaskPoll::More) // the schedule knows it, and ends it now
+    /// Polls a task once. Returns the time that it took.
+    fn poll_task(&self, id: TaskId, mut running: RunningTask) -> Duration {
+        let started_at = self.clock.now();
+        let ends_at = started_at.saturating_add(self.time_slice);
+        let slice = TimeSlice { clock: &*self.clock, ends_at, cancelled: &running.flags.cancelled };
+        let polled = if slice.is_cancelled() {
+            Ok(TaskPoll::More) // the scheduler knows it, and ends it now
         } else {
-            catch_unwind(AssertUnwindSafe(|| work.task.poll(&slice)))
+            catch_unwind(AssertUnwindSafe(|| running.task.poll(&slice)))
         };
-        let used = self.clock.now().saturating_sub(began);
-        match stepped {
+        let used = self.clock.now().saturating_sub(started_at);
+        match polled {
             Ok(TaskPoll::Done) => {
-                work.flags.ended.store(true, Ordering::Release);
-                self.state.lock().scheduler.finish(job, used, false);
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
+                running.flags.ended.store(true, Ordering::Release);
+                self.state.lock().scheduler.finish(id, used, false);
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(running)));
             }
             Err(_) => {
-                self.state.lock().scheduler.finish(job, used, true);
-                work.end(TaskEnd::Panicked);
+                self.state.lock().scheduler.finish(id, used, true);
+                running.end(TaskEnd::Panicked);
             }
-            Ok(step) => self.put_back(job, work, used, step == TaskPoll::More),
+            Ok(poll) => self.put_back(id, running, used, poll == TaskPoll::More),
         }
         used
     }
 
-    fn put_back(&self, job: TaskId, work: RunningTask, used: Duration, ready: bool) {
-        let flags = Arc::clone(&work.flags);
-        let mut inner = self.state.lock();
-        if inner.closed {
-            drop(inner);
-            work.end(TaskEnd::ShutDown);
+    fn put_back(&self, id: TaskId, running: RunningTask, used: Duration, ready: bool) {
+        let flags = Arc::clone(&running.flags);
+        let mut state = self.state.lock();
+        if state.closed {
+            drop(state);
+            running.end(TaskEnd::ShutDown);
             return;
         }
         if ready {
             flags.woken.store(false, Ordering::SeqCst);
         }
-        if inner.scheduler.on_yield(job, work, used, ready) {
+        if state.scheduler.on_yield(id, running, used, ready) {
             flags.blocked.store(true, Ordering::SeqCst);
             if flags.woken.load(Ordering::SeqCst) {
-                self.unblock(&mut inner, job, &flags);
+                self.unblock(&mut state, id, &flags);
             }
         }
     }
 
-    fn unblock(&self, inner: &mut PoolState, job: TaskId, flags: &TaskFlags) {
+    fn unblock(&self, state: &mut PoolState, id: TaskId, flags: &TaskFlags) {
         if flags.blocked.swap(false, Ordering::SeqCst) {
             flags.woken.store(false, Ordering::SeqCst);
-            inner.scheduler.wake(job);
+            state.scheduler.wake(id);
         }
     }
 }
@@ -286,7 +288,7 @@ mod tests {
 
     const RECV_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// A clock that a test moves.
+    /// A clock that the test advances.
     #[derive(Default)]
     struct ManualClock(AtomicU64);
 
@@ -316,10 +318,10 @@ mod tests {
 
     fn submit(
         pool: &Pool,
-        step: impl FnMut(&TimeSlice<'_>) -> TaskPoll + Send + 'static,
+        poll: impl FnMut(&TimeSlice<'_>) -> TaskPoll + Send + 'static,
     ) -> (Ticket, std::sync::mpsc::Receiver<TaskEnd>) {
         let (out, ended) = sync_channel(1);
-        let task = Box::new(FnTask(step, out));
+        let task = Box::new(FnTask(poll, out));
         (pool.submit(Class::Heavy, ClientId(1), task).expect("there is room"), ended)
     }
 
@@ -341,14 +343,14 @@ mod tests {
     fn a_blocked_task_resumes_when_it_is_woken_and_not_before() {
         let (pool, _) = pool();
         let (out, ran) = sync_channel(4);
-        let mut steps = 0;
+        let mut polls = 0;
         let (ticket, _ended) = submit(&pool, move |_| {
-            steps += 1;
-            out.send(steps).expect("the test listens");
-            if steps < 3 { TaskPoll::Wait } else { TaskPoll::Done }
+            polls += 1;
+            out.send(polls).expect("the test listens");
+            if polls < 3 { TaskPoll::Wait } else { TaskPoll::Done }
         });
-        for step in 1..=3 {
-            assert_eq!(ran.recv_timeout(RECV_TIMEOUT), Ok(step));
+        for poll in 1..=3 {
+            assert_eq!(ran.recv_timeout(RECV_TIMEOUT), Ok(poll));
             ticket.wake();
         }
         assert!(
@@ -361,16 +363,16 @@ mod tests {
     #[test]
     fn a_dropped_ticket_ends_a_running_task_and_a_blocked_one() {
         let (pool, _) = pool();
-        let (begun_out, begun) = sync_channel(1);
+        let (started_out, started) = sync_channel(1);
         let (running, running_ended) = submit(&pool, move |slice| {
-            let _ = begun_out.try_send(());
+            let _ = started_out.try_send(());
             // Time stands still, so only the cancellation ends the slice.
             while !slice.is_over() {
                 std::thread::yield_now();
             }
             TaskPoll::More
         });
-        begun.recv_timeout(RECV_TIMEOUT).expect("begun");
+        started.recv_timeout(RECV_TIMEOUT).expect("started");
         let (_waits, waiting) = submit(&pool, |_| TaskPoll::Wait);
         drop(running);
         assert_eq!(running_ended.recv_timeout(RECV_TIMEOUT), Ok(TaskEnd::Cancelled));
@@ -403,20 +405,20 @@ mod tests {
     #[test]
     fn dropping_the_pool_ends_what_waits_and_what_runs() {
         let (pool, _) = pool();
-        let (begun_out, begun) = sync_channel(1);
+        let (started_out, started) = sync_channel(1);
         let goes_on = Arc::new(AtomicBool::new(true));
         let flag = Arc::clone(&goes_on);
         let (_ticket, running) = submit(&pool, move |_| {
-            let _ = begun_out.try_send(());
+            let _ = started_out.try_send(());
             while flag.load(Ordering::SeqCst) {
                 std::thread::yield_now();
             }
             TaskPoll::More
         });
-        begun.recv_timeout(RECV_TIMEOUT).expect("begun");
+        started.recv_timeout(RECV_TIMEOUT).expect("started");
         let (_other, waiting) = submit(&pool, |_| TaskPoll::Done);
         let dropping = std::thread::spawn(move || drop(pool));
-        // The one that waits is ended before the one that runs is done with its step.
+        // The queued task is ended before the running one has finished its poll.
         assert_eq!(waiting.recv_timeout(RECV_TIMEOUT), Ok(TaskEnd::ShutDown));
         goes_on.store(false, Ordering::SeqCst);
         assert_eq!(running.recv_timeout(RECV_TIMEOUT), Ok(TaskEnd::ShutDown));

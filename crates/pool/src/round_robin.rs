@@ -1,31 +1,32 @@
-//! Whose turn it is among the clients of a class, and who of those that wait may begin.
+//! The order of the clients of a class, and which queued tasks may start.
 //!
-//! A client has one turn at a time, however many jobs it has; on it one of its jobs runs a slice: by turns one
-//! that has begun and one that begins, so that neither kept ones nor a flood of short ones starve the other.
-//! Bounds: at `active_max` active jobs only clients that have none active begin one, and once [`NEW_CLIENT_FACTOR`] times
-//! as many clients have active jobs nobody does. Those that were parked and go on are let in past both.
-//! Cost: logarithmic in the clients; a removal moves or looks through the jobs of its client.
+//! Each client has one position in the order, however many tasks it has. When it is next, one of its tasks runs for
+//! a time slice: alternately one that has started and a new one, so that neither long tasks nor a flood of short ones
+//! starve the other.
+//! Bounds: at `active_max` active tasks only clients without an active task start one. Once [`NEW_CLIENT_FACTOR`] times
+//! as many clients have active tasks, no client starts one. Blocked tasks that are woken are exempt from both bounds.
+//! Cost: logarithmic in the clients; a removal moves or scans the tasks of its client.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::ClientId;
 use crate::scheduler::TaskId;
 
-/// How many clients may have active jobs, in `active_max`: beside 16 active heavy ones of one client 63 others begin
-/// theirs at once.
+/// Maximum clients with active tasks, in multiples of `active_max`: while one client has 16 active heavy tasks, 63
+/// others can start theirs at once.
 const NEW_CLIENT_FACTOR: usize = 4;
 
 pub(crate) struct RoundRobin {
     active_max: usize,
-    /// Without turns all jobs are of one client, and those that have begun go first.
+    /// If not set, all tasks belong to one client, and started ones go first.
     alternates: bool,
     clients: HashMap<ClientId, Client>,
-    /// By [`ClientState`]: clients that have something to do, by the number of their turn.
+    /// By [`ClientState`]: clients that have a task to run, by position.
     queues: [BTreeMap<u64, ClientId>; 3],
     next_position: u64,
     waiting: usize,
     active: usize,
-    /// That have active ones.
+    /// Clients that have active tasks.
     active_clients: usize,
 }
 
@@ -33,22 +34,22 @@ pub(crate) struct RoundRobin {
 struct Client {
     waiting: VecDeque<TaskId>,
     ready: VecDeque<TaskId>,
-    /// Ready and running.
+    /// Ready and running tasks.
     active: usize,
-    /// Where in `queues` it is.
+    /// Its queue and position.
     queued: Option<(ClientState, u64)>,
-    /// Its last turn was that of one that began.
+    /// Whether its last task was a new one.
     last_was_new: bool,
 }
 
-/// What a client could do on its turn.
+/// What a client can do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientState {
-    /// Go on with a job.
+    /// Resume a task.
     Ready,
-    /// Begin its first.
+    /// Start its first task.
     NewClient,
-    /// Begin another: those that are active all run.
+    /// Start another task: all active ones are running.
     More,
 }
 
@@ -63,7 +64,7 @@ impl Client {
     }
 }
 
-/// A job that is to run a slice.
+/// The task that runs the next time slice.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NextTask {
     pub(crate) task: TaskId,
@@ -71,7 +72,7 @@ pub(crate) struct NextTask {
 }
 
 impl RoundRobin {
-    /// For at most `active_max` active jobs; without turns (`alternates`) all are to be of one client.
+    /// For at most `active_max` active tasks. Without `alternates` all tasks must belong to one client.
     pub(crate) fn new(active_max: usize, alternates: bool) -> Self {
         Self {
             active_max: active_max.max(1),
@@ -85,87 +86,87 @@ impl RoundRobin {
         }
     }
 
-    /// Whether nothing waits, is ready or runs.
+    /// Whether no task is queued, ready or running.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting == 0 && self.active == 0
     }
 
-    /// A job waits now.
-    pub(crate) fn enqueue(&mut self, client: ClientId, job: TaskId) {
+    /// Adds a new task.
+    pub(crate) fn enqueue(&mut self, client: ClientId, task: TaskId) {
         self.waiting += 1;
-        self.update_client(client, |of| of.waiting.push_back(job));
+        self.update_client(client, |entry| entry.waiting.push_back(task));
     }
 
-    /// A job that ran goes on.
-    pub(crate) fn requeue(&mut self, client: ClientId, job: TaskId) {
-        self.update_client(client, |of| of.ready.push_back(job));
+    /// A task that ran is ready again.
+    pub(crate) fn requeue(&mut self, client: ClientId, task: TaskId) {
+        self.update_client(client, |entry| entry.ready.push_back(task));
     }
 
-    /// A job that was parked goes on.
-    pub(crate) fn wake(&mut self, client: ClientId, job: TaskId) {
+    /// A blocked task is ready again.
+    pub(crate) fn wake(&mut self, client: ClientId, task: TaskId) {
         self.active += 1;
-        self.update_client(client, |of| {
-            of.active += 1;
-            of.ready.push_back(job);
+        self.update_client(client, |entry| {
+            entry.active += 1;
+            entry.ready.push_back(task);
         });
     }
 
-    /// A job that ran is parked or over.
+    /// A task that ran is blocked or has ended.
     pub(crate) fn park(&mut self, client: ClientId) {
         self.active -= 1;
-        self.update_client(client, |of| of.active -= 1);
+        self.update_client(client, |entry| entry.active -= 1);
     }
 
-    /// A job is over that waited.
-    pub(crate) fn remove_waiting(&mut self, client: ClientId, job: TaskId) {
+    /// A queued task has ended.
+    pub(crate) fn remove_waiting(&mut self, client: ClientId, task: TaskId) {
         self.waiting -= 1;
-        self.update_client(client, |of| {
-            // They arrived in the order of their numbers.
-            if let Ok(at) = of.waiting.binary_search(&job) {
-                of.waiting.remove(at);
+        self.update_client(client, |entry| {
+            // Tasks arrive in the order of their ids.
+            if let Ok(at) = entry.waiting.binary_search(&task) {
+                entry.waiting.remove(at);
             }
         });
     }
 
-    /// A job is over that was ready.
-    pub(crate) fn remove_ready(&mut self, client: ClientId, job: TaskId) {
+    /// A ready task has ended.
+    pub(crate) fn remove_ready(&mut self, client: ClientId, task: TaskId) {
         self.active -= 1;
-        self.update_client(client, |of| {
-            of.active -= 1;
-            of.ready.retain(|other| *other != job);
+        self.update_client(client, |entry| {
+            entry.active -= 1;
+            entry.ready.retain(|other| *other != task);
         });
     }
 
-    /// The job that [`Self::pop_next`] would give.
+    /// The task that [`Self::pop_next`] would return.
     pub(crate) fn peek_next(&self) -> Option<TaskId> {
         Some(self.next_task_of(self.clients.get(&self.next_client()?)?)?.task)
     }
 
-    /// The job whose turn it is: it runs now, and its client is the last in turn.
+    /// Takes the next task. It runs now, and its client goes to the end of the order.
     pub(crate) fn pop_next(&mut self) -> Option<NextTask> {
         let client = self.next_client()?;
-        let turn = self.next_task_of(self.clients.get(&client)?)?;
-        self.active += usize::from(turn.is_new);
-        self.waiting -= usize::from(turn.is_new);
+        let next = self.next_task_of(self.clients.get(&client)?)?;
+        self.active += usize::from(next.is_new);
+        self.waiting -= usize::from(next.is_new);
         let queues = &mut self.queues;
-        let of = self.clients.get_mut(&client)?;
-        if let Some((standing, turn)) = of.queued.take() {
-            queues[standing as usize].remove(&turn);
+        let entry = self.clients.get_mut(&client)?;
+        if let Some((state, position)) = entry.queued.take() {
+            queues[state as usize].remove(&position);
         }
-        self.update_client(client, |of| {
-            of.last_was_new = turn.is_new;
-            if turn.is_new {
-                of.active += 1;
-                of.waiting.pop_front();
+        self.update_client(client, |entry| {
+            entry.last_was_new = next.is_new;
+            if next.is_new {
+                entry.active += 1;
+                entry.waiting.pop_front();
             } else {
-                of.ready.pop_front();
+                entry.ready.pop_front();
             }
         });
-        Some(turn)
+        Some(next)
     }
 
     fn next_client(&self) -> Option<ClientId> {
-        let may = [
+        let allowed = [
             (ClientState::Ready, true),
             (
                 ClientState::NewClient,
@@ -173,42 +174,44 @@ impl RoundRobin {
             ),
             (ClientState::More, self.active < self.active_max),
         ];
-        let queues = may.into_iter().filter(|(_, may)| *may).map(|(standing, _)| standing);
-        let firsts = queues.filter_map(|standing| self.queues[standing as usize].iter().next());
+        let queues = allowed.into_iter().filter(|(_, allowed)| *allowed).map(|(state, _)| state);
+        let firsts = queues.filter_map(|state| self.queues[state as usize].iter().next());
         firsts.min().map(|(_, client)| *client)
     }
 
-    fn next_task_of(&self, of: &Client) -> Option<NextTask> {
-        let begins = match (of.ready.is_empty(), of.waiting.is_empty()) {
+    fn next_task_of(&self, entry: &Client) -> Option<NextTask> {
+        let is_new = match (entry.ready.is_empty(), entry.waiting.is_empty()) {
             (true, _) => true,
             (false, true) => false,
-            (false, false) => self.alternates && !of.last_was_new && self.active < self.active_max,
+            (false, false) => {
+                self.alternates && !entry.last_was_new && self.active < self.active_max
+            }
         };
-        let job = if begins { of.waiting.front() } else { of.ready.front() };
-        Some(NextTask { task: *job?, is_new: begins })
+        let task = if is_new { entry.waiting.front() } else { entry.ready.front() };
+        Some(NextTask { task: *task?, is_new })
     }
 
-    /// Changes what a client has, and its standing with it.
+    /// Changes a client's tasks, and its state and queue accordingly.
     fn update_client(&mut self, client: ClientId, change: impl FnOnce(&mut Client)) {
-        let of = self.clients.entry(client).or_default();
-        let was_active = of.active > 0;
-        change(of);
+        let entry = self.clients.entry(client).or_default();
+        let was_active = entry.active > 0;
+        change(entry);
         self.active_clients -= usize::from(was_active);
-        self.active_clients += usize::from(of.active > 0);
-        let (before, now) = (of.queued, of.state());
-        if before.map(|(standing, _)| standing) != now {
-            if let Some((standing, turn)) = before {
-                self.queues[standing as usize].remove(&turn);
+        self.active_clients += usize::from(entry.active > 0);
+        let (before, now) = (entry.queued, entry.state());
+        if before.map(|(state, _)| state) != now {
+            if let Some((state, position)) = before {
+                self.queues[state as usize].remove(&position);
             }
-            of.queued = now.map(|standing| {
-                // Who is in turn already stays where he is.
-                let turn = before.map_or(self.next_position, |(_, turn)| turn);
+            entry.queued = now.map(|state| {
+                // A client that is queued already keeps its position.
+                let position = before.map_or(self.next_position, |(_, position)| position);
                 self.next_position += u64::from(before.is_none());
-                self.queues[standing as usize].insert(turn, client);
-                (standing, turn)
+                self.queues[state as usize].insert(position, client);
+                (state, position)
             });
         }
-        if of.active == 0 && of.queued.is_none() {
+        if entry.active == 0 && entry.queued.is_none() {
             self.clients.remove(&client);
         }
     }
@@ -218,74 +221,84 @@ impl RoundRobin {
 mod tests {
     use super::*;
 
-    fn round_robin(active_max: usize, jobs: &[(u128, u64)]) -> RoundRobin {
-        let mut turns = RoundRobin::new(active_max, true);
-        for (client, job) in jobs {
-            turns.enqueue(ClientId(*client), TaskId(*job));
+    fn round_robin(active_max: usize, tasks: &[(u128, u64)]) -> RoundRobin {
+        let mut round_robin = RoundRobin::new(active_max, true);
+        for (client, task) in tasks {
+            round_robin.enqueue(ClientId(*client), TaskId(*task));
         }
-        turns
+        round_robin
     }
 
-    fn pop_all(turns: &mut RoundRobin) -> Vec<u64> {
+    fn pop_all(round_robin: &mut RoundRobin) -> Vec<u64> {
         std::iter::from_fn(|| {
-            let first = turns.peek_next();
-            let turn = turns.pop_next();
-            assert_eq!(turn.as_ref().map(|turn| turn.task), first);
-            turn.map(|turn| turn.task.0)
+            let first = round_robin.peek_next();
+            let next = round_robin.pop_next();
+            assert_eq!(next.as_ref().map(|next| next.task), first);
+            next.map(|next| next.task.0)
         })
         .collect()
     }
 
     #[test]
     fn clients_alternate_however_many_tasks_each_has() {
-        let mut turns = round_robin(9, &[(1, 1), (1, 2), (1, 3), (2, 4), (3, 5), (3, 6)]);
-        turns.remove_waiting(ClientId(3), TaskId(5));
-        assert_eq!(pop_all(&mut turns), [1, 4, 6, 2, 3]);
+        let mut round_robin = round_robin(9, &[(1, 1), (1, 2), (1, 3), (2, 4), (3, 5), (3, 6)]);
+        round_robin.remove_waiting(ClientId(3), TaskId(5));
+        assert_eq!(pop_all(&mut round_robin), [1, 4, 6, 2, 3]);
         for client in [1, 1, 1, 2, 3] {
-            turns.park(ClientId(client));
+            round_robin.park(ClientId(client));
         }
-        assert!(turns.is_idle() && turns.clients.is_empty());
-        assert!(turns.queues.iter().all(BTreeMap::is_empty) && turns.active_clients == 0);
+        assert!(round_robin.is_idle() && round_robin.clients.is_empty());
+        assert!(
+            round_robin.queues.iter().all(BTreeMap::is_empty) && round_robin.active_clients == 0
+        );
     }
 
     #[test]
     fn a_client_without_active_tasks_starts_one_past_the_bound_up_to_the_factor() {
-        let jobs: Vec<_> =
+        let tasks: Vec<_> =
             (0..20).flat_map(|client| [(client, client as u64), (client, 99)]).collect();
-        let mut turns = round_robin(2, &jobs);
-        assert_eq!(pop_all(&mut turns), [0, 1, 2, 3, 4, 5, 6, 7]);
-        turns.park(ClientId(0));
-        assert_eq!(pop_all(&mut turns), [8], "not the next of one that has others active");
-        turns.park(ClientId(7));
-        turns.requeue(ClientId(3), TaskId(3));
-        turns.requeue(ClientId(4), TaskId(4));
-        assert_eq!(pop_all(&mut turns), [9, 3, 4]);
+        let mut round_robin = round_robin(2, &tasks);
+        assert_eq!(pop_all(&mut round_robin), [0, 1, 2, 3, 4, 5, 6, 7]);
+        round_robin.park(ClientId(0));
+        assert_eq!(
+            pop_all(&mut round_robin),
+            [8],
+            "not the next task of a client that has active ones"
+        );
+        round_robin.park(ClientId(7));
+        round_robin.requeue(ClientId(3), TaskId(3));
+        round_robin.requeue(ClientId(4), TaskId(4));
+        assert_eq!(pop_all(&mut round_robin), [9, 3, 4]);
     }
 
     #[test]
     fn a_client_whose_tasks_all_wake_at_once_keeps_no_new_client_out() {
-        let mut turns = round_robin(2, &[]);
-        for job in 0..100 {
-            turns.wake(ClientId(1), TaskId(job));
+        let mut round_robin = round_robin(2, &[]);
+        for task in 0..100 {
+            round_robin.wake(ClientId(1), TaskId(task));
         }
         for client in 2..20 {
-            turns.enqueue(ClientId(client), TaskId(client as u64 * 100));
+            round_robin.enqueue(ClientId(client), TaskId(client as u64 * 100));
         }
-        let order = pop_all(&mut turns);
-        let newcomers: Vec<u64> = order.iter().copied().filter(|job| *job >= 100).collect();
+        let order = pop_all(&mut round_robin);
+        let new_clients: Vec<u64> = order.iter().copied().filter(|task| *task >= 100).collect();
         assert_eq!(order.len(), 100 + 7);
-        assert_eq!(newcomers, [200, 300, 400, 500, 600, 700, 800], "8 clients, and one was there");
+        assert_eq!(
+            new_clients,
+            [200, 300, 400, 500, 600, 700, 800],
+            "8 clients, one of them active before"
+        );
         assert_eq!(order[1], 200);
     }
 
     #[test]
     fn started_and_new_tasks_of_a_client_alternate() {
-        let mut turns = round_robin(9, &[(1, 1), (1, 2), (1, 3), (1, 4)]);
+        let mut round_robin = round_robin(9, &[(1, 1), (1, 2), (1, 3), (1, 4)]);
         let mut order = Vec::new();
         for _ in 0..8 {
-            let turn = turns.pop_next().expect("there is one");
-            order.push(turn.task.0);
-            turns.requeue(ClientId(1), turn.task);
+            let next = round_robin.pop_next().expect("there is one");
+            order.push(next.task.0);
+            round_robin.requeue(ClientId(1), next.task);
         }
         assert_eq!(order, [1, 1, 2, 1, 3, 2, 4, 1]);
     }

@@ -1,10 +1,10 @@
-//! Who is next: the pool without its threads. Time comes in with every call, so that tests simulate it.
+//! The scheduler: the pool without its threads. The time is an argument of every call, so that tests simulate it.
 //!
-//! A job waits, then is begun, then is in turn ready and running, and now and then parked until its
-//! client has taken what it made, or another has made what it waits for. A class with less weighted time behind it goes first (stride
-//! scheduling), so that light jobs hardly wait and heavy ones never starve; within a class clients
-//! take turns ([`RoundRobin`]). Without slices nobody does, and bounds are the same.
-//! Bounds: those of [`Config`]. Everything held is of a job that was admitted and has not ended.
+//! A task is queued, then started, then alternately ready and running. It is blocked until its client has taken its
+//! output, or until another task has produced what it waits for. The class with the least weighted time goes first
+//! (stride scheduling), so that light tasks hardly wait and heavy ones never starve. Within a class the clients are
+//! served round-robin ([`RoundRobin`]). Without time slices tasks run in the order of arrival; the bounds are the same.
+//! Bounds: those of [`Config`]. Every entry belongs to a task that was admitted and has not ended.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::admission::{LimitKind, PoolFull, TaskQuota};
 use crate::round_robin::{NextTask, RoundRobin};
 use crate::{Class, ClientId, Config, Counters, TaskEnd};
 
-/// Time of a class is counted in nanoseconds times this, over its weight.
+/// The time of a class is counted in nanoseconds times this, divided by its weight.
 const WEIGHT_ONE: u128 = 1 << 16;
 
-/// A job of this schedule, of all that there ever were.
+/// The number of a task, unique in a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TaskId(pub(crate) u64);
 
-/// What a thread is to do.
+/// What a thread does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action<T> {
-    /// A step of this job; then [`Scheduler::on_yield`].
+    /// Poll this task, then call [`Scheduler::on_yield`] or [`Scheduler::finish`].
     Poll(TaskId, T),
-    /// Tell it that it has ended.
+    /// Notify the task that it has ended.
     End(T, TaskEnd),
 }
 
@@ -33,13 +33,13 @@ pub(crate) struct Scheduler<T> {
     config: Config,
     tasks: HashMap<TaskId, TaskEntry<T>>,
     class_queues: [ClassQueue; 3],
-    /// Of every job.
+    /// Of every task.
     deadlines: BTreeSet<(Duration, TaskId)>,
-    /// Ended ones that nobody has told yet.
+    /// Ended tasks that have not been notified yet.
     ended: Vec<(T, TaskEnd)>,
     counters: Counters,
     next_id: u64,
-    /// The time of the class that was served last: who comes back from a rest begins here.
+    /// The time of the class that was served last. A class that was idle starts at it.
     floor: u128,
 }
 
@@ -48,7 +48,7 @@ struct TaskEntry<T> {
     client: ClientId,
     arrived: Duration,
     deadline: Duration,
-    /// Absent while it runs.
+    /// `None` while it runs.
     task: Option<T>,
     state: TaskState,
     has_started: bool,
@@ -62,20 +62,20 @@ enum TaskState {
     Blocked,
 }
 
-/// The jobs of a class.
+/// The tasks of a class.
 struct ClassQueue {
     quota: TaskQuota,
     round_robin: RoundRobin,
-    /// Weighted time behind it.
+    /// Weighted time used so far.
     time: u128,
 }
 
 impl<T> Scheduler<T> {
     pub(crate) fn new(config: Config) -> Self {
-        let has_turns = config.slice_us > 0;
+        let has_time_slices = config.slice_us > 0;
         let class_queues = Class::ALL.map(|class| {
-            let turns = RoundRobin::new(config.class(class).active_max, has_turns);
-            ClassQueue { quota: TaskQuota::default(), round_robin: turns, time: 0 }
+            let round_robin = RoundRobin::new(config.class(class).active_max, has_time_slices);
+            ClassQueue { quota: TaskQuota::default(), round_robin, time: 0 }
         });
         Self {
             config,
@@ -89,13 +89,13 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Takes a job on, or refuses it.
+    /// Admits a task, or refuses it.
     pub(crate) fn admit(
         &mut self,
         now: Duration,
         class: Class,
         client: ClientId,
-        work: T,
+        task: T,
     ) -> Result<TaskId, (T, PoolFull)> {
         if let Err(full) =
             self.class_queues[class.index()].quota.try_acquire(&self.config, class, client)
@@ -104,104 +104,96 @@ impl<T> Scheduler<T> {
             counters.rejected += 1;
             counters.rejected_client += u64::from(full.bound == LimitKind::Client);
             counters.rejected_share += u64::from(full.bound == LimitKind::Share);
-            return Err((work, full));
+            return Err((task, full));
         }
         let id = TaskId(self.next_id);
         self.next_id += 1;
         let deadline = now + Duration::from_millis(self.config.class(class).deadline_ms);
-        let (state, has_begun) = (TaskState::Waiting, false);
-        let work = Some(work);
+        let (state, has_started) = (TaskState::Waiting, false);
+        let task = Some(task);
         self.tasks.insert(
             id,
-            TaskEntry {
-                class,
-                client,
-                arrived: now,
-                deadline,
-                task: work,
-                state,
-                has_started: has_begun,
-            },
+            TaskEntry { class, client, arrived: now, deadline, task, state, has_started },
         );
         self.deadlines.insert((deadline, id));
         self.counters.class_mut(class).queued += 1;
         self.wake_class(class);
-        let whose = self.queue_client(client);
-        self.class_queues[class.index()].round_robin.enqueue(whose, id);
+        let queue_client = self.queue_client(client);
+        self.class_queues[class.index()].round_robin.enqueue(queue_client, id);
         Ok(id)
     }
 
-    /// As whose a client's jobs take turns: without turns all are one's.
+    /// The client under which a task is queued. Without time slices all tasks are queued under one client.
     fn queue_client(&self, client: ClientId) -> ClientId {
         if self.has_time_slices() { client } else { ClientId::default() }
     }
 
-    /// A class that had nothing to do has not saved up time meanwhile.
+    /// A class that was idle has not saved up time.
     fn wake_class(&mut self, class: Class) {
-        let lane = &mut self.class_queues[class.index()];
-        if lane.round_robin.is_idle() {
-            lane.time = lane.time.max(self.floor);
+        let queue = &mut self.class_queues[class.index()];
+        if queue.round_robin.is_idle() {
+            queue.time = queue.time.max(self.floor);
         }
     }
 
-    /// What to do now; `None` if there is nothing.
+    /// The next action; `None` if there is none.
     pub(crate) fn next_action(&mut self, now: Duration) -> Option<Action<T>> {
         self.expire(now);
-        if let Some((work, why)) = self.ended.pop() {
-            return Some(Action::End(work, why));
+        if let Some((task, why)) = self.ended.pop() {
+            return Some(Action::End(task, why));
         }
         let class = Class::ALL
             .into_iter()
             .filter_map(|class| Some((self.class_sort_key(class)?, class)))
-            .min_by_key(|(turn, _)| *turn)?
+            .min_by_key(|(key, _)| *key)?
             .1;
-        let lane = &mut self.class_queues[class.index()];
-        self.floor = lane.time;
-        let NextTask { task: id, is_new: begins } = lane.round_robin.pop_next()?;
-        let job = self.tasks.get_mut(&id)?;
-        let work = job.task.take()?;
-        job.state = TaskState::Running { doomed: None };
+        let queue = &mut self.class_queues[class.index()];
+        self.floor = queue.time;
+        let NextTask { task: id, is_new } = queue.round_robin.pop_next()?;
+        let entry = self.tasks.get_mut(&id)?;
+        let task = entry.task.take()?;
+        entry.state = TaskState::Running { doomed: None };
         let counters = self.counters.class_mut(class);
         counters.running += 1;
-        if begins {
-            job.has_started = true;
+        if is_new {
+            entry.has_started = true;
             counters.queued -= 1;
             counters.active += 1;
-            counters.queue_wait.record(now.saturating_sub(job.arrived));
+            counters.queue_wait.record(now.saturating_sub(entry.arrived));
         }
-        Some(Action::Poll(id, work))
+        Some(Action::Poll(id, task))
     }
 
     fn has_time_slices(&self) -> bool {
         self.config.slice_us > 0
     }
 
-    /// The class of the least goes next: by the time behind it, without turns by who came first. `None` if
-    /// it has nothing to do.
+    /// The class with the lowest key goes next. The key is the time used, or without time slices the arrival. `None` if
+    /// the class has nothing to run.
     fn class_sort_key(&self, class: Class) -> Option<u128> {
-        let lane = &self.class_queues[class.index()];
-        let first = lane.round_robin.peek_next()?;
-        Some(if self.has_time_slices() { lane.time } else { first.0.into() })
+        let queue = &self.class_queues[class.index()];
+        let first = queue.round_robin.peek_next()?;
+        Some(if self.has_time_slices() { queue.time } else { first.0.into() })
     }
 
-    /// Takes a job back that is not done: to be `ready`, or parked. Gives whether it is parked; a job
-    /// that was cancelled or has expired meanwhile is ended.
-    pub(crate) fn on_yield(&mut self, id: TaskId, work: T, used: Duration, ready: bool) -> bool {
-        let Some(job) = self.tasks.get_mut(&id) else { return false };
-        let (class, client) = (job.class, job.client);
-        let doomed = match job.state {
+    /// Takes back a task that has not finished: `ready`, or blocked. Returns whether it is blocked. A task that was
+    /// cancelled or has expired meanwhile is ended.
+    pub(crate) fn on_yield(&mut self, id: TaskId, task: T, used: Duration, ready: bool) -> bool {
+        let Some(entry) = self.tasks.get_mut(&id) else { return false };
+        let (class, client) = (entry.class, entry.client);
+        let doomed = match entry.state {
             TaskState::Running { doomed } => doomed,
             TaskState::Waiting | TaskState::Ready | TaskState::Blocked => None,
         };
-        job.task = Some(work);
-        job.state = if ready { TaskState::Ready } else { TaskState::Blocked };
+        entry.task = Some(task);
+        entry.state = if ready { TaskState::Ready } else { TaskState::Blocked };
         self.charge(class, used);
-        let whose = self.queue_client(client);
-        let turns = &mut self.class_queues[class.index()].round_robin;
+        let queue_client = self.queue_client(client);
+        let round_robin = &mut self.class_queues[class.index()].round_robin;
         if ready {
-            turns.requeue(whose, id);
+            round_robin.requeue(queue_client, id);
         } else {
-            turns.park(whose);
+            round_robin.park(queue_client);
             self.counters.class_mut(class).blocked += 1;
         }
         if let Some(why) = doomed {
@@ -210,59 +202,59 @@ impl<T> Scheduler<T> {
         !ready && doomed.is_none()
     }
 
-    /// A job has run its last step: it is done, or it panicked.
+    /// A task has had its last poll: it finished, or it panicked.
     pub(crate) fn finish(&mut self, id: TaskId, used: Duration, panicked: bool) {
-        let Some(job) = self.tasks.remove(&id) else { return };
-        self.charge(job.class, used);
-        let whose = self.queue_client(job.client);
-        self.class_queues[job.class.index()].round_robin.park(whose);
-        let counters = self.counters.class_mut(job.class);
+        let Some(entry) = self.tasks.remove(&id) else { return };
+        self.charge(entry.class, used);
+        let queue_client = self.queue_client(entry.client);
+        self.class_queues[entry.class.index()].round_robin.park(queue_client);
+        let counters = self.counters.class_mut(entry.class);
         counters.panicked += u64::from(panicked);
         counters.completed += u64::from(!panicked);
-        self.remove(id, &job);
+        self.remove(id, &entry);
     }
 
     fn charge(&mut self, class: Class, used: Duration) {
         let weight = u128::from(self.config.class(class).weight.max(1));
-        let lane = &mut self.class_queues[class.index()];
-        lane.time += used.as_nanos().max(1) * WEIGHT_ONE / weight;
+        let queue = &mut self.class_queues[class.index()];
+        queue.time += used.as_nanos().max(1) * WEIGHT_ONE / weight;
         let counters = self.counters.class_mut(class);
         counters.running -= 1;
         counters.time_slices += 1;
         counters.busy += used;
     }
 
-    /// A parked job may go on.
+    /// Makes a blocked task ready.
     pub(crate) fn wake(&mut self, id: TaskId) {
-        let Some(job) = self.tasks.get_mut(&id) else { return };
-        if job.state != TaskState::Blocked {
+        let Some(entry) = self.tasks.get_mut(&id) else { return };
+        if entry.state != TaskState::Blocked {
             return;
         }
-        job.state = TaskState::Ready;
-        let (class, client) = (job.class, job.client);
+        entry.state = TaskState::Ready;
+        let (class, client) = (entry.class, entry.client);
         self.counters.class_mut(class).blocked -= 1;
         self.wake_class(class);
-        let whose = self.queue_client(client);
-        self.class_queues[class.index()].round_robin.wake(whose, id);
+        let queue_client = self.queue_client(client);
+        self.class_queues[class.index()].round_robin.wake(queue_client, id);
     }
 
-    /// Ends a job before it is done: at once, or after the step that it is in.
+    /// Ends a task before it has finished: at once, or after its current poll.
     pub(crate) fn end(&mut self, id: TaskId, why: TaskEnd) {
-        let Some(job) = self.tasks.get_mut(&id) else { return };
-        if let TaskState::Running { doomed } = &mut job.state {
+        let Some(entry) = self.tasks.get_mut(&id) else { return };
+        if let TaskState::Running { doomed } = &mut entry.state {
             doomed.get_or_insert(why);
             return;
         }
-        let Some(mut job) = self.tasks.remove(&id) else { return };
-        let whose = self.queue_client(job.client);
-        let turns = &mut self.class_queues[job.class.index()].round_robin;
-        let counters = self.counters.class_mut(job.class);
-        match job.state {
+        let Some(mut entry) = self.tasks.remove(&id) else { return };
+        let queue_client = self.queue_client(entry.client);
+        let round_robin = &mut self.class_queues[entry.class.index()].round_robin;
+        let counters = self.counters.class_mut(entry.class);
+        match entry.state {
             TaskState::Waiting => {
-                turns.remove_waiting(whose, id);
+                round_robin.remove_waiting(queue_client, id);
                 counters.queued -= 1;
             }
-            TaskState::Ready => turns.remove_ready(whose, id),
+            TaskState::Ready => round_robin.remove_ready(queue_client, id),
             TaskState::Blocked => counters.blocked -= 1,
             TaskState::Running { .. } => {}
         }
@@ -276,35 +268,35 @@ impl<T> Scheduler<T> {
             TaskEnd::Panicked => counters.panicked += 1,
             TaskEnd::ShutDown => {}
         }
-        let work = job.task.take();
-        self.remove(id, &job);
-        self.ended.extend(work.map(|work| (work, why)));
+        let task = entry.task.take();
+        self.remove(id, &entry);
+        self.ended.extend(task.map(|task| (task, why)));
     }
 
-    fn remove(&mut self, id: TaskId, job: &TaskEntry<T>) {
-        self.deadlines.remove(&(job.deadline, id));
-        self.class_queues[job.class.index()].quota.release(job.client);
-        self.counters.class_mut(job.class).active -= usize::from(job.has_started);
+    fn remove(&mut self, id: TaskId, entry: &TaskEntry<T>) {
+        self.deadlines.remove(&(entry.deadline, id));
+        self.class_queues[entry.class.index()].quota.release(entry.client);
+        self.counters.class_mut(entry.class).active -= usize::from(entry.has_started);
     }
 
-    /// Ends what is past its deadline.
+    /// Ends the tasks past their deadline.
     fn expire(&mut self, now: Duration) {
         while let Some((deadline, id)) = self.deadlines.first().copied() {
             if deadline > now {
                 return;
             }
             self.deadlines.pop_first();
-            let has_begun = self.tasks.get(&id).is_some_and(|job| job.has_started);
-            self.end(id, if has_begun { TaskEnd::Expired } else { TaskEnd::ExpiredWaiting });
+            let has_started = self.tasks.get(&id).is_some_and(|entry| entry.has_started);
+            self.end(id, if has_started { TaskEnd::Expired } else { TaskEnd::ExpiredWaiting });
         }
     }
 
-    /// When something must be done though nothing happens.
+    /// The earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Ends everything that does not run.
+    /// Ends every task that is not running.
     pub(crate) fn shut_down(&mut self) -> Vec<(T, TaskEnd)> {
         let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
         for id in ids {

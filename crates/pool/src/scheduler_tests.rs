@@ -1,4 +1,4 @@
-//! The schedule under simulated time: fairness, deadlines, cancellation, bounds. No thread, no sleep.
+//! The scheduler under simulated time: fairness, deadlines, cancellation, bounds. No thread, no sleep.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::{Class, ClassConfig, ClientId, Config, TaskEnd};
 
 const TIME_SLICE: Duration = Duration::from_millis(1);
 
-/// A machine of some threads that work in lockstep, slice by slice.
+/// A pool whose threads work in lockstep, one time slice after another.
 struct SimulatedPool {
     scheduler: Scheduler<SimulatedTask>,
     now: Duration,
@@ -22,7 +22,7 @@ struct SimulatedPool {
 struct SimulatedTask {
     name: &'static str,
     slices_left: u32,
-    /// Parks after each slice.
+    /// Blocks after each time slice.
     blocks: bool,
 }
 
@@ -55,31 +55,31 @@ impl SimulatedPool {
         name: &'static str,
         slices: u32,
     ) -> Result<TaskId, String> {
-        let job = SimulatedTask { name, slices_left: slices, blocks: false };
-        let admitted = self.scheduler.admit(self.now, class, ClientId(client), job);
+        let task = SimulatedTask { name, slices_left: slices, blocks: false };
+        let admitted = self.scheduler.admit(self.now, class, ClientId(client), task);
         admitted.map_err(|(_, full)| full.to_string())
     }
 
-    /// Every thread takes one slice.
+    /// Every thread runs one time slice.
     fn tick(&mut self) {
         let mut running = Vec::new();
         while running.len() < self.threads {
             match self.scheduler.next_action(self.now) {
                 None => break,
-                Some(Action::Poll(id, job)) => running.push((id, job)),
-                Some(Action::End(job, why)) => self.ended.push((job.name, why, self.now)),
+                Some(Action::Poll(id, task)) => running.push((id, task)),
+                Some(Action::End(task, why)) => self.ended.push((task.name, why, self.now)),
             }
         }
         self.now += TIME_SLICE;
-        for (id, mut job) in running {
-            *self.served.entry(job.name).or_default() += 1;
-            job.slices_left -= 1;
-            if job.slices_left == 0 {
-                self.completed.push((job.name, self.now));
+        for (id, mut task) in running {
+            *self.served.entry(task.name).or_default() += 1;
+            task.slices_left -= 1;
+            if task.slices_left == 0 {
+                self.completed.push((task.name, self.now));
                 self.scheduler.finish(id, TIME_SLICE, false);
             } else {
-                let ready = !job.blocks;
-                self.scheduler.on_yield(id, job, TIME_SLICE, ready);
+                let ready = !task.blocks;
+                self.scheduler.on_yield(id, task, TIME_SLICE, ready);
             }
         }
     }
@@ -98,213 +98,211 @@ impl SimulatedPool {
 #[test]
 fn a_client_with_many_scans_does_not_delay_one_with_a_single_scan() {
     for class in Class::ALL {
-        let mut machine = SimulatedPool::new(1, Config::default());
+        let mut pool = SimulatedPool::new(1, Config::default());
         for _ in 0..100 {
-            machine.submit(class, 1, "greedy", 1_000);
+            pool.submit(class, 1, "greedy", 1_000);
         }
-        // By then as many of them are active as may be.
-        machine.run(500);
-        machine.submit(class, 2, "modest", 100);
-        machine.run(2);
-        assert_eq!(machine.served.get("modest"), Some(&1), "{class}: after two slices");
-        machine.run(200);
-        let at = machine.completed_at("modest").expect("it is done");
+        // By now the maximum of tasks is active.
+        pool.run(500);
+        pool.submit(class, 2, "modest", 100);
+        pool.run(2);
+        assert_eq!(pool.served.get("modest"), Some(&1), "{class}: after two slices");
+        pool.run(200);
+        let at = pool.completed_at("modest").expect("it is done");
         assert!(at <= Duration::from_millis(500 + 2 * 100), "every other slice: {at:?}");
     }
 }
 
 #[test]
 fn many_new_clients_start_one_task_each_alongside_one_that_fills_the_class() {
-    let mut machine = SimulatedPool::new(2, Config::default());
+    let mut pool = SimulatedPool::new(2, Config::default());
     for _ in 0..100 {
-        machine.submit(Class::Heavy, 1, "greedy", 1_000);
+        pool.submit(Class::Heavy, 1, "greedy", 1_000);
     }
-    machine.run(100);
+    pool.run(100);
     for client in 2..50 {
-        machine.submit(Class::Heavy, client, "modest", 1);
-        machine.submit(Class::Heavy, client, "again", 1_000);
+        pool.submit(Class::Heavy, client, "modest", 1);
+        pool.submit(Class::Heavy, client, "again", 1_000);
     }
-    machine.run(25);
-    assert_eq!(machine.served["modest"], 48, "in one round");
-    machine.run(1_000);
-    // As many as may be of one client, and one each of the others.
-    assert_eq!(machine.scheduler.counters().class(Class::Heavy).active, 16 + 48);
+    pool.run(25);
+    assert_eq!(pool.served["modest"], 48, "in one round");
+    pool.run(1_000);
+    // The maximum of one client, and one task of each of the others.
+    assert_eq!(pool.scheduler.counters().class(Class::Heavy).active, 16 + 48);
 }
 
 #[test]
 fn a_flood_of_short_tasks_does_not_starve_a_long_one() {
     for flooding in [1, 2] {
-        let mut machine = SimulatedPool::new(1, Config::default());
-        machine.submit(Class::Medium, 1, "long", 100);
-        machine.run(1);
+        let mut pool = SimulatedPool::new(1, Config::default());
+        pool.submit(Class::Medium, 1, "long", 100);
+        pool.run(1);
         for _ in 0..250 {
-            machine.submit(Class::Medium, flooding, "short", 1);
-            machine.submit(Class::Medium, flooding, "short", 1);
-            machine.tick();
+            pool.submit(Class::Medium, flooding, "short", 1);
+            pool.submit(Class::Medium, flooding, "short", 1);
+            pool.tick();
         }
-        assert!(machine.completed_at("long").is_some(), "{:?}", machine.served);
+        assert!(pool.completed_at("long").is_some(), "{:?}", pool.served);
     }
 }
 
 #[test]
 fn without_time_slices_a_client_may_have_as_many_heavy_tasks_as_with_them() {
-    let mut machine = SimulatedPool::new(
+    let mut pool = SimulatedPool::new(
         1,
         config(|config| {
             config.slice_us = 0;
             config.client_heavy_max = 2;
         }),
     );
-    machine.submit(Class::Heavy, 1, "a", 1);
-    machine.submit(Class::Heavy, 1, "a", 1);
-    let refused = machine.try_submit(Class::Heavy, 1, "a", 1).expect_err("two of a client");
+    pool.submit(Class::Heavy, 1, "a", 1);
+    pool.submit(Class::Heavy, 1, "a", 1);
+    let refused = pool.try_submit(Class::Heavy, 1, "a", 1).expect_err("two of a client");
     assert!(refused.contains("pool.client_heavy_max"), "{refused}");
-    machine.submit(Class::Heavy, 2, "b", 1);
-    machine.run(3);
-    machine.submit(Class::Heavy, 1, "a", 1);
-    machine.run(1);
-    assert_eq!(machine.completed.len(), 4);
+    pool.submit(Class::Heavy, 2, "b", 1);
+    pool.run(3);
+    pool.submit(Class::Heavy, 1, "a", 1);
+    pool.run(1);
+    assert_eq!(pool.completed.len(), 4);
 }
 
 #[test]
 fn two_clients_that_do_not_read_leave_quota_for_a_third() {
-    let mut machine = SimulatedPool::new(8, Config::default());
+    let mut pool = SimulatedPool::new(8, Config::default());
     for client in [1, 2] {
         loop {
-            let parks = SimulatedTask { name: "parks", slices_left: 2, blocks: true };
-            if machine.scheduler.admit(machine.now, Class::Heavy, ClientId(client), parks).is_err()
-            {
+            let blocking = SimulatedTask { name: "blocks", slices_left: 2, blocks: true };
+            if pool.scheduler.admit(pool.now, Class::Heavy, ClientId(client), blocking).is_err() {
                 break;
             }
         }
     }
-    machine.run(100);
-    let counters = *machine.scheduler.counters().class(Class::Heavy);
+    pool.run(100);
+    let counters = *pool.scheduler.counters().class(Class::Heavy);
     assert_eq!((counters.active, counters.blocked), (128 + 64, 128 + 64));
     assert_eq!((counters.rejected, counters.rejected_client, counters.rejected_share), (2, 1, 1));
-    machine.submit(Class::Heavy, 3, "reads", 1);
-    machine.tick();
-    assert_eq!(machine.completed_at("reads"), Some(machine.now));
+    pool.submit(Class::Heavy, 3, "reads", 1);
+    pool.tick();
+    assert_eq!(pool.completed_at("reads"), Some(pool.now));
 }
 
 #[test]
 fn without_time_slices_all_classes_are_one_queue_in_the_order_of_arrival() {
-    let mut machine = SimulatedPool::new(1, config(|config| config.slice_us = 0));
-    let parks = SimulatedTask { name: "first", slices_left: 2, blocks: true };
-    let first = machine.scheduler.admit(machine.now, Class::Heavy, ClientId(1), parks);
+    let mut pool = SimulatedPool::new(1, config(|config| config.slice_us = 0));
+    let blocking = SimulatedTask { name: "first", slices_left: 2, blocks: true };
+    let first = pool.scheduler.admit(pool.now, Class::Heavy, ClientId(1), blocking);
     let Ok(first) = first else { panic!("there is room") };
-    machine.run(1);
-    machine.submit(Class::Heavy, 1, "heavy", 1);
-    machine.submit(Class::Light, 2, "light", 1);
-    machine.submit(Class::Medium, 3, "medium", 1);
-    machine.submit(Class::Heavy, 3, "last", 1);
-    machine.scheduler.wake(first);
-    machine.run(5);
-    let order: Vec<&str> = machine.completed.iter().map(|(name, _)| *name).collect();
+    pool.run(1);
+    pool.submit(Class::Heavy, 1, "heavy", 1);
+    pool.submit(Class::Light, 2, "light", 1);
+    pool.submit(Class::Medium, 3, "medium", 1);
+    pool.submit(Class::Heavy, 3, "last", 1);
+    pool.scheduler.wake(first);
+    pool.run(5);
+    let order: Vec<&str> = pool.completed.iter().map(|(name, _)| *name).collect();
     assert_eq!(order, ["first", "heavy", "light", "medium", "last"]);
 }
 
 #[test]
 fn light_tasks_wait_for_time_slices_and_not_for_scans() {
-    let mut machine = SimulatedPool::new(2, Config::default());
+    let mut pool = SimulatedPool::new(2, Config::default());
     for client in 0..8 {
-        machine.submit(Class::Heavy, client, "scan", 1_000);
+        pool.submit(Class::Heavy, client, "scan", 1_000);
     }
-    machine.run(50);
+    pool.run(50);
     for _ in 0..100 {
-        machine.submit(Class::Light, 99, "light", 1);
-        let before = machine.completed.len();
-        machine.tick();
-        assert_eq!(machine.completed.len(), before + 1, "in the very next slice");
-        machine.run(3);
+        pool.submit(Class::Light, 99, "light", 1);
+        let before = pool.completed.len();
+        pool.tick();
+        assert_eq!(pool.completed.len(), before + 1, "in the very next slice");
+        pool.run(3);
     }
 }
 
 #[test]
 fn heavy_tasks_progress_under_a_flood_of_light_ones() {
-    let mut machine = SimulatedPool::new(1, Config::default());
-    machine.submit(Class::Heavy, 1, "scan", 1_000_000);
+    let mut pool = SimulatedPool::new(1, Config::default());
+    pool.submit(Class::Heavy, 1, "scan", 1_000_000);
     for _ in 0..1_700 {
-        let _ = machine.try_submit(Class::Light, 2, "light", 1);
-        let _ = machine.try_submit(Class::Light, 2, "light", 1);
-        machine.tick();
+        let _ = pool.try_submit(Class::Light, 2, "light", 1);
+        let _ = pool.try_submit(Class::Light, 2, "light", 1);
+        pool.tick();
     }
-    let scanned = machine.served["scan"];
+    let scanned = pool.served["scan"];
     // Its weight is one of seventeen.
     assert!((90..=110).contains(&scanned), "{scanned}");
 }
 
 #[test]
 fn an_idle_class_does_not_save_up_time() {
-    let mut machine = SimulatedPool::new(1, Config::default());
-    machine.submit(Class::Heavy, 1, "scan", 1_000_000);
-    machine.run(1_000);
+    let mut pool = SimulatedPool::new(1, Config::default());
+    pool.submit(Class::Heavy, 1, "scan", 1_000_000);
+    pool.run(1_000);
     for _ in 0..200 {
-        machine.submit(Class::Medium, 2, "medium", 1);
+        pool.submit(Class::Medium, 2, "medium", 1);
     }
-    machine.run(100);
-    let medium = machine.served["medium"];
+    pool.run(100);
+    let medium = pool.served["medium"];
     assert!((75..=85).contains(&medium), "four of five slices: {medium}");
 }
 
 #[test]
 fn a_task_past_its_deadline_is_ended_wherever_it_is() {
-    let mut machine = SimulatedPool::new(
+    let mut pool = SimulatedPool::new(
         1,
         config(|config| {
             config.heavy.deadline_ms = 20;
             config.heavy.active_max = 1;
         }),
     );
-    let parked = SimulatedTask { name: "parked", slices_left: 9, blocks: true };
-    assert!(machine.scheduler.admit(machine.now, Class::Heavy, ClientId(3), parked).is_ok());
-    machine.run(1);
-    machine.submit(Class::Heavy, 1, "running", 1_000);
-    machine.submit(Class::Heavy, 1, "waiting", 1_000);
-    machine.run(30);
+    let blocking = SimulatedTask { name: "blocked", slices_left: 9, blocks: true };
+    assert!(pool.scheduler.admit(pool.now, Class::Heavy, ClientId(3), blocking).is_ok());
+    pool.run(1);
+    pool.submit(Class::Heavy, 1, "running", 1_000);
+    pool.submit(Class::Heavy, 1, "waiting", 1_000);
+    pool.run(30);
     let ms = Duration::from_millis;
-    let mut ended = machine.ended.clone();
+    let mut ended = pool.ended.clone();
     ended.sort_unstable_by_key(|(name, ..)| *name);
     assert_eq!(
         ended,
         [
-            ("parked", TaskEnd::Expired, ms(20)),
+            ("blocked", TaskEnd::Expired, ms(20)),
             ("running", TaskEnd::Expired, ms(21)),
             ("waiting", TaskEnd::ExpiredWaiting, ms(21)),
         ]
     );
-    let counters = *machine.scheduler.counters().class(Class::Heavy);
+    let counters = *pool.scheduler.counters().class(Class::Heavy);
     assert_eq!((counters.expired, counters.active, counters.queued), (3, 0, 0));
     assert_eq!((counters.blocked, counters.running), (0, 0));
 }
 
 #[test]
 fn a_cancelled_task_gets_no_further_time_slice() {
-    let mut machine = SimulatedPool::new(1, config(|config| config.heavy.active_max = 1));
-    let begun = machine.submit(Class::Heavy, 1, "begun", 100);
-    let waiting = machine.submit(Class::Heavy, 1, "waiting", 100);
-    machine.run(5);
-    machine.scheduler.end(waiting, TaskEnd::Cancelled);
-    // The one that runs is ended after its slice.
-    let Some(Action::End(job, TaskEnd::Cancelled)) = machine.scheduler.next_action(machine.now)
-    else {
-        panic!("the waiting one is ended first")
+    let mut pool = SimulatedPool::new(1, config(|config| config.heavy.active_max = 1));
+    let started = pool.submit(Class::Heavy, 1, "started", 100);
+    let waiting = pool.submit(Class::Heavy, 1, "waiting", 100);
+    pool.run(5);
+    pool.scheduler.end(waiting, TaskEnd::Cancelled);
+    // The running task is ended after its time slice.
+    let Some(Action::End(task, TaskEnd::Cancelled)) = pool.scheduler.next_action(pool.now) else {
+        panic!("the queued task is ended first")
     };
-    assert_eq!(job.name, "waiting");
-    let Some(Action::Poll(id, job)) = machine.scheduler.next_action(machine.now) else {
-        panic!("begun")
+    assert_eq!(task.name, "waiting");
+    let Some(Action::Poll(id, task)) = pool.scheduler.next_action(pool.now) else {
+        panic!("started")
     };
-    machine.scheduler.end(begun, TaskEnd::Cancelled);
-    machine.scheduler.on_yield(id, job, TIME_SLICE, true);
-    machine.run(10);
-    assert_eq!((machine.served["begun"], machine.served.get("waiting")), (5, None));
-    assert_eq!(machine.scheduler.counters().class(Class::Heavy).cancelled, 2);
-    assert_eq!(machine.ended, [("begun", TaskEnd::Cancelled, Duration::from_millis(5))]);
+    pool.scheduler.end(started, TaskEnd::Cancelled);
+    pool.scheduler.on_yield(id, task, TIME_SLICE, true);
+    pool.run(10);
+    assert_eq!((pool.served["started"], pool.served.get("waiting")), (5, None));
+    assert_eq!(pool.scheduler.counters().class(Class::Heavy).cancelled, 2);
+    assert_eq!(pool.ended, [("started", TaskEnd::Cancelled, Duration::from_millis(5))]);
 }
 
 #[test]
 fn every_bound_refuses_with_its_name_and_lets_in_again() {
-    let mut machine = SimulatedPool::new(
+    let mut pool = SimulatedPool::new(
         1,
         config(|config| {
             config.heavy.tasks_max = 3;
@@ -312,63 +310,63 @@ fn every_bound_refuses_with_its_name_and_lets_in_again() {
             config.light = ClassConfig { tasks_max: 1, ..config.light };
         }),
     );
-    machine.submit(Class::Heavy, 1, "a", 1);
-    machine.submit(Class::Heavy, 1, "a", 1);
-    let refused = machine.try_submit(Class::Heavy, 1, "a", 1).expect_err("two of a client");
+    pool.submit(Class::Heavy, 1, "a", 1);
+    pool.submit(Class::Heavy, 1, "a", 1);
+    let refused = pool.try_submit(Class::Heavy, 1, "a", 1).expect_err("two of a client");
     assert_eq!(
         refused,
         "the CPU pool is full: 2 heavy requests of this client are in it, at most 2 may \
          (pool.client_heavy_max)"
     );
-    machine.submit(Class::Heavy, 2, "b", 1);
-    let refused = machine.try_submit(Class::Heavy, 3, "c", 1).expect_err("three in all");
+    pool.submit(Class::Heavy, 2, "b", 1);
+    let refused = pool.try_submit(Class::Heavy, 3, "c", 1).expect_err("three in all");
     assert_eq!(
         refused,
         "the CPU pool is full: 3 heavy requests are in it, at most 3 may (--heavy-max)"
     );
-    machine.submit(Class::Light, 1, "light", 1);
-    assert!(machine.try_submit(Class::Light, 1, "light", 1).is_err());
-    assert_eq!(machine.scheduler.counters().sum_over_classes(|class| class.rejected), 3);
-    machine.run(4);
-    assert_eq!(machine.completed.len(), 4);
-    machine.submit(Class::Heavy, 1, "a", 1);
-    machine.submit(Class::Heavy, 1, "a", 1);
+    pool.submit(Class::Light, 1, "light", 1);
+    assert!(pool.try_submit(Class::Light, 1, "light", 1).is_err());
+    assert_eq!(pool.scheduler.counters().sum_over_classes(|class| class.rejected), 3);
+    pool.run(4);
+    assert_eq!(pool.completed.len(), 4);
+    pool.submit(Class::Heavy, 1, "a", 1);
+    pool.submit(Class::Heavy, 1, "a", 1);
 }
 
 #[test]
 fn a_blocked_task_gets_no_time_slice_and_does_not_count_as_active() {
-    let mut machine = SimulatedPool::new(1, config(|config| config.heavy.active_max = 1));
-    let parks = SimulatedTask { name: "parks", slices_left: 2, blocks: true };
-    let id = machine.scheduler.admit(machine.now, Class::Heavy, ClientId(1), parks);
+    let mut pool = SimulatedPool::new(1, config(|config| config.heavy.active_max = 1));
+    let blocking = SimulatedTask { name: "blocks", slices_left: 2, blocks: true };
+    let id = pool.scheduler.admit(pool.now, Class::Heavy, ClientId(1), blocking);
     let Ok(id) = id else { panic!("there is room") };
-    machine.submit(Class::Heavy, 2, "other", 10);
-    machine.run(11);
-    assert_eq!(machine.completed, [("other", Duration::from_millis(11))]);
-    machine.run(5);
-    assert_eq!(machine.served["parks"], 1);
-    machine.scheduler.wake(id);
-    machine.scheduler.wake(id);
-    machine.tick();
-    assert_eq!(machine.completed_at("parks"), Some(machine.now));
+    pool.submit(Class::Heavy, 2, "other", 10);
+    pool.run(11);
+    assert_eq!(pool.completed, [("other", Duration::from_millis(11))]);
+    pool.run(5);
+    assert_eq!(pool.served["blocks"], 1);
+    pool.scheduler.wake(id);
+    pool.scheduler.wake(id);
+    pool.tick();
+    assert_eq!(pool.completed_at("blocks"), Some(pool.now));
 }
 
 #[test]
 fn waiting_times_are_counted() {
-    let mut machine = SimulatedPool::new(1, config(|config| config.heavy.active_max = 1));
-    machine.submit(Class::Heavy, 1, "a", 3);
-    machine.submit(Class::Heavy, 1, "b", 1);
-    machine.run(10);
-    let waited = machine.scheduler.counters().class(Class::Heavy).queue_wait;
+    let mut pool = SimulatedPool::new(1, config(|config| config.heavy.active_max = 1));
+    pool.submit(Class::Heavy, 1, "a", 3);
+    pool.submit(Class::Heavy, 1, "b", 1);
+    pool.run(10);
+    let waited = pool.scheduler.counters().class(Class::Heavy).queue_wait;
     assert_eq!((waited.count(), waited.sum_us()), (2, 3_000));
-    assert_eq!(machine.scheduler.counters().class(Class::Heavy).time_slices, 4);
+    assert_eq!(pool.scheduler.counters().class(Class::Heavy).time_slices, 4);
 }
 
-/// Whatever is thrown at it, figures add up and nothing is lost.
+/// Under any sequence of events the counters add up and no task is lost.
 #[test]
 fn every_task_ends_exactly_once() {
     for seed in 0..50_u64 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut machine = SimulatedPool::new(
+        let mut pool = SimulatedPool::new(
             3,
             config(|config| {
                 config.heavy =
@@ -380,30 +378,30 @@ fn every_task_ends_exactly_once() {
         let mut admitted = 0;
         for _ in 0..500 {
             let class = Class::ALL[random.usize(..3)];
-            let job = SimulatedTask {
-                name: "job",
+            let task = SimulatedTask {
+                name: "task",
                 slices_left: 1 + random.u32(..9),
                 blocks: random.u8(..3) == 0,
             };
             let client = ClientId(random.u128(..4));
-            if let Ok(id) = machine.scheduler.admit(machine.now, class, client, job) {
+            if let Ok(id) = pool.scheduler.admit(pool.now, class, client, task) {
                 ids.push(id);
                 admitted += 1;
             }
             if !ids.is_empty() {
                 let at = random.usize(..ids.len());
                 match random.u8(..4) {
-                    0 => machine.scheduler.end(ids[at], TaskEnd::Cancelled),
-                    _ => machine.scheduler.wake(ids[at]),
+                    0 => pool.scheduler.end(ids[at], TaskEnd::Cancelled),
+                    _ => pool.scheduler.wake(ids[at]),
                 }
             }
-            machine.tick();
+            pool.tick();
         }
-        // By then every deadline is over.
-        machine.now += Duration::from_secs(200);
-        machine.run(1_000);
-        let counters = machine.scheduler.counters();
-        assert_eq!(machine.completed.len() + machine.ended.len(), admitted, "seed {seed}");
+        // By now every deadline has passed.
+        pool.now += Duration::from_secs(200);
+        pool.run(1_000);
+        let counters = pool.scheduler.counters();
+        assert_eq!(pool.completed.len() + pool.ended.len(), admitted, "seed {seed}");
         assert_eq!(
             counters.sum_over_classes(|class| class.queued + class.running + class.active),
             0
@@ -411,15 +409,15 @@ fn every_task_ends_exactly_once() {
         assert_eq!(counters.sum_over_classes(|class| class.blocked), 0);
         assert_eq!(
             counters.sum_over_classes(|class| class.completed),
-            machine.completed.len() as u64,
+            pool.completed.len() as u64,
             "seed {seed}"
         );
-        assert_eq!(machine.scheduler.next_deadline(), None, "seed {seed}");
-        // All places are free again.
+        assert_eq!(pool.scheduler.next_deadline(), None, "seed {seed}");
+        // The whole quota is free again.
         for _ in 0..4 {
-            machine.submit(Class::Heavy, 1, "again", 1);
+            pool.submit(Class::Heavy, 1, "again", 1);
         }
-        machine.run(4);
-        assert_eq!(machine.served["again"], 4, "seed {seed}");
+        pool.run(4);
+        assert_eq!(pool.served["again"], 4, "seed {seed}");
     }
 }

@@ -1,52 +1,52 @@
-//! What the pool runs, and what it tells it.
+//! The interface between the pool and its tasks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Work that is done step by step.
+/// A task that is done poll by poll.
 pub trait Task: Send {
-    /// Works until it is done, or `slice` is over, or there is no room for what it makes.
+    /// Runs until it is done, or `slice` is over, or its output is full.
     ///
-    /// It should look at [`TimeSlice::is_over`] every some tens of microseconds. It must not block.
+    /// It should check [`TimeSlice::is_over`] every some tens of microseconds. It must not block.
     fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll;
 
-    /// Told instead of another step when there will be none. Must be cheap and not panic.
+    /// Called instead of another poll if the task is ended early. Must be cheap and must not panic.
     fn on_end(&mut self, _why: TaskEnd) {}
 }
 
-/// Where a task stands after a step.
+/// The state of a task after a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskPoll {
-    /// There is more to do; it may go on at once.
+    /// There is more to do. The task is ready.
     More,
-    /// It can go on after [`crate::Ticket::wake`], and takes no turns until then.
+    /// The task is blocked until [`crate::Ticket::wake`] is called. It gets no time slice until then.
     Wait,
-    /// It is done.
+    /// The task has finished.
     Done,
 }
 
-/// Why a task is not stepped any more though it was not done.
+/// Why a task was ended before it finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskEnd {
-    /// The deadline of its class was over before it had begun.
+    /// The deadline of its class passed before the task started.
     ExpiredWaiting,
-    /// The deadline of its class was over.
+    /// The deadline of its class passed.
     Expired,
-    /// Its ticket was dropped: nobody waits for what it makes.
+    /// Its ticket was dropped: its result is not needed any more.
     Cancelled,
-    /// A step panicked.
+    /// A poll panicked.
     Panicked,
     /// The pool is shutting down.
     ShutDown,
 }
 
-/// Where time comes from.
+/// The source of time.
 pub trait Clock: Send + Sync {
-    /// The time since a fixed moment. Never goes back. Must be cheap: asked many times a slice.
+    /// The time since a fixed point. Never goes back. Must be cheap: it is called many times per time slice.
     fn now(&self) -> Duration;
 }
 
-/// What one step may use of a thread.
+/// The part of a thread's time that one poll may use.
 pub struct TimeSlice<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) ends_at: Duration,
@@ -54,17 +54,17 @@ pub struct TimeSlice<'a> {
 }
 
 impl<'a> TimeSlice<'a> {
-    /// A slice until `ends_at` by `clock`, or until `cancelled`: for whoever runs a task by himself.
+    /// A time slice until `ends_at` by `clock`, or until `cancelled` is set. For callers that poll a task themselves.
     pub fn ending_at(clock: &'a dyn Clock, ends_at: Duration, cancelled: &'a AtomicBool) -> Self {
         Self { clock, ends_at, cancelled }
     }
 
-    /// Whether others are to have their turn now.
+    /// Whether the task should yield now.
     pub fn is_over(&self) -> bool {
         self.is_cancelled() || self.clock.now() >= self.ends_at
     }
 
-    /// Whether nobody waits any more for what the task makes.
+    /// Whether the result of the task is not needed any more.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }

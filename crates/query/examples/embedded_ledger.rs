@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record};
 use query::{Ledger, LedgerConfig};
 
-/// What stands under an address: a balance, and who owns it.
+/// The record of an address: a balance and its owner.
 struct Balance {
     amount: u64,
     owner: Address,
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     ledger.apply(block, vec![balance(first, 5), balance(second, 7)], Arc::new(()))?;
     ledger.publish();
 
-    // The block is processed, and nothing of it is confirmed yet.
+    // The block is processed, but not confirmed yet.
     let amount = |commitment| reader.view(commitment).record(&first).map(|it| it.amount);
     println!("processed: {:?}", amount(Commitment::Processed));
     println!("confirmed: {:?}", amount(Commitment::Confirmed));

@@ -1,9 +1,9 @@
-//! Reading many ids: while one record is on its way from memory, so are the others.
+//! Reading many ids at once, so that the loads of all records from memory overlap.
 //!
-//! Shape: ids in, what the block sees under each out, in the same order. Versions are read in batches,
-//! then the addresses that unpacking them takes are touched; each is unpacked only when it is asked for.
-//! Bounds: batches grow from [`FIRST_BATCH_LEN`] ids to `Snapshot::BATCH_MAX`, so that who wants few records does
-//! not read many.
+//! Shape: ids in; out, for each id, the version that the block sees, in the same order. Versions are read in batches,
+//! then the addresses that unpacking them takes are prefetched; each is unpacked only when it is requested.
+//! Bounds: batches grow from [`FIRST_BATCH_LEN`] ids to `Snapshot::BATCH_MAX`, so that a caller that needs few records
+//! does not read many.
 
 use std::iter;
 
@@ -16,11 +16,11 @@ use crate::View;
 const FIRST_BATCH_LEN: usize = 16;
 
 impl<R: Record, M> View<R, M> {
-    /// Each of `ids` with what this block sees under it, unless that is not `wanted`.
+    /// Each of `ids` with the version that this block sees, or `None` if it sees none or `filter` rejects it.
     pub(crate) fn read_batched<'a>(
         &'a self,
         ids: impl Iterator<Item = AddressId> + 'a,
-        wanted: impl Fn(&VisibleVersion<'a, R>) -> bool + 'a,
+        filter: impl Fn(&VisibleVersion<'a, R>) -> bool + 'a,
     ) -> impl Iterator<Item = (AddressId, Option<VisibleVersion<'a, R>>)> + 'a {
         let mut ids = ids.fuse();
         let mut batch = Vec::new();
@@ -35,7 +35,7 @@ impl<R: Record, M> View<R, M> {
                 batch_max = (batch_max * 2).min(Snapshot::<R, M>::BATCH_MAX);
                 self.snapshot().versions_of(&batch, &mut found);
                 for version in &mut found {
-                    *version = version.take().filter(&wanted);
+                    *version = version.take().filter(&filter);
                 }
                 self.prefetch(&batch, &found);
             }
@@ -46,14 +46,15 @@ impl<R: Record, M> View<R, M> {
         })
     }
 
-    /// Has the addresses in the caches that it takes to answer with `found`.
+    /// Loads the addresses into the CPU caches that unpacking `found` takes.
     fn prefetch(&self, ids: &[AddressId], found: &[Option<VisibleVersion<'_, R>>]) {
         if ids.len() < 2 {
             return;
         }
-        let found = ids.iter().zip(found).filter_map(|(id, seen)| Some((*id, seen.as_ref()?)));
+        let found =
+            ids.iter().zip(found).filter_map(|(id, version)| Some((*id, version.as_ref()?)));
         let named =
-            found.flat_map(|(id, seen)| iter::once(id).chain(seen.keys().map(|key| key.id)));
+            found.flat_map(|(id, version)| iter::once(id).chain(version.keys().map(|key| key.id)));
         self.published.addresses.prefetch(named);
     }
 }

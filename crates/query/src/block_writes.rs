@@ -1,4 +1,4 @@
-//! What each block touched, until every commitment has seen it: the writer's part of [`ChangeTracker`].
+//! What each block wrote, until every commitment has published it: the writer's part of [`ChangeTracker`].
 //!
 //! Bounds: eight bytes for each record written above the root and for each of its keys.
 
@@ -10,12 +10,12 @@ use ledger::{AddressId, BlockId, Commitment, Key};
 
 use crate::change_tracker::{ChangeTracker, Dependency};
 
-/// Block by block, what was touched.
+/// What was written, by block.
 pub(crate) struct BlockWrites {
     change_tracker: Arc<ChangeTracker>,
     blocks: HashMap<BlockId, Block>,
     version: u64,
-    /// What each commitment was shown last.
+    /// What was published last at each commitment.
     published: [PublishedUpTo; 3],
 }
 
@@ -27,7 +27,7 @@ struct Block {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct PublishedUpTo {
     tip: BlockId,
-    /// How much of what the tip touched.
+    /// Number of the tip's writes that were published.
     len: usize,
 }
 
@@ -53,7 +53,7 @@ impl BlockWrites {
         self.blocks.insert(block, Block { parent: Some(parent), numbers: Vec::new() });
     }
 
-    /// A block writes a record that has these keys from now on, and had those in other versions.
+    /// Records that a block writes a record with these keys, whose other versions had the keys `before`.
     pub(crate) fn write(
         &mut self,
         block: BlockId,
@@ -72,8 +72,8 @@ impl BlockWrites {
         block.numbers.extend(keys.iter().copied().chain(gone).filter_map(number));
     }
 
-    /// Marks what becomes visible when these blocks are shown; those that have new facts are given.
-    /// Gives the moment by which they will be known.
+    /// Marks everything that becomes visible when these blocks are published, and the blocks themselves if they are
+    /// new, longer or have new metadata. Returns the version that the publish will have.
     pub(crate) fn publish(&mut self, tips: [BlockId; 3], has_new_facts: [bool; 3]) -> u64 {
         self.version += 1;
         self.change_tracker.prepare(self.version);
@@ -91,7 +91,7 @@ impl BlockWrites {
         self.version
     }
 
-    /// Marks what was touched from what was shown to `tip`; `None` if `tip` does not stand on it.
+    /// Marks what was written from the last published block to `tip`; `None` if `tip` is not a descendant of it.
     fn mark(&self, commitment: Commitment, shown: PublishedUpTo, tip: BlockId) -> Option<()> {
         let mut at = tip;
         loop {
@@ -107,14 +107,14 @@ impl BlockWrites {
         }
     }
 
-    /// Everything has changed, as far as anybody knows.
+    /// Marks everything as changed.
     pub(crate) fn mark_all(&self) {
         for commitment in COMMITMENTS {
             self.change_tracker.mark_all(commitment, self.version + 1);
         }
     }
 
-    /// Forgets the blocks that nothing can be built on any more.
+    /// Forgets the blocks on which nothing can be built any more.
     pub(crate) fn retain_blocks(&mut self, is_there: impl Fn(BlockId) -> bool) {
         self.blocks.retain(|block, _| is_there(*block));
     }

@@ -1,11 +1,12 @@
-//! When what somebody read has last changed, for whoever keeps answers.
+//! When the dependencies of cached responses last changed.
 //!
-//! Time is counted in publishes ([`crate::View::version`]). What is watched has a place in a table; the
-//! writer, on its way to a publish, marks the places of what becomes visible with it, each commitment
-//! by itself. So a look-up answers "has it changed since?", and nothing is kept of what nobody watches.
-//! Bounds: [`WATCHED_MAX`] places, 3 MB. What loses its place to another is told as changed.
-//! Invariant: what is told as unchanged is unchanged. A mark is made before its publish, and never
-//! taken back; whoever begins to watch in between is told of the publish that is being prepared.
+//! Time is counted in publishes ([`crate::View::version`]). A watched dependency has a slot in a table. Before each
+//! publish the writer marks the slots of everything that becomes visible with it, for each commitment
+//! separately. So a lookup answers "has it changed since?", and nothing is stored for dependencies that are not
+//! watched.
+//! Bounds: [`WATCHED_MAX`] slots, 3 MB. A dependency that loses its slot to another counts as changed.
+//! Invariant: what is reported as unchanged is unchanged. A mark is made before its publish, and never
+//! reverted; a dependency whose watch starts in between counts as changed by the publish that is being prepared.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,50 +15,50 @@ use foldhash::quality::RandomState;
 use ledger::{Address, Commitment, KeyKind};
 use parking_lot::Mutex;
 
-/// What can be watched at once.
+/// Maximum number of watched dependencies.
 pub const WATCHED_MAX: usize = 1 << 16;
 
-/// Places that one thing may have.
+/// Slots that one dependency may occupy.
 const WAYS: usize = 4;
 
-/// No number of anything.
+/// The number of no dependency.
 const NONE: u64 = 0;
 /// The number of the block itself.
 const BLOCK: u64 = 1;
-/// Numbers of everything else begin here.
+/// The first number of other dependencies.
 const FIRST: u64 = 2;
 
-/// Something that an answer is read from.
+/// What a response was computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dependency<'a> {
-    /// What stands under an address, or that nothing does.
+    /// The record of an address, or its absence.
     Record(&'a Address),
-    /// All records that are found by a key, and which those are.
+    /// The set of records under a key, and the records themselves.
     Key(KeyKind, &'a Address),
-    /// The block: which it is, its facts, and whatever it writes.
+    /// The block: its identity, its metadata, and everything it writes.
     Block,
 }
 
-/// When what was read has last changed. Readers ask; the one writer tells.
+/// Tracks when dependencies last changed. Readers look up; the one writer marks.
 pub struct ChangeTracker {
     hasher: RandomState,
     /// The publish that is being prepared, or the last one.
     preparing: AtomicU64,
     watch_slots: Box<[WatchSlot]>,
-    /// Who takes a place takes it alone. Holds whose turn it is to lose his.
+    /// Locked to assign a slot. Contains the number of the next victim.
     next_victim: Mutex<usize>,
     blocks: [AtomicU64; 3],
-    /// Everything changed then: another fork, most of all.
+    /// The version at which everything changed: mainly a switch to another fork.
     floors: [AtomicU64; 3],
 }
 
 #[derive(Default)]
 struct WatchSlot {
-    /// As readers see it.
+    /// The number as readers see it.
     number: AtomicU64,
-    /// As the writer sees it: before readers do.
+    /// The number as the writer sees it: set before readers see it.
     watched: AtomicU64,
-    /// Of each commitment. Only ever grows, whoever's place it is.
+    /// Per commitment. Only ever grows, also when the slot is reassigned.
     changed: [AtomicU64; 3],
 }
 
@@ -73,82 +74,81 @@ impl ChangeTracker {
         }
     }
 
-    /// Begins to watch, and gives the number to ask by. Changes from the view on that is taken after
-    /// this are told.
+    /// Starts to watch a dependency, and returns its number for [`Self::changed_at`]. Changes are reported from the
+    /// view on that is taken after this call.
     ///
-    /// Cost: a look-up; a lock for what is not watched yet.
-    pub fn watch(&self, read: Dependency<'_>) -> u64 {
-        let number = self.number(read);
-        if number == BLOCK || self.watch_slots(number).iter().any(|place| place.has_number(number))
-        {
+    /// Cost: a lookup; a lock for a dependency that is not watched yet.
+    pub fn watch(&self, dependency: Dependency<'_>) -> u64 {
+        let number = self.number(dependency);
+        if number == BLOCK || self.watch_slots(number).iter().any(|slot| slot.has_number(number)) {
             return number;
         }
-        let mut turn = self.next_victim.lock();
-        let places = self.watch_slots(number);
-        if places.iter().any(|place| place.has_number(number)) {
+        let mut next_victim = self.next_victim.lock();
+        let slots = self.watch_slots(number);
+        if slots.iter().any(|slot| slot.has_number(number)) {
             return number;
         }
-        let free = places.iter().find(|place| place.has_number(NONE));
-        let place = free.unwrap_or_else(|| {
-            *turn = turn.wrapping_add(1);
-            &places[*turn % WAYS] // there are as many
+        let free = slots.iter().find(|slot| slot.has_number(NONE));
+        let slot = free.unwrap_or_else(|| {
+            *next_victim = next_victim.wrapping_add(1);
+            &slots[*next_victim % WAYS] // there are `WAYS` slots
         });
-        place.number.store(NONE, Ordering::SeqCst);
-        // The writer says what it prepares before it looks at who watches; we watch before we look
-        // at what it prepares: one of the two sees the other.
-        place.watched.store(number, Ordering::SeqCst);
+        slot.number.store(NONE, Ordering::SeqCst);
+        // The writer sets `preparing` before it reads `watched`; we set `watched` before we read
+        // `preparing`: one of the two sees the other.
+        slot.watched.store(number, Ordering::SeqCst);
         let preparing = self.preparing.load(Ordering::SeqCst);
-        for changed in &place.changed {
+        for changed in &slot.changed {
             changed.fetch_max(preparing, Ordering::SeqCst);
         }
-        place.number.store(number, Ordering::SeqCst);
+        slot.number.store(number, Ordering::SeqCst);
         number
     }
 
-    /// The publish by which what has this number last changed at a commitment, or a later one. Take
-    /// the view whose [`crate::View::version`] it is compared with before.
+    /// The version at which the dependency of this number last changed at a commitment, or a later one. Take
+    /// the view with whose [`crate::View::version`] it is compared before this call.
     pub fn changed_at(&self, commitment: Commitment, number: u64) -> u64 {
         let at = index(commitment);
         let floor = self.floors[at].load(Ordering::Acquire);
         if number == BLOCK {
             return self.blocks[at].load(Ordering::Acquire).max(floor);
         }
-        let place = self.watch_slots(number).iter().find(|place| place.has_number(number));
-        place.map_or(u64::MAX, |place| place.changed[at].load(Ordering::Acquire).max(floor))
+        let slot = self.watch_slots(number).iter().find(|slot| slot.has_number(number));
+        slot.map_or(u64::MAX, |slot| slot.changed[at].load(Ordering::Acquire).max(floor))
     }
 
-    /// The number of something, whether it is watched or not.
-    pub(crate) fn number(&self, read: Dependency<'_>) -> u64 {
-        let number = match read {
+    /// The number of a dependency, whether it is watched or not.
+    pub(crate) fn number(&self, dependency: Dependency<'_>) -> u64 {
+        let number = match dependency {
             Dependency::Block => return BLOCK,
             Dependency::Record(address) => self.hasher.hash_one((u16::MAX, address)),
-            Dependency::Key(facet, address) => self.hasher.hash_one((u16::from(facet.0), address)),
+            Dependency::Key(kind, address) => self.hasher.hash_one((u16::from(kind.0), address)),
         };
         number.max(FIRST)
     }
 
-    /// From here on the writer marks what publish `moment` makes visible.
-    pub(crate) fn prepare(&self, moment: u64) {
-        self.preparing.store(moment, Ordering::SeqCst);
+    /// From here on the writer marks what the publish of `version` makes visible.
+    pub(crate) fn prepare(&self, version: u64) {
+        self.preparing.store(version, Ordering::SeqCst);
     }
 
-    /// Marks something that publish `moment` changes at a commitment.
-    pub(crate) fn mark(&self, commitment: Commitment, number: u64, moment: u64) {
-        for place in self.watch_slots(number) {
-            if place.watched.load(Ordering::SeqCst) == number {
-                place.changed[index(commitment)].fetch_max(moment, Ordering::SeqCst);
+    /// Marks a dependency that the publish of `version` changes at a commitment.
+    pub(crate) fn mark(&self, commitment: Commitment, number: u64, version: u64) {
+        for slot in self.watch_slots(number) {
+            if slot.watched.load(Ordering::SeqCst) == number {
+                slot.changed[index(commitment)].fetch_max(version, Ordering::SeqCst);
             }
         }
     }
 
     /// Marks the block of a commitment.
-    pub(crate) fn mark_block(&self, commitment: Commitment, moment: u64) {
-        self.blocks[index(commitment)].store(moment, Ordering::SeqCst);
+    pub(crate) fn mark_block(&self, commitment: Commitment, version: u64) {
+        self.blocks[index(commitment)].store(version, Ordering::SeqCst);
     }
 
     /// Marks everything at a commitment.
-    pub(crate) fn mark_all(&self, commitment: Commitment, moment: u64) {
-        self.floors[index(commitment)].store(moment, Ordering::SeqCst);
+    pub(crate) fn mark_all(&self, commitment: Commitment, version: u64) {
+        self.floors[index(commitment)].store(version, Ordering::SeqCst);
     }
 
     fn watch_slots(&self, number: u64) -> &[WatchSlot] {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(changes.changed_at(PROCESSED, by_key), 0);
         let other = changes.number(Dependency::Record(&address(2)));
         assert_eq!(changes.changed_at(PROCESSED, other), u64::MAX);
-        // Who comes while publish 7 is prepared is told of it: what it marks may be marked already.
+        // A watch that starts while publish 7 is prepared counts as changed by it: its marks may be made already.
         assert_eq!(changes.watch(Dependency::Record(&address(2))), other);
         assert_eq!(changes.changed_at(PROCESSED, other), 7);
         changes.mark_all(PROCESSED, 8);
@@ -215,8 +215,8 @@ mod tests {
                 changes.watch(Dependency::Record(&Address::from(bytes)))
             })
             .collect();
-        let kept = |number: &&u64| changes.changed_at(PROCESSED, **number) == 0;
-        let kept = numbers.iter().filter(kept).count();
-        assert!((WATCHED_MAX / 2..=WATCHED_MAX).contains(&kept), "{kept}");
+        let watched = |number: &&u64| changes.changed_at(PROCESSED, **number) == 0;
+        let watched = numbers.iter().filter(watched).count();
+        assert!((WATCHED_MAX / 2..=WATCHED_MAX).contains(&watched), "{watched}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is told as unchanged is unchanged: random forks, writes, roots and publishes, and after each of
+//! What is reported as unchanged is unchanged: random forks, writes, roots and publishes, and after each of
 //! them everything that was read before is read again.
 
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ fn address(n: u64) -> Address {
     Address::from(bytes)
 }
 
-/// What was read, and what it was.
+/// What was read.
 #[derive(Clone, Copy)]
 enum Item {
     Record(u64),
@@ -73,8 +73,8 @@ struct Observation {
 fn what_is_reported_as_unchanged_is_unchanged() {
     let (mut good, mut gone) = (0, 0);
     for seed in 1..=70 {
-        let (kept, changed) = run(seed);
-        good += kept;
+        let (unchanged, changed) = run(seed);
+        good += unchanged;
         gone += changed;
     }
     assert!(good > 50_000 && gone > 50_000, "{good} unchanged, {gone} changed");
@@ -142,7 +142,7 @@ fn run(seed: u64) -> (usize, usize) {
                 watch_more(&reader, &mut known, &mut random);
             }
         }
-        // What is not published is not seen, so this holds after every step.
+        // What is not published is not visible, so this is true after every step.
         known.retain(|known| {
             let view = reader.view(known.commitment);
             let changed_at = reader.change_tracker().changed_at(known.commitment, known.number);

@@ -7,10 +7,10 @@ use state::VisibleVersion;
 
 use crate::View;
 
-/// Several keys, as numbers.
+/// Several keys, by id.
 pub(crate) struct ResolvedKeys {
-    /// Of those that have entries, the one that has the fewest; `None` if none has, and every record
-    /// is to be looked at.
+    /// The key with the fewest entries, among those that have entries; `None` if none has, and every record
+    /// must be scanned.
     pub(crate) narrowest: Option<Key>,
     all: Vec<Key>,
 }
@@ -18,8 +18,8 @@ pub(crate) struct ResolvedKeys {
 impl<R: Record, M> View<R, M> {
     /// The records that are found by each of `keys`, by id; none if there is no key.
     ///
-    /// Cost: O(records found by the key of the fewest); one that another key does not find is left
-    /// out by its number, without a look at the record. O(all records) if the index has entries for
+    /// Cost: O(records of the key with the fewest). A record that another key excludes is skipped
+    /// by its id, and not read. O(all records) if the index has entries for
     /// none of the keys.
     pub fn records_by_keys(
         &self,
@@ -32,18 +32,18 @@ impl<R: Record, M> View<R, M> {
         })
     }
 
-    /// How many records [`Self::records_by_keys`] looks at, at most. Cost: two look-ups a key.
+    /// Maximum records that [`Self::records_by_keys`] scans. Cost: two lookups per key.
     pub fn records_by_keys_len(&self, keys: &[(KeyKind, Address)]) -> usize {
         self.resolve_keys(keys).map_or(0, |keys| self.candidates_len(keys.narrowest))
     }
 
-    /// The keys as numbers; `None` if there is none, or one that nothing is found by.
+    /// The keys by id; `None` if there is none, or one of them has no id.
     pub(crate) fn resolve_keys(&self, keys: &[(KeyKind, Address)]) -> Option<ResolvedKeys> {
         let all: Option<Vec<Key>> =
-            keys.iter().map(|(facet, key)| self.resolve_key(*facet, key)).collect();
+            keys.iter().map(|(kind, key)| self.resolve_key(*kind, key)).collect();
         let all = all.filter(|all| !all.is_empty())?;
-        let kept = all.iter().filter_map(|key| self.entries(*key));
-        let narrowest = kept.min_by_key(|key| self.published.postings.len_of(*key));
+        let with_entries = all.iter().filter_map(|key| self.entries(*key));
+        let narrowest = with_entries.min_by_key(|key| self.published.postings.len_of(*key));
         Some(ResolvedKeys { narrowest, all })
     }
 
@@ -52,7 +52,7 @@ impl<R: Record, M> View<R, M> {
         self.published.indices.has_entries_for_id(key, &self.published.addresses).then_some(key)
     }
 
-    /// The ids from `first` on that may be found by a key: those of its entries, or without one all.
+    /// The ids from `first` on that may have a key: those of its entries, or without a key all.
     pub(crate) fn candidates(
         &self,
         key: Option<Key>,
@@ -63,14 +63,14 @@ impl<R: Record, M> View<R, M> {
         entries.into_iter().flatten().chain(all.into_iter().flatten())
     }
 
-    /// How many [`Self::candidates`] there are at most.
+    /// Maximum number of [`Self::candidates`].
     pub(crate) fn candidates_len(&self, key: Option<Key>) -> usize {
         key.map_or_else(|| self.len(), |key| self.published.postings.len_of(key))
     }
 }
 
 impl ResolvedKeys {
-    /// Whether a version is found by each of them.
+    /// Whether a version has all of the keys.
     pub(crate) fn matches<R>(&self, version: &VisibleVersion<'_, R>) -> bool {
         self.all.iter().all(|key| version.has_key(*key))
     }

@@ -1,9 +1,9 @@
-//! The one writer: takes blocks and changes, keeps state, indices and address counts in step, and
+//! The one writer of a ledger: applies blocks and changes, keeps state, indices and reference counts consistent, and
 //! publishes.
 //!
-//! Who counts on an address: the state, once for every id that has a version, and once for every key
-//! of such an id, of whichever of its versions: a packed version is not whole without its keys'
-//! addresses. It lets go when the last version that needed it is hidden for good.
+//! References to addresses: the state has one for every id that has a version, and one for every key
+//! of such an id, whichever version has it: a packed version cannot be unpacked without its keys'
+//! addresses. A reference is released when the last version that needed it is superseded for good.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::resolve_changes::{ResolvedChanges, ResolvedWrite};
 use crate::view::{Published, address_resolver};
 use crate::{IndexConfig, Reader};
 
-/// What a ledger is allowed to use.
+/// The limits of a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerConfig {
-    /// How many addresses there may be at once: of records, of the keys they are found by, and of
+    /// Maximum addresses in use: of records, of their keys, and of
     /// subscribers. About 43 bytes each, and 20 for every 1,024 at once.
     pub addresses_max: u32,
     /// Which index entries there are.
@@ -31,52 +31,52 @@ pub struct LedgerConfig {
 }
 
 impl LedgerConfig {
-    /// So many addresses, and every index.
+    /// At most `addresses_max` addresses, and every index.
     pub fn new(addresses_max: u32) -> Self {
         Self { addresses_max, indices: IndexConfig::default() }
     }
 }
 
-/// Why the ledger did not take something. It is as if it had not been tried.
+/// Why the ledger refused a call. The call had no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LedgerError {
-    /// Not with this block: a mistake of the ledger that writes.
+    /// The block does not allow it: a bug of the caller.
     #[error(transparent)]
     Block(#[from] BlockError),
-    /// No room for another address. Fix: raise `ledger.addresses_max`.
+    /// The address table is full. Fix: raise `ledger.addresses_max`.
     #[error(transparent)]
     TableFull(#[from] TableFull),
 }
 
-/// How much a ledger holds.
+/// The usage of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerUsage {
-    /// Addresses that somebody counts on.
+    /// Addresses that are referenced.
     pub addresses: usize,
-    /// Addresses with a record, removals that are not rooted included.
+    /// Addresses with a record, including removals that are not rooted.
     pub records: usize,
-    /// Keys by which something is found.
+    /// Keys that have a record.
     pub index_keys: usize,
-    /// Entries under all keys.
+    /// Entries of all keys.
     pub index_entries: usize,
     /// Blocks above the root.
     pub unrooted_blocks: usize,
 }
 
-/// The heap bytes of a ledger, part by part: what it holds now, without what only old views hold.
+/// The heap bytes of a ledger, part by part: what is in use now, without what only old views need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerMemory {
     /// Of the address table.
     pub addresses: usize,
     /// Of all indices.
     pub indices: usize,
-    /// Of packed records, and of what leads to them.
+    /// Of packed records, and of the structures that lead to them.
     pub packed: usize,
-    /// Of records that are kept as they are, and of unrooted versions. What they share with a VM is
-    /// counted.
+    /// Of records that are stored unpacked, and of unrooted versions. Memory that they share with a VM is
+    /// included.
     pub unpacked: usize,
-    /// Of the places of the highest-ranked records, about.
+    /// Of the entries of the highest-ranked records, approximately.
     pub ranks: usize,
 }
 
@@ -96,35 +96,35 @@ impl LedgerMemory {
         }
     }
 
-    /// All of them.
+    /// The sum of all parts.
     pub fn total(&self) -> usize {
         self.addresses + self.indices + self.packed + self.unpacked + self.ranks
     }
 }
 
-/// The one writer. Nothing that it does is seen by readers before [`Ledger::publish`]: index entries
-/// are there earlier, but lead to records that a reader's block does not see under their key.
+/// The one writer of a ledger. Readers see none of its changes before [`Ledger::publish`]: index entries
+/// are visible earlier, but lead to records that a reader's block does not see under their key.
 pub struct Ledger<R, M> {
     addresses: Arc<AddressTable>,
     state: State<R, M>,
     index: Index,
     indices: Arc<IndexConfig>,
     ranks: RankIndex,
-    /// Tells cursors of this ledger from those of any other.
+    /// Distinguishes cursors of this ledger from those of any other.
     instance: u64,
     processed: BlockId,
     confirmed: BlockId,
     block_writes: BlockWrites,
     published: Arc<ArcSwap<Published<R, M>>>,
-    /// Until the first publish or child, the root takes changes.
+    /// The root accepts changes until the first publish or child.
     root_is_open: bool,
 }
 
 impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
-    /// A ledger whose first block is `root`, and the way for readers. Until the first publish the
-    /// root is filled by [`Self::apply`]; readers see it empty.
+    /// A ledger whose first block is `root`, and its reader. Until the first publish
+    /// [`Self::apply`] fills the root; readers see it empty.
     pub fn new(config: LedgerConfig, root: BlockId, meta: Arc<M>) -> (Self, Reader<R, M>) {
-        // From the operating system: whoever chooses addresses must not know it.
+        // From the operating system: it must be unknown to anyone that chooses addresses.
         let random = std::hash::RandomState::new();
         let addresses_max = config.addresses_max;
         let addresses = Arc::new(AddressTable::new(addresses_max, random.hash_one((root, 0))));
@@ -132,7 +132,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let index = Index::new(addresses_max, random.hash_one((root, 1)));
         let indices = Arc::new(config.indices);
         let ranks = RankIndex::new(RankBounds::default());
-        let run = random.hash_one((root, 2));
+        let instance = random.hash_one((root, 2));
         let snapshot = State::new(root, meta).snapshot(root).expect("a state contains its root");
         let published = Published {
             processed: snapshot.clone(),
@@ -141,18 +141,18 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             postings: Arc::clone(index.postings()),
             indices: Arc::clone(&indices),
             tops: ranks.tops().clone(),
-            instance: run,
+            instance,
             version: 0,
             state_memory: state.bytes(),
             addresses: Arc::clone(&addresses),
             _epoch: addresses.epoch(),
         };
         let published = Arc::new(ArcSwap::from_pointee(published));
-        let touched = BlockWrites::new(root);
+        let block_writes = BlockWrites::new(root);
         let reader = Reader {
             published: Arc::clone(&published),
             addresses: Arc::clone(&addresses),
-            change_tracker: Arc::clone(touched.change_tracker()),
+            change_tracker: Arc::clone(block_writes.change_tracker()),
         };
         let ledger = Self {
             addresses,
@@ -160,26 +160,26 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             index,
             indices,
             ranks,
-            instance: run,
+            instance,
             processed: root,
             confirmed: root,
-            block_writes: touched,
+            block_writes,
             published,
             root_is_open: true,
         };
         (ledger, reader)
     }
 
-    /// Keeps more or less of the highest-ranked records than by default. Only before anything is
+    /// Sets how many of the highest-ranked records are stored. Only before anything is
     /// written.
     #[must_use]
     pub fn with_rank_bounds(mut self, bounds: RankBounds) -> Self {
-        debug_assert!(self.state.is_empty(), "what is written already would have no rank");
+        debug_assert!(self.state.is_empty(), "records that are written already would have no rank");
         self.ranks = RankIndex::new(bounds);
         self
     }
 
-    /// Opens `block` on top of `parent`, which must be complete. It becomes the processed tip.
+    /// Opens `block` as a child of `parent`, which must be complete. It becomes the processed tip.
     pub fn open(
         &mut self,
         block: BlockId,
@@ -193,11 +193,11 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(())
     }
 
-    /// Applies `changes` to an open block, all or nothing; of several changes to one address the
-    /// last counts. Gives the id of every change's address, in their order: good until the block is
+    /// Applies `changes` to an open block, all or nothing. Of several changes to one address the
+    /// last counts. Returns the id of every change's address, in their order. The ids are valid until the block is
     /// rooted or dropped, and then until the second publish after that.
     ///
-    /// Cost: per record a few look-ups, and a path of pages once a publish. Keys that the record
+    /// Cost: per record a few lookups, and one path of pages per publish. Keys that the record
     /// had before cost nothing more.
     pub fn apply(
         &mut self,
@@ -240,10 +240,11 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(())
     }
 
-    /// Makes `block`, which must be complete, the root, and so every block below it. Forks beside it
-    /// vanish; a tip that stood on one falls back to the root, the processed tip to the confirmed.
+    /// Makes `block`, which must be complete, the root, with every block below it. Sibling forks
+    /// are removed. A tip on a removed fork falls back: the confirmed one to the root, the processed one to the
+    /// confirmed.
     ///
-    /// Cost: O(records that the rooted and vanished blocks wrote).
+    /// Cost: O(records that the rooted and removed blocks wrote).
     pub fn finalize(&mut self, block: BlockId) -> Result<(), LedgerError> {
         let mut removed = Vec::new();
         self.state.finalize(block, &mut removed)?;
@@ -257,7 +258,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(())
     }
 
-    /// Takes back `block` and all that is built on it. A tip that stood there falls back to the
+    /// Drops `block` and all its descendants. A tip among them falls back to the
     /// block's parent.
     pub fn drop_fork(&mut self, block: BlockId) -> Result<(), LedgerError> {
         let parent = self.state.parent(block)?;
@@ -273,17 +274,17 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(())
     }
 
-    /// Makes `block` the processed tip: the choice between forks.
+    /// Makes `block` the processed tip: the fork choice.
     pub fn set_tip(&mut self, block: BlockId) -> Result<(), LedgerError> {
         self.state.parent(block)?;
         self.processed = block;
         Ok(())
     }
 
-    /// Shows readers everything since the last publish, at once.
+    /// Publishes everything since the last publish to readers, at once.
     ///
-    /// Cost: each page written afterwards is copied once. The state that nobody reads any more is
-    /// freed here, and the index entries that were kept for it alone.
+    /// Cost: each page that is written afterwards is copied once. State that no reader needs any more is
+    /// freed here, with the index entries that were retained for it.
     pub fn publish(&mut self) {
         self.seal_root();
         self.ranks.refill(&self.addresses, (&self.state, &self.index), 0);
@@ -299,12 +300,12 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             is_new(&before.finalized, &finalized),
         ];
         drop(before);
-        let moment = self.block_writes.publish(tips, has_new_facts);
+        let version = self.block_writes.publish(tips, has_new_facts);
         let published = Published {
             processed,
             confirmed,
             finalized,
-            version: moment,
+            version,
             postings: Arc::clone(self.index.postings()),
             indices: Arc::clone(&self.indices),
             tops: self.ranks.tops().clone(),
@@ -318,9 +319,9 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         self.index.reclaim_some(self.addresses.oldest_pinned_epoch());
     }
 
-    /// What stands under `address` at the processed tip, published or not. For the writer itself.
+    /// The record of `address` at the processed tip, published or not. For the writer itself.
     ///
-    /// Cost: two look-ups, whatever the ledger's size.
+    /// Cost: two lookups, whatever the ledger's size.
     pub fn record(&self, address: &Address) -> Option<Arc<R>> {
         let id = self.addresses.lookup(address)?;
         let snapshot = self.state.snapshot(self.processed).ok()?;
@@ -332,7 +333,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         self.state.root()
     }
 
-    /// How much it holds. Cost: O(1).
+    /// Its usage. Cost: O(1).
     pub fn usage(&self) -> LedgerUsage {
         LedgerUsage {
             addresses: self.addresses.len(),
@@ -343,18 +344,18 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         }
     }
 
-    /// What it takes in memory. Cost: O(bytes / 1,024) at most; for reports.
+    /// Its memory. Cost: O(bytes / 1,024) at most; for reports.
     pub fn bytes(&self) -> LedgerMemory {
         let ranks = self.ranks.bytes();
         LedgerMemory::new(&self.addresses, self.index.postings(), self.state.bytes(), ranks)
     }
 
-    /// How many versions of records a read could still see. Cost: O(records); for tests and reports.
+    /// Number of versions that a read could still see. Cost: O(records); for tests and reports.
     pub fn versions(&self) -> usize {
         self.state.versions()
     }
 
-    /// How many places of highest-ranked records are kept. Cost: O(keys of many records).
+    /// Number of rank entries. Cost: O(keys with many records).
     pub fn ranked_len(&self) -> usize {
         self.ranks.len()
     }
@@ -362,16 +363,16 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     fn seal_root(&mut self) {
         if self.root_is_open {
             self.root_is_open = false;
-            // What fills the root is not looked at one by one.
+            // The changes that fill the root are not tracked one by one.
             self.block_writes.mark_all();
-            // The root exists and nobody but us completes it; if it was completed by hand, fine.
+            // The root exists and only the writer completes it. If it was completed before, there is nothing to do.
             let _ = self.state.complete(self.state.root());
             self.ranks.refill_all(&self.addresses, (&self.state, &self.index));
         }
     }
 
-    /// Takes out of the index and the address table what only the removed versions needed. Whoever
-    /// reads a snapshot published before still finds it in both.
+    /// Removes what only the removed versions needed from the index and the address table. A
+    /// reader of a snapshot published before still finds it in both.
     fn release_removed(&mut self, removed: &[RemovedVersion<R>]) {
         let epoch = self.addresses.newest_epoch();
         let keys = removed.iter().filter_map(|removed| Some((removed.id, removed.version()?)));
@@ -379,9 +380,9 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let mut gone: Vec<(AddressId, Key)> =
             keys.filter(|(id, key)| !self.state.is_found_by(*id, *key)).collect();
         gone.sort_unstable();
-        gone.dedup(); // several versions of one record may have gone
+        gone.dedup(); // several versions of one record may be removed
         for (id, key) in &gone {
-            // Does nothing where an index leaves the key out.
+            // Does nothing if the index excludes the key.
             self.index.remove(*key, *id, epoch);
         }
         for version in removed {
@@ -405,7 +406,7 @@ mod tests {
     const ROOT: BlockId = block(0, 0);
     const OWNER: KeyKind = KeyKind(2);
 
-    /// Something with an owner and an amount.
+    /// A record with an owner and an amount.
     #[derive(Debug, PartialEq, Eq)]
     struct Purse {
         owner: Address,
@@ -435,7 +436,7 @@ mod tests {
         Change { address: address(at), record: None }
     }
 
-    /// A published empty ledger. Its blocks' facts are a word.
+    /// A published empty ledger. The metadata of its blocks is a word.
     fn ledger(addresses_max: u32) -> (Ledger<Purse, &'static str>, Reader<Purse, &'static str>) {
         let (mut ledger, reader) =
             Ledger::new(LedgerConfig::new(addresses_max), ROOT, Arc::new("root"));
@@ -482,7 +483,7 @@ mod tests {
         assert_eq!((after.block(), **after.meta()), (one, "written"));
         assert_eq!(amounts(&after), [(1, 5)]);
         assert_eq!(after.record(&address(1)).map(|purse| purse.amount), Some(5));
-        assert_eq!(after.record(&address(9)), None, "a key is no record");
+        assert_eq!(after.record(&address(9)), None, "a key without a record");
         assert_eq!(amounts(&before), [], "a view stays as it is");
         Ok(())
     }
@@ -584,8 +585,8 @@ mod tests {
         ledger.finalize(two)?;
         assert_eq!(ledger.usage(), LedgerUsage::default());
         ledger.publish();
-        let address_of_old = reader.addresses().address(ids[0]);
-        assert_eq!(address_of_old, Some(address(1)), "who tells of the block still knows it");
+        let old_address = reader.addresses().address(ids[0]);
+        assert_eq!(old_address, Some(address(1)), "notifications of the block still need it");
         ledger.publish();
         ledger.publish();
         assert_eq!(reader.addresses().allocated(), 0);
@@ -607,10 +608,10 @@ mod tests {
         }
         let crowd = || vec![purse(2, 3, 1), purse(4, 5, 1)];
         ledger.open(three, two, Arc::new("open"))?;
-        assert!(ledger.apply(three, crowd(), Arc::new("written")).is_err(), "two ids are held");
+        assert!(ledger.apply(three, crowd(), Arc::new("written")).is_err(), "two ids are pinned");
         assert_eq!((amounts(&old), owned(&old, 9)), (vec![(1, 1)], vec![1]));
         drop(old);
-        ledger.publish(); // what the refused changes took was free again an epoch later
+        ledger.publish(); // ids of the refused changes are free an epoch later
         ledger.publish();
         ledger.apply(three, crowd(), Arc::new("written"))?;
         assert_eq!(ledger.usage().addresses, 4);
@@ -652,8 +653,8 @@ mod tests {
             ledger.set_tip(tip)?;
             ledger.publish();
             let view = reader.view(Commitment::Processed);
-            let held = view.record(&address(1)).map_or(0, |purse| purse.amount);
-            assert_eq!((view.block(), held), (tip, amount));
+            let found = view.record(&address(1)).map_or(0, |purse| purse.amount);
+            assert_eq!((view.block(), found), (tip, amount));
         }
         Ok(())
     }

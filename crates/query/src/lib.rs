@@ -1,10 +1,10 @@
-//! The read API, and the one writer behind it: the only door to the state and its indices.
+//! The read API of a ledger, and its one writer: the only access to the state and its indices.
 //!
-//! Shape: [`Ledger`] takes blocks and changes; [`Reader`] gives a [`View`] of one block at a
-//! commitment. Readers see what was published, whole, and take no lock that the writer takes.
+//! Shape: [`Ledger`] applies blocks and changes; [`Reader`] returns a [`View`] of one block at a
+//! commitment. Readers see what was published, as a whole, and take no lock that the writer takes.
 //! Bounds: addresses ([`LedgerConfig::addresses_max`]) and unrooted blocks ([`UNROOTED_MAX`]). A view
-//! keeps its state alive: whoever holds one for long holds that memory.
-//! Not here: what a record is (the dialect says), who may ask what and for how long (`pool`, `rpc`).
+//! keeps its state alive: a long-lived view occupies that memory.
+//! Not here: what a record is (the chain's implementation says), limits and scheduling of reads (`pool`, `rpc`).
 #![forbid(unsafe_code)]
 
 mod batch_read;

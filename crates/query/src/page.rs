@@ -1,9 +1,9 @@
 //! Long lists in pages: the records found by keys, in the order of their ids.
 //!
-//! An id stands for its address as long as the record has a version, so a record that is there while
-//! all pages are read is on exactly one of them, whatever comes and goes meanwhile. One that is
-//! closed and made again in between may be on two, or on none.
-//! Bounds: a page ends at its limit of records, of their weight, or of records looked at.
+//! An id stands for its address as long as the record has a version. So a record that exists while
+//! all pages are read is on exactly one of them, whatever is added and removed meanwhile. A record that is
+//! closed and created again in between may be on two pages, or on none.
+//! Bounds: a page ends at its limit of records, of their weight, or of visited records.
 
 use std::sync::Arc;
 
@@ -12,49 +12,49 @@ use state::VisibleVersion;
 
 use crate::View;
 
-/// Where a page begins: after this.
+/// The position of a page: after this record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// Of which run of the ledger: another one gives other ids.
+    /// The ledger's instance: another one has other ids.
     instance: u64,
     after: AddressId,
 }
 
-/// A cursor of another ledger, or of an earlier run of this one. Fix: begin with the first page.
+/// A cursor of another ledger, or of an earlier run of this one. Fix: start with the first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the cursor is of another run of the node, begin with the first page")]
+#[error("the cursor is from another run of the node, start with the first page")]
 pub struct StaleCursor;
 
-/// Which page is wanted.
+/// The limits of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageLimits {
-    /// What the page before this one gave as its next.
+    /// [`Page::next`] of the previous page.
     pub after: Option<Cursor>,
     /// Only records that were written at this slot or later.
     pub changed_since: Option<Slot>,
-    /// How many records there may be on it; at least 1.
+    /// Maximum records on the page; at least 1.
     pub records_max: usize,
-    /// How much they may weigh; a single one may weigh more.
+    /// Maximum weight of the records; a single one may weigh more.
     pub weight_max: usize,
-    /// How many records may be looked at for it; at least 1.
+    /// Maximum records that are visited; at least 1.
     pub visits_max: usize,
 }
 
-/// A part of a list.
+/// One page of a list.
 #[derive(Debug)]
 pub struct Page<R> {
-    /// The records, by id. May be none though more pages follow.
+    /// The records, by id. May be empty though more pages follow.
     pub records: Vec<(Address, Arc<R>)>,
-    /// Where the next page begins; `None` if this is the last.
+    /// The cursor of the next page; `None` if this is the last.
     pub next: Option<Cursor>,
 }
 
-/// A page on its way.
+/// A page that is being searched.
 #[derive(Debug)]
 pub struct PageSearch<R> {
     page: Page<R>,
     limits: PageLimits,
-    /// What is looked at next.
+    /// The next id to visit.
     next: Option<AddressId>,
     last: Option<AddressId>,
     last_found: Option<AddressId>,
@@ -63,22 +63,22 @@ pub struct PageSearch<R> {
 }
 
 impl<R> PageSearch<R> {
-    /// How many records were looked at.
+    /// Number of visited records.
     pub fn visits(&self) -> usize {
         self.visits
     }
 
-    /// The page, once there is no more to look at.
+    /// The page, once the search has finished.
     pub fn into_page(self) -> Page<R> {
         self.page
     }
 }
 
 impl Cursor {
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub const BYTES: usize = 12;
 
-    /// For clients to keep.
+    /// The bytes that a client stores.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.instance.to_be_bytes());
@@ -86,7 +86,7 @@ impl Cursor {
         bytes
     }
 
-    /// From what a client kept.
+    /// The cursor from the bytes that a client stored.
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         let [a, b, c, d, e, f, g, h, after @ ..] = bytes;
         let instance = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
@@ -95,10 +95,10 @@ impl Cursor {
 }
 
 impl<R: Record, M> View<R, M> {
-    /// A page of the records found by each of `keys`. `weigh` gives what a record weighs, or `None` if
-    /// it is not wanted.
+    /// A page of the records that have all of `keys`. `weigh` returns the weight of a record, or `None` to
+    /// skip it.
     ///
-    /// Cost: O(records looked at), however far into the list the page is.
+    /// Cost: O(visited records), however far into the list the page is.
     pub fn page(
         &self,
         keys: &[(KeyKind, Address)],
@@ -110,10 +110,10 @@ impl<R: Record, M> View<R, M> {
         Ok(search.page)
     }
 
-    /// A page that is looked for step by step.
+    /// Starts to search a page, which [`Self::continue_page`] does in parts.
     pub fn start_page(&self, limits: PageLimits) -> Result<PageSearch<R>, StaleCursor> {
-        let run = self.published.instance;
-        if limits.after.is_some_and(|cursor| cursor.instance != run) {
+        let instance = self.published.instance;
+        if limits.after.is_some_and(|cursor| cursor.instance != instance) {
             return Err(StaleCursor);
         }
         let page = Page { records: Vec::new(), next: None };
@@ -122,8 +122,8 @@ impl<R: Record, M> View<R, M> {
         Ok(PageSearch { page, limits, next, last, last_found, visits: 0, weight: 0 })
     }
 
-    /// Looks at the next `visits_max` records for a page that was begun on this view; whether there are more
-    /// to look at.
+    /// Visits the next `visits_max` records for a page that was started on this view. Returns whether there are more
+    /// to visit.
     pub fn continue_page(
         &self,
         search: &mut PageSearch<R>,
@@ -134,14 +134,14 @@ impl<R: Record, M> View<R, M> {
         let (Some(first), Some(keys)) = (search.next.take(), self.resolve_keys(keys)) else {
             return false;
         };
-        let (run, limits) = (self.published.instance, search.limits);
-        let cursor = |after| Cursor { instance: run, after };
+        let (instance, limits) = (self.published.instance, search.limits);
+        let cursor = |after| Cursor { instance, after };
         let mut ids = self.candidates(keys.narrowest, first);
-        let is_wanted = |version: &VisibleVersion<'_, R>| {
+        let is_match = |version: &VisibleVersion<'_, R>| {
             keys.matches(version)
                 && limits.changed_since.is_none_or(|since| version.slot() >= since)
         };
-        for (id, version) in self.read_batched(ids.by_ref().take(visits_max), is_wanted) {
+        for (id, version) in self.read_batched(ids.by_ref().take(visits_max), is_match) {
             if search.visits >= limits.visits_max {
                 search.page.next = search.last.map(cursor);
                 return false;
@@ -149,14 +149,14 @@ impl<R: Record, M> View<R, M> {
             search.visits += 1;
             if let Some(version) = version
                 && let Some(found) = self.resolve_record(id, &version)
-                && let Some(weighs) = weigh(&found.1)
+                && let Some(record_weight) = weigh(&found.1)
             {
-                search.weight = search.weight.saturating_add(weighs);
+                search.weight = search.weight.saturating_add(record_weight);
                 let records = &mut search.page.records;
                 let is_full =
                     records.len() >= limits.records_max || search.weight > limits.weight_max;
                 if is_full && !records.is_empty() {
-                    // After what is on it, whatever was looked at since: that may change.
+                    // The cursor is the last record on the page, not the last visited one: that may change.
                     search.page.next = search.last_found.map(cursor);
                     return false;
                 }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_stays_is_on_one_page_while_others_come_and_go() -> Result<(), LedgerError> {
+    fn a_record_that_stays_is_on_one_page_while_others_come_and_go() -> Result<(), LedgerError> {
         let config = LedgerConfig::new(1_000);
         let (mut ledger, reader) = Ledger::new(config, ROOT, Arc::new(()));
         ledger.apply(ROOT, changes(0..100, true), Arc::new(()))?;
@@ -220,11 +220,11 @@ mod tests {
         let mut found = Vec::new();
         for slot in 1.. {
             let view = reader.view(Commitment::Finalized);
-            let page = view.page(&keys(), limits, |_| Some(1)).expect("the same run");
+            let page = view.page(&keys(), limits, |_| Some(1)).expect("the same instance");
             found.extend(page.records.iter().map(|(address, _)| address.as_bytes()[0]));
             let Some(next) = page.next else { break };
             limits.after = Some(next);
-            // The last of this page goes, and with it that by which the next one might be found.
+            // The last record of this page is removed, and the next page must be found without it.
             let block = |slot| BlockId { slot, bank: 0 };
             ledger.open(block(slot), block(slot - 1), Arc::new(()))?;
             let last = page.records.last().map(|(address, _)| address.as_bytes()[0]);

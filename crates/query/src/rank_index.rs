@@ -1,16 +1,16 @@
-//! The highest-ranked records, of all and of every key that many are found by: kept at write time,
-//! so that a read of the highest few looks at a few.
+//! The highest-ranked records, of all and of every key with many records: updated by writes,
+//! so that a read of the highest few visits only a few.
 //!
-//! Shape: for each such set a [`TopRecords`]: places by rank, one for every version that is kept, as the
-//! index has one entry for every key of one. A reader walks it from the highest place and leaves out
-//! those that his block does not see; so forks and commitments need nothing more.
+//! Shape: for each such set a [`TopRecords`]: entries by rank, one for every live version, as the
+//! index has one entry for every key of one. A reader walks it from the highest entry and skips
+//! those that its block does not see; so forks and commitments need nothing more.
 //!
-//! Bounds: a [`TopRecords`] has at most [`RankBounds::entries_max`] places and says below which it knows
-//! nothing. When too many of them are gone it is filled again from the index, a few records a write;
-//! a reader for whom it does not suffice reads all records of the set. Keys that few records are found
-//! by keep nothing: reading those is as good.
-//! Cost: a write below the lowest place kept costs a look-up.
-//! Not here: what a rank is (the record says), reading (`highest`).
+//! Bounds: a [`TopRecords`] has at most [`RankBounds::entries_max`] entries and a floor below which it is
+//! incomplete. When too many of them are removed it is refilled from the index, a few records per write.
+//! A reader for which it does not suffice reads all records of the set. Keys with few records
+//! have none: reading their records is as cheap.
+//! Cost: a write below the floor costs a lookup.
+//! Not here: what a rank is (the record says), reading (`top_records`).
 
 use std::collections::BTreeMap;
 
@@ -22,55 +22,55 @@ use state::{RemovedVersion, State, Version, VisibleVersion};
 
 use crate::view::address_resolver;
 
-/// How much is kept to answer which records rank highest.
+/// The bounds of the rank index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankBounds {
-    /// A key that no more records are found by keeps nothing.
+    /// A key with at most this many records has no entries.
     pub scanned_max: usize,
-    /// How many places are kept of all, and of each key of more: 24 bytes each.
+    /// Maximum entries of all records, and of each key with more records: 24 bytes each.
     pub entries_max: usize,
-    /// How many records are read again at a time to fill a set up, beside as many as are written.
+    /// Records that a write reads to refill a set, in addition to as many as it writes.
     pub refill_batch_len: usize,
 }
 
 impl Default for RankBounds {
     fn default() -> Self {
-        // Reading 512 records is a quarter of a millisecond; clients are given 20.
+        // Reading 512 records takes a quarter of a millisecond; at most 20 are returned to clients.
         Self { scanned_max: 512, entries_max: 512, refill_batch_len: 64 }
     }
 }
 
-/// About how many heap bytes the places that readers have take. Cost: O(sets); for reports.
+/// The approximate heap bytes of the published entries. Cost: O(sets); for reports.
 pub(crate) fn bytes_of(tops: &OrdMap<RankScope, TopRecords>) -> usize {
     tops.values().map(|top| top.entries.len()).sum::<usize>() * ENTRY_BYTES
 }
 
-/// Records read at a time when a set is filled up at once.
+/// Records read at a time when a set is refilled completely.
 const REFILL_ALL_BATCH_LEN: usize = 4_096;
-/// A place and its part of the tree that it stands in, two thirds full.
+/// An entry and its part of the tree node, which is two thirds full.
 const ENTRY_BYTES: usize = size_of::<RankEntry>() * 3 / 2;
 
-/// Among which records one has a rank.
+/// The set of records in which a record has a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RankScope {
     All,
     Key(Key),
 }
 
-/// A version's place in an order.
+/// A version's entry in an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RankEntry {
     pub(crate) rank: u64,
-    /// The first bytes of the address: of equal ranks the higher address is first.
+    /// The first bytes of the address: of equal ranks the higher address comes first.
     pub(crate) head: u64,
     pub(crate) id: AddressId,
 }
 
-/// The highest places of a set.
+/// The highest entries of a set.
 #[derive(Clone, Default)]
 pub(crate) struct TopRecords {
     entries: OrdSet<RankEntry>,
-    /// The highest place that was left out: every kept version above it has its place here.
+    /// The highest entry that is missing: every version above it has its entry here.
     floor: Option<RankEntry>,
 }
 
@@ -81,16 +81,16 @@ pub(crate) struct RankIndex {
     refills: BTreeMap<RankScope, RefillTask>,
 }
 
-/// A [`TopRecords`] in the making. Writes to what was read already go to it as well, so that it is right
-/// once all was read.
+/// A [`TopRecords`] that is being filled. Writes to records that were read already are applied to it too, so that it is
+/// correct once all are read.
 struct RefillTask {
     next: TopRecords,
-    /// Records from here on are yet to be read.
+    /// The first record that has not been read yet.
     from: AddressId,
 }
 
 impl RankIndex {
-    /// Of an empty ledger.
+    /// The rank index of an empty ledger.
     pub(crate) fn new(bounds: RankBounds) -> Self {
         Self {
             bounds,
@@ -99,23 +99,23 @@ impl RankIndex {
         }
     }
 
-    /// What readers get. Cheap to clone.
+    /// The part for readers. Cheap to clone.
     pub(crate) fn tops(&self) -> &OrdMap<RankScope, TopRecords> {
         &self.tops
     }
 
-    /// How many places are kept.
+    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         let refills = self.refills.values().map(|refill| &refill.next);
         self.tops.values().chain(refills).map(|top| top.entries.len()).sum()
     }
 
-    /// About how many heap bytes the places take, those of sets that are being filled included.
+    /// The approximate heap bytes of the entries, including those of sets that are being filled.
     pub(crate) fn bytes(&self) -> usize {
         self.len() * ENTRY_BYTES
     }
 
-    /// Takes in a version that is written now. Its `new_keys` are in the index already.
+    /// Inserts a version that is written now. Its `new_keys` must be in the index already.
     pub(crate) fn insert<R: Record>(
         &mut self,
         addresses: &AddressTable,
@@ -123,19 +123,19 @@ impl RankIndex {
         (id, version, new_keys): (AddressId, &Version<R>, &[Key]),
     ) {
         let Some(record) = version.record.as_deref() else { return };
-        for (among, rank) in ranks(record, version.keys.iter().copied()) {
-            if let RankScope::Key(key) = among
+        for (scope, rank) in ranks(record, version.keys.iter().copied()) {
+            if let RankScope::Key(key) = scope
                 && new_keys.contains(&key)
                 && index.len_of(key) > self.bounds.scanned_max
-                && !self.tops.contains_key(&among)
+                && !self.tops.contains_key(&scope)
             {
-                self.start_refill(among);
+                self.start_refill(scope);
             }
-            self.insert_at(addresses, among, rank, id);
+            self.insert_at(addresses, scope, rank, id);
         }
     }
 
-    /// Takes out what only a removed version needed. The index and the state are without it already.
+    /// Removes what only a removed version needed. It must be gone from the index and the state already.
     pub(crate) fn remove<R: Record, M>(
         &mut self,
         addresses: &AddressTable,
@@ -145,27 +145,27 @@ impl RankIndex {
         let Some(version) = removed.version() else { return };
         let resolve = address_resolver(addresses);
         let all = std::iter::once(RankScope::All).chain(version.keys().map(RankScope::Key));
-        for among in all {
-            let Some(rank) = rank_of(&version, among, &resolve) else { continue };
+        for scope in all {
+            let Some(rank) = rank_of(&version, scope, &resolve) else { continue };
             let is_needed = || {
-                let mut kept = state.versions_of(removed.id);
-                kept.any(|version| rank_of(&version, among, &resolve) == Some(rank))
+                let mut versions = state.versions_of(removed.id);
+                versions.any(|version| rank_of(&version, scope, &resolve) == Some(rank))
             };
-            if self.may_contain(among, rank) && !is_needed() {
-                self.remove_at(addresses, among, rank, removed.id);
+            if self.may_contain(scope, rank) && !is_needed() {
+                self.remove_at(addresses, scope, rank, removed.id);
             }
         }
         for key in version.keys() {
-            let among = RankScope::Key(key);
-            let is_kept = self.tops.contains_key(&among) || self.refills.contains_key(&among);
-            if is_kept && index.len_of(key) <= self.bounds.scanned_max / 2 {
-                self.refills.remove(&among);
-                self.tops.remove(&among);
+            let scope = RankScope::Key(key);
+            let is_ranked = self.tops.contains_key(&scope) || self.refills.contains_key(&scope);
+            if is_ranked && index.len_of(key) <= self.bounds.scanned_max / 2 {
+                self.refills.remove(&scope);
+                self.tops.remove(&scope);
             }
         }
     }
 
-    /// Reads a few more records for a set that is to be filled up, if there is one: more, the more
+    /// Reads a few more records for a set that must be refilled, if there is one: more, the more
     /// were `written`.
     pub(crate) fn refill<R: Record, M>(
         &mut self,
@@ -173,25 +173,25 @@ impl RankIndex {
         from: (&State<R, M>, &Index),
         written: usize,
     ) {
-        if let Some((among, refill)) = self.refills.pop_first() {
+        if let Some((scope, refill)) = self.refills.pop_first() {
             self.refill_some(
                 addresses,
                 from,
-                among,
+                scope,
                 refill,
                 self.bounds.refill_batch_len + written,
             );
         }
     }
 
-    /// Fills up all sets that are to be.
+    /// Refills all sets that must be.
     pub(crate) fn refill_all<R: Record, M>(
         &mut self,
         addresses: &AddressTable,
         from: (&State<R, M>, &Index),
     ) {
-        while let Some((among, refill)) = self.refills.pop_first() {
-            self.refill_some(addresses, from, among, refill, REFILL_ALL_BATCH_LEN);
+        while let Some((scope, refill)) = self.refills.pop_first() {
+            self.refill_some(addresses, from, scope, refill, REFILL_ALL_BATCH_LEN);
         }
     }
 
@@ -199,100 +199,100 @@ impl RankIndex {
         &mut self,
         addresses: &AddressTable,
         (state, index): (&State<R, M>, &Index),
-        among: RankScope,
+        scope: RankScope,
         mut refill: RefillTask,
-        at_once: usize,
+        batch_len: usize,
     ) {
         let resolve = address_resolver(addresses);
-        let ids: Vec<AddressId> = match among {
-            RankScope::All => state.ids_from(refill.from).take(at_once).collect(),
+        let ids: Vec<AddressId> = match scope {
+            RankScope::All => state.ids_from(refill.from).take(batch_len).collect(),
             RankScope::Key(key) => {
-                index.postings().records_from(key, refill.from).take(at_once).collect()
+                index.postings().records_from(key, refill.from).take(batch_len).collect()
             }
         };
         for id in &ids {
             for rank in
-                state.versions_of(*id).filter_map(|version| rank_of(&version, among, &resolve))
+                state.versions_of(*id).filter_map(|version| rank_of(&version, scope, &resolve))
             {
                 refill.next.insert(addresses, rank, *id, self.bounds.entries_max);
             }
         }
         match ids.last().and_then(|last| last.0.checked_add(1)) {
-            Some(from) if ids.len() == at_once => {
+            Some(from) if ids.len() == batch_len => {
                 refill.from = AddressId(from);
-                self.refills.insert(among, refill);
+                self.refills.insert(scope, refill);
             }
             _ => {
-                self.tops.insert(among, refill.next);
+                self.tops.insert(scope, refill.next);
             }
         }
     }
 
-    fn start_refill(&mut self, among: RankScope) {
+    fn start_refill(&mut self, scope: RankScope) {
         let start = || RefillTask { next: TopRecords::default(), from: AddressId(0) };
-        self.refills.entry(among).or_insert_with(start);
+        self.refills.entry(scope).or_insert_with(start);
     }
 
-    /// Whether a place of that rank may be kept.
-    fn may_contain(&self, among: RankScope, rank: u64) -> bool {
-        self.tops.get(&among).is_some_and(|top| top.reaches(rank))
-            || self.refills.get(&among).is_some_and(|refill| refill.next.reaches(rank))
+    /// Whether there may be an entry of that rank.
+    fn may_contain(&self, scope: RankScope, rank: u64) -> bool {
+        self.tops.get(&scope).is_some_and(|top| top.reaches(rank))
+            || self.refills.get(&scope).is_some_and(|refill| refill.next.reaches(rank))
     }
 
-    fn insert_at(&mut self, addresses: &AddressTable, among: RankScope, rank: u64, id: AddressId) {
-        let kept_max = self.bounds.entries_max;
-        if self.tops.get(&among).is_some_and(|top| top.reaches(rank))
-            && let Some(top) = self.tops.get_mut(&among)
+    fn insert_at(&mut self, addresses: &AddressTable, scope: RankScope, rank: u64, id: AddressId) {
+        let entries_max = self.bounds.entries_max;
+        if self.tops.get(&scope).is_some_and(|top| top.reaches(rank))
+            && let Some(top) = self.tops.get_mut(&scope)
         {
-            top.insert(addresses, rank, id, kept_max);
+            top.insert(addresses, rank, id, entries_max);
         }
-        // What stands at `from` or behind it is yet to be read.
-        if let Some(refill) = self.refills.get_mut(&among)
+        // Records at `from` or behind it are yet to be read.
+        if let Some(refill) = self.refills.get_mut(&scope)
             && id < refill.from
         {
-            refill.next.insert(addresses, rank, id, kept_max);
+            refill.next.insert(addresses, rank, id, entries_max);
         }
     }
 
-    fn remove_at(&mut self, addresses: &AddressTable, among: RankScope, rank: u64, id: AddressId) {
-        let place = RankEntry::new(addresses, rank, id);
-        if let Some(refill) = self.refills.get_mut(&among) {
-            refill.next.entries.remove(&place);
+    fn remove_at(&mut self, addresses: &AddressTable, scope: RankScope, rank: u64, id: AddressId) {
+        let entry = RankEntry::new(addresses, rank, id);
+        if let Some(refill) = self.refills.get_mut(&scope) {
+            refill.next.entries.remove(&entry);
         }
-        let Some(top) = self.tops.get_mut(&among) else { return };
-        top.entries.remove(&place);
+        let Some(top) = self.tops.get_mut(&scope) else { return };
+        top.entries.remove(&entry);
         if top.floor.is_some() && top.entries.len() < self.bounds.entries_max / 4 {
-            self.start_refill(among);
+            self.start_refill(scope);
         }
     }
 }
 
 impl TopRecords {
-    /// The places, the highest first.
+    /// The entries, the highest first.
     pub(crate) fn descending(&self) -> impl Iterator<Item = &RankEntry> {
         self.entries.iter().rev()
     }
 
-    /// The highest place that is not kept; `None` if all are.
+    /// The highest missing entry; `None` if none is missing.
     pub(crate) fn floor(&self) -> Option<RankEntry> {
         self.floor
     }
 
-    /// Whether a place of that rank may be above the floor.
+    /// Whether an entry of that rank may be above the floor.
     fn reaches(&self, rank: u64) -> bool {
         self.floor.is_none_or(|floor| rank >= floor.rank)
     }
 
-    fn insert(&mut self, addresses: &AddressTable, rank: u64, id: AddressId, kept_max: usize) {
+    fn insert(&mut self, addresses: &AddressTable, rank: u64, id: AddressId, entries_max: usize) {
         if !self.reaches(rank) {
             return;
         }
-        let place = RankEntry::new(addresses, rank, id);
-        if self.floor.is_some_and(|floor| place <= floor) || self.entries.contains(&place) {
+        let entry = RankEntry::new(addresses, rank, id);
+        if self.floor.is_some_and(|floor| entry <= floor) || self.entries.contains(&entry) {
             return;
         }
-        self.entries.insert(place);
-        if self.entries.len() > kept_max {
+        self.entries.insert(entry);
+        if self.entries.len() > entries_max {
             self.floor = self.entries.remove_min();
         }
     }
@@ -301,7 +301,7 @@ impl TopRecords {
 impl RankEntry {
     fn new(addresses: &AddressTable, rank: u64, id: AddressId) -> Self {
         let address = addresses.address(id);
-        debug_assert!(address.is_some(), "{id:?} has a version, which counts on its address");
+        debug_assert!(address.is_some(), "{id:?} has a version, which references its address");
         let mut head = [0; 8];
         let bytes = address.as_ref().map_or(&[][..], ledger::Address::as_bytes);
         head.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
@@ -309,37 +309,37 @@ impl RankEntry {
     }
 }
 
-/// A version's rank, if it has one there.
+/// A version's rank in a scope, if it has one.
 pub(crate) fn rank_of<R: Record>(
     version: &VisibleVersion<'_, R>,
-    among: RankScope,
+    scope: RankScope,
     resolve: impl Fn(AddressId) -> Address,
 ) -> Option<u64> {
-    if let RankScope::Key(key) = among
+    if let RankScope::Key(key) = scope
         && !version.has_key(key)
     {
         return None;
     }
-    let facet = match among {
+    let kind = match scope {
         RankScope::All => None,
         RankScope::Key(key) => Some(key.kind),
     };
-    version.rank(facet, resolve)
+    version.rank(kind, resolve)
 }
 
-/// The rank of a record that is among those.
-pub(crate) fn rank<R: Record>(record: &R, among: RankScope) -> Option<u64> {
-    match among {
+/// The rank of a record that is in the scope.
+pub(crate) fn rank<R: Record>(record: &R, scope: RankScope) -> Option<u64> {
+    match scope {
         RankScope::All => record.global_rank(),
         RankScope::Key(key) => record.rank_in(key.kind),
     }
 }
 
-/// Everywhere that a record has a rank.
+/// All scopes in which a record has a rank.
 fn ranks<R: Record>(
     record: &R,
     keys: impl Iterator<Item = Key>,
 ) -> impl Iterator<Item = (RankScope, u64)> {
     let all = std::iter::once(RankScope::All).chain(keys.map(RankScope::Key));
-    all.filter_map(|among| Some((among, rank(record, among)?)))
+    all.filter_map(|scope| Some((scope, rank(record, scope)?)))
 }

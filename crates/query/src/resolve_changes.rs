@@ -1,5 +1,5 @@
-//! The first half of applying changes: every address becomes a number, and nothing is written yet.
-//! It is the half that can fail.
+//! The first half of applying changes: every address is resolved to an id, and nothing is written yet.
+//! Only this half can fail.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use address::{AddressTable, TableFull};
 use ledger::{AddressId, Change, Key, Record};
 use state::{State, Version};
 
-/// Changes in numbers. Every number in `writes` and `surplus` was retained once: whoever takes
-/// these apart keeps or releases each.
+/// Changes by id. Every id in `writes` and `surplus` was retained once: the code that consumes
+/// them stores or releases each.
 pub(crate) struct ResolvedChanges<R> {
     /// The id of every change, in their order.
     pub(crate) ids: Vec<AddressId>,
     /// The last change of every address.
     pub(crate) writes: Vec<ResolvedWrite<R>>,
-    /// The ids of the changes that a later one made void.
+    /// The ids of the changes that a later one replaced.
     pub(crate) surplus: Vec<AddressId>,
 }
 
 pub(crate) struct ResolvedWrite<R> {
     pub(crate) id: AddressId,
     pub(crate) version: Version<R>,
-    /// Those of its keys that no version of the record has yet, each once.
+    /// The keys that no version of the record has yet, each once.
     pub(crate) new_keys: Vec<Key>,
 }
 
@@ -32,53 +32,53 @@ impl<R: Record> ResolvedChanges<R> {
         state: &State<R, M>,
         changes: Vec<Change<R>>,
     ) -> Result<Self, TableFull> {
-        let mut taken =
+        let mut reservations =
             AddressReservations { addresses, ids: Vec::with_capacity(2 * changes.len()) };
         let mut ids = Vec::with_capacity(changes.len());
         for change in &changes {
-            ids.push(taken.reserve(&change.address)?);
+            ids.push(reservations.reserve(&change.address)?);
         }
         let mut writes = Vec::with_capacity(changes.len());
         let mut surplus = Vec::new();
         let mut seen = BTreeSet::new();
         for (change, id) in changes.into_iter().zip(&ids).rev() {
             if seen.insert(*id) {
-                writes.push(ResolvedWrite::new(*id, change.record, state, &mut taken)?);
+                writes.push(ResolvedWrite::new(*id, change.record, state, &mut reservations)?);
             } else {
                 surplus.push(*id);
             }
         }
-        taken.ids.clear(); // what it held is in `writes` and `surplus` now
+        reservations.ids.clear(); // its ids are in `writes` and `surplus` now
         Ok(Self { ids, writes, surplus })
     }
 }
 
 impl<R: Record> ResolvedWrite<R> {
-    /// Takes over those keys that a version of the record has already: they are registered.
+    /// Reuses the ids of keys that a version of the record has already: they are registered.
     /// Registers the others.
     fn new<M>(
         id: AddressId,
         record: Option<Arc<R>>,
         state: &State<R, M>,
-        taken: &mut AddressReservations<'_>,
+        reservations: &mut AddressReservations<'_>,
     ) -> Result<Self, TableFull> {
         let mut keys = Vec::new();
         let mut new_keys: Vec<Key> = Vec::new();
         let mut full = None;
         if let Some(record) = &record {
-            record.keys(&mut |facet, address| {
-                let addresses = taken.addresses;
+            record.keys(&mut |kind, address| {
+                let addresses = reservations.addresses;
                 let is_same =
-                    |key: &Key| key.kind == facet && addresses.address(key.id) == Some(address);
+                    |key: &Key| key.kind == kind && addresses.address(key.id) == Some(address);
                 let known = state.versions_of(id).flat_map(|version| version.keys());
                 if let Some(same) = known.chain(new_keys.iter().copied()).find(is_same) {
                     keys.push(same);
                     return;
                 }
-                match taken.reserve(&address) {
+                match reservations.reserve(&address) {
                     Ok(id) => {
-                        keys.push(Key { kind: facet, id });
-                        new_keys.push(Key { kind: facet, id });
+                        keys.push(Key { kind, id });
+                        new_keys.push(Key { kind, id });
                     }
                     Err(err) => full = Some(err),
                 }
@@ -91,7 +91,7 @@ impl<R: Record> ResolvedWrite<R> {
     }
 }
 
-/// Retained numbers, released when dropped.
+/// Retained ids, released when dropped.
 struct AddressReservations<'a> {
     addresses: &'a AddressTable,
     ids: Vec<AddressId>,

@@ -1,7 +1,7 @@
-//! Lists step by step, for whoever gives way to others in between: ids first, each record when it is
-//! its turn.
+//! Scans in parts, for callers that yield in between: ids first, each record when it is
+//! needed.
 //!
-//! An id means the same record for as long as one [`View`] is held, and only there.
+//! An id means the same record as long as one [`View`] lives, and only there.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use ledger::{Address, AddressId, KeyKind, Record};
 use crate::View;
 
 impl<R: Record, M> View<R, M> {
-    /// Looks at the next `visits_max` records of those that each of `keys` finds, by id, from `first` on.
-    /// A record is made of what the state keeps only when `visit` asks for it. Gives the id to go on
+    /// Visits the next `visits_max` records that have all of `keys`, by id, from `first` on.
+    /// A record is unpacked only when `visit` calls its argument. Returns the id to continue
     /// with; `None` if there are no more.
     pub fn scan(
         &self,
@@ -22,8 +22,8 @@ impl<R: Record, M> View<R, M> {
     ) -> Option<AddressId> {
         let keys = self.resolve_keys(keys)?;
         let mut ids = self.candidates(keys.narrowest, first);
-        let looked_at = ids.by_ref().take(visits_max);
-        for (id, version) in self.read_batched(looked_at, |version| keys.matches(version)) {
+        let visited = ids.by_ref().take(visits_max);
+        for (id, version) in self.read_batched(visited, |version| keys.matches(version)) {
             if let Some(version) = version {
                 visit(id, &|| version.record(self.address_resolver()));
             }
@@ -31,13 +31,13 @@ impl<R: Record, M> View<R, M> {
         ids.next()
     }
 
-    /// The address of an id that [`Self::scan`] gave of this view.
+    /// The address of an id that [`Self::scan`] returned on this view.
     pub fn address(&self, id: AddressId) -> Option<Address> {
         self.published.addresses.address(id)
     }
 
-    /// What stands under each of `ids`, which [`Self::scan`] gave of this view, in their order. Read
-    /// together: what one waits for from memory, the others wait for at the same time.
+    /// The records of `ids`, which [`Self::scan`] returned on this view, in their order. They are read
+    /// in batches, so that their loads from memory overlap.
     pub fn records<'a>(
         &'a self,
         ids: impl Iterator<Item = AddressId> + 'a,

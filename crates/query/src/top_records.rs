@@ -1,4 +1,4 @@
-//! Reading which records of a block rank highest.
+//! Reading the highest-ranked records of a block.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,99 +13,99 @@ use crate::rank_index::{RankEntry, RankScope, TopRecords, rank_of};
 /// A record and its rank.
 #[derive(Debug)]
 pub struct RankedRecord<R> {
-    /// As the record says.
+    /// The rank, as the record defines it.
     pub rank: u64,
-    /// Whose it is.
+    /// The address of the record.
     pub address: Address,
-    /// What stands there.
+    /// The record.
     pub record: Arc<R>,
 }
 
 impl<R: Record, M> View<R, M> {
-    /// The highest-ranked records, at most `limit`, of those that `keep` lets pass: of all, or of
-    /// those found by a key. The highest first; of equal ranks the higher address first.
+    /// The highest-ranked records, at most `limit`, that pass `filter`: of all records, or of
+    /// those under a key. The highest first; of equal ranks the higher address first.
     ///
-    /// Cost: a few for each that is found, as long as most pass. A set of few records, or one whose
-    /// highest were just taken away, is read whole.
+    /// Cost: a few visits for each result, as long as most pass. A set of few records, or one whose
+    /// highest were just removed, is read completely.
     pub fn highest(
         &self,
         key: Option<(KeyKind, &Address)>,
         limit: usize,
-        keep: impl Fn(&Address, &R) -> bool,
+        filter: impl Fn(&Address, &R) -> bool,
     ) -> Vec<RankedRecord<R>> {
-        let among = match key {
+        let scope = match key {
             None => RankScope::All,
-            Some((facet, key)) => match self.resolve_key(facet, key) {
+            Some((kind, key)) => match self.resolve_key(kind, key) {
                 None => return Vec::new(),
                 Some(key) => RankScope::Key(key),
             },
         };
-        let known = self.published.tops.get(&among);
-        let found = known.and_then(|top| self.walk(top, among, limit, &keep));
-        found.unwrap_or_else(|| self.read_all(among, limit, &keep))
+        let known = self.published.tops.get(&scope);
+        let found = known.and_then(|top| self.walk(top, scope, limit, &filter));
+        found.unwrap_or_else(|| self.read_all(scope, limit, &filter))
     }
 
-    /// The highest of the places that are kept; `None` if those are too few to say.
+    /// The highest of the entries; `None` if they do not suffice.
     fn walk(
         &self,
         top: &TopRecords,
-        among: RankScope,
+        scope: RankScope,
         limit: usize,
-        keep: &impl Fn(&Address, &R) -> bool,
+        filter: &impl Fn(&Address, &R) -> bool,
     ) -> Option<Vec<RankedRecord<R>>> {
         let mut found: Vec<RankedRecord<R>> = Vec::with_capacity(limit + 1);
         let mut last = None;
-        // Above places that begin alike all are needed: the whole address is what orders them.
+        // All entries that are equal in rank and head are needed: the whole address orders them.
         let is_over = |found: usize, last: Option<(u64, u64)>, next: &RankEntry| {
             found >= limit && last.is_none_or(|last| (next.rank, next.head) < last)
         };
-        for place in top.descending() {
-            if is_over(found.len(), last, place) {
+        for entry in top.descending() {
+            if is_over(found.len(), last, entry) {
                 return Some(in_order(found, limit));
             }
-            let Some(ranked) = self.ranked(among, *place) else { continue };
-            if keep(&ranked.address, &ranked.record) {
+            let Some(ranked) = self.ranked(scope, *entry) else { continue };
+            if filter(&ranked.address, &ranked.record) {
                 found.push(ranked);
-                last = Some((place.rank, place.head));
+                last = Some((entry.rank, entry.head));
             }
         }
         let suffices = top.floor().is_none_or(|floor| is_over(found.len(), last, &floor));
         suffices.then(|| in_order(found, limit))
     }
 
-    /// The record at a place, if this block sees it there.
-    fn ranked(&self, among: RankScope, place: RankEntry) -> Option<RankedRecord<R>> {
-        let version = self.snapshot().version(place.id)?;
-        if rank_of(&version, among, self.address_resolver()) != Some(place.rank) {
+    /// The record of an entry, if this block sees it there.
+    fn ranked(&self, scope: RankScope, entry: RankEntry) -> Option<RankedRecord<R>> {
+        let version = self.snapshot().version(entry.id)?;
+        if rank_of(&version, scope, self.address_resolver()) != Some(entry.rank) {
             return None;
         }
-        let (address, record) = self.resolve_record(place.id, &version)?;
-        Some(RankedRecord { rank: place.rank, address, record })
+        let (address, record) = self.resolve_record(entry.id, &version)?;
+        Some(RankedRecord { rank: entry.rank, address, record })
     }
 
     fn read_all(
         &self,
-        among: RankScope,
+        scope: RankScope,
         limit: usize,
-        keep: &impl Fn(&Address, &R) -> bool,
+        filter: &impl Fn(&Address, &R) -> bool,
     ) -> Vec<RankedRecord<R>> {
-        let mut kept = BinaryHeap::with_capacity(limit + 1);
+        let mut heap = BinaryHeap::with_capacity(limit + 1);
         let mut offer = |id: AddressId, version: VisibleVersion<'_, R>| {
-            let Some(rank) = rank_of(&version, among, self.address_resolver()) else { return };
+            let Some(rank) = rank_of(&version, scope, self.address_resolver()) else { return };
             let is_too_low = |lowest: &Reverse<(u64, Address)>| rank < lowest.0.0;
-            if kept.len() >= limit && kept.peek().is_none_or(is_too_low) {
+            if heap.len() >= limit && heap.peek().is_none_or(is_too_low) {
                 return;
             }
             let Some((address, record)) = self.resolve_record(id, &version) else { return };
-            if keep(&address, &record) {
-                kept.push(Reverse((rank, address)));
-                if kept.len() > limit {
-                    kept.pop();
+            if filter(&address, &record) {
+                heap.push(Reverse((rank, address)));
+                if heap.len() > limit {
+                    heap.pop();
                 }
             }
         };
         let snapshot = self.snapshot();
-        match among {
+        match scope {
             RankScope::All => snapshot.versions().for_each(|(id, version)| offer(id, version)),
             RankScope::Key(key) => {
                 let ids = self.candidates(self.entries(key), AddressId(0));
@@ -113,7 +113,7 @@ impl<R: Record, M> View<R, M> {
                 versions.for_each(|(id, version)| offer(id, version));
             }
         }
-        let best = kept.into_sorted_vec().into_iter();
+        let best = heap.into_sorted_vec().into_iter();
         best.filter_map(|Reverse((rank, address))| {
             Some(RankedRecord { rank, record: self.record(&address)?, address })
         })

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ledger::{AddressId, BlockId};
 
-/// How many blocks may be unrooted at once: 27 minutes of 400 ms slots.
+/// Maximum number of unrooted blocks: 27 minutes of 400 ms slots.
 pub const UNROOTED_MAX: usize = 4_096;
 
-/// Why a block cannot be touched that way. Each is a mistake of the ledger that writes.
+/// Why a block does not allow a call. Each is a bug of the calling ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockError {
@@ -18,24 +18,24 @@ pub enum BlockError {
     /// Opened twice.
     #[error("block {0:?} is open already")]
     Exists(BlockId),
-    /// A block stands in a later slot than its parent.
+    /// The block's slot is not later than its parent's.
     #[error("block {block:?} is not in a later slot than its parent {parent:?}")]
     NotAfterParent {
         /// The block to be opened.
         block: BlockId,
-        /// What it was to be built on.
+        /// Its parent.
         parent: BlockId,
     },
-    /// Something that only a complete block can do: having children, becoming the root.
+    /// The call needs a complete block: having children, becoming the root.
     #[error("block {0:?} is still open")]
     Open(BlockId),
-    /// Something that only an open block can do: being written.
+    /// The call needs an open block: being written.
     #[error("block {0:?} is complete")]
     Complete(BlockId),
     /// The root cannot be dropped or rooted again.
     #[error("block {0:?} is the root")]
     Root(BlockId),
-    /// Nothing was rooted for too long. Fix: root blocks.
+    /// No block was rooted for too long. Fix: root blocks.
     #[error("{UNROOTED_MAX} blocks are above the root, no more can be opened")]
     TooManyUnrooted,
 }
@@ -48,19 +48,19 @@ pub(crate) struct ForkTree<M> {
 }
 
 pub(crate) struct Block<M> {
-    /// Nothing that is still known, for the root.
+    /// The parent. For the root, a block that is no longer known.
     parent: BlockId,
     is_complete: bool,
     pub(crate) meta: Arc<M>,
-    /// The block itself and its ancestors above the root of the time it was opened, sorted. Those
+    /// The block itself and its ancestors above the root at the time it was opened, sorted. Ancestors
     /// that are rooted by now do no harm: no unrooted version names them.
     pub(crate) ancestors: Arc<[BlockId]>,
-    /// Whose records it wrote, each once. Empty for the root.
+    /// The ids of the records that it wrote, each once. Empty for the root.
     pub(crate) written: Vec<AddressId>,
 }
 
 impl<M> ForkTree<M> {
-    /// A tree of an open root.
+    /// A tree of one open root.
     pub(crate) fn new(root: BlockId, meta: Arc<M>) -> Self {
         let block = Block {
             parent: root,
@@ -80,7 +80,7 @@ impl<M> ForkTree<M> {
         self.blocks.contains_key(&block)
     }
 
-    /// How many blocks are above the root.
+    /// Number of blocks above the root.
     pub(crate) fn unrooted(&self) -> usize {
         self.blocks.len() - 1
     }
@@ -93,7 +93,7 @@ impl<M> ForkTree<M> {
         self.blocks.get_mut(&block).ok_or(BlockError::Unknown(block))
     }
 
-    /// The block, if it may be written.
+    /// The block, if it is open.
     pub(crate) fn writable(&mut self, block: BlockId) -> Result<&mut Block<M>, BlockError> {
         let found = self.block_mut(block)?;
         if found.is_complete {
@@ -102,7 +102,7 @@ impl<M> ForkTree<M> {
         Ok(found)
     }
 
-    /// What `block` is built on; `None` for the root.
+    /// The parent of `block`; `None` for the root.
     pub(crate) fn parent(&self, block: BlockId) -> Result<Option<BlockId>, BlockError> {
         Ok(Some(self.block(block)?.parent).filter(|_| block != self.root))
     }
@@ -138,7 +138,7 @@ impl<M> ForkTree<M> {
         Ok(())
     }
 
-    /// The blocks from the root, without it, to `block`: those to root, the lowest first.
+    /// The blocks from the root, without it, to `block`: those to be rooted, the lowest first.
     pub(crate) fn path(&self, block: BlockId) -> Result<Vec<BlockId>, BlockError> {
         if block == self.root {
             return Err(BlockError::Root(block));
@@ -156,7 +156,7 @@ impl<M> ForkTree<M> {
         Ok(path)
     }
 
-    /// `block` and all that is built on it, parents first.
+    /// `block` and its descendants, parents first.
     pub(crate) fn with_descendants(&self, block: BlockId) -> BTreeSet<BlockId> {
         let mut found = BTreeSet::from([block]);
         for (id, later) in self.blocks.range(block..) {
@@ -167,19 +167,19 @@ impl<M> ForkTree<M> {
         found
     }
 
-    /// The blocks that are neither on `path` nor built on its last.
+    /// The blocks that are neither on `path` nor descendants of its last block.
     pub(crate) fn siblings(&self, path: &[BlockId]) -> Vec<BlockId> {
         let above = path.last().map(|last| self.with_descendants(*last)).unwrap_or_default();
-        let kept = |id: &BlockId| *id == self.root || path.contains(id) || above.contains(id);
-        self.blocks.keys().filter(|id| !kept(id)).copied().collect()
+        let retained = |id: &BlockId| *id == self.root || path.contains(id) || above.contains(id);
+        self.blocks.keys().filter(|id| !retained(id)).copied().collect()
     }
 
-    /// Forgets `block` and gives what it wrote.
+    /// Removes `block` and returns what it wrote.
     pub(crate) fn remove(&mut self, block: BlockId) -> Vec<AddressId> {
         self.blocks.remove(&block).map(|removed| removed.written).unwrap_or_default()
     }
 
-    /// Makes `block`, a child of the root, the root, and gives what it wrote.
+    /// Makes `block`, a child of the root, the root, and returns what it wrote.
     pub(crate) fn advance(&mut self, block: BlockId) -> Result<Vec<AddressId>, BlockError> {
         let written = std::mem::take(&mut self.block_mut(block)?.written);
         self.blocks.remove(&self.root);

@@ -1,10 +1,10 @@
-//! The versions of the records under 64 ids that follow each other.
+//! The versions of the records with 64 consecutive ids.
 //!
-//! Shape: rooted versions are packed together; those that do not pack, and all unrooted ones, stand
-//! beside them as they are. So an unrooted write packs nothing, and rooting a block packs once each
-//! leaf that the block wrote. The copy of a leaf shares what stands at each place: an account that every
-//! block writes has a version for each, and its neighbours' writes must not pay for them.
-//! Invariant: a place has at most one rooted version.
+//! Shape: rooted versions are packed together. Rooted versions that do not pack, and all unrooted ones, are
+//! stored unpacked alongside them. So an unrooted write packs nothing, and rooting a block packs each
+//! leaf that the block wrote once. A copy of a leaf shares the versions of each entry: an account that every
+//! block writes has a version for each, and writes to its neighbours must not copy them.
+//! Invariant: a position has at most one rooted version.
 
 use std::sync::Arc;
 
@@ -17,26 +17,26 @@ use crate::version::{Version, VisibleVersion};
 /// The leaf.
 pub(crate) struct Leaf<R> {
     packed: PackedLeaf,
-    /// By place; none without a version.
+    /// By position; without empty entries.
     unpacked: Box<[LeafEntry<R>]>,
 }
 
-/// The versions of one place that are not packed.
+/// The unpacked versions of one position.
 struct LeafEntry<R> {
     position: u8,
-    /// What all of them take.
+    /// The bytes of all of them.
     bytes: usize,
-    /// The rooted one first, then by the order of writing. A block comes after its ancestors: those
+    /// The rooted one first, then in the order of writing. A block comes after its ancestors: they
     /// were complete when it was opened.
     versions: Arc<Vec<UnpackedVersion<R>>>,
 }
 
-/// A version that is not packed.
+/// An unpacked version.
 struct UnpackedVersion<R> {
-    /// Never of a removal.
+    /// Never set for a removal.
     is_rooted: bool,
     bytes: u32,
-    /// Who wrote it.
+    /// The block that wrote it.
     written_by: BlockId,
     version: Version<R>,
 }
@@ -44,28 +44,28 @@ struct UnpackedVersion<R> {
 /// A version that no read of the state can see any more.
 pub(crate) enum SupersededVersion<R> {
     Unpacked(Version<R>, BlockId),
-    /// In the blob that it was in.
+    /// In the blob that contained it.
     Packed(PackedLeaf),
 }
 
-/// Which leaf has the versions of `id`.
+/// The leaf that has the versions of `id`.
 pub(crate) fn leaf_of(id: AddressId) -> u32 {
     id.0 / LEAF_LEN
 }
 
-/// Which place of it.
+/// The position of `id` in its leaf.
 pub(crate) fn position_of(id: AddressId) -> u8 {
     (id.0 % LEAF_LEN) as u8 // below 64
 }
 
-/// The id of a place.
-pub(crate) fn id_of(leaf: u32, place: u8) -> AddressId {
-    AddressId(leaf * LEAF_LEN + u32::from(place))
+/// The id of a position.
+pub(crate) fn id_of(leaf: u32, position: u8) -> AddressId {
+    AddressId(leaf * LEAF_LEN + u32::from(position))
 }
 
-/// The places whose bits are set.
-pub(crate) fn bits(places: u64) -> impl Iterator<Item = u8> {
-    (0..64).filter(move |place| places & 1 << place != 0)
+/// The positions whose bits are set.
+pub(crate) fn bits(occupied: u64) -> impl Iterator<Item = u8> {
+    (0..64).filter(move |position| occupied & 1 << position != 0)
 }
 
 impl<R> Leaf<R> {
@@ -77,162 +77,165 @@ impl<R> Leaf<R> {
         self.occupied() == 0
     }
 
-    /// A bit for every place with a version.
+    /// A bit for every position with a version.
     pub(crate) fn occupied(&self) -> u64 {
         self.unpacked
             .iter()
-            .fold(self.packed.occupied(), |places, loose| places | 1 << loose.position)
+            .fold(self.packed.occupied(), |occupied, unpacked| occupied | 1 << unpacked.position)
     }
 
-    /// Whether there is a version at `place`.
-    pub(crate) fn has(&self, place: u8) -> bool {
-        self.packed.has(place) || self.has_unpacked(place)
+    /// Whether there is a version at `position`.
+    pub(crate) fn has(&self, position: u8) -> bool {
+        self.packed.has(position) || self.has_unpacked(position)
     }
 
-    /// Whether there is one that is not packed.
-    pub(crate) fn has_unpacked(&self, place: u8) -> bool {
-        !self.unpacked_at(place).is_empty()
+    /// Whether there is an unpacked version at `position`.
+    pub(crate) fn has_unpacked(&self, position: u8) -> bool {
+        !self.unpacked_at(position).is_empty()
     }
 
-    /// How many versions there are.
+    /// Number of versions.
     pub(crate) fn versions(&self) -> usize {
-        let loose: usize = self.unpacked.iter().map(|at| at.versions.len()).sum();
-        self.packed.occupied().count_ones() as usize + loose
+        let unpacked: usize = self.unpacked.iter().map(|at| at.versions.len()).sum();
+        self.packed.occupied().count_ones() as usize + unpacked
     }
 
-    /// Something of the leaf itself, for who wants it in the cache.
+    /// Some value of the leaf itself, to load it into the CPU cache.
     pub(crate) fn prefetch(&self) -> usize {
         self.packed.blob_len() + self.unpacked.len()
     }
 
-    /// Something of what it leads to.
+    /// Some value of the data that it points to.
     pub(crate) fn prefetch_children(&self) -> usize {
         self.packed.first_byte() + self.unpacked.first().map_or(0, |at| at.versions.len())
     }
 
-    /// What a block with these ancestors (sorted) sees at `place`: the newest version by one of
-    /// them, or the rooted one; unless that is a removal.
+    /// The version that a block with these (sorted) ancestors sees at `position`: the newest version by one of
+    /// them, or the rooted one. `None` if that is a removal.
     pub(crate) fn visible_version(
         &self,
-        place: u8,
+        position: u8,
         ancestors: &[BlockId],
     ) -> Option<VisibleVersion<'_, R>> {
-        let is_seen = |loose: &&UnpackedVersion<R>| {
-            loose.is_rooted || ancestors.binary_search(&loose.written_by).is_ok()
+        let is_visible = |unpacked: &&UnpackedVersion<R>| {
+            unpacked.is_rooted || ancestors.binary_search(&unpacked.written_by).is_ok()
         };
-        match self.unpacked_at(place).iter().rev().find(is_seen) {
-            Some(loose) => loose.version.as_visible(loose.written_by.slot),
-            None => self.packed.get(place).map(VisibleVersion::from_packed),
+        match self.unpacked_at(position).iter().rev().find(is_visible) {
+            Some(unpacked) => unpacked.version.as_visible(unpacked.written_by.slot),
+            None => self.packed.get(position).map(VisibleVersion::from_packed),
         }
     }
 
-    /// All versions at `place` but removals.
-    pub(crate) fn versions_at(&self, place: u8) -> impl Iterator<Item = VisibleVersion<'_, R>> {
-        let loose = self.unpacked_at(place).iter().rev();
-        let loose = loose.filter_map(|loose| loose.version.as_visible(loose.written_by.slot));
-        loose.chain(self.packed.get(place).map(VisibleVersion::from_packed))
+    /// All versions at `position` except removals.
+    pub(crate) fn versions_at(&self, position: u8) -> impl Iterator<Item = VisibleVersion<'_, R>> {
+        let unpacked = self.unpacked_at(position).iter().rev();
+        let unpacked =
+            unpacked.filter_map(|unpacked| unpacked.version.as_visible(unpacked.written_by.slot));
+        unpacked.chain(self.packed.get(position).map(VisibleVersion::from_packed))
     }
 
-    /// Whether a version at `place` is found by `key`.
-    pub(crate) fn is_found_by(&self, place: u8, key: Key) -> bool {
-        self.versions_at(place).any(|seen| seen.has_key(key))
+    /// Whether a version at `position` has `key`.
+    pub(crate) fn is_found_by(&self, position: u8, key: Key) -> bool {
+        self.versions_at(position).any(|version| version.has_key(key))
     }
 
-    /// The heap bytes of what is packed, and of what is kept as it is.
+    /// The heap bytes of packed and of unpacked versions.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         let own = if self.is_empty() { 0 } else { ARC_BYTES + size_of::<Self>() };
         (own + self.packed.bytes(), self.unpacked.iter().map(LeafEntry::bytes).sum())
     }
 
-    fn unpacked_at(&self, place: u8) -> &[UnpackedVersion<R>] {
-        let at = self.entry_index(place).ok();
+    fn unpacked_at(&self, position: u8) -> &[UnpackedVersion<R>] {
+        let at = self.entry_index(position).ok();
         at.map_or(&[], |at| &self.unpacked[at].versions)
     }
 
-    /// Where a place stands among those that have something, or would.
-    fn entry_index(&self, place: u8) -> Result<usize, usize> {
-        self.unpacked.binary_search_by_key(&place, |at| at.position)
+    /// The index of a position's entry, or where it would be inserted.
+    fn entry_index(&self, position: u8) -> Result<usize, usize> {
+        self.unpacked.binary_search_by_key(&position, |at| at.position)
     }
 }
 
 impl<R: Record> Leaf<R> {
-    /// The version that `block`, which is not the root, wrote at `place`.
-    pub(crate) fn take_version(&mut self, place: u8, block: BlockId) -> Option<Version<R>> {
-        self.take_unpacked(place, |loose| !loose.is_rooted && loose.written_by == block)
-            .map(|loose| loose.version)
+    /// Takes the version that `block`, which is not the root, wrote at `position`.
+    pub(crate) fn take_version(&mut self, position: u8, block: BlockId) -> Option<Version<R>> {
+        self.take_unpacked(position, |unpacked| !unpacked.is_rooted && unpacked.written_by == block)
+            .map(|unpacked| unpacked.version)
     }
 
-    /// Puts in what `block`, which is not the root, writes at `place`; gives what it wrote there
+    /// Inserts what `block`, which is not the root, writes at `position`; returns what it wrote there
     /// before.
     pub(crate) fn write(
         &mut self,
-        place: u8,
+        position: u8,
         block: BlockId,
         version: Version<R>,
     ) -> Option<Version<R>> {
-        let before = self.take_version(place, block);
-        self.insert_unpacked(place, UnpackedVersion::new(false, block, version));
+        let before = self.take_version(position, block);
+        self.insert_unpacked(position, UnpackedVersion::new(false, block, version));
         before
     }
 
-    /// Makes `version` by `block` the rooted one at `place`, in this leaf or in `repack`; gives the
-    /// one that it hides. It is all there once the leaf has been [`Self::repack`]ed.
+    /// Makes `version` by `block` the rooted one at `position`, in this leaf or in `repacker`; returns the
+    /// one that it supersedes. The leaf is complete once it has been [`Self::repack`]ed.
     pub(crate) fn root_version(
         &mut self,
-        place: u8,
+        position: u8,
         block: BlockId,
         version: Version<R>,
-        repack: &mut LeafRepacker,
+        repacker: &mut LeafRepacker,
     ) -> Option<SupersededVersion<R>> {
-        if repack.has_change(place) {
-            self.repack(repack);
+        if repacker.has_change(position) {
+            self.repack(repacker);
         }
-        let kept = self.take_unpacked(place, |loose| loose.is_rooted);
-        let was_packed = self.packed.has(place);
-        let hidden = match kept {
-            Some(loose) => Some(SupersededVersion::Unpacked(loose.version, loose.written_by)),
+        let rooted = self.take_unpacked(position, |unpacked| unpacked.is_rooted);
+        let was_packed = self.packed.has(position);
+        let superseded = match rooted {
+            Some(unpacked) => {
+                Some(SupersededVersion::Unpacked(unpacked.version, unpacked.written_by))
+            }
             None => was_packed.then(|| SupersededVersion::Packed(self.packed.clone())),
         };
         let Some(record) = &version.record else {
             if was_packed {
-                repack.remove(place);
+                repacker.remove(position);
             }
-            return hidden;
+            return superseded;
         };
-        if !repack.put(&self.packed, place, (&**record, &version.keys, block.slot)) {
+        if !repacker.put(&self.packed, position, (&**record, &version.keys, block.slot)) {
             if was_packed {
-                repack.remove(place);
+                repacker.remove(position);
             }
-            self.insert_unpacked(place, UnpackedVersion::new(true, block, version));
+            self.insert_unpacked(position, UnpackedVersion::new(true, block, version));
         }
-        hidden
+        superseded
     }
 
-    /// Does what is left of rooting.
-    pub(crate) fn repack(&mut self, repack: &mut LeafRepacker) {
-        repack.finish(&mut self.packed);
+    /// Applies the pending changes of `repacker`.
+    pub(crate) fn repack(&mut self, repacker: &mut LeafRepacker) {
+        repacker.finish(&mut self.packed);
     }
 
     fn take_unpacked(
         &mut self,
-        place: u8,
+        position: u8,
         is_it: impl Fn(&UnpackedVersion<R>) -> bool,
     ) -> Option<UnpackedVersion<R>> {
-        let at = self.entry_index(place).ok()?;
+        let at = self.entry_index(position).ok()?;
         let found = &mut self.unpacked[at];
         let number = found.versions.iter().rposition(is_it)?;
         let taken = Arc::make_mut(&mut found.versions).remove(number);
         found.bytes -= taken.bytes as usize;
         if found.versions.is_empty() {
-            let mut loose = std::mem::take(&mut self.unpacked).into_vec();
-            loose.remove(at);
-            self.unpacked = loose.into_boxed_slice();
+            let mut unpacked = std::mem::take(&mut self.unpacked).into_vec();
+            unpacked.remove(at);
+            self.unpacked = unpacked.into_boxed_slice();
         }
         Some(taken)
     }
 
-    fn insert_unpacked(&mut self, place: u8, new: UnpackedVersion<R>) {
-        match self.entry_index(place) {
+    fn insert_unpacked(&mut self, position: u8, new: UnpackedVersion<R>) {
+        match self.entry_index(position) {
             Ok(at) => {
                 let found = &mut self.unpacked[at];
                 found.bytes += new.bytes as usize;
@@ -243,13 +246,10 @@ impl<R: Record> Leaf<R> {
             }
             Err(at) => {
                 let bytes = new.bytes as usize;
-                let mut loose = std::mem::take(&mut self.unpacked).into_vec();
-                loose.reserve_exact(1);
-                loose.insert(
-                    at,
-                    LeafEntry { position: place, bytes, versions: Arc::new(vec![new]) },
-                );
-                self.unpacked = loose.into_boxed_slice();
+                let mut unpacked = std::mem::take(&mut self.unpacked).into_vec();
+                unpacked.reserve_exact(1);
+                unpacked.insert(at, LeafEntry { position, bytes, versions: Arc::new(vec![new]) });
+                self.unpacked = unpacked.into_boxed_slice();
             }
         }
     }
@@ -269,11 +269,11 @@ impl<R> LeafEntry<R> {
 }
 
 impl<R> SupersededVersion<R> {
-    /// The version, which was at `place`, unless it is a removal.
-    pub(crate) fn visible_version(&self, place: u8) -> Option<VisibleVersion<'_, R>> {
+    /// The version, which was at `position`, unless it is a removal.
+    pub(crate) fn visible_version(&self, position: u8) -> Option<VisibleVersion<'_, R>> {
         match self {
-            Self::Unpacked(version, by) => version.as_visible(by.slot),
-            Self::Packed(packs) => packs.get(place).map(VisibleVersion::from_packed),
+            Self::Unpacked(version, written_by) => version.as_visible(written_by.slot),
+            Self::Packed(packed) => packed.get(position).map(VisibleVersion::from_packed),
         }
     }
 }
@@ -317,8 +317,8 @@ mod tests {
         let block = |slot| BlockId { slot, bank: slot };
         let mut leaf = Leaf::new();
         for slot in 1..=32 {
-            for place in (0..64).rev() {
-                assert!(leaf.write(place, block(slot), version()).is_none());
+            for position in (0..64).rev() {
+                assert!(leaf.write(position, block(slot), version()).is_none());
             }
         }
         let before = leaf.clone();

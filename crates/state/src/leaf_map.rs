@@ -1,4 +1,4 @@
-//! All leaves, and the books of what they hold.
+//! All leaves, and their totals.
 
 use ledger::{AddressId, Record};
 
@@ -6,13 +6,13 @@ use crate::leaf::{Leaf, bits, id_of, leaf_of};
 use crate::packed_leaf::LeafRepacker;
 use crate::persistent_array::PersistentArray;
 
-/// The heap bytes of a state, from what it holds now. Old snapshots may hold more.
+/// The heap bytes of a state: what is in use now. Old snapshots may need more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateMemory {
     /// Of packed records, and of the leaves that lead to them.
     pub packed: usize,
-    /// Of records that are kept as they are, and of unrooted versions. What they share with others
-    /// is counted.
+    /// Of records that are stored unpacked, and of unrooted versions. Memory that they share with others
+    /// is included.
     pub unpacked: usize,
     /// Of the pages that lead to leaves.
     pub pages: usize,
@@ -39,12 +39,12 @@ impl<R> LeafMap<R> {
         }
     }
 
-    /// What snapshots share.
+    /// The part that snapshots share.
     pub(crate) fn array(&self) -> &PersistentArray<Leaf<R>> {
         &self.array
     }
 
-    /// How many ids have a version.
+    /// Number of ids that have a version.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -60,7 +60,7 @@ impl<R> LeafMap<R> {
 
 #[cfg(test)]
 impl<R> LeafMap<R> {
-    /// What [`Self::len`] and [`Self::bytes`] must be.
+    /// The values that [`Self::len`] and [`Self::bytes`] must have.
     pub(crate) fn counted(&self) -> (usize, StateMemory) {
         let mut bytes = StateMemory { pages: self.array.bytes(), ..StateMemory::default() };
         let mut len = 0;
@@ -74,7 +74,7 @@ impl<R> LeafMap<R> {
 }
 
 impl<R: Record> LeafMap<R> {
-    /// Changes the leaf of that number, which is made if it is not there and goes if it is empty
+    /// Changes the leaf of this number. The leaf is created if it does not exist, and removed if it is empty
     /// afterwards. It is repacked once.
     pub(crate) fn change(
         &mut self,
@@ -82,13 +82,13 @@ impl<R: Record> LeafMap<R> {
         how: impl FnOnce(&mut Leaf<R>, &mut LeafRepacker),
     ) {
         let leaf = self.array.entry(number, Leaf::new);
-        let (packed, kept) = leaf.bytes();
+        let (packed, unpacked) = leaf.bytes();
         let len = leaf.occupied().count_ones() as usize;
         how(leaf, &mut self.repacker);
         leaf.repack(&mut self.repacker);
-        let (packed_now, kept_now) = leaf.bytes();
+        let (packed_now, unpacked_now) = leaf.bytes();
         self.packed_bytes = self.packed_bytes + packed_now - packed;
-        self.unpacked_bytes = self.unpacked_bytes + kept_now - kept;
+        self.unpacked_bytes = self.unpacked_bytes + unpacked_now - unpacked;
         self.len = self.len + leaf.occupied().count_ones() as usize - len;
         if leaf.is_empty() {
             self.array.remove(number);
@@ -98,11 +98,12 @@ impl<R: Record> LeafMap<R> {
 
 /// The ids from `first` on that have a version.
 pub(crate) fn ids_from<R>(
-    pages: &PersistentArray<Leaf<R>>,
+    array: &PersistentArray<Leaf<R>>,
     first: AddressId,
 ) -> impl Iterator<Item = AddressId> {
-    let leaves = pages.iter_from(leaf_of(first));
-    let ids = leaves
-        .flat_map(|(number, leaf)| bits(leaf.occupied()).map(move |place| id_of(number, place)));
+    let leaves = array.iter_from(leaf_of(first));
+    let ids = leaves.flat_map(|(number, leaf)| {
+        bits(leaf.occupied()).map(move |position| id_of(number, position))
+    });
     ids.skip_while(move |id| *id < first)
 }

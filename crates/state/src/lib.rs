@@ -1,13 +1,13 @@
 //! The records by address id and block: forks, roots, and snapshots of one block.
 //!
-//! Shape: [`TaskState`] is the writer's; [`Snapshot`] is one block's state, immutable, and shares all
-//! but what changed with the state it was taken from. A record has one rooted version and a short
+//! Shape: [`State`] is the writer's side; [`Snapshot`] is one block's state, immutable, and shares all
+//! unchanged data with the state from which it was taken. A record has one rooted version and a short
 //! list of unrooted ones; a read sees the newest among its block's ancestors. Rooted versions that
-//! pack ([`ledger::Record::pack`]) stand without their keys' addresses in blobs of 64 records; the
-//! others, and unrooted ones, as they are.
+//! pack ([`ledger::Record::pack`]) are stored without their keys' addresses in blobs of 64 records; the
+//! others, and unrooted ones, are stored unpacked.
 //! Bounds: [`UNROOTED_MAX`] blocks; records are bounded by the address table.
 //! Invariant: rooting and dropping a block touch only what that block wrote.
-//! Not here: addresses (`address`), finding records by key (`index`), who publishes (`query`).
+//! Not here: addresses (`address`), finding records by key (`index`), publishing (`query`).
 #![forbid(unsafe_code)]
 
 mod fork_tree;

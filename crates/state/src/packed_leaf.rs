@@ -1,10 +1,10 @@
 //! The packed records of one leaf, in one blob of exactly their size.
 //!
-//! Shape: a word with a bit for every place that has a record; the slot that theirs are counted
-//! from; where each record ends, 2 bytes each; the records. A record is its keys, the slot of the
-//! block that wrote it, and what it packs itself into. Keys are 4 bytes each, behind a byte with a
-//! bit for each facet; in the rare case that facets are not in order, or high, behind their number
-//! and a byte for each.
+//! Shape: a word with a bit for every position that has a record; the slot that the records' slots are relative
+//! to; the end of each record, 2 bytes each; the records. A record is its keys, the slot of the
+//! block that wrote it, and what it packs itself into. Keys are 4 bytes each, after a byte with a
+//! bit for each kind. In the rare case that the kinds are not in order, or high, they come after their number
+//! and a byte for each kind.
 //! Bounds: [`LEAF_LEN`] records of at most [`PACKED_BYTES_MAX`] bytes.
 //! Invariant: a blob is never changed, only replaced.
 
@@ -15,17 +15,17 @@ use ledger::{Address, AddressId, Key, KeyKind, Record, Slot};
 
 use crate::persistent_array::ARC_BYTES;
 
-/// Places in a leaf: bits in a word.
+/// Positions in a leaf: bits in a word.
 pub(crate) const LEAF_LEN: u32 = 64;
-/// The longest packed record, keys and all. A longer one is better off alone: a blob is copied when
+/// The longest packed record, including its keys. A longer one is better stored alone: a blob is copied when
 /// one of its records changes.
 pub(crate) const PACKED_BYTES_MAX: usize = 512;
 
 const HEADER_BYTES: usize = 16;
 const END_BYTES: usize = 2;
-/// In a record's first byte: what follows is the number of keys, not a bit for each facet.
+/// In a record's first byte: the rest of the byte is the number of keys, not a bit for each kind.
 const COUNTED: u8 = 0x80;
-/// Facets below this have a bit in the first byte.
+/// Kinds below this have a bit in the first byte.
 const BITMAP_KINDS: u8 = 7;
 const KEY_BYTES: usize = 4;
 
@@ -40,65 +40,65 @@ pub(crate) struct PackedRecord<'a> {
     base: Slot,
 }
 
-/// What the writer repacks leaves with: changes to one of them, and room to work in.
+/// Repacks leaves, for the writer: the changes to one of them, and buffers.
 #[derive(Default)]
 pub(crate) struct LeafRepacker {
-    /// By place, each once. What has no bytes is taken out.
+    /// By position, each once. An empty range removes the record.
     changes: Vec<(u8, Range<usize>)>,
     /// The records of `changes`.
     bytes: Vec<u8>,
-    /// What the slots of a leaf that had no record are counted from.
+    /// The base of the slots of a leaf that had no record.
     base: Option<Slot>,
-    /// The blob in the making.
+    /// The blob that is being built.
     blob: Vec<u8>,
 }
 
 impl PackedLeaf {
-    /// A bit for every place that has a record.
+    /// A bit for every position that has a record.
     pub(crate) fn occupied(&self) -> u64 {
         self.0.as_deref().map_or(0, |blob| word(blob, 0))
     }
 
-    pub(crate) fn has(&self, place: u8) -> bool {
-        self.occupied() & 1 << place != 0
+    pub(crate) fn has(&self, position: u8) -> bool {
+        self.occupied() & 1 << position != 0
     }
 
     fn base(&self) -> Option<Slot> {
         self.0.as_deref().map(|blob| word(blob, 8))
     }
 
-    /// The record at `place`.
-    pub(crate) fn get(&self, place: u8) -> Option<PackedRecord<'_>> {
+    /// The record at `position`.
+    pub(crate) fn get(&self, position: u8) -> Option<PackedRecord<'_>> {
         let blob = self.0.as_deref()?;
-        let places = word(blob, 0);
-        if places & 1 << place == 0 {
+        let occupied = word(blob, 0);
+        if occupied & 1 << position == 0 {
             return None;
         }
-        let at = (places & ((1 << place) - 1)).count_ones() as usize;
-        let records = HEADER_BYTES + END_BYTES * places.count_ones() as usize;
+        let at = (occupied & ((1 << position) - 1)).count_ones() as usize;
+        let records = HEADER_BYTES + END_BYTES * occupied.count_ones() as usize;
         let start = if at == 0 { 0 } else { end(blob, at - 1) };
         let bytes = &blob[records + start..records + end(blob, at)];
         Some(PackedRecord { bytes, base: word(blob, 8) })
     }
 
-    /// Something of the blob's head, for who wants it in the cache.
+    /// Some byte of the blob's head, to load it into the CPU cache.
     pub(crate) fn first_byte(&self) -> usize {
         self.0.as_deref().map_or(0, |blob| blob[0].into())
     }
 
-    /// How long the blob is. It is not looked at for it.
+    /// The length of the blob. The blob itself is not read.
     pub(crate) fn blob_len(&self) -> usize {
         self.0.as_deref().map_or(0, <[u8]>::len)
     }
 
-    /// How many heap bytes it takes.
+    /// Its heap bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |blob| ARC_BYTES + blob.len())
     }
 }
 
 impl<'a> PackedRecord<'a> {
-    /// Something of the record, for who wants it in the cache.
+    /// Some byte of the record, to load it into the CPU cache.
     pub(crate) fn first_byte(self) -> usize {
         self.bytes[0].into()
     }
@@ -124,20 +124,20 @@ impl<'a> PackedRecord<'a> {
     pub(crate) fn keys(self) -> impl Iterator<Item = Key> + use<'a> {
         let (len, ids) = self.layout();
         let head = self.bytes[0];
-        let mut facets = head;
+        let mut kinds = head;
         (0..len).map(move |n| {
-            let facet = if head & COUNTED != 0 {
+            let kind = if head & COUNTED != 0 {
                 self.bytes[1 + n]
             } else {
-                let lowest = facets.trailing_zeros() as u8; // below 8
-                facets &= facets - 1;
+                let lowest = kinds.trailing_zeros() as u8; // below 8
+                kinds &= kinds - 1;
                 lowest
             };
-            Key { kind: KeyKind(facet), id: self.id(ids, n) }
+            Key { kind: KeyKind(kind), id: self.id(ids, n) }
         })
     }
 
-    /// Gives the keys with their addresses to `read`.
+    /// Passes the keys with their addresses to `read`.
     pub(crate) fn with_addresses<T>(
         self,
         resolve: impl Fn(AddressId) -> Address,
@@ -148,11 +148,11 @@ impl<'a> PackedRecord<'a> {
             return read(&keys.collect::<Vec<_>>());
         }
         let mut few = [(KeyKind(0), Address::from([0; 32])); BITMAP_KINDS as usize];
-        let len = few.iter_mut().zip(keys).map(|(place, key)| *place = key).count();
+        let len = few.iter_mut().zip(keys).map(|(slot, key)| *slot = key).count();
         read(&few[..len])
     }
 
-    /// How many keys there are, and where their ids begin.
+    /// The number of keys, and the offset of their ids.
     fn layout(self) -> (usize, usize) {
         let head = self.bytes[0];
         if head & COUNTED == 0 {
@@ -168,7 +168,7 @@ impl<'a> PackedRecord<'a> {
         AddressId(u32::from_le_bytes(bytes.expect("as many bytes as a key has")))
     }
 
-    /// The slot after `base`, and where the body begins.
+    /// The slot relative to `base`, and the offset of the body.
     fn written(self) -> (Slot, usize) {
         let (len, ids) = self.layout();
         let mut at = ids + KEY_BYTES * len;
@@ -186,73 +186,73 @@ impl<'a> PackedRecord<'a> {
 }
 
 impl LeafRepacker {
-    /// Whether the record at `place` is to change. Of two changes only the first may be pending.
-    pub(crate) fn has_change(&self, place: u8) -> bool {
-        self.changes.iter().any(|(other, _)| *other == place)
+    /// Whether a change of the record at `position` is pending. There may be only one at a time.
+    pub(crate) fn has_change(&self, position: u8) -> bool {
+        self.changes.iter().any(|(other, _)| *other == position)
     }
 
-    /// Takes the record at `place` out.
-    pub(crate) fn remove(&mut self, place: u8) {
-        self.changes.push((place, 0..0));
+    /// Removes the record at `position`.
+    pub(crate) fn remove(&mut self, position: u8) {
+        self.changes.push((position, 0..0));
     }
 
-    /// Puts a record that was written at `slot` in at `place`; false if it does not pack.
+    /// Puts a record that was written at `slot` at `position`; false if it does not pack.
     pub(crate) fn put<R: Record>(
         &mut self,
-        packs: &PackedLeaf,
-        place: u8,
+        leaf: &PackedLeaf,
+        position: u8,
         (record, keys, slot): (&R, &[Key], Slot),
     ) -> bool {
         let start = self.bytes.len();
-        let base = packs.base().unwrap_or_else(|| *self.base.get_or_insert(slot));
+        let base = leaf.base().unwrap_or_else(|| *self.base.get_or_insert(slot));
         let is_packed = put_keys(&mut self.bytes, keys) && {
             put_varint(&mut self.bytes, slot.wrapping_sub(base));
             record.pack(&mut self.bytes) && self.bytes.len() - start <= PACKED_BYTES_MAX
         };
         if is_packed {
-            self.changes.push((place, start..self.bytes.len()));
+            self.changes.push((position, start..self.bytes.len()));
         } else {
             self.bytes.truncate(start);
         }
         is_packed
     }
 
-    /// Replaces `packs` by what the changes make of it.
-    pub(crate) fn finish(&mut self, packs: &mut PackedLeaf) {
+    /// Applies the changes to `leaf`.
+    pub(crate) fn finish(&mut self, leaf: &mut PackedLeaf) {
         if self.changes.is_empty() {
             return;
         }
-        self.changes.sort_unstable_by_key(|(place, _)| *place);
-        let mut places = packs.occupied();
-        for (place, bytes) in &self.changes {
-            places &= !(1 << place);
-            places |= u64::from(!bytes.is_empty()) << place;
+        self.changes.sort_unstable_by_key(|(position, _)| *position);
+        let mut occupied = leaf.occupied();
+        for (position, bytes) in &self.changes {
+            occupied &= !(1 << position);
+            occupied |= u64::from(!bytes.is_empty()) << position;
         }
-        let base = packs.base().or(self.base).unwrap_or(0); // nothing is counted from that 0
+        let base = leaf.base().or(self.base).unwrap_or(0); // no record is relative to that 0
         self.blob.clear();
-        self.blob.extend_from_slice(&places.to_le_bytes());
+        self.blob.extend_from_slice(&occupied.to_le_bytes());
         self.blob.extend_from_slice(&base.to_le_bytes());
-        let records = HEADER_BYTES + END_BYTES * places.count_ones() as usize;
+        let records = HEADER_BYTES + END_BYTES * occupied.count_ones() as usize;
         self.blob.resize(records, 0);
         let mut changes = self.changes.iter().peekable();
-        let mut left = places;
+        let mut left = occupied;
         let mut at = HEADER_BYTES;
         while left != 0 {
-            let place = left.trailing_zeros() as u8; // below 64
+            let position = left.trailing_zeros() as u8; // below 64
             left &= left - 1;
-            while changes.next_if(|(other, _)| *other < place).is_some() {}
-            match changes.next_if(|(other, _)| *other == place) {
+            while changes.next_if(|(other, _)| *other < position).is_some() {}
+            match changes.next_if(|(other, _)| *other == position) {
                 Some((_, bytes)) => self.blob.extend_from_slice(&self.bytes[bytes.clone()]),
                 None => {
-                    let kept = packs.get(place).map_or(&[][..], |packed| packed.bytes);
-                    self.blob.extend_from_slice(kept);
+                    let unchanged = leaf.get(position).map_or(&[][..], |packed| packed.bytes);
+                    self.blob.extend_from_slice(unchanged);
                 }
             }
             let end = (self.blob.len() - records) as u16; // 64 records of 512 bytes at most
             self.blob[at..at + END_BYTES].copy_from_slice(&end.to_le_bytes());
             at += END_BYTES;
         }
-        *packs = PackedLeaf((places != 0).then(|| Arc::from(&*self.blob)));
+        *leaf = PackedLeaf((occupied != 0).then(|| Arc::from(&*self.blob)));
         self.changes.clear();
         self.bytes.clear();
         self.base = None;
@@ -287,7 +287,7 @@ fn word(blob: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes.expect("as many bytes as a word has"))
 }
 
-/// Where the record that is `at` among the blob's ends, counted from the first one's start.
+/// The end of record number `at`, relative to the start of the first.
 fn end(blob: &[u8], at: usize) -> usize {
     let at = HEADER_BYTES + END_BYTES * at;
     usize::from(u16::from_le_bytes([blob[at], blob[at + 1]]))
@@ -301,7 +301,7 @@ mod tests {
 
     use super::*;
 
-    /// Packs into its bytes.
+    /// A record that packs into its bytes.
     #[derive(Debug)]
     struct Bytes(Vec<u8>);
 
@@ -314,14 +314,14 @@ mod tests {
         }
     }
 
-    /// None, some in order of their facets, some in no order, or more than any record has.
+    /// No keys, some in order of their kinds, some in no order, or more than any record has.
     fn keys(random: &mut Rng) -> Vec<Key> {
         let len = match random.u8(..20) {
             0 => random.usize(127..129),
             _ => random.usize(..8),
         };
-        let facets = [6, 8, u8::MAX][random.usize(..3)];
-        let key = |_| Key { kind: KeyKind(random.u8(..=facets)), id: AddressId(random.u32(..)) };
+        let kind_max = [6, 8, u8::MAX][random.usize(..3)];
+        let key = |_| Key { kind: KeyKind(random.u8(..=kind_max)), id: AddressId(random.u32(..)) };
         let mut keys: Vec<Key> = (0..len).map(key).collect();
         if random.u8(..3) > 0 {
             keys.sort_unstable();
@@ -340,9 +340,8 @@ mod tests {
         assert_eq!(packed.keys().collect::<Vec<_>>(), *keys);
         for key in keys {
             assert!(packed.has_key(*key));
-            let facet = KeyKind(key.kind.0 ^ 1);
-            for other in [Key { kind: facet, ..*key }, Key { id: AddressId(key.id.0 ^ 1), ..*key }]
-            {
+            let kind = KeyKind(key.kind.0 ^ 1);
+            for other in [Key { kind, ..*key }, Key { id: AddressId(key.id.0 ^ 1), ..*key }] {
                 assert_eq!(packed.has_key(other), keys.contains(&other));
             }
         }
@@ -353,18 +352,18 @@ mod tests {
     #[test]
     fn records_of_every_form_come_back_whatever_is_packed_alongside_them() {
         let mut random = Rng::with_seed(1);
-        let (mut packs, mut repack) = (PackedLeaf::default(), LeafRepacker::default());
+        let (mut leaf, mut repacker) = (PackedLeaf::default(), LeafRepacker::default());
         let mut model = BTreeMap::new();
         let mut refused = 0;
         for _ in 0..30_000 {
             for _ in 0..=random.u64(..4) {
-                let place = random.u8(..LEAF_LEN as u8);
-                if repack.has_change(place) {
-                    repack.finish(&mut packs);
+                let position = random.u8(..LEAF_LEN as u8);
+                if repacker.has_change(position) {
+                    repacker.finish(&mut leaf);
                 }
                 if random.u64(..5) < 2 {
-                    repack.remove(place);
-                    model.remove(&place);
+                    repacker.remove(position);
+                    model.remove(&position);
                     continue;
                 }
                 let len = [5, 100, PACKED_BYTES_MAX + 1][random.usize(..3)];
@@ -372,8 +371,8 @@ mod tests {
                 let slots = [10, 1_000, u64::MAX][random.usize(..3)];
                 let (keys, slot) = (keys(&mut random), random.u64(..slots));
                 let record = Bytes(bytes);
-                if repack.put(&packs, place, (&record, &keys, slot)) {
-                    model.insert(place, (record.0, keys, slot));
+                if repacker.put(&leaf, position, (&record, &keys, slot)) {
+                    model.insert(position, (record.0, keys, slot));
                 } else {
                     assert!(
                         record.0.len() + 5 * keys.len() > PACKED_BYTES_MAX - 20 || keys.len() > 127
@@ -381,16 +380,18 @@ mod tests {
                     refused += 1;
                 }
             }
-            repack.finish(&mut packs);
-            assert_eq!(packs.occupied().count_ones() as usize, model.len());
-            for (place, record) in &model {
-                check(packs.get(*place).expect("it is there"), record);
+            repacker.finish(&mut leaf);
+            assert_eq!(leaf.occupied().count_ones() as usize, model.len());
+            for (position, record) in &model {
+                check(leaf.get(*position).expect("it is there"), record);
             }
         }
         assert!(refused > 100);
-        let places = packs.occupied();
-        (0..64).filter(|place| places & 1 << place != 0).for_each(|place| repack.remove(place));
-        repack.finish(&mut packs);
-        assert_eq!((packs.occupied(), packs.bytes()), (0, 0));
+        let occupied = leaf.occupied();
+        (0..64)
+            .filter(|position| occupied & 1 << position != 0)
+            .for_each(|position| repacker.remove(position));
+        repacker.finish(&mut leaf);
+        assert_eq!((leaf.occupied(), leaf.bytes()), (0, 0));
     }
 }

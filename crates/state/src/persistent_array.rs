@@ -1,17 +1,17 @@
 //! A persistent array: a radix tree of pages, copied on the path of a write.
 //!
-//! Copies share everything. The first write after a copy copies the pages on its path, later ones
-//! find them their own already. A page holds 32: its copy is 32 pointers, about 50 ns.
+//! Copies share everything. The first write after a copy copies the pages on its path; later writes
+//! find pages that are not shared. A page has 32 entries: its copy is 32 pointers, about 50 ns.
 
 use std::sync::Arc;
 
 const PAGE_BITS: u32 = 5;
 const PAGE_LEN: usize = 1 << PAGE_BITS;
 
-/// Numbers that are looked up at once: more than a core has loads under way.
+/// Maximum numbers of one batch lookup: more than the loads that a core has under way.
 pub(crate) const BATCH: usize = 64;
 
-/// What an [`Arc`] counts in.
+/// The reference counts of an [`Arc`].
 pub(crate) const ARC_BYTES: usize = 16;
 
 /// The array. Cheap to clone.
@@ -19,7 +19,7 @@ pub(crate) struct PersistentArray<T> {
     root: Option<Arc<Page<T>>>,
     /// Levels of branches above the leaves.
     height: u32,
-    /// How many pages there are.
+    /// Number of pages.
     pages: usize,
 }
 
@@ -33,7 +33,7 @@ impl<T> PersistentArray<T> {
         Self { root: None, height: 0, pages: 0 }
     }
 
-    /// The heap bytes of the pages, without the entries'.
+    /// The heap bytes of the pages, without the entries.
     pub(crate) fn bytes(&self) -> usize {
         self.pages * (ARC_BYTES + size_of::<Page<T>>())
     }
@@ -51,7 +51,7 @@ impl<T> PersistentArray<T> {
     }
 
     /// The entries at up to [`BATCH`] numbers, in their order. The pages of one level are read for all
-    /// before those of the next, so that what one look-up waits for is fetched with the others'.
+    /// numbers before those of the next, so that their loads from memory overlap.
     pub(crate) fn get_each(&self, numbers: &[u32]) -> [Option<&T>; BATCH] {
         assert!(numbers.len() <= BATCH, "{} at once", numbers.len());
         let mut pages = [None; BATCH];
@@ -80,7 +80,7 @@ impl<T> PersistentArray<T> {
         self.iter_from(0)
     }
 
-    /// The entries from `first` on, in order. Cost: one look-up.
+    /// The entries from `first` on, in order. Cost: one lookup.
     pub(crate) fn iter_from(&self, first: u32) -> Iter<'_, T> {
         let mut path = Vec::new();
         let mut page = self.root.as_deref().filter(|_| reaches(self.height, first));
@@ -105,7 +105,7 @@ impl<T> PersistentArray<T> {
 }
 
 impl<T: Clone> PersistentArray<T> {
-    /// The entry at `at`, made if there is none.
+    /// The entry at `at`, created if there is none.
     pub(crate) fn entry(&mut self, at: u32, make: impl FnOnce() -> T) -> &mut T {
         while !reaches(self.height, at) {
             self.height += 1;
@@ -135,7 +135,7 @@ impl<T: Clone> PersistentArray<T> {
         }
     }
 
-    /// Removes the entry at `at` and the pages that it leaves empty.
+    /// Removes the entry at `at` and the pages that become empty.
     pub(crate) fn remove(&mut self, at: u32) {
         if self.get(at).is_none() {
             return;
@@ -167,7 +167,7 @@ fn index_in_page(at: u32, level: u32) -> usize {
     (at >> (PAGE_BITS * level)) as usize % PAGE_LEN
 }
 
-/// Clears `at` below `slot`, and takes empty pages below it off `pages`; true if that left the page
+/// Clears `at` below `slot`, and subtracts empty pages below it from `pages`; true if that left the page
 /// itself empty.
 fn clear<T: Clone>(
     slot: &mut Option<Arc<Page<T>>>,
@@ -207,7 +207,7 @@ impl<T> Clone for Page<T> {
     }
 }
 
-/// Entries in order: the path to the next one, each page with its numbers' upper bits and next place.
+/// Entries in order: the path to the next one, each page with the upper bits of its numbers and its next position.
 pub(crate) struct Iter<'a, T> {
     path: Vec<(&'a Page<T>, u32, usize)>,
 }
@@ -217,14 +217,14 @@ impl<'a, T> Iterator for Iter<'a, T> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let (page, upper, place) = self.path.last_mut()?;
-            if *place == PAGE_LEN {
+            let (page, upper, position) = self.path.last_mut()?;
+            if *position == PAGE_LEN {
                 self.path.pop();
                 continue;
             }
-            let id = *upper << PAGE_BITS | *place as u32;
-            let at = *place;
-            *place += 1;
+            let id = *upper << PAGE_BITS | *position as u32;
+            let at = *position;
+            *position += 1;
             match *page {
                 Page::Branch(children) => {
                     if let Some(child) = &children[at] {
@@ -250,38 +250,38 @@ mod tests {
         [0, 1, 31, 32, 33, 1_023, 1_024, 32_768, 1 << 20, 1 << 30, u32::MAX - 1, u32::MAX];
 
     fn filled() -> PersistentArray<u32> {
-        let mut pages = PersistentArray::new();
+        let mut array = PersistentArray::new();
         for id in IDS {
-            *pages.entry(id, || 0) = id;
+            *array.entry(id, || 0) = id;
         }
-        pages
+        array
     }
 
-    fn ids(pages: &PersistentArray<u32>) -> Vec<u32> {
-        pages.iter().map(|(id, _)| id).collect()
+    fn ids(array: &PersistentArray<u32>) -> Vec<u32> {
+        array.iter().map(|(id, _)| id).collect()
     }
 
     #[test]
     fn entries_at_every_height_are_found_and_iterated_in_order() {
-        let pages = filled();
+        let array = filled();
         for id in IDS {
-            assert_eq!(pages.get(id), Some(&id));
+            assert_eq!(array.get(id), Some(&id));
         }
-        let each = pages.get_each(&IDS);
+        let each = array.get_each(&IDS);
         assert!(each.iter().flatten().copied().eq(&IDS));
         for absent in [2, 30, 34, 1 << 25, u32::MAX - 2] {
-            assert_eq!(pages.get(absent), None);
+            assert_eq!(array.get(absent), None);
         }
-        assert_eq!(ids(&pages), IDS);
+        assert_eq!(ids(&array), IDS);
     }
 
     #[test]
     fn iteration_may_begin_anywhere() {
-        let pages = filled();
-        let all = ids(&pages);
+        let array = filled();
+        let all = ids(&array);
         let middles = all.iter().flat_map(|id| [id.saturating_sub(1), *id, id.saturating_add(1)]);
         for first in middles.chain([0, u32::MAX]) {
-            let found: Vec<u32> = pages.iter_from(first).map(|(id, _)| id).collect();
+            let found: Vec<u32> = array.iter_from(first).map(|(id, _)| id).collect();
             let expected: Vec<u32> = all.iter().copied().filter(|id| *id >= first).collect();
             assert_eq!(found, expected, "from {first}");
         }
@@ -290,39 +290,39 @@ mod tests {
 
     #[test]
     fn a_copy_keeps_what_it_had() {
-        let mut pages = filled();
-        let copy = pages.clone();
-        *pages.entry(33, || 0) = 99;
-        *pages.entry(0, || 0) = 98;
-        pages.remove(32);
-        pages.entry(5, || 5);
+        let mut array = filled();
+        let copy = array.clone();
+        *array.entry(33, || 0) = 99;
+        *array.entry(0, || 0) = 98;
+        array.remove(32);
+        array.entry(5, || 5);
         assert_eq!(ids(&copy), IDS);
         assert_eq!(copy.get(33), Some(&33));
         assert_eq!(copy.get(0), Some(&0));
-        assert_eq!(pages.get(33), Some(&99));
-        assert_eq!(pages.get(0), Some(&98));
-        assert_eq!(pages.get(32), None);
+        assert_eq!(array.get(33), Some(&99));
+        assert_eq!(array.get(0), Some(&98));
+        assert_eq!(array.get(32), None);
     }
 
     #[test]
     fn removing_everything_leaves_no_page() {
-        let mut pages = filled();
+        let mut array = filled();
         for id in IDS {
-            pages.remove(id);
-            pages.remove(id);
-            assert_eq!(pages.get(id), None);
+            array.remove(id);
+            array.remove(id);
+            assert_eq!(array.get(id), None);
         }
-        assert!(pages.root.is_none());
-        assert_eq!(pages.bytes(), 0);
-        assert!(ids(&pages).is_empty());
+        assert!(array.root.is_none());
+        assert_eq!(array.bytes(), 0);
+        assert!(ids(&array).is_empty());
     }
 
     #[test]
     fn a_second_write_after_a_copy_copies_no_page() {
-        let mut pages = filled();
-        let _copy = pages.clone();
-        let first: *const u32 = pages.entry(33, || 0);
-        let second: *const u32 = pages.entry(33, || 0);
+        let mut array = filled();
+        let _copy = array.clone();
+        let first: *const u32 = array.entry(33, || 0);
+        let second: *const u32 = array.entry(33, || 0);
         assert_eq!(first, second);
     }
 }

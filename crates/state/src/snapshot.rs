@@ -20,15 +20,15 @@ pub struct Snapshot<R, M> {
 }
 
 impl<R, M> Snapshot<R, M> {
-    /// How many ids [`Self::versions_of`] reads at once.
+    /// Maximum ids of one [`Self::versions_of`].
     pub const BATCH_MAX: usize = BATCH;
 
-    /// Which block.
+    /// The block.
     pub fn block(&self) -> BlockId {
         self.block
     }
 
-    /// The block's facts.
+    /// The block's metadata.
     pub fn meta(&self) -> &Arc<M> {
         &self.meta
     }
@@ -38,10 +38,10 @@ impl<R, M> Snapshot<R, M> {
         self.leaves.get(leaf_of(id))?.visible_version(position_of(id), &self.ancestors)
     }
 
-    /// What [`Self::version`] gives for each of `ids`, at most [`Self::BATCH_MAX`], in their order; in
-    /// place of what was in `found`.
+    /// The [`Self::version`] of each of `ids`, at most [`Self::BATCH_MAX`], in their order. Replaces the
+    /// content of `found`.
     ///
-    /// Cost: a read that finds nothing in the caches waits for some ten loads, one after the other.
+    /// Cost: a read that finds nothing in the CPU caches waits for some ten loads, one after the other.
     /// Here each is under way for all ids at once.
     pub fn versions_of<'a>(
         &'a self,
@@ -58,32 +58,32 @@ impl<R, M> Snapshot<R, M> {
             *number = leaf_of(*id);
         }
         let leaves = &self.leaves.get_each(&numbers[..ids.len()])[..ids.len()];
-        // The sums are of no use: that they are wanted is what has the bytes loaded.
+        // The sums are not used: `black_box` makes the compiler load the bytes.
         black_box(leaves.iter().flatten().map(|leaf| leaf.prefetch()).sum::<usize>());
         black_box(leaves.iter().flatten().map(|leaf| leaf.prefetch_children()).sum::<usize>());
-        let seen = |(leaf, id): (&Option<&'a Leaf<R>>, &AddressId)| {
+        let visible = |(leaf, id): (&Option<&'a Leaf<R>>, &AddressId)| {
             leaf.as_ref()?.visible_version(position_of(*id), &self.ancestors)
         };
-        found.extend(leaves.iter().zip(ids).map(seen));
+        found.extend(leaves.iter().zip(ids).map(visible));
         black_box(found.iter().flatten().map(VisibleVersion::prefetch).sum::<usize>());
     }
 
     /// All records that the block sees, by id.
     pub fn versions(&self) -> impl Iterator<Item = (AddressId, VisibleVersion<'_, R>)> {
         self.leaves.iter().flat_map(move |(number, leaf)| {
-            let found = move |place| {
-                Some((id_of(number, place), leaf.visible_version(place, &self.ancestors)?))
+            let found = move |position| {
+                Some((id_of(number, position), leaf.visible_version(position, &self.ancestors)?))
             };
             bits(leaf.occupied()).filter_map(found)
         })
     }
 
-    /// The ids from `first` on that have a version in some block. Cost: one look-up.
+    /// The ids from `first` on that have a version in some block. Cost: one lookup.
     pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> {
         ids_from(&self.leaves, first)
     }
 
-    /// How many records the block sees at most: those of other blocks are counted in.
+    /// Maximum records that the block sees: those of other blocks are included.
     pub fn len_max(&self) -> usize {
         self.len
     }

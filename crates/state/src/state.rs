@@ -10,9 +10,9 @@ use crate::leaf::{SupersededVersion, leaf_of, position_of};
 use crate::leaf_map::{LeafMap, ids_from};
 use crate::{BlockError, Snapshot, StateMemory, Version, VisibleVersion};
 
-/// Records of type `R` by address id, and facts of type `M` by block.
+/// Records of type `R` by address id, and metadata of type `M` by block.
 ///
-/// The root is open at first, so that it can be filled; it takes no child until it is complete.
+/// The root is open at first, so that it can be filled; it cannot have a child until it is complete.
 pub struct State<R, M> {
     tree: ForkTree<M>,
     leaves: LeafMap<R>,
@@ -20,9 +20,9 @@ pub struct State<R, M> {
 
 /// A version that no read of the state can see any more. Snapshots taken before still do.
 pub struct RemovedVersion<R> {
-    /// Whose it was.
+    /// The id of the record.
     pub id: AddressId,
-    /// Whether it was the record's last version: nothing is known under the id now.
+    /// Whether it was the record's last version: the id has no version now.
     pub is_last: bool,
     superseded: Option<SupersededVersion<R>>,
 }
@@ -33,7 +33,7 @@ impl<R> RemovedVersion<R> {
         self.superseded.as_ref()?.visible_version(position_of(self.id))
     }
 
-    /// Unless it removed nothing at all.
+    /// Appends it, unless it removed nothing at all.
     fn push_to(self, removed: &mut Vec<Self>) {
         if self.is_last || self.superseded.is_some() {
             removed.push(self);
@@ -47,7 +47,7 @@ impl<R: Record, M> State<R, M> {
         Self { tree: ForkTree::new(root, meta), leaves: LeafMap::new() }
     }
 
-    /// The newest block that cannot be taken back.
+    /// The newest block that cannot be reverted.
     pub fn root(&self) -> BlockId {
         self.tree.root()
     }
@@ -57,17 +57,17 @@ impl<R: Record, M> State<R, M> {
         self.tree.contains(block)
     }
 
-    /// How many blocks are above the root.
+    /// Number of blocks above the root.
     pub fn unrooted(&self) -> usize {
         self.tree.unrooted()
     }
 
-    /// What `block` is built on; `None` for the root.
+    /// The parent of `block`; `None` for the root.
     pub fn parent(&self, block: BlockId) -> Result<Option<BlockId>, BlockError> {
         self.tree.parent(block)
     }
 
-    /// Opens `block` on top of `parent`, which must be complete.
+    /// Opens `block` as a child of `parent`, which must be complete.
     pub fn open(
         &mut self,
         block: BlockId,
@@ -77,19 +77,19 @@ impl<R: Record, M> State<R, M> {
         self.tree.open(block, parent, meta)
     }
 
-    /// Replaces the facts of `block`.
+    /// Replaces the metadata of `block`.
     pub fn set_meta(&mut self, block: BlockId, meta: Arc<M>) -> Result<(), BlockError> {
         self.tree.block_mut(block)?.meta = meta;
         Ok(())
     }
 
-    /// Whether `block` may be written: it is open.
+    /// Returns an error unless `block` is open.
     pub fn check_writable(&mut self, block: BlockId) -> Result<(), BlockError> {
         self.tree.writable(block).map(|_| ())
     }
 
-    /// Writes records in `block`, each in place of what the block wrote there before. Gives the ids
-    /// under which something was known; `removed` gets the versions that are hidden for good.
+    /// Writes records in `block`; each replaces what the block wrote there before. Returns the ids
+    /// that had a version before; appends the versions that are superseded for good to `removed`.
     ///
     /// Cost: a path of pages each. At an open root, where everything is packed at once, a leaf is
     /// packed once for all its records among `versions`.
@@ -105,25 +105,24 @@ impl<R: Record, M> State<R, M> {
         versions.sort_by_key(|(id, _)| *id);
         let mut versions = versions.into_iter().peekable();
         while let Some(number) = versions.peek().map(|(id, _)| leaf_of(*id)) {
-            self.leaves.change(number, |leaf, repack| {
+            self.leaves.change(number, |leaf, repacker| {
                 while let Some((id, version)) =
                     versions.next_if(|(next, _)| leaf_of(*next) == number)
                 {
-                    let place = position_of(id);
+                    let position = position_of(id);
                     if is_root {
                         let is_last = version.record.is_none();
-                        let hidden = leaf.root_version(place, block, version, repack);
-                        known.extend(hidden.is_some().then_some(id));
-                        RemovedVersion { id, is_last, superseded: hidden }.push_to(removed);
+                        let superseded = leaf.root_version(position, block, version, repacker);
+                        known.extend(superseded.is_some().then_some(id));
+                        RemovedVersion { id, is_last, superseded }.push_to(removed);
                         continue;
                     }
-                    known.extend(leaf.has(place).then_some(id));
-                    match leaf.write(place, block, version) {
+                    known.extend(leaf.has(position).then_some(id));
+                    match leaf.write(position, block, version) {
                         None => written.push(id),
                         Some(before) => {
-                            let hidden = Some(SupersededVersion::Unpacked(before, block));
-                            RemovedVersion { id, is_last: false, superseded: hidden }
-                                .push_to(removed);
+                            let superseded = Some(SupersededVersion::Unpacked(before, block));
+                            RemovedVersion { id, is_last: false, superseded }.push_to(removed);
                         }
                     }
                 }
@@ -132,15 +131,15 @@ impl<R: Record, M> State<R, M> {
         Ok(known)
     }
 
-    /// Closes `block` to writes and opens it to children.
+    /// Closes `block` to writes, and allows it to have children.
     pub fn complete(&mut self, block: BlockId) -> Result<(), BlockError> {
         self.tree.complete(block)
     }
 
-    /// Makes `block`, complete and above the root, the root, with every block on the way to it. The
-    /// blocks beside that way vanish. `removed` gets every version that is hidden for good.
+    /// Makes `block`, complete and above the root, the root, with every block on the path to it. The
+    /// siblings of that path are removed. Appends every version that is superseded for good to `removed`.
     ///
-    /// Cost: O(records that the rooted and vanished blocks wrote).
+    /// Cost: O(records that the rooted and removed blocks wrote).
     pub fn finalize(
         &mut self,
         block: BlockId,
@@ -153,8 +152,8 @@ impl<R: Record, M> State<R, M> {
         path.into_iter().try_for_each(|block| self.root_block(block, removed))
     }
 
-    /// Takes back `block` and all that is built on it; gives the blocks that are gone. `removed`
-    /// gets every version that they wrote.
+    /// Drops `block` and its descendants; returns the dropped blocks. Appends every version that they wrote to
+    /// `removed`.
     ///
     /// Cost: O(records that those blocks wrote).
     pub fn drop_fork(
@@ -173,7 +172,7 @@ impl<R: Record, M> State<R, M> {
         Ok(gone)
     }
 
-    /// The state of `block`. O(1): it shares everything with this.
+    /// The state of `block`. O(1): it shares all data with this.
     pub fn snapshot(&self, block: BlockId) -> Result<Snapshot<R, M>, BlockError> {
         let found = self.tree.block(block)?;
         Ok(Snapshot {
@@ -185,24 +184,24 @@ impl<R: Record, M> State<R, M> {
         })
     }
 
-    /// All versions of `id` that a read may still see, the one written last first; no removals.
+    /// All versions of `id` that a read may still see, the one written last first; without removals.
     pub fn versions_of(&self, id: AddressId) -> impl Iterator<Item = VisibleVersion<'_, R>> {
         let leaf = self.leaves.array().get(leaf_of(id)).into_iter();
         leaf.flat_map(move |leaf| leaf.versions_at(position_of(id)))
     }
 
-    /// The ids from `first` on that have a version. Cost: one look-up.
+    /// The ids from `first` on that have a version. Cost: one lookup.
     pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> {
         ids_from(self.leaves.array(), first)
     }
 
-    /// Whether a version of `id` is found by `key`.
+    /// Whether a version of `id` has `key`.
     pub fn is_found_by(&self, id: AddressId, key: Key) -> bool {
         let leaf = self.leaves.array().get(leaf_of(id));
         leaf.is_some_and(|leaf| leaf.is_found_by(position_of(id), key))
     }
 
-    /// How many ids have a version, removals included.
+    /// Number of ids that have a version, including removals.
     pub fn len(&self) -> usize {
         self.leaves.len()
     }
@@ -212,28 +211,28 @@ impl<R: Record, M> State<R, M> {
         self.len() == 0
     }
 
-    /// How many versions there are. Cost: O(records); for tests and reports.
+    /// Number of versions. Cost: O(records); for tests and reports.
     pub fn versions(&self) -> usize {
         self.leaves.array().iter().map(|(_, leaf)| leaf.versions()).sum()
     }
 
-    /// What it takes in memory. O(1).
+    /// Its memory. O(1).
     pub fn bytes(&self) -> StateMemory {
         self.leaves.bytes()
     }
 
-    /// Takes back what `block` wrote.
+    /// Removes what `block` wrote.
     fn remove_versions(&mut self, block: BlockId, removed: &mut Vec<RemovedVersion<R>>) {
         let mut written = self.tree.remove(block);
         written.sort_unstable();
         for ids in written.chunk_by(|left, right| leaf_of(*left) == leaf_of(*right)) {
             self.leaves.change(leaf_of(ids[0]), |leaf, _| {
                 for id in ids {
-                    let place = position_of(*id);
-                    let Some(version) = leaf.take_version(place, block) else { continue };
-                    let is_last = !leaf.has(place);
-                    let hidden = Some(SupersededVersion::Unpacked(version, block));
-                    removed.push(RemovedVersion { id: *id, is_last, superseded: hidden });
+                    let position = position_of(*id);
+                    let Some(version) = leaf.take_version(position, block) else { continue };
+                    let is_last = !leaf.has(position);
+                    let superseded = Some(SupersededVersion::Unpacked(version, block));
+                    removed.push(RemovedVersion { id: *id, is_last, superseded });
                 }
             });
         }
@@ -248,14 +247,14 @@ impl<R: Record, M> State<R, M> {
         let mut written = self.tree.advance(block)?;
         written.sort_unstable();
         for ids in written.chunk_by(|left, right| leaf_of(*left) == leaf_of(*right)) {
-            self.leaves.change(leaf_of(ids[0]), |leaf, repack| {
+            self.leaves.change(leaf_of(ids[0]), |leaf, repacker| {
                 for id in ids {
-                    let place = position_of(*id);
-                    let Some(version) = leaf.take_version(place, block) else { continue };
+                    let position = position_of(*id);
+                    let Some(version) = leaf.take_version(position, block) else { continue };
                     let is_removal = version.record.is_none();
-                    let hidden = leaf.root_version(place, block, version, repack);
-                    let is_last = is_removal && !leaf.has_unpacked(place);
-                    RemovedVersion { id: *id, is_last, superseded: hidden }.push_to(removed);
+                    let superseded = leaf.root_version(position, block, version, repacker);
+                    let is_last = is_removal && !leaf.has_unpacked(position);
+                    RemovedVersion { id: *id, is_last, superseded }.push_to(removed);
                 }
             });
         }
@@ -330,7 +329,7 @@ mod tests {
         Ok(all_gone(removed))
     }
 
-    /// Found by its value, unless it is a removal.
+    /// A version whose key is its value; a removal for 0.
     fn version(record: u32) -> Version<Number> {
         if record == 0 {
             return Version { record: None, keys: Arc::default() };
@@ -342,7 +341,7 @@ mod tests {
         Key { kind: KeyKind(0), id: AddressId(record) }
     }
 
-    /// What went of whose: 0 if it was a removal.
+    /// A version that was removed: its record's id and value, 0 for a removal.
     #[derive(Debug, PartialEq, Eq)]
     struct Gone {
         id: u32,
@@ -355,16 +354,17 @@ mod tests {
     }
 
     fn all_gone(removed: Vec<RemovedVersion<Number>>) -> Vec<Gone> {
-        let number =
-            |removed: &RemovedVersion<Number>| removed.version().map_or(0, |seen| number(&seen));
+        let number = |removed: &RemovedVersion<Number>| {
+            removed.version().map_or(0, |version| number(&version))
+        };
         removed.iter().map(|one| gone(one.id.0, number(one), one.is_last)).collect()
     }
 
-    fn number(seen: &VisibleVersion<'_, Number>) -> u32 {
-        let number = seen.record(address).0;
-        assert!(seen.has_key(key(number)) && !seen.has_key(key(number + 1)));
-        assert_eq!(seen.keys().collect::<Vec<_>>(), [key(number)]);
-        assert_eq!(seen.rank(None, address), Some(u64::from(number)));
+    fn number(version: &VisibleVersion<'_, Number>) -> u32 {
+        let number = version.record(address).0;
+        assert!(version.has_key(key(number)) && !version.has_key(key(number + 1)));
+        assert_eq!(version.keys().collect::<Vec<_>>(), [key(number)]);
+        assert_eq!(version.rank(None, address), Some(u64::from(number)));
         number
     }
 
@@ -412,9 +412,9 @@ mod tests {
     #[test]
     fn rooting_includes_the_blocks_on_the_path_and_drops_their_siblings() -> TestResult {
         let mut state = state()?;
-        let (low, beside, high, above) = (block(11, 1), block(12, 2), block(12, 3), block(13, 4));
+        let (low, sibling, high, above) = (block(11, 1), block(12, 2), block(12, 3), block(13, 4));
         add(&mut state, low, ROOT, &[(1, 100), (2, 200)])?;
-        add(&mut state, beside, low, &[(1, 101), (5, 501)])?;
+        add(&mut state, sibling, low, &[(1, 101), (5, 501)])?;
         add(&mut state, high, low, &[(2, 202)])?;
         add(&mut state, above, high, &[(3, 303)])?;
         let mut removed = Vec::new();
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(visible_at(&state, high)?, [(1, 100), (2, 202)]);
         assert_eq!(visible_at(&state, above)?, [(1, 100), (2, 202), (3, 303)]);
         assert_eq!(visible_at(&state, low), Err(BlockError::Unknown(low)));
-        assert_eq!(visible_at(&state, beside), Err(BlockError::Unknown(beside)));
+        assert_eq!(visible_at(&state, sibling), Err(BlockError::Unknown(sibling)));
         assert_eq!((state.root(), state.unrooted()), (high, 1));
         Ok(())
     }
@@ -448,8 +448,8 @@ mod tests {
     #[test]
     fn a_dropped_fork_leaves_nothing() -> TestResult {
         let mut state = state()?;
-        let (one, two, kept) = (block(11, 1), block(12, 2), block(12, 3));
-        add(&mut state, kept, ROOT, &[(1, 103)])?;
+        let (one, two, other) = (block(11, 1), block(12, 2), block(12, 3));
+        add(&mut state, other, ROOT, &[(1, 103)])?;
         add(&mut state, one, ROOT, &[(1, 100)])?;
         add(&mut state, two, one, &[(1, 101), (2, 201)])?;
         let mut removed = Vec::new();
@@ -523,9 +523,14 @@ mod tests {
                 snapshot.versions_of(&batch, &mut found);
                 assert_eq!(found.len(), batch.len());
                 for (id, found) in batch.iter().zip(&found) {
-                    let told = |seen: &VisibleVersion<'_, Number>| (number(seen), seen.slot());
+                    let observed =
+                        |version: &VisibleVersion<'_, Number>| (number(version), version.slot());
                     let alone = snapshot.version(*id);
-                    assert_eq!(found.as_ref().map(told), alone.as_ref().map(told), "{id:?}");
+                    assert_eq!(
+                        found.as_ref().map(observed),
+                        alone.as_ref().map(observed),
+                        "{id:?}"
+                    );
                     *if alone.is_some() { &mut seen } else { &mut unseen } += 1;
                 }
             }

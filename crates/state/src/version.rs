@@ -1,4 +1,4 @@
-//! A version of a record: as it is written, and as it is found.
+//! A version of a record: as it is written, and as a read finds it.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::persistent_array::ARC_BYTES;
 pub struct Version<R> {
     /// The record; `None` if the block removed it.
     pub record: Option<Arc<R>>,
-    /// The keys it is found by, in the order in which the record names them.
+    /// The keys of the record, in the order in which the record lists them.
     pub keys: Arc<[Key]>,
 }
 
-/// A version that a read finds: the record as it is, or packed.
+/// A version that a read finds: unpacked, or packed.
 pub struct VisibleVersion<'a, R> {
     repr: VersionRepr<'a, R>,
 }
@@ -27,7 +27,7 @@ enum VersionRepr<'a, R> {
 }
 
 impl<R: Record> Version<R> {
-    /// About how many heap bytes it takes.
+    /// Its approximate heap bytes.
     pub(crate) fn weight(&self) -> usize {
         let record = self.record.as_ref().map_or(0, |record| ARC_BYTES + record.weight());
         record + ARC_BYTES + size_of_val(&*self.keys)
@@ -35,7 +35,7 @@ impl<R: Record> Version<R> {
 }
 
 impl<R> Version<R> {
-    /// As a read finds it, unless it is a removal.
+    /// The version as a read finds it, unless it is a removal.
     pub(crate) fn as_visible(&self, slot: Slot) -> Option<VisibleVersion<'_, R>> {
         let record = self.record.as_ref()?;
         Some(VisibleVersion { repr: VersionRepr::Unpacked { record, keys: &self.keys, slot } })
@@ -47,7 +47,7 @@ impl<'a, R> VisibleVersion<'a, R> {
         Self { repr: VersionRepr::Packed(packed) }
     }
 
-    /// Something of the record, for who wants it in the cache.
+    /// Some value of the record, to load it into the CPU cache.
     pub(crate) fn prefetch(&self) -> usize {
         match &self.repr {
             VersionRepr::Unpacked { record, .. } => Arc::strong_count(record),
@@ -63,7 +63,7 @@ impl<'a, R> VisibleVersion<'a, R> {
         }
     }
 
-    /// Whether it is found by `key`. The record is not unpacked for it.
+    /// Whether it has `key`. The record is not unpacked for that.
     pub fn has_key(&self, key: Key) -> bool {
         match &self.repr {
             VersionRepr::Unpacked { keys, .. } => keys.contains(&key),
@@ -71,18 +71,18 @@ impl<'a, R> VisibleVersion<'a, R> {
         }
     }
 
-    /// The keys it is found by, in the order in which the record names them.
+    /// The keys of the record, in the order in which the record lists them.
     pub fn keys(&self) -> impl Iterator<Item = Key> + use<'a, R> {
-        let (kept, packed) = match self.repr {
+        let (unpacked, packed) = match self.repr {
             VersionRepr::Unpacked { keys, .. } => (keys, None),
             VersionRepr::Packed(packed) => (&[][..], Some(packed)),
         };
-        kept.iter().copied().chain(packed.into_iter().flat_map(PackedRecord::keys))
+        unpacked.iter().copied().chain(packed.into_iter().flat_map(PackedRecord::keys))
     }
 }
 
 impl<R: Record> VisibleVersion<'_, R> {
-    /// The record. `resolve` gives the addresses of its keys.
+    /// The record. `resolve` returns the addresses of its keys.
     pub fn record(&self, resolve: impl Fn(AddressId) -> Address) -> Arc<R> {
         match &self.repr {
             VersionRepr::Unpacked { record, .. } => Arc::clone(record),
@@ -90,20 +90,20 @@ impl<R: Record> VisibleVersion<'_, R> {
         }
     }
 
-    /// Where the record stands among all, or among those found by its key under `facet`. It is
-    /// unpacked only if it has to be.
+    /// The rank of the record among all, or among those with the same key of `kind`. The record is
+    /// unpacked only if necessary.
     pub fn rank(
         &self,
-        facet: Option<KeyKind>,
+        kind: Option<KeyKind>,
         resolve: impl Fn(AddressId) -> Address,
     ) -> Option<u64> {
-        let rank = |record: &R| match facet {
+        let rank = |record: &R| match kind {
             None => record.global_rank(),
-            Some(facet) => record.rank_in(facet),
+            Some(kind) => record.rank_in(kind),
         };
         match &self.repr {
             VersionRepr::Unpacked { record, .. } => rank(record),
-            VersionRepr::Packed(packed) => R::packed_rank(packed.body(), facet)
+            VersionRepr::Packed(packed) => R::packed_rank(packed.body(), kind)
                 .unwrap_or_else(|| rank(&unpack(*packed, resolve))),
         }
     }
@@ -117,5 +117,5 @@ impl<R> Clone for Version<R> {
 
 fn unpack<R: Record>(packed: PackedRecord<'_>, resolve: impl Fn(AddressId) -> Address) -> R {
     let record = packed.with_addresses(resolve, |keys| R::unpack(keys, packed.body()));
-    record.expect("what stands here was made by `pack`, of a record with these keys")
+    record.expect("these bytes were made by `pack`, of a record with these keys")
 }

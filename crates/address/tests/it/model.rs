@@ -10,7 +10,7 @@ use crate::address;
 const LIMIT: u32 = 3_000;
 const WORLD: u32 = 5_000;
 
-/// What a reader's snapshot knows: these addresses by these ids, for as long as it is held.
+/// What a reader's snapshot knows: these addresses by these ids, while its epoch lives.
 struct Snapshot {
     _epoch: Epoch,
     known: BTreeMap<u32, AddressId>,
@@ -25,7 +25,7 @@ fn the_table_behaves_like_plain_maps() {
     let mut full_tables = 0;
     for step in 0..200_000_u32 {
         let n = rng.u32(..WORLD);
-        // The world swells and shrinks, so that shards grow, empty and grow again.
+        // The number of addresses rises and falls, so that shards grow, empty and grow again.
         let grows = step / 20_000 % 2 == 0;
         match rng.u32(..if grows { 12 } else { 24 }) {
             ..8 => match table.retain(&address(n)) {
@@ -37,7 +37,7 @@ fn the_table_behaves_like_plain_maps() {
                 Err(_) => full_tables += 1,
             },
             11 if step % 40 == 0 => {
-                // As a ledger publishes: everything that is counted on is known to the snapshot.
+                // As a ledger publishes: every referenced address is known to the snapshot.
                 let known = counts.iter().map(|(n, (id, _))| (*n, *id)).collect();
                 snapshots.push(Snapshot { _epoch: table.epoch(), known });
                 while snapshots.len() > 4 || (rng.u32(..2) == 0 && !snapshots.is_empty()) {
@@ -68,14 +68,14 @@ fn the_table_behaves_like_plain_maps() {
             assert_eq!(table.address(id), Some(address(n)));
         }
         if step % 500 == 0 {
-            let lives = counts.iter().map(|(n, (id, _))| (n, id));
-            for (n, id) in lives.chain(snapshots.iter().flat_map(|snapshot| &snapshot.known)) {
+            let referenced = counts.iter().map(|(n, (id, _))| (n, id));
+            for (n, id) in referenced.chain(snapshots.iter().flat_map(|snapshot| &snapshot.known)) {
                 assert_eq!(table.lookup(&address(*n)), Some(*id));
                 assert_eq!(table.address(*id), Some(address(*n)));
             }
         }
     }
-    assert!(full_tables > 0, "the bound was never met");
+    assert!(full_tables > 0, "the table was never full");
     for (id, count) in counts.into_values() {
         (0..count).for_each(|_| table.release(id));
     }

@@ -42,7 +42,7 @@ fn what_was_registered_is_found_while_shards_grow() {
     });
 }
 
-/// One published moment: who is registered, and the hold on their ids.
+/// One published version: the registered addresses, and the pin on their ids.
 struct PublishedVersion {
     known: Vec<(u32, AddressId)>,
     _epoch: Epoch,
@@ -50,29 +50,29 @@ struct PublishedVersion {
 
 #[test]
 fn a_pinned_epoch_retains_its_addresses_while_ids_are_reused() {
-    // Half as many ids as addresses that come and go.
+    // Half as many ids as addresses.
     let table = AddressTable::new(64, 5);
     let now = ArcSwap::from_pointee(PublishedVersion { known: Vec::new(), _epoch: table.epoch() });
     let is_over = AtomicBool::new(false);
-    let looks = AtomicU32::new(0);
+    let reads = AtomicU32::new(0);
     std::thread::scope(|threads| {
         for _ in 0..2 {
-            let (table, now, is_over, looks) = (&table, &now, &is_over, &looks);
+            let (table, now, is_over, reads) = (&table, &now, &is_over, &reads);
             threads.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
-                    let moment = now.load_full();
-                    for (n, id) in &moment.known {
+                    let version = now.load_full();
+                    for (n, id) in &version.known {
                         assert_eq!(table.lookup(&address(*n)), Some(*id), "address {n}");
                         assert_eq!(table.address(*id), Some(address(*n)));
                     }
-                    looks.fetch_add(1, Ordering::Relaxed);
+                    reads.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         let mut rng = fastrand::Rng::with_seed(7);
         let mut known: Vec<(u32, AddressId)> = Vec::new();
         let mut published = 0;
-        while published < 20_000 || looks.load(Ordering::Relaxed) < 2_000 {
+        while published < 20_000 || reads.load(Ordering::Relaxed) < 2_000 {
             for _ in 0..3 {
                 let n = rng.u32(..128);
                 if let Some(at) = known.iter().position(|(other, _)| *other == n) {

@@ -7,7 +7,7 @@ use ledger::{AddressId, Key, KeyKind};
 
 use crate::key;
 
-/// What a snapshot needs: the entries of its moment.
+/// What a snapshot needs: the entries at its epoch.
 struct Snapshot {
     epoch: u64,
     needed: BTreeMap<u32, BTreeSet<u32>>,
@@ -30,12 +30,12 @@ fn records_come_sorted_whatever_the_order_of_inserts() {
 #[test]
 fn usage_counts_every_key_and_entry_of_a_key_kind() {
     let mut index = Index::new(10_000, 1);
-    let of = |facet, id| Key { kind: KeyKind(facet), id: AddressId(id) };
+    let of = |kind, id| Key { kind: KeyKind(kind), id: AddressId(id) };
     for (key, records) in [(1, 1), (2, 1), (3, 20), (4, 5_000)] {
         (0..records).for_each(|record| assert!(index.insert(of(1, key), AddressId(record))));
     }
     assert!(index.insert(of(2, 1), AddressId(1)));
-    let [one, two, none] = [1, 2, 3].map(|facet| index.postings().usage_of(KeyKind(facet)));
+    let [one, two, none] = [1, 2, 3].map(|kind| index.postings().usage_of(KeyKind(kind)));
     assert_eq!((one.keys, one.entries), (4, 5_022));
     assert_eq!((two.keys, two.entries), (1, 1));
     assert_eq!(none, index::KeyKindUsage::default());
@@ -48,13 +48,13 @@ fn usage_counts_every_key_and_entry_of_a_key_kind() {
 #[test]
 fn keys_differ_by_kind_and_by_id() {
     let mut index = Index::new(100, 1);
-    let of = |facet, id| Key { kind: KeyKind(facet), id: AddressId(id) };
+    let of = |kind, id| Key { kind: KeyKind(kind), id: AddressId(id) };
     assert!(index.insert(of(1, 1), AddressId(10)));
     assert!(index.insert(of(2, 1), AddressId(11)));
     assert_eq!(records(index.postings(), of(1, 1)), [10]);
     assert_eq!(records(index.postings(), of(2, 1)), [11]);
     assert_eq!(records(index.postings(), of(1, 2)), []);
-    assert_eq!(records(index.postings(), of(9, 1)), [], "a facet that nobody used");
+    assert_eq!(records(index.postings(), of(9, 1)), [], "a key kind without keys");
 }
 
 #[test]
@@ -69,13 +69,13 @@ fn inserting_and_removing_report_whether_anything_changed() {
     assert!(!index.insert(one, AddressId(10)));
     assert!(!index.remove(one, AddressId(12), 1));
     assert!(index.remove(one, AddressId(10), 1));
-    assert!(!index.remove(one, AddressId(10), 1), "it is only kept for old readers");
+    assert!(!index.remove(one, AddressId(10), 1), "only old readers need it");
     assert_eq!((index.len_of(one), index.len(), index.keys()), (1, 1, 1));
     assert_eq!(records(index.postings(), one), [10, 11]);
     assert!(index.remove(one, AddressId(11), 1));
     assert_eq!((index.is_empty(), index.keys(), index.pending_reclaim()), (true, 0, 2));
     index.reclaim(1);
-    assert_eq!(records(index.postings(), one), [10, 11], "somebody still holds epoch 1");
+    assert_eq!(records(index.postings(), one), [10, 11], "epoch 1 is still pinned");
     index.reclaim(2);
     assert_eq!(records(index.postings(), one), []);
     assert_eq!(index.pending_reclaim(), 0);
@@ -84,7 +84,7 @@ fn inserting_and_removing_report_whether_anything_changed() {
 #[test]
 fn records_may_be_read_from_the_middle() {
     let mut index = Index::new(20_000, 1);
-    // Of no record, one, a few, and many: sparse and dense.
+    // Keys with no record, one, a few, and many: sparse and dense.
     for (of, count, step) in [(2, 1, 1), (3, 5, 7), (4, 3_000, 5), (5, 15_000, 1)] {
         (0..count).for_each(|n| assert!(index.insert(key(of), AddressId(3 + n * step))));
     }
@@ -105,7 +105,7 @@ fn what_comes_back_before_it_is_gone_stays() {
     let one = key(1);
     assert!(index.insert(one, AddressId(10)));
     assert!(index.remove(one, AddressId(10), 1));
-    assert!(index.insert(one, AddressId(10)), "to the writer it was gone");
+    assert!(index.insert(one, AddressId(10)), "for the writer it was removed");
     index.reclaim(2);
     assert_eq!((records(index.postings(), one), index.len()), (vec![10], 1));
     assert!(index.remove(one, AddressId(10), 2));
@@ -132,7 +132,7 @@ fn a_reader_that_never_leaves_costs_one_queue_slot_per_entry() {
     assert_eq!((records(index.postings(), key(1)), index.pending_reclaim()), (vec![], 0));
 }
 
-/// How a run's world is made: ids are spread over `span`, keys are drawn with a few hot ones.
+/// The parameters of a run: ids are spread over `span`, and a few hot keys are drawn more often.
 struct World {
     seed: u64,
     keys: u32,
@@ -159,7 +159,7 @@ fn run(World { seed, keys, span, steps }: &World) {
             assert_eq!(index.insert(key(n), AddressId(record)), is_new);
             entries += usize::from(is_new);
         } else {
-            // Something that is there, mostly.
+            // Usually a record that is there.
             let record = set.range(record..).next().copied().unwrap_or(record);
             let was_there = set.remove(&record);
             assert_eq!(index.remove(key(n), AddressId(record), epoch), was_there);

@@ -7,11 +7,11 @@ use ledger::AddressId;
 
 use crate::key;
 
-/// Some records of every key stay for ever: a reader must meet all of them, once and in order, and
-/// nothing that was never there, whatever else comes and goes.
+/// Some records of every key stay forever: a reader must meet all of them, once and in order, and
+/// no record that was never there, whatever else is inserted and removed.
 fn run(keys: u32, span: u32, stays_every: u32, passes_min: u32) {
     let stays = move |n: u32, record: u32| record % stays_every == n % stays_every;
-    // What comes and goes has the parity of its key; the others were never there.
+    // Records that are inserted and removed have the parity of their key; the others were never there.
     let may_come = move |n: u32, record: u32| record % 2 == n % 2;
     let mut index = Index::new(10_000, 5);
     let postings = index.postings().clone();

@@ -1,4 +1,4 @@
-//! Which features are active, as the ledger's feature accounts say.
+//! The active features according to the ledger's feature accounts.
 
 use ledger::Slot;
 use solana_account::ReadableAccount;
@@ -7,12 +7,12 @@ use solana_pubkey::Pubkey;
 
 use crate::working_set::AccountSource;
 
-/// The features that are active, and since which slot.
+/// The active features, each with its activation slot.
 pub(crate) fn active(accounts: &impl AccountSource) -> FeatureSet {
     let activated = |id: &Pubkey| {
         let account = accounts.account(id)?;
         let is_feature = account.0.owner() == &solana_sdk_ids::feature::ID;
-        // All that the account says is the slot, if it has one.
+        // The account's data is the activation slot, if it has one.
         bincode::deserialize::<Option<Slot>>(account.0.data()).ok()?.filter(|_| is_feature)
     };
     let all = || FEATURE_NAMES.keys();

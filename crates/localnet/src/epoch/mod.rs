@@ -1,12 +1,12 @@
-//! Epochs: what happens where one ends, as Agave's runtime has it.
+//! Epochs: the processing at the end of an epoch, as in Agave's runtime.
 //!
-//! Shape: the first block of an epoch adds to the stake history, computes what the epoch before made and
-//! whom it goes to (`rewards`), and pays the commissions. The blocks after it pay the stake accounts, each
-//! a part of them (`payout`). In between the EpochRewards sysvar is active, and the stake program waits.
-//! Bounds: about 300 bytes a stake account while rewards are computed, 200 until they are paid.
-//! Invariant: what is paid follows from the accounts at the end of the epoch and from the votes that were
-//! kept (`voters`), so that a ledger that is opened again pays the same.
-//! Not here: how accounts are written (`executor`), which rate an epoch has (`chain`).
+//! Shape: the first block of an epoch adds to the stake history, computes the rewards of the epoch before and their
+//! recipients (`rewards`), and pays the commissions. Each block after it pays a part of the stake accounts (`payout`).
+//! Meanwhile the EpochRewards sysvar is active, and the stake program refuses changes.
+//! Bounds: about 300 bytes for each stake account while rewards are computed, 200 until they are paid.
+//! Invariant: payments follow from the accounts at the end of the epoch and from the stored vote accounts (`voters`).
+//! So a ledger that is opened again pays the same.
+//! Not here: how accounts are written (`executor`), the inflation rate of an epoch (`chain_solana`).
 
 mod features;
 mod payout;
@@ -38,10 +38,10 @@ use crate::vm::Vm;
 
 /// Stake accounts are paid from the second block of an epoch on.
 const CALCULATION_BLOCKS: u64 = 1;
-/// Payments take at most this part of an epoch's slots.
+/// Payments take at most a tenth of an epoch's slots.
 const PAYING_PART_OF_EPOCH: u64 = 10;
 
-/// What a ledger knows of its epochs.
+/// The ledger's state of epochs.
 pub(crate) struct Epochs {
     features: FeatureSet,
     schedule: EpochSchedule,
@@ -50,22 +50,22 @@ pub(crate) struct Epochs {
     payout: Option<Payout>,
 }
 
-/// What begins with an epoch.
+/// The results of the start of an epoch.
 pub(crate) struct EpochStart {
     /// The stake of the epoch that ended, for the history.
     pub(crate) ended: StakeHistoryEntry,
-    /// Who gets a commission, and what of it nobody may have.
+    /// The commissions, with their burnt parts.
     pub(crate) commissions: Vec<Commission>,
-    /// The sysvar for the whole time of payment. Nothing is paid yet.
+    /// The sysvar before any payment.
     pub(crate) sysvar: EpochRewards,
 }
 
-/// What a vote account, or who collects for it, gets.
+/// The commission of a vote account, or of the collector for vote accounts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Commission {
     pub(crate) collector: Pubkey,
     pub(crate) lamports: u64,
-    /// Lamports that are gone, for the collector may not have them.
+    /// Lamports that are burnt, because the collector may not get them.
     pub(crate) burnt: u64,
     /// Whether the collector is the vote account itself.
     pub(crate) is_voter: bool,
@@ -94,7 +94,7 @@ impl Epochs {
         &self.voters
     }
 
-    /// Who gets the fees of the blocks of an epoch.
+    /// The collector of the fees of an epoch's blocks.
     pub(crate) fn fee_collector(
         &self,
         epoch: u64,
@@ -107,12 +107,11 @@ impl Epochs {
         self.voters.voter(epoch, vote_account).map_or(identity, |voter| voter.fee_collector())
     }
 
-    /// Ends the epoch of the parent. `view` is of the parent; `open` is the first block of the new one,
-    /// with nothing in it yet.
-    pub(crate) fn start_epoch(&mut self, vm: &Vm, view: &View, open: &BlockInfo) -> EpochStart {
-        let slot = open.block.slot;
+    /// Ends the parent's epoch. `view` is the parent's; `bank` is the empty first block of the new epoch.
+    pub(crate) fn start_epoch(&mut self, vm: &Vm, view: &View, bank: &BlockInfo) -> EpochStart {
+        let slot = bank.block.slot;
         let (epoch, ended) =
-            (self.schedule.get_epoch(slot), self.schedule.get_epoch(open.parent_slot));
+            (self.schedule.get_epoch(slot), self.schedule.get_epoch(bank.parent_slot));
         let delegated = rewards::delegated(view);
         let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
         let mut history = stakes::history(vm);
@@ -124,8 +123,8 @@ impl Epochs {
         self.voters.record_epoch(&self.features, view, &staked, scheduled);
         let candidates = self.voters.candidates(view, scheduled, ended);
         let points = points::total(&delegated, &candidates, &history, warmup);
-        let made = self.inflation.lamports(epoch, ended, open.capitalization);
-        // Where nobody has points nothing is made.
+        let made = self.inflation.lamports(epoch, ended, bank.capitalization);
+        // Without points there are no rewards.
         let total = if points > 0 { made } else { 0 };
         let terms = self.terms(vm, ended, (total, points), &history);
         let epochs = [ended, epoch, scheduled];
@@ -137,11 +136,11 @@ impl Epochs {
         };
 
         let partitions = self.partitions(slot, redeemed.stakes.len() as u64);
-        let first = open.block_height + CALCULATION_BLOCKS;
+        let first = bank.block_height + CALCULATION_BLOCKS;
         let sysvar = EpochRewards {
             distribution_starting_block_height: first,
             num_partitions: partitions,
-            parent_blockhash: open.last_blockhash(),
+            parent_blockhash: bank.last_blockhash(),
             total_points: points,
             total_rewards: total,
             distributed_rewards: 0,
@@ -151,7 +150,7 @@ impl Epochs {
         EpochStart { ended: entry, commissions: redeemed.commissions, sysvar }
     }
 
-    /// Goes on with what a ledger was paying when it was closed. `head` is its newest block.
+    /// Resumes the payments of a ledger that was closed. `head` is its newest block.
     pub(crate) fn resume(&mut self, vm: &Vm, view: &View, head: &BlockInfo) {
         let sysvar = sysvar_of(vm);
         let slot = head.block.slot;
@@ -165,7 +164,7 @@ impl Epochs {
         let history = stakes::history(vm);
         let delegated = rewards::delegated(view);
         if !self.voters.has(scheduled) {
-            // A snapshot of another ledger does not say who could vote.
+            // A snapshot of another ledger does not contain the voters.
             let staked = stakes::by_voter(&delegated, &history, epoch, warmup);
             self.voters.record_epoch(&self.features, view, &staked, scheduled);
         }
@@ -196,7 +195,7 @@ impl Epochs {
         Some(Due { rewards, is_last })
     }
 
-    /// What stake accounts become, each as it is now. `None` is one that cannot be paid.
+    /// The stake accounts after their payment. `None` for one that cannot be paid.
     pub(crate) fn payments(
         &self,
         vm: &Vm,
@@ -211,7 +210,7 @@ impl Epochs {
         due.iter().map(pay).collect()
     }
 
-    /// A reward as blocks tell it.
+    /// A reward in the form of blocks.
     pub(crate) fn reward(&self, reward: Rewarded) -> Reward {
         let in_bps = self.features.snapshot().commission_rate_in_basis_points;
         let bps = reward.commission_bps;
@@ -252,19 +251,19 @@ impl Epochs {
     }
 }
 
-/// What a block has to pay.
+/// The payments due in a block.
 pub(crate) struct Due {
     pub(crate) rewards: Vec<StakeReward>,
     pub(crate) is_last: bool,
 }
 
-/// The sysvar that says how far an epoch's rewards are paid.
+/// The sysvar with the progress of an epoch's rewards.
 pub(crate) fn sysvar_of(vm: &Vm) -> EpochRewards {
     let account = vm.account(&sysvar::epoch_rewards::ID);
     account.and_then(|account| bincode::deserialize(account.data()).ok()).unwrap_or_default()
 }
 
-/// Whether a fee or a commission may be paid to an account: a wallet that can stay, or what burns it.
+/// Whether a fee or a commission may be paid to an account: a wallet that is rent exempt, or the incinerator.
 pub(crate) fn may_collect(
     features: &FeatureSet,
     rent: &solana_rent::Rent,

@@ -1,4 +1,4 @@
-//! Payment of stake accounts, a part of them in each block.
+//! Payment of stake accounts, a part in each block.
 
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_epoch_rewards::EpochRewards;
@@ -9,11 +9,11 @@ use solana_transaction_status::RewardType;
 
 use super::rewards::{StakeReward, Terms};
 
-/// The rewards that are still to be paid.
+/// The rewards that are not paid yet.
 pub(super) struct Payout {
     /// The height of the first block that pays.
     pub(super) first: u64,
-    /// Of each block what it pays. A block that has paid has none left.
+    /// The rewards of each block. Empty for a block that has paid.
     partitions: Vec<Vec<StakeReward>>,
 }
 
@@ -21,11 +21,11 @@ pub(super) struct Payout {
 #[derive(Debug)]
 pub(crate) struct Payment {
     pub(crate) account: AccountSharedData,
-    /// Whether its stake still counts.
+    /// `DeactivatedStake` if its stake does not count any more.
     pub(crate) kind: RewardType,
 }
 
-/// Who got what.
+/// A paid reward.
 pub(crate) struct Rewarded {
     pub(crate) pubkey: Pubkey,
     pub(crate) lamports: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Rewarded {
 }
 
 impl Payout {
-    /// Shares out to blocks who is paid where: by address, in an order that nobody can choose.
+    /// Distributes the rewards to blocks by a keyed hash of the address.
     pub(super) fn new(sysvar: &EpochRewards, rewards: Vec<StakeReward>) -> Self {
         let blocks = usize::try_from(sysvar.num_partitions).unwrap_or(usize::MAX).max(1);
         let hasher = EpochRewardsHasher::new(blocks, &sysvar.parent_blockhash);
@@ -60,7 +60,7 @@ impl Payout {
     }
 }
 
-/// Pays one stake account, as it stands now.
+/// Pays one stake account in its present state.
 pub(super) fn pay(
     terms: &Terms<'_>,
     epoch: u64,

@@ -1,4 +1,4 @@
-//! Points: what a stake has earned by the votes of its validator. Lamports are shared out by them.
+//! Points: the earnings of a stake by the votes of its validator. Lamports are distributed in proportion to them.
 
 use std::collections::HashMap;
 
@@ -8,49 +8,49 @@ use solana_stake_interface::state::Stake;
 
 use super::rewards::Delegated;
 
-/// The credits of a vote account: of each epoch what it had at its end and at its beginning.
+/// The credits of a vote account: epoch, credits at its end, credits at its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Credits(pub(super) Vec<(u64, u64, u64)>);
 
 impl Credits {
-    /// All credits that it ever had.
+    /// All credits so far.
     fn now(&self) -> u64 {
         self.0.last().map_or(0, |(_, credits, _)| *credits)
     }
 }
 
-/// What a stake has earned since it was last paid.
+/// Earnings of a stake since its last payment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Earned {
     pub(super) points: u128,
-    /// The credits that it has seen after that.
+    /// The credits that it has observed after that.
     pub(super) credits_observed: u64,
-    /// The vote account has fewer credits than the stake had seen: it was made anew.
+    /// The vote account has fewer credits than the stake has observed, because it was created again.
     pub(super) is_rewound: bool,
 }
 
-/// What a stake has earned: in each epoch its effective stake for each credit that it has not seen.
+/// Earnings of a stake: in each epoch its effective stake for each credit that it has not observed.
 pub(super) fn earned(
     stake: &Stake,
     credits: &Credits,
     history: &StakeHistory,
     warmup: Option<u64>,
 ) -> Earned {
-    let (seen, now) = (stake.credits_observed, credits.now());
-    if now <= seen {
-        return Earned { points: 0, credits_observed: now, is_rewound: now < seen };
+    let (observed, now) = (stake.credits_observed, credits.now());
+    if now <= observed {
+        return Earned { points: 0, credits_observed: now, is_rewound: now < observed };
     }
-    let mut earned = Earned { credits_observed: seen, ..Earned::default() };
+    let mut earned = Earned { credits_observed: observed, ..Earned::default() };
     for (epoch, end, start) in &credits.0 {
-        let fresh = if seen < *start {
+        let unobserved = if observed < *start {
             end.saturating_sub(*start)
         } else {
-            // It came during the epoch, or has seen all of it.
-            end.saturating_sub(earned.credits_observed.max(seen))
+            // It was delegated during the epoch, or has observed all of it.
+            end.saturating_sub(earned.credits_observed.max(observed))
         };
         earned.credits_observed = earned.credits_observed.max(*end);
         let effective = stake.delegation.stake_v2(*epoch, history, warmup);
-        earned.points += u128::from(effective) * u128::from(fresh);
+        earned.points += u128::from(effective) * u128::from(unobserved);
     }
     earned
 }
@@ -87,11 +87,11 @@ mod tests {
     }
 
     #[test]
-    fn each_credit_that_a_stake_has_not_seen_earns_its_stake() {
+    fn each_credit_that_a_stake_has_not_observed_earns_its_stake() {
         let credits = [(0, 100, 0), (1, 250, 100)];
         assert_eq!(earned_from(0, &credits).points, 250_000);
         assert_eq!(earned_from(100, &credits).points, 150_000);
-        // It came in the middle of the epoch.
+        // It was delegated in the middle of the epoch.
         assert_eq!(earned_from(130, &credits).points, 120_000);
         assert_eq!(earned_from(130, &credits).credits_observed, 250);
     }

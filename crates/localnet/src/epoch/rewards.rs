@@ -1,4 +1,4 @@
-//! Who gets what of an epoch's rewards.
+//! The distribution of an epoch's rewards.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -19,14 +19,14 @@ use super::Commission;
 use super::points::{self, Earned};
 use super::voters::Candidate;
 
-/// Basis points of a whole.
+/// 100% in basis points.
 const WHOLE_BPS: u16 = 10_000;
 
 /// Keys that may not collect: programs and sysvars.
 static RESERVED: LazyLock<ReservedAccountKeys> =
     LazyLock::new(ReservedAccountKeys::new_all_activated);
 
-/// A stake account that is delegated.
+/// A delegated stake account.
 #[derive(Clone, Debug)]
 pub(crate) struct Delegated {
     pub(crate) pubkey: Pubkey,
@@ -35,23 +35,23 @@ pub(crate) struct Delegated {
     data_len: usize,
 }
 
-/// By what rewards are shared out.
+/// The inputs of the distribution.
 pub(super) struct Terms<'a> {
-    /// The epoch that is paid for.
+    /// The rewarded epoch.
     pub(super) ended: u64,
-    /// Lamports for all together, and the points of all together.
+    /// Lamports and points of all stakes together.
     pub(super) rewards: u64,
     pub(super) points: u128,
     pub(super) history: &'a StakeHistory,
     pub(super) warmup: Option<u64>,
     pub(super) rent: Rent,
-    /// Whether a delegation is cut to what an account holds beyond its rent.
+    /// Whether a delegation is reduced to the account's lamports beyond its rent reserve.
     pub(super) adjusts_for_rent: bool,
-    /// Whether a vote account may name who collects its commission.
+    /// Whether a vote account may name the collector of its commission.
     pub(super) has_collectors: bool,
 }
 
-/// What a stake account gets, and its delegation after that.
+/// The reward of a stake account, and its delegation after the payment.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StakeReward {
     pub(crate) pubkey: Pubkey,
@@ -67,7 +67,7 @@ pub(super) struct Redeemed {
     pub(super) commissions: Vec<Commission>,
 }
 
-/// Every stake account of a view that is delegated, in the order of addresses.
+/// Every delegated stake account of a view, in the order of addresses.
 ///
 /// Cost: reads every stake account, once an epoch.
 pub(super) fn delegated(view: &View) -> Vec<Delegated> {
@@ -87,7 +87,7 @@ pub(super) fn delegated(view: &View) -> Vec<Delegated> {
     delegated
 }
 
-/// What every stake account gets, and every collector of a commission.
+/// The rewards of all stake accounts and of all collectors of commissions.
 pub(super) fn redeem_all(
     terms: &Terms<'_>,
     delegated: Vec<Delegated>,
@@ -126,7 +126,7 @@ pub(super) fn redeem_all(
     redeemed
 }
 
-/// What one collector gets.
+/// The commissions of one collector.
 #[derive(Default)]
 struct Collected {
     /// As the vote account itself.
@@ -137,7 +137,7 @@ struct Collected {
 }
 
 impl Collected {
-    /// A vote account collects for itself only: what others wanted to give it is burnt.
+    /// A vote account collects for itself only: commissions of others for it are burnt.
     fn into_commission(self, collector: Pubkey) -> Commission {
         let Self { own, others, commission_bps } = self;
         let (lamports, burnt) = own.map_or((others, 0), |own| (own, others));
@@ -145,7 +145,7 @@ impl Collected {
     }
 }
 
-/// A stake whose vote account is not there, or may not vote, is still held to what its account has.
+/// A stake whose vote account does not exist or may not vote is only reduced to its account's lamports.
 fn adjust_only(terms: &Terms<'_>, it: &Delegated) -> Option<StakeReward> {
     let needs = terms.adjusts_for_rent && needs_adjustment(terms, it, it.stake.delegation.stake, 0);
     needs.then(|| StakeReward {
@@ -156,17 +156,17 @@ fn adjust_only(terms: &Terms<'_>, it: &Delegated) -> Option<StakeReward> {
     })
 }
 
-/// Whether a delegation has to be cut to what the account holds beyond its rent.
-fn needs_adjustment(terms: &Terms<'_>, it: &Delegated, wanted: u64, gained: u64) -> bool {
+/// Whether a delegation has to be reduced to the account's lamports beyond its rent reserve.
+fn needs_adjustment(terms: &Terms<'_>, it: &Delegated, new_stake: u64, gained: u64) -> bool {
     let delegation = &it.stake.delegation;
     let status =
         delegation.stake_activating_and_deactivating_v2(terms.ended, terms.history, terms.warmup);
     if status.effective == 0 && status.activating == 0 {
         return false;
     }
-    let held = it.lamports.saturating_add(gained);
+    let lamports = it.lamports.saturating_add(gained);
     let reserve = terms.rent.minimum_balance(it.data_len);
-    wanted.min(held.saturating_sub(reserve)) != delegation.stake
+    new_stake.min(lamports.saturating_sub(reserve)) != delegation.stake
 }
 
 /// A reward shared between a stake account and its vote account.
@@ -183,17 +183,17 @@ fn redeem(terms: &Terms<'_>, it: &Delegated, voter: &Candidate, bps: u16) -> Opt
         Some((staker, voter, observed)) => (staker, voter, observed),
         None => (0, 0, it.stake.credits_observed),
     };
-    let wanted = it.stake.delegation.stake.saturating_add(staker);
-    let is_due =
-        reward.is_some() || (terms.adjusts_for_rent && needs_adjustment(terms, it, wanted, staker));
+    let new_stake = it.stake.delegation.stake.saturating_add(staker);
+    let is_due = reward.is_some()
+        || (terms.adjusts_for_rent && needs_adjustment(terms, it, new_stake, staker));
     let mut stake = it.stake;
     stake.credits_observed = credits_observed;
-    stake.delegation.stake = wanted;
+    stake.delegation.stake = new_stake;
     is_due.then_some(Split { staker, voter, stake })
 }
 
-/// Lamports for the stake account and for the vote account, and the credits that are paid then. `None`
-/// leaves the credits to be paid with those of a later epoch.
+/// Lamports for the stake account and for the vote account, and the credits observed after the payment. `None`: the
+/// credits are paid in a later epoch.
 fn reward(
     terms: &Terms<'_>,
     stake: &Stake,
@@ -212,13 +212,13 @@ fn reward(
     let lamports = points.checked_mul(u128::from(terms.rewards))? / terms.points;
     let lamports = u64::try_from(lamports).ok().filter(|lamports| *lamports > 0)?;
     let (staker, voter) = split(lamports, bps);
-    // Whoever would get less than a lamport waits, and the other with it.
+    // If one of them would get less than a lamport, both are paid later.
     let is_shared = bps > 0 && bps < WHOLE_BPS;
     let is_fair = !is_shared || (staker > 0 && voter > 0);
     is_fair.then_some((staker, voter, credits_observed))
 }
 
-/// A reward's parts, each rounded down.
+/// The parts of a reward, each rounded down.
 fn split(lamports: u64, bps: u16) -> (u64, u64) {
     let bps = bps.min(WHOLE_BPS);
     let part = |bps: u16| {
@@ -228,8 +228,8 @@ fn split(lamports: u64, bps: u16) -> (u64, u64) {
     (part(WHOLE_BPS - bps), part(bps))
 }
 
-/// Whether an account that is not the vote account may get a commission or fees: a wallet that stays
-/// exempt from rent, or the incinerator.
+/// Whether an account other than the vote account may get a commission or fees: a wallet that is rent exempt after it,
+/// or the incinerator.
 pub(super) fn may_collect(
     features: &FeatureSet,
     rent: &Rent,

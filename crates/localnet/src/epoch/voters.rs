@@ -1,9 +1,8 @@
-//! Vote accounts as they were when epochs began: who could vote, and for which commission.
+//! Vote accounts at the start of epochs: the voters and their commissions.
 //!
-//! A commission counts only some epochs after it was set, so that no validator takes what it did not
-//! announce. So what vote accounts said is kept for five epochs, and with the ledger if that is kept.
-//! Bounds: 66 bytes for each vote account that has stake, five times; past 2,000 accounts, those of the
-//! most stake.
+//! A commission counts only some epochs after it was set, so that a validator cannot take a commission that it did not
+//! announce. So the vote accounts of five epochs are retained, and stored with the ledger.
+//! Bounds: 66 bytes for each vote account with stake, five times. Beyond 2,000 accounts only those with the most stake.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,12 +23,12 @@ use super::rewards;
 use crate::stakes;
 use crate::vm::Vm;
 
-/// Epochs that are kept, as Agave keeps.
+/// Epochs that are retained, as in Agave.
 const EPOCHS_RETAINED: u64 = 5;
-/// Vote accounts that count, where they are held to conditions at all.
+/// Vote accounts that count, if admission has conditions.
 const ADMITTED_MAX: usize = 2_000;
 
-/// A vote account at the beginning of an epoch.
+/// A vote account at the start of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Voter {
     pubkey: [u8; 32],
@@ -38,7 +37,7 @@ pub(crate) struct Voter {
 }
 
 impl Voter {
-    /// Who gets the fees of its blocks.
+    /// The collector of its blocks' fees.
     pub(crate) fn fee_collector(&self) -> Pubkey {
         Pubkey::new_from_array(self.fee_collector)
     }
@@ -48,29 +47,29 @@ impl Voter {
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) credits: Credits,
-    /// Who gets its commission.
+    /// The collector of its commission.
     pub(super) collector: Pubkey,
 }
 
-/// The vote accounts of the last epochs, by the epoch whose leaders they could be; each in the order of
+/// The vote accounts of the last epochs, by the epoch for which they could be leaders; each list in the order of
 /// addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Voters(BTreeMap<u64, Vec<Voter>>);
 
 impl Voters {
-    /// Whether an epoch's are known.
+    /// Whether the vote accounts of an epoch are known.
     pub(crate) fn has(&self, epoch: u64) -> bool {
         self.0.contains_key(&epoch)
     }
 
-    /// A vote account as it was for the leaders of an epoch.
+    /// The record of a vote account for the leaders of an epoch.
     pub(crate) fn voter(&self, epoch: u64, pubkey: &Pubkey) -> Option<&Voter> {
         let voters = self.0.get(&epoch)?;
-        let at = voters.binary_search_by_key(pubkey.as_array(), |voter| voter.pubkey).ok()?;
-        voters.get(at)
+        let index = voters.binary_search_by_key(pubkey.as_array(), |voter| voter.pubkey).ok()?;
+        voters.get(index)
     }
 
-    /// Notes vote accounts as they are in `view`, where an epoch begins, for the leaders of `scheduled`.
+    /// Records the vote accounts of `view` at the start of an epoch, for the leaders of the epoch `scheduled`.
     pub(crate) fn record_epoch(
         &mut self,
         features: &FeatureSet,
@@ -100,7 +99,7 @@ impl Voters {
                 let bps = state.inflation_rewards_commission_bps;
                 Voter {
                     pubkey: pubkey.to_bytes(),
-                    // A percentage, before there were basis points.
+                    // Whole percents without the feature.
                     commission_bps: if in_bps { bps } else { bps / 100 * 100 },
                     fee_collector: state.block_revenue_collector.to_bytes(),
                 }
@@ -128,8 +127,7 @@ impl Voters {
         voters
     }
 
-    /// The vote accounts that rewards of the epoch `ended` are computed for, with what they earned by its
-    /// end.
+    /// The vote accounts for which rewards of the epoch `ended` are computed, with their credits at its end.
     pub(super) fn candidates(
         &self,
         view: &View,
@@ -145,8 +143,8 @@ impl Voters {
         candidates.collect()
     }
 
-    /// The commission that counts for rewards of the epoch `ended`: what a vote account said when the
-    /// epoch before that began, if it was there.
+    /// The commission for rewards of the epoch `ended`: that of the vote account at the start of the epoch before, if
+    /// it existed then.
     pub(super) fn commission(
         &self,
         features: &FeatureSet,
@@ -160,7 +158,7 @@ impl Voters {
     }
 }
 
-/// Of too many those of the most stake; of equals at the border, none.
+/// Retains the candidates with the most stake if there are too many. Equal stakes at the border are all excluded.
 fn admit_largest(candidates: &mut Vec<(Pubkey, u64, VoteStateV4, u64)>) {
     if candidates.len() <= ADMITTED_MAX {
         return;
@@ -180,7 +178,7 @@ fn states(view: &View) -> impl Iterator<Item = (Pubkey, VoteStateV4, u64)> + '_ 
     })
 }
 
-/// What a vote account holds at least.
+/// The rent reserve of a vote account.
 fn reserve(view: &View) -> u64 {
     let rent = view.record(&Address::from(sysvar::rent::ID.to_bytes()));
     let rent: Rent =

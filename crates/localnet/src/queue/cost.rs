@@ -1,5 +1,5 @@
-//! How many compute units a transaction asks for, as Agave counts them: the limit that it sets, or the default for
-//! its instructions.
+//! The compute units that a transaction requests, as Agave counts them: the limit that it sets, or the default for its
+//! instructions.
 
 use std::sync::LazyLock;
 
@@ -10,10 +10,10 @@ use solana_transaction::versioned::VersionedTransaction;
 
 use super::round_robin::UNITS_MAX;
 
-/// The features only say which builtin programs have become ordinary ones, which ask for more by default.
+/// The features only determine which builtin programs have become ordinary ones, which have a higher default.
 static FEATURES: LazyLock<FeatureSet> = LazyLock::new(FeatureSet::all_enabled);
 
-/// The compute units that a transaction may use. The most there are if it asks in a way that does not parse.
+/// The compute units that a transaction may use. The maximum if its request does not parse.
 pub(super) fn compute_units(transaction: &VersionedTransaction) -> u32 {
     let keys = transaction.message.static_account_keys();
     let instructions = transaction.message.instructions().iter().filter_map(|instruction| {
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_asks_for_its_limit_or_for_the_default_of_its_instructions() {
+    fn a_transaction_requests_its_limit_or_the_default_of_its_instructions() {
         let budget = |tag: u8, value: u32| {
             let data = [&[tag], value.to_le_bytes().as_slice()].concat();
             call(solana_sdk_ids::compute_budget::ID, &data)
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(units(&[budget(2, 5_000), program()]), 5_000);
         assert_eq!(units(&[budget(2, u32::MAX), program()]), UNITS_MAX);
         assert_eq!(units(&vec![program(); 20]), UNITS_MAX);
-        // It is executed in no time, as it fails; that is not for this to rely on.
+        // It fails at once when it is executed, but the queue does not rely on that.
         assert_eq!(units(&[budget(2, 1), budget(2, 1), program()]), UNITS_MAX);
         assert_eq!(units(&[budget(99, 1), program()]), UNITS_MAX);
     }

@@ -1,10 +1,10 @@
-//! The queue in front of the executing thread: what was taken and is not executed yet.
+//! The queue in front of the executing thread: accepted transactions that are not executed yet.
 //!
-//! In: verified transactions of any thread, refused at once if there is no room. Out: one by one, to the one thread
-//! that executes them, fairly among clients (`round_robin`).
-//! Bounds: `queue_max` transactions and `queue_compute_units_max` compute units that they ask for, of which a client
-//! and a fee payer have a share.
-//! Invariant: each transaction that was taken is executed, or counted as dropped once the queue is closed.
+//! In: verified transactions from any thread, refused at once if the queue is full. Out: one at a time to the executing
+//! thread, fairly among clients (`round_robin`).
+//! Bounds: `queue_max` transactions, and `queue_compute_units_max` compute units that they request. A client and a fee
+//! payer have a share of both.
+//! Invariant: every accepted transaction is executed, or counted as dropped once the queue is closed.
 
 mod cost;
 mod round_robin;
@@ -23,7 +23,7 @@ pub(crate) use round_robin::Limits;
 pub use round_robin::Load;
 use round_robin::{Refusal, RoundRobin};
 
-/// The queue, as all threads share it.
+/// The queue, shared by all threads.
 pub struct TransactionQueue {
     inner: Mutex<Inner>,
     arrived: Condvar,
@@ -35,32 +35,32 @@ pub struct TransactionQueue {
 struct Inner {
     waiting: RoundRobin<VerifiedTransaction>,
     is_closed: bool,
-    /// The executing thread waits for something to come.
+    /// The executing thread waits for a transaction.
     is_awaited: bool,
 }
 
-/// What waits in the queue, and what became of the rest.
+/// Waiting transactions, and counts of refused and dropped ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// All that waits.
+    /// All waiting transactions.
     pub waiting: Load,
-    /// How many clients have something waiting.
+    /// Number of clients with waiting transactions.
     pub clients: usize,
-    /// The most that one client has waiting, of each quantity by itself.
+    /// The largest load of one client, for each quantity separately.
     pub largest_client: Load,
-    /// How many transactions were refused at each bound, in the order of [`QueueBound::ALL`].
+    /// Transactions refused at each bound, in the order of [`QueueBound::ALL`].
     pub refused: [u64; QueueBound::ALL.len()],
-    /// How many waited when the ledger ended, and were not executed.
+    /// Transactions that waited when the ledger ended, and were not executed.
     pub dropped: u64,
 }
 
-/// What the executing thread finds in the queue.
+/// The next item of the queue.
 pub(crate) enum Next {
     /// Execute this.
     Execute(VerifiedTransaction),
-    /// Nothing waits.
+    /// The queue is empty.
     Empty,
-    /// The ledger is to end.
+    /// The queue was closed.
     Closed,
 }
 
@@ -75,7 +75,7 @@ impl TransactionQueue {
         }
     }
 
-    /// Puts a transaction behind those of the same client and `payer`.
+    /// Appends a transaction to those of the same client and `payer`.
     pub(crate) fn send(
         &self,
         sender: Sender,
@@ -104,7 +104,7 @@ impl TransactionQueue {
         })
     }
 
-    /// Takes nothing more in and drops what waits; nothing was promised of it yet.
+    /// Closes the queue and drops the waiting transactions, whose execution was not confirmed to any client.
     pub(crate) fn close(&self) {
         let waiting = {
             let mut inner = self.inner.lock();
@@ -124,7 +124,7 @@ impl TransactionQueue {
         }
     }
 
-    /// What waits, and what became of the rest. Looks at every client that has something waiting.
+    /// The queue's statistics. Cost: one step for each client with waiting transactions.
     pub fn stats(&self) -> QueueStats {
         let inner = self.inner.lock();
         QueueStats {
@@ -137,7 +137,7 @@ impl TransactionQueue {
     }
 }
 
-/// The end of the queue that the executing thread has. Dropped, it closes the queue.
+/// The executing thread's end of the queue. Closes the queue when dropped.
 pub(crate) struct Receiver(Arc<TransactionQueue>);
 
 impl Receiver {
@@ -150,7 +150,7 @@ impl Receiver {
         self.0.inner.lock().next()
     }
 
-    /// The next transaction; waits for one until then, or for ever.
+    /// The next transaction. Waits for one until the given time, or without limit.
     pub(crate) fn next(&self, until: Option<Instant>) -> Next {
         let mut inner = self.0.inner.lock();
         loop {

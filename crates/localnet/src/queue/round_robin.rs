@@ -1,16 +1,15 @@
 //! Deficit round robin on two levels: clients, and the fee payers of each client.
 //!
 //! In: items, each with its client, its fee payer and its [`Load`]. Out: the item to execute next.
-//! Clients stand in a circle. On each visit a client spends up to [`QUANTUM`] compute units, as many times as its
-//! weight says. Within its visits its fee payers stand in a circle of their own, so that a client that signs for
-//! many payers (a proxy, a faucet) does not mix up their waiting times. Clients come first: more fee payers do not
-//! get a client more than its share.
-//! Bounds: [`Limits`]. Of both, a client may have as much waiting as is left, so one alone gets half and the next
-//! one always finds room. A fee payer may have [`PAYER_SHARE`] times as much as is left to its client. An entry for
-//! each client and each fee payer that has something waiting.
-//! Invariant: items of one fee payer of one client leave in the order in which they came.
-//! Cost: constant, two look-ups by hash for each step.
-//! Not here: threads (`super`), what a transaction asks for (`super::cost`).
+//! Clients are visited in a circle. On each visit a client spends up to [`QUANTUM`] compute units times its weight.
+//! Within its visits its fee payers are visited in a circle as well, so that fee payers of one client (a proxy, a
+//! faucet) do not delay each other. Clients come first: more fee payers do not get a client more than its share.
+//! Bounds: [`Limits`]. Of each, a client's waiting items may take as much as remains free, so a single client gets half
+//! and the next one always finds space. A fee payer may take [`PAYER_SHARE`] times what remains for its client. There
+//! is one entry for each client and each fee payer with waiting items.
+//! Invariant: items of one fee payer of one client leave in the order of arrival.
+//! Cost: constant, two hash lookups for each step.
+//! Not here: threads (`super`), the compute units of a transaction (`super::cost`).
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,35 +18,35 @@ use foldhash::quality::RandomState;
 use pool::ClientId;
 use solana_pubkey::Pubkey;
 
-/// The most compute units that one transaction can ask for.
+/// The most compute units that one transaction can request.
 pub(super) const UNITS_MAX: u32 = 1_400_000;
-/// What a transaction costs beside the compute units that it asks for: about the time in which the executing thread
-/// loads and writes its accounts.
+/// Cost of a transaction in addition to its requested compute units: about the time in which the executing thread loads
+/// and writes its accounts.
 const BASE_UNITS: i64 = 20_000;
-/// What a client of weight 1 spends on one visit, and a fee payer within it: enough for any one transaction.
+/// Quantum of a client of weight 1, and of a fee payer: enough for any one transaction.
 const QUANTUM: i64 = UNITS_MAX as i64 + BASE_UNITS;
-/// No client spends more quanta on one visit, so that the others do not wait for long.
+/// Quanta of a client on one visit at most, so that the others do not wait for long.
 const WEIGHT_MAX: u32 = 16;
-/// How much more than what is left to its client a fee payer may have waiting.
+/// A fee payer's waiting items may take this many times what remains for its client.
 const PAYER_SHARE: u64 = 3;
 
-/// What may wait at most.
+/// Bounds of the waiting items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Transactions.
     pub(crate) transactions: u64,
-    /// Compute units that they ask for.
+    /// Compute units that they request.
     pub(crate) compute_units: u64,
 }
 
-/// How much waits.
+/// The load of waiting items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Transactions.
     pub transactions: u64,
-    /// Compute units that they ask for.
+    /// Compute units that they request.
     pub compute_units: u64,
-    /// Bytes of memory that they take.
+    /// Bytes of memory that they use.
     pub bytes: u64,
 }
 
@@ -65,46 +64,46 @@ impl Load {
     }
 }
 
-/// Which bound refused an item, and what it compared.
+/// The bound that refused an item, with the compared values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) bound: QueueBound,
-    /// What waits of it.
+    /// The waiting quantity.
     pub(super) queued: u64,
-    /// What may wait of it now.
+    /// The limit of the quantity at that time.
     pub(super) limit: u64,
 }
 
-/// Items that wait, by client and fee payer.
+/// Waiting items, by client and fee payer.
 pub(super) struct RoundRobin<T> {
     limits: Limits,
     load: Load,
-    /// Clients with something waiting, in the order in which they are visited.
+    /// Clients with waiting items, in the order of visits.
     circle: VecDeque<ClientId>,
     clients: HashMap<ClientId, Client, RandomState>,
     lines: HashMap<(ClientId, Pubkey), Line<T>, RandomState>,
 }
 
-/// A client that has something waiting.
+/// A client with waiting items.
 struct Client {
     load: Load,
     weight: u32,
-    /// What is left of its visit.
+    /// The deficit counter: compute units left in its visit.
     credit: i64,
-    /// Its fee payers, in the order in which they are visited. Never empty.
+    /// Its fee payers, in the order of visits. Never empty.
     payers: VecDeque<Pubkey>,
 }
 
-/// What waits of one fee payer of one client. Never empty.
+/// The waiting items of one fee payer of one client. Never empty.
 struct Line<T> {
     load: Load,
-    /// What is left of its visit.
+    /// The deficit counter: compute units left in its visit.
     credit: i64,
     items: VecDeque<(Load, T)>,
 }
 
 impl<T> RoundRobin<T> {
-    /// Nothing waits.
+    /// An empty queue.
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -115,7 +114,7 @@ impl<T> RoundRobin<T> {
         }
     }
 
-    /// Puts an item in, behind those of its client and fee payer.
+    /// Appends an item to those of its client and fee payer.
     pub(super) fn push(
         &mut self,
         sender: Sender,
@@ -172,7 +171,7 @@ impl<T> RoundRobin<T> {
         )
     }
 
-    /// Takes out the item to execute next.
+    /// Removes the item to execute next.
     pub(super) fn pop(&mut self) -> Option<T> {
         let id = *self.circle.front()?;
         // A client is in the circle exactly while it has an entry, and so is a fee payer with its line; no line is
@@ -210,7 +209,7 @@ impl<T> RoundRobin<T> {
         Some(item)
     }
 
-    /// Gives back what a burst of clients and fee payers took.
+    /// Frees the memory that a burst of clients and fee payers needed.
     fn forget_burst(&mut self) {
         const RETAINED_MAX: usize = 1_024;
         self.circle.shrink_to(RETAINED_MAX);
@@ -218,17 +217,17 @@ impl<T> RoundRobin<T> {
         self.lines.shrink_to(RETAINED_MAX);
     }
 
-    /// How much waits.
+    /// The load of all waiting items.
     pub(super) fn load(&self) -> Load {
         self.load
     }
 
-    /// How many clients have something waiting.
+    /// Number of clients with waiting items.
     pub(super) fn clients(&self) -> usize {
         self.clients.len()
     }
 
-    /// The most that one client has waiting, of each quantity by itself. Looks at every client.
+    /// The largest load of one client, for each quantity separately. Cost: one step for each client.
     pub(super) fn largest(&self) -> Load {
         self.clients.values().fold(Load::default(), |most, client| Load {
             transactions: most.transactions.max(client.load.transactions),
@@ -244,7 +243,7 @@ impl Client {
     }
 }
 
-/// What waits of one quantity: in all, of the client, and of the fee payer.
+/// The waiting amount of one quantity: in total, of the client, and of the fee payer.
 struct Waiting {
     in_queue: u64,
     by_client: u64,
@@ -252,7 +251,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whether `more` of it fits, by the bounds of queue, client and fee payer.
+    /// Checks that `more` of it fits into the bounds of queue, client and fee payer.
     fn admit(&self, more: u64, limit: u64, bounds: [QueueBound; 3]) -> Result<(), Refusal> {
         let left = limit.saturating_sub(self.in_queue);
         let left_to_client = left.saturating_sub(self.by_client);

@@ -1,5 +1,5 @@
-//! The round robin under random load: nothing is lost or overtaken, and no client waits for more than the others'
-//! visits. A failure names its seed.
+//! The round-robin queue under random load: no item is lost or overtaken, and a client waits at most for one visit of
+//! each other client. A failure names its seed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,8 +9,7 @@ use solana_pubkey::Pubkey;
 
 use super::round_robin::{Limits, Load, Refusal, RoundRobin, UNITS_MAX};
 
-/// What one visit of a client of weight 1 may cost at most, in compute units: its quantum, which its last
-/// transaction may exceed.
+/// Compute units of one visit of a client of weight 1 at most: its quantum, which its last transaction may exceed.
 const VISIT_MAX: u64 = 2 * (UNITS_MAX as u64 + 20_000);
 
 fn client(n: u8) -> ClientId {
@@ -38,12 +37,12 @@ struct Item {
     units: u32,
 }
 
-/// What the queue must hold, and how much others were served since each client was.
+/// The expected contents of the queue, and the service of other clients since each client was served.
 #[derive(Default)]
 struct Model {
     lines: HashMap<(u8, u8), VecDeque<Item>>,
     waiting: HashMap<u8, usize>,
-    /// Of a client that waits: what each other one was served since.
+    /// For each waiting client: the units served to each other client since.
     served_since: HashMap<u8, HashMap<u8, u64>>,
 }
 
@@ -61,7 +60,7 @@ impl Model {
         let line = self.lines.get_mut(&(item.client, item.payer));
         let first = line.and_then(VecDeque::pop_front);
         assert_eq!(first, Some(item), "seed {seed}: overtaken within its line");
-        *self.waiting.get_mut(&item.client).expect("it waits") -= 1;
+        *self.waiting.get_mut(&item.client).expect("it is waiting") -= 1;
         self.served_since.insert(item.client, HashMap::new());
         if self.waiting[&item.client] == 0 {
             self.served_since.remove(&item.client);
@@ -73,7 +72,7 @@ impl Model {
             let units = served.entry(item.client).or_default();
             *units += u64::from(item.units) + 20_000;
             let weight = u64::from(weights[usize::from(item.client)]);
-            // One visit that had begun, or the next one; never two.
+            // One visit, either the current or the next one; never two.
             assert!(
                 *units <= VISIT_MAX * weight,
                 "seed {seed}: client {waits} waits while {} is served {units} units",
@@ -92,7 +91,7 @@ fn run(seed: u64) {
     };
     let (mut queue, mut model) = (RoundRobin::new(limits), Model::default());
     let mut number = 0;
-    // Phases in which more comes than goes, and the other way round.
+    // Phases with more arrivals than departures, and the other way round.
     for _ in 0..20 {
         let push_chance = random.f64();
         for _ in 0..500 {
@@ -126,13 +125,13 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn nothing_is_lost_or_overtaken_and_no_client_waits_for_more_than_a_visit_of_each_other() {
+fn no_item_is_lost_or_overtaken_and_a_client_waits_for_at_most_one_visit_of_each_other() {
     for seed in 0..200 {
         run(seed);
     }
 }
 
-/// Pushes for that number of fee payers until it is refused; how many were taken, and why no more.
+/// Pushes items of `payers` fee payers until one is refused. Returns the number of accepted items, and the refusal.
 fn fill(queue: &mut RoundRobin<u64>, by: u8, payers: u64, units: u32) -> (u64, Refusal) {
     for n in 0.. {
         let payer = payer(n % payers);
@@ -176,7 +175,7 @@ fn clients_share_by_compute_units_and_not_by_transactions() {
         queue.push(client(2).into(), payer(2), load(120_000), 10_000 + n).unwrap();
     }
     let light = (0..1_100).filter(|_| queue.pop().is_some_and(|item| item >= 10_000)).count();
-    // A heavy one costs 1,420,000 and a light one 140,000.
+    // A heavy transaction costs 1,420,000 units and a light one 140,000.
     assert!((995..=1_005).contains(&light), "{light} of 1,100");
 }
 
@@ -193,35 +192,35 @@ fn a_client_of_weight_4_gets_4_times_as_much() {
 }
 
 #[test]
-fn the_next_client_finds_room_however_greedy_the_others_are() {
+fn the_next_client_finds_space_however_much_the_others_send() {
     let limits = Limits { transactions: 1_024, compute_units: u64::MAX / 2 };
     let mut queue = RoundRobin::new(limits);
-    let taken = [1, 2, 3, 4].map(|by| fill(&mut queue, by, 1_000, 3_000));
-    assert_eq!(taken.map(|(taken, _)| taken), [512, 256, 128, 64]);
+    let accepted = [1, 2, 3, 4].map(|by| fill(&mut queue, by, 1_000, 3_000));
+    assert_eq!(accepted.map(|(accepted, _)| accepted), [512, 256, 128, 64]);
     let refusal = Refusal { bound: QueueBound::ClientTransactions, queued: 512, limit: 512 };
-    assert_eq!(taken[0].1, refusal);
+    assert_eq!(accepted[0].1, refusal);
 
     let limits = Limits { transactions: 1_000_000, compute_units: 1_024 * 1_000_000 };
     let mut queue = RoundRobin::new(limits);
-    let taken = [1, 2, 3].map(|by| fill(&mut queue, by, 1_000, 1_000_000));
-    assert_eq!(taken.map(|(taken, _)| taken), [512, 256, 128]);
-    assert_eq!(taken[2].1.bound, QueueBound::ClientComputeUnits);
+    let accepted = [1, 2, 3].map(|by| fill(&mut queue, by, 1_000, 1_000_000));
+    assert_eq!(accepted.map(|(accepted, _)| accepted), [512, 256, 128]);
+    assert_eq!(accepted[2].1.bound, QueueBound::ClientComputeUnits);
 }
 
 #[test]
-fn one_fee_payer_leaves_room_to_the_others_of_its_client() {
+fn one_fee_payer_leaves_space_for_the_others_of_its_client() {
     let limits = Limits { transactions: 7_000, compute_units: u64::MAX / 2 };
     let mut queue = RoundRobin::new(limits);
-    let (taken, refusal) = fill(&mut queue, 1, 1, 3_000);
-    assert_eq!((taken, refusal.bound), (3_000, QueueBound::PayerTransactions));
+    let (accepted, refusal) = fill(&mut queue, 1, 1, 3_000);
+    assert_eq!((accepted, refusal.bound), (3_000, QueueBound::PayerTransactions));
     queue.push(client(1).into(), payer(9), load(3_000), 0).unwrap();
 }
 
 #[test]
-fn a_queue_of_one_takes_one() {
+fn a_queue_of_one_accepts_one() {
     let limits = Limits { transactions: 1, compute_units: UNITS_MAX.into() };
     let mut queue = RoundRobin::new(limits);
-    let (taken, refusal) = fill(&mut queue, 1, 1, UNITS_MAX);
+    let (accepted, refusal) = fill(&mut queue, 1, 1, UNITS_MAX);
     let full = Refusal { bound: QueueBound::Transactions, queued: 1, limit: 1 };
-    assert_eq!((taken, refusal), (1, full));
+    assert_eq!((accepted, refusal), (1, full));
 }

@@ -1,16 +1,16 @@
-//! Bytes of plain values: little-endian numbers, lengths of four bytes, options as one byte.
+//! The encoding of plain values: little-endian numbers, lengths of four bytes, options as one byte.
 //!
-//! Not here: what they mean (codec.rs) and whether they are undamaged (row.rs). Reading stays within
-//! its bytes whatever they say: it fails, it never panics or reserves more than it was given.
+//! Reading invalid bytes fails. It never panics, and never reserves more memory than the input has bytes.
+//! Not here: the records (codec.rs) and the checksum (row.rs).
 
-/// Bytes being written.
+/// Writes values to bytes.
 #[derive(Default)]
 pub(super) struct ByteWriter(pub(super) Vec<u8>);
 
-/// Bytes being read.
+/// Reads values from bytes.
 pub(super) struct ByteReader<'a>(&'a [u8]);
 
-/// Bytes that do not say what they should: `what` was being read.
+/// The bytes are invalid. `what` names the value.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read its {what}")]
 pub(super) struct DecodeError {
@@ -63,7 +63,7 @@ impl ByteWriter {
         }
     }
 
-    /// A value is at most 1 GiB (row.rs), so a length that does not fit would be caught there.
+    /// A value is at most 1 GiB (row.rs), so a length that does not fit into a `u32` fails there.
     fn len(&mut self, len: usize) {
         self.u32(len as u32);
     }
@@ -74,12 +74,12 @@ impl<'a> ByteReader<'a> {
         Self(bytes)
     }
 
-    /// Whether all was read.
+    /// Whether all bytes were read.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Ends reading: nothing may be left.
+    /// Fails if bytes are left.
     pub(super) fn end(self) -> Result<(), DecodeError> {
         if self.0.is_empty() { Ok(()) } else { Err(DecodeError { what: "end" }) }
     }
@@ -134,7 +134,7 @@ impl<'a> ByteReader<'a> {
         mut read: impl FnMut(&mut Self) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
         let len = self.u32(what)? as usize;
-        // Every item has at least a byte, so a longer list than bytes is a lie.
+        // Every item has at least one byte, so a length beyond the remaining bytes is invalid.
         if len > self.0.len() {
             return Err(DecodeError { what });
         }

@@ -1,9 +1,9 @@
 //! The bytes of each record: head, account, block with its transactions.
 //!
-//! They are our own, so that no release of another crate changes what is on disk: a transaction as it
-//! crossed the network, a transaction error as Agave keeps it (bincode of `TransactionError`), the rest
-//! field by field. A field that a new release adds stops the build here, where it must be decided on.
-//! Not here: the seal around them (row.rs).
+//! The formats are our own, so that no release of another crate changes the data on disk: a transaction in its wire
+//! form, a transaction error in Agave's stored form (bincode of `TransactionError`), the rest field by field. A field
+//! that a new release adds fails the build here, where its encoding must be decided.
+//! Not here: header and checksum of a value (row.rs).
 
 use std::sync::Arc;
 
@@ -25,16 +25,16 @@ use solana_transaction_status::{
 
 use super::byte_codec::{ByteReader, ByteWriter, DecodeError};
 
-/// What the ledger on disk should hold: written with every block, checked when it is opened.
+/// The expected contents of the ledger on disk: written with every block, checked when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// The newest block.
     pub(super) slot: Slot,
-    /// The oldest block that is kept.
+    /// The oldest stored block.
     pub(super) first_slot: Slot,
-    /// How many accounts there are.
+    /// Number of accounts.
     pub(super) accounts: u64,
-    /// The sum of their values' fingerprints: it notices one that is missing or of another time.
+    /// The sum of their values' fingerprints, which detects missing and outdated ones.
     pub(super) fingerprints: u64,
 }
 
@@ -118,7 +118,7 @@ pub(super) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
         reward_partitions: None,
         writes: Vec::new(),
     };
-    // Blocks were written without rewards before any were paid.
+    // Older blocks were written without rewards.
     if !from.is_empty() {
         block.rewards = from.list("block rewards", read_reward)?;
         block.reward_partitions =
@@ -127,7 +127,7 @@ pub(super) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
     from.end().map(|()| block)
 }
 
-/// The keys are not written: they are the message's own and the loaded ones.
+/// The account keys are not written: they are the message's static keys and the loaded ones.
 fn write_executed(executed: &ExecutedTransaction, out: &mut ByteWriter) {
     let ExecutedTransaction {
         slot: _,
@@ -135,15 +135,14 @@ fn write_executed(executed: &ExecutedTransaction, out: &mut ByteWriter) {
         block_time,
         transaction,
         meta,
-        account_keys: keys,
+        account_keys,
         is_vote,
     } = executed;
-    debug_assert_eq!(*keys, keys_of(transaction, &meta.loaded_addresses));
+    debug_assert_eq!(*account_keys, keys_of(transaction, &meta.loaded_addresses));
     out.u32(*index);
     out.i64(*block_time);
     out.u8(u8::from(*is_vote));
-    // Only a message longer than its own length fields allow cannot be written, and such a one could
-    // neither have been read nor signed.
+    // Only a message that is longer than its length fields allow has no wire form. Such a message cannot be received.
     let wire = wincode::serialize(transaction).expect("an executed transaction has a wire form");
     out.bytes(&wire);
     write_meta(meta, out);
@@ -159,16 +158,8 @@ fn read_executed(
     let transaction: VersionedTransaction = wincode::deserialize_exact(from.bytes("transaction")?)
         .map_err(|_| DecodeError { what: "transaction" })?;
     let meta = read_meta(from)?;
-    let keys = keys_of(&transaction, &meta.loaded_addresses);
-    Ok(ExecutedTransaction {
-        slot,
-        index,
-        block_time,
-        transaction,
-        meta,
-        account_keys: keys,
-        is_vote,
-    })
+    let account_keys = keys_of(&transaction, &meta.loaded_addresses);
+    Ok(ExecutedTransaction { slot, index, block_time, transaction, meta, account_keys, is_vote })
 }
 
 fn keys_of(transaction: &VersionedTransaction, loaded: &LoadedAddresses) -> Vec<Pubkey> {
@@ -193,7 +184,7 @@ fn write_meta(meta: &TransactionStatusMeta, out: &mut ByteWriter) {
         cost_units,
     } = meta;
     out.option(status.as_ref().err(), |out, err| {
-        // Numbers and short strings into memory: nothing in it can fail.
+        // Numbers and short strings are written to memory, which cannot fail.
         out.bytes(&bincode::serialize(err).expect("a transaction error is plain data"));
     });
     out.u64(*fee);

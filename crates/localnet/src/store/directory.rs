@@ -1,15 +1,15 @@
-//! The ledger's directory: whose it is, who has it open, and how far it got.
+//! The ledger's directory: its mark, its lock, and its newest slot.
 //!
 //! | file             | holds                                                                    |
 //! |------------------|--------------------------------------------------------------------------|
-//! | `hydrant-ledger` | the mark: that this is a ledger of ours, and in which format             |
-//! | `lock`           | locked while open, with the process's number for the message             |
-//! | `newest`         | the newest slot that was kept, written after it was                      |
-//! | `room`           | written and removed at once, to see whether the disk has room            |
+//! | `hydrant-ledger` | the mark of a ledger of Hydrant, with its format                         |
+//! | `lock`           | locked while open, with the process id for the error message             |
+//! | `newest`         | the newest stored slot, written after its block                          |
+//! | `room`           | written and removed at once, to test whether the disk has space          |
 //! | the engine's     | everything else                                                          |
 //!
-//! `newest` is what notices an engine that quietly falls back to an older state because its files are
-//! damaged. It is not synced: it may lag behind after a power cut, and never runs ahead.
+//! `newest` detects an engine that silently falls back to an older state because its files are damaged. It is not
+//! synced: it may be behind after a power failure, but never ahead.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -20,30 +20,30 @@ use ledger::Slot;
 use super::StoreError;
 use super::disk::{self, PROBE};
 
-/// What the mark says this version writes. Raised when the layout changes.
+/// The format that this version writes to the mark. Raised when the layout changes.
 const FORMAT: u32 = 1;
 const MARK: &str = "hydrant-ledger";
 const MARK_TEXT: &str = "hydrant ledger, format ";
 const LOCK: &str = "lock";
 const NEWEST: &str = "newest";
 
-/// What a directory holds before anything in it is opened.
+/// The contents of a directory that is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DirectoryContents {
-    /// It is not there, or empty, or the making of a ledger was cut short before its mark.
+    /// It does not exist, is empty, or contains an interrupted creation of a ledger without its mark.
     Nothing,
-    /// A ledger of ours.
+    /// A ledger of Hydrant.
     Ledger,
 }
 
-/// A directory of ours, locked while this lives.
+/// A ledger's directory, locked until this is dropped.
 pub(super) struct Directory {
     path: PathBuf,
     newest: Option<File>,
     _lock: File,
 }
 
-/// What a directory holds. Fails if that is somebody else's.
+/// Inspects a directory. Fails if it contains foreign files and no ledger.
 pub(super) fn inspect(dir: &Path, engine: &str) -> Result<DirectoryContents, StoreError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -69,7 +69,7 @@ pub(super) fn inspect(dir: &Path, engine: &str) -> Result<DirectoryContents, Sto
 }
 
 impl Directory {
-    /// Locks a directory, which is made if it is not there.
+    /// Locks a directory, which is created if needed.
     pub(super) fn lock(dir: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(dir).map_err(io_error("create", dir))?;
         let path = dir.join(LOCK);
@@ -90,19 +90,19 @@ impl Directory {
         Ok(Self { path: dir.into(), newest: None, _lock: lock })
     }
 
-    /// Where it is.
+    /// Its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes what a making or a removal that was cut short left behind.
+    /// Removes the files that an interrupted creation or removal left behind.
     pub(super) fn clear(&self, engine: &str) -> Result<(), StoreError> {
         remove_file(&self.path.join(engine))?;
         remove_file(&self.path.join(PROBE))?;
         remove_file(&self.path.join(NEWEST))
     }
 
-    /// Marks the directory as ours.
+    /// Marks the directory as a ledger of Hydrant.
     pub(super) fn mark(&self) -> Result<(), StoreError> {
         let path = self.path.join(MARK);
         let write = || {
@@ -113,7 +113,7 @@ impl Directory {
         write().map_err(io_error("write", &path))
     }
 
-    /// Fails unless the mark says that we can read what is here.
+    /// Fails unless the mark has a format that this version can read.
     pub(super) fn check_mark(&self) -> Result<(), StoreError> {
         let path = self.path.join(MARK);
         let text = fs::read(&path).map_err(io_error("read", &path))?;
@@ -130,7 +130,7 @@ impl Directory {
         }
     }
 
-    /// The newest slot that was kept.
+    /// Reads the newest stored slot.
     pub(super) fn newest(&self) -> Result<Slot, StoreError> {
         let path = self.path.join(NEWEST);
         let bytes = match fs::read(&path) {
@@ -147,7 +147,7 @@ impl Directory {
         }
     }
 
-    /// Remembers the newest slot, which has been kept.
+    /// Writes the newest slot, whose block is stored.
     pub(super) fn set_newest(&mut self, slot: Slot) -> Result<(), StoreError> {
         let path = self.path.join(NEWEST);
         let mut write = || {
@@ -162,7 +162,7 @@ impl Directory {
         write().map_err(io_error("write", &path))
     }
 
-    /// Makes the names of the files in it last, once they are all there.
+    /// Syncs the directory's entries to disk.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         let sync = || {
             if let Some(newest) = &self.newest {
@@ -179,8 +179,8 @@ impl Directory {
     }
 }
 
-/// Removes a ledger and leaves what is not ours. Without its mark it is none, so that goes first. The
-/// lock file stays: who waits for it must find the same one.
+/// Removes a ledger. Other files stay. The mark is removed first, because without it there is no ledger. The lock file
+/// stays, because a process that waits for it must lock the same file.
 pub(super) fn remove(dir: &Path, engine: &str) -> Result<(), StoreError> {
     if inspect(dir, engine)? == DirectoryContents::Ledger {
         let directory = Directory::lock(dir)?;
@@ -198,7 +198,7 @@ fn remove_file(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Turns an IO error into ours.
+/// Converts an IO error.
 fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     let path = path.to_owned();
     move |source| match path.parent() {
@@ -207,7 +207,7 @@ fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Store
     }
 }
 
-/// Who wrote the lock file.
+/// The process that wrote the lock file.
 fn user(lock: &mut File) -> String {
     let mut text = String::new();
     match lock.read_to_string(&mut text) {

@@ -1,9 +1,9 @@
-//! The room on a ledger's disk: asked for before the ledger is opened, and named when a write fails.
+//! Free space on a ledger's disk: checked before the ledger is opened, and reported when a write fails.
 //!
-//! A storage engine may only say that it is poisoned once its first write has failed in the background. What the
-//! disk says is found out here, by its free bytes and by a small write of our own.
+//! A storage engine may only report that it is poisoned after a write failed in the background. So the cause is found
+//! here, by the free bytes of the disk and by a small write of our own.
 //! Bounds: one file of [`PROBE_BYTES`], which is removed at once.
-//! Not here: which error of an engine is which (`engine`).
+//! Not here: the classification of an engine's errors (`engine`).
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -16,16 +16,16 @@ use rustix::process::{Resource, getrlimit};
 use super::StoreError;
 use super::engine::EngineError;
 
-/// The file that is written to see whether anything can be.
+/// The file that is written to test whether writes succeed.
 pub(super) const PROBE: &str = "room";
 const PROBE_BYTES: usize = 64 << 10;
-/// What must be free beside the journals of the engine: some seconds of blocks, and its small files.
+/// Free bytes that are needed in addition to the engine's journals: some seconds of blocks, and its small files.
 const FREE_BYTES_MIN: u64 = 8 << 20;
-/// Bytes of a block of a file as the system counts them, whatever the disk.
+/// Bytes of a file block in the system's count, whatever the disk.
 const FILE_BLOCK_BYTES: u64 = 512;
 
-/// Fails if the disk of `dir` has not enough room to go on: what the journals at `engine` hold may have to be
-/// written once more while it is opened.
+/// Fails if the disk of `dir` has too little free space. Opening may have to write the contents of the journals at
+/// `engine` once more.
 pub(super) fn require_free_space(dir: &Path, engine: &Path) -> Result<(), StoreError> {
     let needed_bytes = FREE_BYTES_MIN + journal_bytes(engine);
     match free_bytes(dir) {
@@ -39,12 +39,12 @@ pub(super) fn require_free_space(dir: &Path, engine: &Path) -> Result<(), StoreE
     }
 }
 
-/// The error that says what the disk says, if that is why the engine failed.
+/// The error that describes the disk's state, if that is why the engine failed.
 pub(super) fn explain(dir: &Path, err: &EngineError) -> Option<StoreError> {
     let EngineError::Failed(err) = err else { return None };
     match io_error(&**err) {
         Some(err) => is_no_space(err.kind()).then(|| from_io(dir, copy(err))),
-        // The engine does not say. What a small write finds is the reason, and so is a disk that is all but full.
+        // The engine does not report the cause. It is the error of a small write, or a disk that is almost full.
         None => match write_probe(dir) {
             Err(err) if is_no_space(err.kind()) => Some(from_io(dir, err)),
             Err(_) => None,
@@ -60,7 +60,7 @@ pub(super) fn explain(dir: &Path, err: &EngineError) -> Option<StoreError> {
     }
 }
 
-/// An error of the system about something in `dir`, in the words that say what can be done.
+/// The error for a system error in `dir`, with the fix in its message.
 pub(super) fn from_io(dir: &Path, source: io::Error) -> StoreError {
     match (source.kind(), file_bytes_max()) {
         (ErrorKind::FileTooLarge, Some(limit)) => {
@@ -74,12 +74,12 @@ pub(super) fn from_io(dir: &Path, source: io::Error) -> StoreError {
     }
 }
 
-/// Whether a file cannot grow: the disk, a quota or a limit of the process is in the way.
+/// Whether a file cannot grow because of the disk, a quota or a limit of the process.
 pub(super) fn is_no_space(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
-/// The system's error below another one, if there is one.
+/// The system's error in the chain of sources of another one, if there is one.
 fn io_error<'e>(err: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
     let mut next = Some(err);
     while let Some(err) = next {
@@ -95,18 +95,18 @@ fn copy(err: &io::Error) -> io::Error {
     err.raw_os_error().map_or_else(|| err.kind().into(), io::Error::from_raw_os_error)
 }
 
-/// Bytes that are free for us on the disk of `dir`. None if its file system does not count them.
+/// Bytes that this process can use on the disk of `dir`. `None` if its file system does not count them.
 fn free_bytes(dir: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(dir).ok()?;
     (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// The largest that a file of this process may become (`ulimit -f`), if there is a limit.
+/// The maximum file size of this process (`ulimit -f`), if there is a limit.
 fn file_bytes_max() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
 
-/// Writes a little in `dir`, so that the system says what is wrong.
+/// Writes a small file in `dir` to get the system's error.
 fn write_probe(dir: &Path) -> io::Result<()> {
     let path = dir.join(PROBE);
     let write = || {
@@ -115,12 +115,12 @@ fn write_probe(dir: &Path) -> io::Result<()> {
         file.sync_data()
     };
     let written = write();
-    // It is written over the next time, and is nothing that a ledger needs.
+    // A remaining file is overwritten next time, and no ledger needs it.
     let _ = fs::remove_file(&path);
     written
 }
 
-/// Bytes of the engine's journals on disk. They are laid out before they are written, so their length says nothing.
+/// Bytes of the engine's journals on disk. They are preallocated, so their length does not count.
 fn journal_bytes(engine: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(engine) else { return 0 };
     let journals = entries.filter_map(Result::ok).filter(|entry| {
@@ -141,38 +141,38 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_named_with_its_directory_its_free_bytes_and_the_systems_words() {
+    fn a_full_disk_is_reported_with_its_directory_its_free_bytes_and_the_systems_error() {
         let dir = tempfile::tempdir().expect("a directory");
         for os_error in [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT] {
             let err = failed(io::Error::from(os_error));
-            let said = explain(dir.path(), &err).expect("it is explained");
-            assert!(matches!(said, StoreError::DiskFull { .. }), "{said:?}");
-            let text = said.to_string();
+            let explained = explain(dir.path(), &err).expect("it is explained");
+            assert!(matches!(explained, StoreError::DiskFull { .. }), "{explained:?}");
+            let text = explained.to_string();
             assert!(text.contains(&dir.path().display().to_string()), "{text}");
             assert!(text.contains("bytes are free"), "{text}");
-            let source = said.source().map(ToString::to_string).unwrap_or_default();
+            let source = explained.source().map(ToString::to_string).unwrap_or_default();
             assert_eq!(source, io::Error::from(os_error).to_string());
         }
     }
 
     #[test]
-    fn an_engine_that_failed_on_a_disk_with_room_is_not_said_to_have_none() {
+    fn an_engine_error_on_a_disk_with_free_space_is_not_reported_as_a_full_disk() {
         let dir = tempfile::tempdir().expect("a directory");
         assert!(
             explain(dir.path(), &failed(io::Error::from(ErrorKind::PermissionDenied))).is_none()
         );
         assert!(explain(dir.path(), &EngineError::Busy).is_none());
-        let room = free_bytes(dir.path()).is_none_or(|free| free >= FREE_BYTES_MIN);
-        if room && file_bytes_max().is_none() {
+        let has_space = free_bytes(dir.path()).is_none_or(|free| free >= FREE_BYTES_MIN);
+        if has_space && file_bytes_max().is_none() {
             assert!(explain(dir.path(), &failed(fjall::Error::Poisoned)).is_none());
         }
     }
 
     #[test]
-    fn a_journal_counts_with_what_is_written_of_it() {
+    fn a_journal_counts_with_its_written_bytes() {
         let dir = tempfile::tempdir().expect("a directory");
         let journal = File::create(dir.path().join("7.jnl")).expect("a file");
-        journal.set_len(64 << 20).expect("laid out");
+        journal.set_len(64 << 20).expect("preallocated");
         assert!(journal_bytes(dir.path()) < 1 << 20);
         fs::write(dir.path().join("8.jnl"), vec![7; 3 << 20]).expect("written");
         fs::write(dir.path().join("table"), vec![7; 3 << 20]).expect("written");

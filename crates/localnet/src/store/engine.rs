@@ -1,7 +1,7 @@
-//! What a storage engine must do for the ledger, and the one we use: fjall.
+//! The interface of a storage engine, and the one in use: fjall.
 //!
-//! An engine is little more than three sorted tables with atomic, durable batches. What the rows mean,
-//! and whether they are undamaged and complete, is checked above it and does not rest on the engine.
+//! An engine is three sorted tables with atomic, durable batches. The layers above check that rows are valid, undamaged
+//! and complete, and do not rely on the engine for it.
 //! Why fjall and not redb: docs/ledger-on-disk.md. The benchmark `store` runs both through this trait.
 
 use std::io;
@@ -13,25 +13,25 @@ use fjall::{
 
 use super::row::{Row, Table};
 
-/// Why an engine did not do what it was asked.
+/// Why an operation of an engine failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Another process, or another handle of this one, has it open.
     #[error("another handle has the ledger open")]
     Busy,
-    /// Its files are not what it wrote.
+    /// Its files are damaged.
     #[error("{0}")]
     Damaged(String),
-    /// Anything else, an IO error as a rule.
+    /// Any other error, usually an IO error.
     #[error(transparent)]
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// One batch on its way to disk: it is told what each of its rows replaces, and then gives the last row.
+/// A batch that is being written: it receives the value that each of its rows replaces, and then returns the last row.
 pub trait Batch {
     /// The rows to write, each key once.
     fn rows(&self) -> &[Row];
-    /// The value of an account that a row takes the place of. Not told of other tables' rows.
+    /// Receives the account's value that a row replaces. Not called for rows of other tables.
     fn replaces(&mut self, row: usize, value: Option<&[u8]>);
     /// The row to write after all others.
     fn last(&mut self) -> Row;
@@ -39,19 +39,19 @@ pub trait Batch {
 
 /// Three sorted tables with atomic, durable batches. Owned by the one writer.
 pub trait Engine: Sized + Send {
-    /// Its file or folder within the ledger's directory.
+    /// Its file or directory within the ledger's directory.
     const PATH: &'static str;
 
-    /// Opens what is at `path`, or makes it.
+    /// Opens the tables at `path`, or creates them.
     fn open(path: &Path) -> Result<Self, EngineError>;
 
-    /// Writes a batch. When this returns, all of it is on disk; if it never returns, all or nothing is.
+    /// Writes a batch. When this returns, all of it is on disk. After a crash, all or nothing is.
     fn commit(&mut self, batch: &mut dyn Batch) -> Result<(), EngineError>;
 
-    /// Writes rows under keys that are not there yet. They are on disk once a batch is that comes later.
+    /// Writes rows with new keys. They are on disk once a later batch is.
     fn bulk_insert(&mut self, rows: &[Row]) -> Result<(), EngineError>;
 
-    /// Calls `row` with each key and value of a table, in the order of keys, until it says `false`.
+    /// Calls `row` with each key and value of a table, in the order of keys, until it returns `false`.
     fn scan(
         &self,
         table: Table,
@@ -59,17 +59,17 @@ pub trait Engine: Sized + Send {
     ) -> Result<(), EngineError>;
 }
 
-/// Bytes of tables that fjall keeps in memory.
+/// Bytes of fjall's cache of tables.
 const CACHE_BYTES: u64 = 32 << 20;
 
-/// The least that fjall takes. Its default of 512 MiB would be most of a local ledger's files.
+/// Bytes of journals: fjall's minimum. Its default of 512 MiB would be most of a local ledger's files.
 const JOURNAL_BYTES: u64 = 64 << 20;
-/// Written bytes that a table keeps in memory before they go to files of their own. There are three
-/// tables, each with one being filled and one being written out: at most 96 MiB.
+/// Written bytes that a table buffers in memory before they are flushed to files. There are three tables, each with one
+/// active and one flushing buffer: at most 96 MiB.
 const MEMTABLE_BYTES: u64 = 16 << 20;
 
-/// The engine in use: a log-structured merge tree in a folder. Blocks are written once and never changed,
-/// so their values are kept apart from their keys; accounts are rewritten all the time and stay inline.
+/// The engine in use: a log-structured merge tree in a directory. Blocks are written once and never changed, so their
+/// values are stored separately from their keys. Accounts are rewritten often, so their values are stored inline.
 pub struct Fjall {
     database: Database,
     meta: Keyspace,
@@ -166,10 +166,10 @@ fn engine_error(err: fjall::Error) -> EngineError {
     }
 }
 
-/// Files that are shorter or other than expected are damaged; anything else is the system's doing.
+/// Unexpected contents or lengths of files are damage; other errors are the system's.
 fn io_error(err: io::Error) -> EngineError {
     match err.kind() {
-        // `InvalidInput` is a place before the beginning of a file, computed from its contents.
+        // `InvalidInput` is an offset before the start of a file, computed from its contents.
         io::ErrorKind::UnexpectedEof
         | io::ErrorKind::InvalidData
         | io::ErrorKind::InvalidInput

@@ -1,12 +1,12 @@
-//! The ledger on disk: every complete block, and every account as the newest block left it.
+//! The ledger on disk: every complete block, and every account as of the newest block.
 //!
-//! In: blocks as they complete, in order, from the one writer; each is on disk before anybody is told
-//! that it is confirmed. Out: everything, once, when the ledger is opened, accounts as a stream.
-//! Invariant: a block with its transactions and account writes is one atomic batch. After `kill -9` the
-//! newest block is the last that [`Store::append`] returned for, or the one it was at, never half of it.
-//! Invariant: what is damaged is named when the ledger is opened, and never served.
-//! Bounds: history is pruned by [`Store::prune_below`]; accounts are as many as the ledger has.
-//! Why this engine, with figures: docs/ledger-on-disk.md.
+//! In: complete blocks in order, from the one writer. Each is on disk before it is reported as confirmed. Out:
+//! everything, once, when the ledger is opened; accounts as a stream.
+//! Invariant: a block with its transactions and account writes is one atomic batch. After `kill -9` the newest block is
+//! the last one for which [`Store::append`] returned, or the whole of the next one.
+//! Invariant: damage is reported when the ledger is opened, and damaged data is never served.
+//! Bounds: history is pruned by [`Store::prune_below`]. There are as many accounts as the ledger has.
+//! Why this engine, with measurements: docs/ledger-on-disk.md.
 
 mod byte_codec;
 mod codec;
@@ -38,27 +38,27 @@ use restore::RestoredBlocks;
 use row::RowCodec;
 pub use row::{Key, Row, Table};
 
-/// Accounts of a new ledger that are written at a time, and bytes of them, one account more or less.
+/// Accounts of a new ledger in one write, and their bytes. The last account may exceed the bytes.
 const BULK_INSERT_ROWS_MAX: usize = 16_384;
 const BULK_INSERT_BYTES_MAX: usize = 4 << 20;
 
-/// A ledger on disk, open. Owned by the one writer; closed when dropped.
+/// An open ledger on disk. Owned by the one writer, closed when dropped.
 pub struct Store<E: Engine = Fjall> {
     engine: E,
     directory: Directory,
     row_codec: RowCodec,
     head: Head,
-    /// The blocks that are kept, the oldest first. 8 bytes a block.
+    /// The stored blocks, the oldest first. 8 bytes a block.
     slots: VecDeque<Slot>,
-    /// Blocks below go with the next append.
+    /// Blocks below this slot are removed with the next append.
     retain_from: Slot,
     /// Written with the next append.
     epochs: Option<Vec<u8>>,
 }
 
 impl<E: Engine> Store<E> {
-    /// Makes a ledger with its first block and the accounts that exist then, each once, taken in as a
-    /// stream. `genesis` is kept as it is. `dir` is made if it is not there; it must be empty.
+    /// Creates a ledger with its first block and the accounts as of that block, each once, as a stream. `genesis` is
+    /// stored as it is. `dir` is created if needed, and must be empty.
     pub fn create(
         dir: &Path,
         genesis: &[u8],
@@ -88,13 +88,13 @@ impl<E: Engine> Store<E> {
         store.commit(rows, slot, slot)?;
         store.directory.set_newest(slot)?;
         store.directory.sync()?;
-        // Only now is it a ledger: what is cut short before is begun anew.
+        // Only now it is a ledger: a creation that was interrupted before is started again.
         store.directory.mark()?;
         store.directory.sync()?;
         Ok(store)
     }
 
-    /// Writes the accounts of a new ledger, some at a time.
+    /// Writes the accounts of a new ledger in chunks.
     fn bulk_insert(
         &mut self,
         slot: Slot,
@@ -125,13 +125,13 @@ impl<E: Engine> Store<E> {
         Ok(())
     }
 
-    /// Whether there is a ledger in `dir`. Fails if what is there is not ours.
+    /// Whether there is a ledger in `dir`. Fails if the directory contains foreign files.
     pub fn is_in(dir: &Path) -> Result<bool, StoreError> {
         Ok(directory::inspect(dir, E::PATH)? != DirectoryContents::Nothing)
     }
 
-    /// Opens the ledger in `dir` and reads all but its accounts, which are to be read next. `None` if
-    /// there is none.
+    /// Opens the ledger in `dir` and reads everything except its accounts, which [`Opened::read`] reads. `None` if
+    /// there is no ledger.
     pub fn open(dir: &Path) -> Result<Option<Opened<E>>, StoreError> {
         if directory::inspect(dir, E::PATH)? == DirectoryContents::Nothing {
             return Ok(None);
@@ -142,21 +142,14 @@ impl<E: Engine> Store<E> {
         let engine: E = open_engine(&directory)?;
         let read = caught(&directory, || restore::read_restored_blocks(&directory, &engine));
         let RestoredBlocks { head, genesis, epochs, blocks } = read?;
-        let sealer = new_row_codec(&directory)?;
+        let row_codec = new_row_codec(&directory)?;
         let slots = blocks.iter().map(|block| block.id.slot).collect();
-        let store = Self {
-            engine,
-            directory,
-            row_codec: sealer,
-            head,
-            slots,
-            retain_from: 0,
-            epochs: None,
-        };
+        let store =
+            Self { engine, directory, row_codec, head, slots, retain_from: 0, epochs: None };
         Ok(Some(Opened { genesis, epochs, blocks, store }))
     }
 
-    /// Opens the ledger in `dir` and reads it into memory: for ledgers that are known to be small.
+    /// Opens the ledger in `dir` and reads it into memory. For small ledgers.
     pub fn open_whole(dir: &Path) -> Result<Option<(Self, Restored)>, StoreError> {
         let Some(mut opened) = Self::open(dir)? else { return Ok(None) };
         let genesis = std::mem::take(&mut opened.genesis);
@@ -166,14 +159,13 @@ impl<E: Engine> Store<E> {
         Ok(Some((store, Restored { genesis, blocks, accounts })))
     }
 
-    /// Removes the ledger in `dir`, if there is one, and leaves what else is there. Fails if what is
-    /// there is not ours.
+    /// Removes the ledger in `dir`, if there is one. Other files stay. Fails if there is no ledger but foreign files.
     pub fn remove(dir: &Path) -> Result<(), StoreError> {
         directory::remove(dir, E::PATH)
     }
 
-    /// Keeps a block: when this returns, it is on disk with its transactions and account writes. After
-    /// an error nothing more can be kept; what was kept before stays.
+    /// Appends a block. When this returns, it is on disk with its transactions and account writes. After an error no
+    /// block can be appended any more; earlier blocks stay.
     pub fn append(&mut self, block: &Block) -> Result<(), StoreError> {
         let (slot, parent) = (block.id.slot, block.parent_slot);
         if parent != self.head.slot || slot <= parent {
@@ -183,7 +175,7 @@ impl<E: Engine> Store<E> {
         if let Some(epochs) = self.epochs.take() {
             rows.push(self.row_codec.encode_row(Key::Epochs, &epochs));
         }
-        let dropped = self.slots.partition_point(|kept| *kept < self.retain_from);
+        let dropped = self.slots.partition_point(|stored| *stored < self.retain_from);
         rows.extend(
             self.slots.iter().take(dropped).map(|old| Row { key: Key::Block(*old), value: None }),
         );
@@ -194,22 +186,22 @@ impl<E: Engine> Store<E> {
         self.directory.set_newest(slot)
     }
 
-    /// Lets go of the blocks below `slot`, together with the next append. Accounts stay.
+    /// Removes the blocks below `slot` with the next append. Accounts stay.
     pub fn prune_below(&mut self, slot: Slot) {
         self.retain_from = self.retain_from.max(slot);
     }
 
-    /// Keeps what the caller knows of epochs, together with the next append.
+    /// Stores the caller's state of epochs with the next append.
     pub fn set_epochs(&mut self, epochs: Vec<u8>) {
         self.epochs = Some(epochs);
     }
 
-    /// The newest block that is kept.
+    /// The newest stored block.
     pub fn newest_slot(&self) -> Slot {
         self.head.slot
     }
 
-    /// A block's rows, each key once: the last write of an account counts.
+    /// The rows of a block, each key once. The last write of an account counts.
     fn block_rows(&mut self, block: &Block) -> Vec<Row> {
         let slot = block.id.slot;
         let writes = block.writes.iter().map(|write| (write.pubkey, write.account.as_ref()));
@@ -237,28 +229,28 @@ impl<E: Engine> Store<E> {
     }
 }
 
-/// A ledger on disk, open, of which the accounts were not read yet.
+/// An open ledger on disk whose accounts were not read yet.
 pub struct Opened<E: Engine = Fjall> {
-    /// What the caller wrote when the ledger was made.
+    /// The caller's bytes from the creation of the ledger.
     pub genesis: Vec<u8>,
-    /// What the caller last kept of epochs.
+    /// The caller's last stored state of epochs.
     pub epochs: Option<Vec<u8>>,
-    /// The blocks that are kept, the oldest first, without their account writes. Never empty.
+    /// The stored blocks, the oldest first, without their account writes. Never empty.
     pub blocks: Vec<Arc<Block>>,
     store: Store<E>,
 }
 
 impl<E: Engine> Opened<E> {
-    /// Gives `take` every account as the newest block left it, in the order of pubkeys, and then the
-    /// ledger to go on with. What `take` got is good only if this returns well.
-    pub fn read(self, mut take: impl FnMut(Pubkey, Account)) -> Result<Store<E>, StoreError> {
+    /// Calls `visit` with every account as of the newest block, in the order of pubkeys, and returns the ledger to
+    /// append to. The accounts are valid only if this succeeds.
+    pub fn read(self, mut visit: impl FnMut(Pubkey, Account)) -> Result<Store<E>, StoreError> {
         let Store { engine, directory, head, .. } = &self.store;
-        caught(directory, || restore::read_accounts(directory, engine, head, &mut take))?;
+        caught(directory, || restore::read_accounts(directory, engine, head, &mut visit))?;
         Ok(self.store)
     }
 }
 
-/// A block's rows, and the head that counts what they replace.
+/// The rows of a block, and the head, which is updated by the replaced values.
 struct BlockBatch<'a> {
     rows: Vec<Row>,
     head: Head,
@@ -285,7 +277,7 @@ impl Batch for BlockBatch<'_> {
     }
 }
 
-/// Runs `read`. An engine may take its own files' word for things that damage makes untrue.
+/// Runs `read` and turns a panic into an error: an engine may panic on damaged files.
 fn caught<T>(
     directory: &Directory,
     read: impl FnOnce() -> Result<T, StoreError>,
@@ -321,9 +313,9 @@ fn new_row_codec(directory: &Directory) -> Result<RowCodec, StoreError> {
     })
 }
 
-/// What a panic said.
+/// The error text of a panic.
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the storage engine gave up on it: {}", text.unwrap_or("no reason given"))
+    format!("the storage engine panicked: {}", text.unwrap_or("no reason given"))
 }

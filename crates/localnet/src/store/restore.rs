@@ -1,9 +1,9 @@
-//! Reading a ledger back: everything is read once, and all that it says of itself is checked.
+//! Reads a ledger back. Everything is read once and checked.
 //!
-//! A value is checked by its seal (row.rs). Beyond that: blocks must follow each other without a gap
-//! from the head's oldest to the head itself; no account may be newer than the head; the accounts must
-//! be as many as the head says and sum up to its fingerprints, so that none is missing or of another
-//! time; and the head may not be older than the slot that the directory remembers.
+//! The checksum of a value is checked (row.rs). Further checks: blocks follow each other without a gap from the head's
+//! oldest block to the head itself. No account is newer than the head. The number of accounts and the sum of their
+//! fingerprints equal those of the head, so that none is missing or outdated. The head is not older than the slot in
+//! the directory's file.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use super::directory::Directory;
 use super::engine::{Engine, EngineError};
 use super::row::{self, Key, Table};
 
-/// A whole ledger as it was when its newest block was kept.
+/// A whole ledger as of its newest block.
 pub struct Restored {
-    /// What the caller wrote when the ledger was made.
+    /// The caller's bytes from the creation of the ledger.
     pub genesis: Vec<u8>,
-    /// The blocks that are kept, the oldest first, without their account writes. Never empty.
+    /// The stored blocks, the oldest first, without their account writes. Never empty.
     pub blocks: Vec<Arc<Block>>,
-    /// Every account, as the newest block left it, in the order of pubkeys.
+    /// Every account as of the newest block, in the order of pubkeys.
     pub accounts: Vec<(Pubkey, Arc<Account>)>,
 }
 
-/// What is read before the accounts.
+/// Everything except the accounts.
 pub(super) struct RestoredBlocks {
     pub(super) head: Head,
     pub(super) genesis: Vec<u8>,
@@ -45,7 +45,7 @@ pub(super) fn read_restored_blocks<E: Engine>(
     let genesis = genesis.ok_or_else(|| directory.damaged("genesis: missing"))?;
     let newest = directory.newest()?;
     if newest > head.slot {
-        let what = format!("head: names block {}, but block {newest} had been kept", head.slot);
+        let what = format!("head: names block {}, but block {newest} was stored", head.slot);
         return Err(directory.damaged(what));
     }
     let blocks = read_blocks(directory, engine, &head)?;
@@ -101,7 +101,7 @@ fn read_blocks<E: Engine>(
     }
 }
 
-/// Says what is wrong if `block` does not follow the one before it.
+/// Checks that `block` follows the one before it.
 fn follows(before: Option<&Arc<Block>>, block: &Block, head: &Head) -> Result<(), String> {
     match before {
         None if block.id.slot == head.first_slot => Ok(()),
@@ -116,7 +116,7 @@ fn follows(before: Option<&Arc<Block>>, block: &Block, head: &Head) -> Result<()
     }
 }
 
-/// Reads the accounts, and checks that they are those that there should be.
+/// Reads the accounts, and checks their number and fingerprints.
 pub(super) fn read_accounts<E: Engine>(
     directory: &Directory,
     engine: &E,
@@ -152,28 +152,28 @@ pub(super) fn read_accounts<E: Engine>(
     Ok(())
 }
 
-/// Calls `take` with each row of a table. What it, or the engine, finds wrong names the row.
+/// Calls `visit` with each row of a table. An error of `visit` or of the engine names the row.
 fn each<E: Engine>(
     directory: &Directory,
     engine: &E,
     table: Table,
-    mut take: impl FnMut(Key, &[u8]) -> Result<(), String>,
+    mut visit: impl FnMut(Key, &[u8]) -> Result<(), String>,
 ) -> Result<(), StoreError> {
-    let mut wrong = None;
+    let mut fault = None;
     let mut last: Option<Key> = None;
     let scanned = engine.scan(table, &mut |key, value| {
-        let taken = match table.key(key) {
+        let visited = match table.key(key) {
             Some(key) => {
                 last = Some(key);
-                take(key, value).map_err(|what| format!("{key}: {what}"))
+                visit(key, value).map_err(|what| format!("{key}: {what}"))
             }
             None => Err(format!("table {}: unknown key of {} bytes", table.name(), key.len())),
         };
-        wrong = taken.err();
-        wrong.is_none()
+        fault = visited.err();
+        fault.is_none()
     });
     let after = last.map_or_else(|| "at its beginning".to_owned(), |key| format!("after {key}"));
-    match (wrong, scanned) {
+    match (fault, scanned) {
         (Some(what), _) => Err(directory.damaged(what)),
         (None, Ok(())) => Ok(()),
         (None, Err(err)) => {

@@ -1,17 +1,17 @@
-//! Rows: what the ledger on disk consists of, and the seal that every value carries.
+//! Rows: the contents of the ledger on disk, and the header and checksum of every value.
 //!
 //! | table    | key            | value                                              |
 //! |----------|----------------|----------------------------------------------------|
 //! | meta     | `genesis`      | the caller's bytes, written once                   |
-//! | meta     | `head`         | the newest block, and what the other tables hold   |
+//! | meta     | `head`         | the newest block, and sums over the other tables   |
 //! | meta     | `epochs`       | the caller's bytes, written at times with a block  |
 //! | blocks   | slot, 8 B BE   | one whole block with its transactions              |
-//! | accounts | pubkey, 32 B   | the account as the newest block left it            |
+//! | accounts | pubkey, 32 B   | the account as of the newest block                 |
 //!
 //! A value on disk: version (1 byte), form (1: 0 plain, 1 zstd), checksum (4, little-endian), body. A
-//! zstd body begins with the plain length (4). The checksum covers table, key, version, form and body,
-//! so a value that ends up under another key is noticed as well.
-//! Bounds: values past 4 KiB are compressed; none is larger than 1 GiB plain.
+//! zstd body starts with the plain length (4). The checksum covers table, key, version, form and body, so
+//! a value under a wrong key is detected as well.
+//! Bounds: values above 4 KiB are compressed; none is larger than 1 GiB plain.
 
 use std::fmt;
 
@@ -20,15 +20,15 @@ use solana_pubkey::Pubkey;
 
 /// The version of the bytes that this code writes.
 const VERSION: u8 = 1;
-/// Where a value's body begins.
+/// Offset of a value's body.
 const HEADER_BYTES: usize = 6;
-/// Past this, compressing costs less than writing. SlotHistory is 131 KB of almost nothing.
+/// Above this, compressing costs less than writing. SlotHistory is 131 KB of mostly equal bytes.
 const PLAIN_BYTES_MAX: usize = 4096;
-/// No value of ours is larger; a length that says so is not ours.
+/// No value is larger; a larger length is damage.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 const ZSTD_LEVEL: i32 = 1;
 
-/// Which table.
+/// A table of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     /// A handful of rows about the ledger as a whole.
@@ -39,14 +39,14 @@ pub enum Table {
     Accounts,
 }
 
-/// A table's row.
+/// The key of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// What the caller wrote when the ledger was made.
+    /// The caller's bytes from the creation of the ledger.
     Genesis,
     /// The newest block.
     Head,
-    /// What the caller keeps of epochs.
+    /// The caller's state of epochs.
     Epochs,
     /// One block.
     Block(Slot),
@@ -54,12 +54,12 @@ pub enum Key {
     Account(Pubkey),
 }
 
-/// A row to be written: a sealed value, or `None` to remove it.
+/// A row to be written: an encoded value, or `None` to remove the row.
 #[derive(Debug)]
 pub struct Row {
-    /// Where.
+    /// Its key.
     pub key: Key,
-    /// What.
+    /// Its value.
     pub value: Option<Vec<u8>>,
 }
 
@@ -67,7 +67,7 @@ impl Table {
     /// All tables.
     pub const ALL: [Self; 3] = [Self::Meta, Self::Blocks, Self::Accounts];
 
-    /// What the engine calls it.
+    /// Its name in the engine.
     pub fn name(self) -> &'static str {
         match self {
             Self::Meta => "meta",
@@ -76,7 +76,7 @@ impl Table {
         }
     }
 
-    /// The row that a key's bytes name, if they are a key of this table.
+    /// Decodes a key. `None` if the bytes are no key of this table.
     pub fn key(self, bytes: &[u8]) -> Option<Key> {
         match self {
             Self::Meta if bytes == b"genesis" => Some(Key::Genesis),
@@ -99,14 +99,14 @@ impl Key {
         }
     }
 
-    /// Hands the key's bytes to `take`.
-    pub fn with_bytes<T>(&self, take: impl FnOnce(&[u8]) -> T) -> T {
+    /// Calls `f` with the key's bytes.
+    pub fn with_bytes<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
         match self {
-            Self::Genesis => take(b"genesis"),
-            Self::Head => take(b"head"),
-            Self::Epochs => take(b"epochs"),
-            Self::Block(slot) => take(&slot.to_be_bytes()),
-            Self::Account(pubkey) => take(pubkey.as_array()),
+            Self::Genesis => f(b"genesis"),
+            Self::Head => f(b"head"),
+            Self::Epochs => f(b"epochs"),
+            Self::Block(slot) => f(&slot.to_be_bytes()),
+            Self::Account(pubkey) => f(pubkey.as_array()),
         }
     }
 }
@@ -123,16 +123,16 @@ impl fmt::Display for Key {
     }
 }
 
-/// Seals values. Keeps the compressor's tables between values.
+/// Encodes values. Reuses the compressor's tables between values.
 pub(crate) struct RowCodec(zstd::bulk::Compressor<'static>);
 
 impl RowCodec {
-    /// A sealer. Fails only if there is no memory for the compressor.
+    /// Fails only if there is no memory for the compressor.
     pub(crate) fn new() -> std::io::Result<Self> {
         zstd::bulk::Compressor::new(ZSTD_LEVEL).map(Self)
     }
 
-    /// `body` as the row's value on disk.
+    /// The row with the encoded `body` as its value.
     pub(crate) fn encode_row(&mut self, key: Key, body: &[u8]) -> Row {
         assert!(body.len() <= VALUE_BYTES_MAX, "{key} has {} bytes", body.len());
         let compressed = (body.len() > PLAIN_BYTES_MAX)
@@ -170,7 +170,7 @@ pub(crate) enum RowError {
     Compression,
 }
 
-/// The body of a value, if it is as it was sealed.
+/// The body of a value, if the value is undamaged.
 pub(crate) fn decode_row(key: Key, value: &[u8]) -> Result<Vec<u8>, RowError> {
     let Some((header, body)) = value.split_at_checked(HEADER_BYTES) else {
         return Err(RowError::Short(value.len()));
@@ -189,8 +189,8 @@ pub(crate) fn decode_row(key: Key, value: &[u8]) -> Result<Vec<u8>, RowError> {
     }
 }
 
-/// A number that tells one version of a row from every other: what the head sums up for the accounts.
-/// Only a well-mixed number may be summed, hence the last step (splitmix64's).
+/// A number that distinguishes versions of a row. The head has the sum over all accounts. Only a well-mixed number may
+/// be summed, hence the last step (splitmix64's).
 pub(crate) fn fingerprint(value: &[u8]) -> u64 {
     let seed = (value.len() as u64) << 32 | u64::from(stored_checksum(value));
     let mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -209,13 +209,13 @@ fn decompress(body: &[u8]) -> Result<Vec<u8>, RowError> {
     plain.ok().filter(|plain| plain.len() == plain_bytes).ok_or(RowError::Compression)
 }
 
-/// The checksum that a value carries; 0 if it is too short to carry one.
+/// The checksum in a value. 0 if the value is too short.
 fn stored_checksum(value: &[u8]) -> u32 {
-    let carried = value.get(2..HEADER_BYTES).and_then(|bytes| bytes.try_into().ok());
-    carried.map_or(0, u32::from_le_bytes)
+    let stored = value.get(2..HEADER_BYTES).and_then(|bytes| bytes.try_into().ok());
+    stored.map_or(0, u32::from_le_bytes)
 }
 
-/// The checksum that a value of at least [`HEADER_BYTES`] should carry.
+/// The expected checksum of a value of at least [`HEADER_BYTES`].
 fn checksum(key: Key, value: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(key.table().name().as_bytes());

@@ -1,4 +1,4 @@
-//! Sysvars, epochs, and what happens at each bound.
+//! Sysvars, epochs, and the behaviour at each bound.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ fn sysvar<T: serde::de::DeserializeOwned>(node: &Node, key: &Pubkey) -> T {
 }
 
 #[test]
-fn sysvars_follow_the_chain_and_epochs_leave_their_stake() {
+fn sysvars_follow_the_chain_and_epochs_add_to_the_stake_history() {
     let node = Node::start(&Config { slots_per_epoch: 32, ..on_demand() });
     for _ in 0..70 {
         node.airdrop(&Keypair::new().pubkey(), SOL);
     }
     let clock: Clock = sysvar(&node, &sysvar::clock::ID);
     assert_eq!((clock.slot, clock.epoch), (70, 2));
-    let parent = node.history.snapshot().block(69).cloned().expect("the block is kept");
+    let parent = node.history.snapshot().block(69).cloned().expect("the block is stored");
     let hashes: SlotHashes = sysvar(&node, &sysvar::slot_hashes::ID);
     assert_eq!(hashes.first(), Some(&(69, parent.bank_hash)));
     let slots: SlotHistory = sysvar(&node, &sysvar::slot_history::ID);
@@ -43,7 +43,7 @@ fn sysvars_follow_the_chain_and_epochs_leave_their_stake() {
     assert_eq!(slots.check(71), Check::Future);
     let stakes: StakeHistory = sysvar(&node, &sysvar::stake_history::ID);
     let ended: Vec<_> = stakes.iter().map(|(epoch, entry)| (*epoch, entry.effective)).collect();
-    // A million, without what keeps the account exempt from rent.
+    // A million, without the rent-exempt reserve of the account.
     let staked = 1_000_000 * SOL - 2_282_880;
     assert_eq!(ended, [(1, staked), (0, staked)]);
     node.stop();
@@ -69,7 +69,7 @@ fn genesis_has_the_accounts_of_a_test_validator() {
     assert_eq!(vote.authorized_voters.last(), Some((&0, &key)));
     assert_eq!(vote.block_revenue_collector, node.cluster.identity);
     assert!(vote.bls_pubkey_compressed.is_some_and(|key| key != [0; 48]));
-    // Nobody was named, so a new key has what a mint has; the faucet and the fees are beside it.
+    // No mint was configured, so a new key has the mint's lamports. The faucet has its own.
     let view = node.reader.view(Commitment::Confirmed);
     let rich = view.all().filter(|(_, account)| account.0.lamports() == 500_000_000 * SOL);
     assert_eq!(rich.count(), 1);
@@ -82,7 +82,7 @@ fn a_warp_leaves_slots_without_blocks() {
     let node = Node::start(&Config { warp_slot: Some(1_000), ..on_demand() });
     let airdrop = node.airdrop(&Keypair::new().pubkey(), SOL);
     assert_eq!(airdrop.slot, 1_000);
-    let block = node.history.snapshot().block(1_000).cloned().expect("the block is kept");
+    let block = node.history.snapshot().block(1_000).cloned().expect("the block is stored");
     assert_eq!((block.parent_slot, block.block_height), (0, 1));
     node.stop();
 }
@@ -96,12 +96,12 @@ fn history_retains_up_to_its_slot_limit_and_drops_the_rest() {
     for _ in 0..30 {
         node.airdrop(&alice, SOL);
     }
-    let kept = node.history.snapshot();
-    assert_eq!(kept.first_slot(), Some(22));
-    assert!(kept.transaction(&first.signature()).is_none());
-    assert_eq!(kept.signatures_for_address(&alice).map(|entries| entries.len()), Some(10));
-    // Old versions of accounts would be 160 KB of sysvars a block.
-    assert!(kept.blocks(..).all(|block| block.writes.is_empty()));
+    let history = node.history.snapshot();
+    assert_eq!(history.first_slot(), Some(22));
+    assert!(history.transaction(&first.signature()).is_none());
+    assert_eq!(history.signatures_for_address(&alice).map(|entries| entries.len()), Some(10));
+    // Old versions of accounts would take 160 KB of sysvars a block.
+    assert!(history.blocks(..).all(|block| block.writes.is_empty()));
     node.stop();
 }
 
@@ -112,10 +112,10 @@ fn history_retains_up_to_its_byte_limit() {
     for _ in 0..100 {
         node.airdrop(&Keypair::new().pubkey(), SOL);
     }
-    let kept = node.history.snapshot();
-    // The open block's vote may come on top.
-    assert!(kept.bytes() <= 105_000, "{} bytes", kept.bytes());
-    assert!(kept.blocks(..).count() > 10);
+    let history = node.history.snapshot();
+    // The open block's vote may be added.
+    assert!(history.bytes() <= 105_000, "{} bytes", history.bytes());
+    assert!(history.blocks(..).count() > 10);
     node.stop();
 }
 
@@ -140,8 +140,8 @@ fn a_finalized_block_leaves_no_old_version_of_an_account() {
         })
         .collect();
     node.opened(21);
-    let kept = versions.iter().filter(|version| version.strong_count() > 0).count();
-    assert!(kept <= 3, "{kept} of 20: the root's, the tip's, and one that is being let go");
+    let live = versions.iter().filter(|version| version.strong_count() > 0).count();
+    assert!(live <= 3, "{live} of 20: the root's, the tip's, and one that is being released");
     node.stop();
 }
 
@@ -162,16 +162,16 @@ fn a_publication_is_followed_by_a_pause_in_which_transactions_gather() {
             VerifiedTransaction::verify(transaction).expect("a good transaction")
         })
         .collect();
-    let moment = || node.reader.view(Commitment::Processed).version();
-    let (before, began) = (moment(), now());
-    // One after another: each could be published by itself.
+    let version = || node.reader.view(Commitment::Processed).version();
+    let (before, started_at) = (version(), now());
+    // They are sent one after another, so each could be published separately.
     for transaction in all {
         let signature = transaction.signature();
-        node.transaction_service.send(CLIENT.into(), transaction).expect("the queue has room");
+        node.transaction_service.send(CLIENT.into(), transaction).expect("the queue has space");
         node.executed(&signature);
     }
-    let publications = u128::from(moment() - before);
-    let ms = began.elapsed().as_millis();
+    let publications = u128::from(version() - before);
+    let ms = started_at.elapsed().as_millis();
     assert!(publications > 0 && publications <= ms + 2, "{publications} in {ms} ms");
     node.stop();
 }
@@ -182,7 +182,7 @@ fn now() -> std::time::Instant {
 }
 
 #[test]
-fn a_full_queue_says_so_and_takes_more_later() {
+fn a_full_queue_refuses_and_accepts_more_later() {
     let node = Node::start(&Config { queue_max: 1, slot_ms: 50, ..Config::default() });
     let alice = Keypair::new();
     let blockhash = node.blockhash();
@@ -214,17 +214,17 @@ fn a_full_queue_says_so_and_takes_more_later() {
 }
 
 #[test]
-fn a_ledger_without_room_for_its_own_accounts_is_refused_with_the_knob() {
+fn a_ledger_without_space_for_its_own_accounts_is_refused_with_the_setting() {
     let refused = localnet::open(&Config { addresses_max: 10, ..on_demand() });
     let err = refused.err().map(|err| err.to_string()).unwrap_or_default();
     assert!(err.contains("--max-addresses"), "{err}");
 }
 
 #[test]
-fn a_ledger_without_room_drops_the_transaction_and_goes_on() {
-    let roomy = Node::start(&on_demand());
-    let used = roomy.reader.addresses().len() as u32;
-    roomy.stop();
+fn a_ledger_without_space_drops_the_transaction_and_continues() {
+    let unbounded = Node::start(&on_demand());
+    let used = unbounded.reader.addresses().len() as u32;
+    unbounded.stop();
     let node = Node::start(&Config { addresses_max: used + 60, ..on_demand() });
     let alice = Keypair::new();
     node.airdrop(&alice.pubkey(), 100 * SOL);
@@ -233,7 +233,7 @@ fn a_ledger_without_room_drops_the_transaction_and_goes_on() {
         let pay = [transfer(&alice.pubkey(), &to, SOL / 10)];
         let transaction = signed(&pay, &[&alice], &node.blockhash());
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
-        node.transaction_service.send(CLIENT.into(), verified).expect("the queue has room");
+        node.transaction_service.send(CLIENT.into(), verified).expect("the queue has space");
     }
     let pay = [transfer(&alice.pubkey(), &alice.pubkey(), 1)];
     node.send(signed(&pay, &[&alice], &node.blockhash()));
@@ -245,7 +245,7 @@ fn a_ledger_without_room_drops_the_transaction_and_goes_on() {
 }
 
 #[test]
-fn a_directory_that_is_not_ours_is_left_as_it_is() {
+fn a_directory_with_foreign_files_is_left_unchanged() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let theirs = ["genesis.bin", "validator-keypair.json"].map(|name| dir.path().join(name));
     for path in &theirs {
@@ -259,7 +259,7 @@ fn a_directory_that_is_not_ours_is_left_as_it_is() {
     }
 }
 
-/// Appends a block to a ledger that no node has open, as `edit` makes it of its newest.
+/// Appends a block to a ledger that is not open: a successor of the newest one, changed by `edit`.
 fn append(dir: &Path, edit: impl FnOnce(&mut Block)) {
     let (mut store, restored) = <Store>::open_whole(&dir.join("store"))
         .expect("the store opens")
@@ -275,7 +275,7 @@ fn append(dir: &Path, edit: impl FnOnce(&mut Block)) {
         ..(**newest).clone()
     };
     edit(&mut block);
-    store.append(&block).expect("the block is kept");
+    store.append(&block).expect("the block is stored");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_warp_to_the_end_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_ledger_that_is_warped_as_far_as_may_be_goes_on() {
+fn a_ledger_that_is_warped_to_the_last_slot_continues() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let config = Config { dir: Some(dir.path().into()), ..on_demand() };
     let node = Node::start(&Config { warp_slot: Some(WARP_SLOT_MAX), ..config.clone() });
@@ -297,24 +297,24 @@ fn a_ledger_that_is_warped_as_far_as_may_be_goes_on() {
     assert_eq!(node.airdrop(&Keypair::new().pubkey(), SOL).slot, WARP_SLOT_MAX + 1);
     node.stop();
     let node = Node::start(&config);
-    // The block that was open at the end has a slot of its own.
+    // The block that was open at the end has its own slot.
     assert_eq!(node.airdrop(&Keypair::new().pubkey(), SOL).slot, WARP_SLOT_MAX + 3);
     node.stop();
 }
 
 #[test]
-fn a_ledger_that_was_warped_to_the_end_is_refused_by_its_slot() {
+fn a_ledger_that_was_warped_to_the_end_is_refused_with_its_slot() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let config = Config { dir: Some(dir.path().into()), ..on_demand() };
     Node::start(&config).stop();
     append(dir.path(), |block| block.id.slot = u64::MAX);
     let err = localnet::open(&config).err().map(|err| err.to_string()).unwrap_or_default();
-    assert!(err.contains("stands at slot 18446744073709551615"), "{err}");
+    assert!(err.contains("newest block is at slot 18446744073709551615"), "{err}");
     assert!(err.contains("--reset"), "{err}");
 }
 
 #[test]
-fn a_ledger_from_the_future_says_so_and_its_time_goes_on() {
+fn a_ledger_from_the_future_reports_it_and_its_time_advances() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let config = Config { dir: Some(dir.path().into()), slot_ms: 50, ..Config::default() };
     Node::start(&config).stop();
@@ -328,7 +328,7 @@ fn a_ledger_from_the_future_says_so_and_its_time_goes_on() {
     assert!((3_000..=3_600).contains(&ahead), "{ahead} s");
     let node = Node::run(localnet);
     let mut newest = future;
-    // It neither stands still nor goes back, nor forward to where the clock never was.
+    // The time neither stops nor goes back, and stays near that of the future block.
     while newest < future + 2 {
         let block = node.completed(|_| true);
         assert!(block.block_time >= newest, "{} after {newest}", block.block_time);

@@ -1,10 +1,10 @@
-//! Small programs for tests, put together here: ELF files of version 3 of the instruction set.
+//! Assembles small programs for tests: ELF files of version 3 of the instruction set.
 //!
-//! Such a program has its code and nothing else: no sections, no symbols. It names a syscall by a hash.
+//! Such a program has only code: no sections, no symbols. It names a syscall by a hash.
 
 use solana_program_runtime::solana_sbpf::ebpf::{self, Insn};
 
-/// The region of addresses in which code is.
+/// The address region of code.
 const CODE_ADDRESS: u64 = ebpf::MM_BYTECODE_START;
 const HEADER_BYTES: u64 = 64;
 const SEGMENT_HEADER_BYTES: u64 = 56;
@@ -18,23 +18,23 @@ pub(crate) fn insn(opc: u8, dst: u8, src: u8, off: i16, imm: i64) -> Insn {
     Insn { ptr: 0, opc, dst, src, off, imm }
 }
 
-/// A call of a syscall.
+/// Calls a syscall.
 pub(crate) fn syscall(name: &str) -> Insn {
     insn(ebpf::CALL_IMM, 0, 0, 0, i64::from(ebpf::hash_symbol_name(name.as_bytes()) as i32))
 }
 
-/// Puts the address of the heap into a register.
+/// Loads the address of the heap into a register.
 pub(crate) fn heap_into(register: u8) -> [Insn; 2] {
     let region = (ebpf::MM_HEAP_START >> 32) as i64;
     [insn(ebpf::MOV64_IMM, register, 0, 0, region), insn(ebpf::LSH64_IMM, register, 0, 0, 32)]
 }
 
-/// The end of a program: what is in register 0 is its result.
+/// Ends a program. Register 0 is its result.
 pub(crate) fn exit() -> Insn {
     insn(ebpf::EXIT, 0, 0, 0, 0)
 }
 
-/// The file of a program that begins with its first instruction.
+/// The file of a program whose entry point is its first instruction.
 pub(crate) fn file(code: &[Insn]) -> Vec<u8> {
     let code: Vec<u8> = code.iter().flat_map(|insn| insn.to_array()).collect();
     let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];

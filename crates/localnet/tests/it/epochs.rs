@@ -1,8 +1,8 @@
-//! Epochs: what they make, whom it goes to, and that it is the same after a restart.
+//! Epochs: rewards, their recipients, and that a restart does not change them.
 
 use std::sync::Arc;
 
-use chain_solana::Block;
+use chain_solana::{Block, ExecutedTransaction};
 use ledger::{Commitment, Slot};
 use localnet::Config;
 use solana_account::ReadableAccount;
@@ -24,14 +24,16 @@ use crate::fixture::{Node, on_demand, signed};
 
 const SOL: u64 = 1_000_000_000;
 const SLOTS: u64 = 32;
-/// Slots of 400 ms in a year, as Agave counts.
+/// The rent-exempt reserve of a stake account.
+const STAKE_RENT: u64 = 2_282_880;
+/// Slots of 400 ms in a year, as in Agave.
 const SLOTS_PER_YEAR: f64 = 78_892_314.984;
 
 fn config() -> Config {
     Config { slots_per_epoch: SLOTS, ..on_demand() }
 }
 
-/// Makes blocks up to a slot, each with an airdrop, and gives them.
+/// Makes blocks up to a slot, each with an airdrop, and returns them.
 fn advance(node: &Node, slot: Slot) -> Vec<Arc<Block>> {
     let first = newest(node) + 1;
     while newest(node) < slot {
@@ -72,11 +74,36 @@ fn delegation(node: &Node, key: &Pubkey) -> solana_stake_interface::state::Stake
     state.stake().expect("it is delegated")
 }
 
+/// A node, and a wallet with `lamports`.
+fn node_with_wallet(lamports: u64) -> (Node, Keypair) {
+    let (node, wallet) = (Node::start(&on_demand()), Keypair::new());
+    node.airdrop(&wallet.pubkey(), lamports);
+    (node, wallet)
+}
+
+/// Creates a stake account with `lamports` and delegates it to the node's vote account.
+fn delegate(
+    node: &Node,
+    staker: &Keypair,
+    account: &Keypair,
+    lamports: u64,
+) -> Arc<ExecutedTransaction> {
+    let instructions = create_account_and_delegate_stake(
+        &staker.pubkey(),
+        &account.pubkey(),
+        &node.cluster.vote_account,
+        &Authorized::auto(&staker.pubkey()),
+        &Lockup::default(),
+        lamports,
+    );
+    node.send(signed(&instructions, &[staker, account], &node.blockhash()))
+}
+
 #[test]
 fn an_epoch_pays_the_rate_of_inflation_and_the_supply_grows_by_it() {
     let node = Node::start(&config());
     let (vote_account, stake_account) = (node.cluster.vote_account, own_stake(&node));
-    // A vote earns once 31 others stand on it: in the first epoch none does, so nobody is paid for it.
+    // A vote earns credits once 31 others follow it. In the first epoch no vote does, so no rewards are paid.
     let blocks = advance(&node, SLOTS + 1);
     let other = |reward: &&Reward| reward.reward_type != Some(RewardType::Fee);
     assert_eq!(blocks.iter().flat_map(|block| &block.rewards).find(other), None);
@@ -93,7 +120,7 @@ fn an_epoch_pays_the_rate_of_inflation_and_the_supply_grows_by_it() {
         let [boundary, paying] = &blocks[..] else { panic!("two blocks") };
         assert_eq!(boundary.reward_partitions, Some(1));
         assert_eq!(paying.reward_partitions, None);
-        // The commission is 0: the vote account is told of it, and gets nothing.
+        // The commission is 0: the block lists the vote account with 0 lamports.
         let voting = rewards_of_kind(boundary, RewardType::Voting);
         assert_eq!(voting.len(), 1);
         assert_eq!(voting[0].pubkey, vote_account.to_string());
@@ -105,10 +132,10 @@ fn an_epoch_pays_the_rate_of_inflation_and_the_supply_grows_by_it() {
         assert_eq!(staking[0].lamports, made as i64);
         assert_eq!(staking[0].post_balance, had + made);
         assert_eq!(node.lamports(&stake_account), had + made);
-        // What was paid is delegated, too.
-        assert_eq!(delegation(&node, &stake_account).delegation.stake, had + made - 2_282_880);
+        // The reward is delegated as well.
+        assert_eq!(delegation(&node, &stake_account).delegation.stake, had + made - STAKE_RENT);
 
-        // The fees of a block have one half burnt and the other paid.
+        // Half of a block's fees is burnt, the other half is paid.
         let fees =
             |block: &Arc<Block>| block.transactions.iter().map(|tx| tx.meta.fee).sum::<u64>();
         let fees: u64 = blocks.iter().map(fees).sum();
@@ -119,7 +146,7 @@ fn an_epoch_pays_the_rate_of_inflation_and_the_supply_grows_by_it() {
 }
 
 #[test]
-fn an_epoch_of_400_ms_slots_makes_its_part_of_a_year() {
+fn an_epoch_of_400_ms_slots_pays_its_part_of_the_yearly_inflation() {
     let node = Node::start(&config());
     let year = f64::from(SLOTS as u32) / SLOTS_PER_YEAR;
     let lamports = supply(&node);
@@ -130,22 +157,10 @@ fn an_epoch_of_400_ms_slots_makes_its_part_of_a_year() {
 }
 
 #[test]
-fn while_rewards_are_paid_the_sysvar_says_so_and_the_stake_program_waits() {
+fn while_rewards_are_paid_the_sysvar_is_active_and_the_stake_program_refuses() {
     let node = Node::start(&config());
     let staker = Keypair::new();
     node.airdrop(&staker.pubkey(), 10 * SOL);
-    let delegate = |account: &Keypair| {
-        let instructions = create_account_and_delegate_stake(
-            &staker.pubkey(),
-            &account.pubkey(),
-            &node.cluster.vote_account,
-            &Authorized::auto(&staker.pubkey()),
-            &Lockup::default(),
-            2 * SOL,
-        );
-        let sent = signed(&instructions, &[&staker, account], &node.blockhash());
-        node.send(sent)
-    };
     let sysvar = |node: &Node| -> solana_epoch_rewards::EpochRewards {
         let account = node.account(&solana_sdk_ids::sysvar::epoch_rewards::ID);
         let account = account.expect("the sysvar");
@@ -153,7 +168,7 @@ fn while_rewards_are_paid_the_sysvar_says_so_and_the_stake_program_waits() {
     };
     advance(&node, 2 * SLOTS - 1);
     assert!(!sysvar(&node).active);
-    let refused = delegate(&Keypair::new());
+    let refused = delegate(&node, &staker, &Keypair::new(), 2 * SOL);
     assert_eq!(refused.slot, 2 * SLOTS);
     let err = refused.meta.status.clone().expect_err("rewards are being paid");
     // StakeError::EpochRewardsActive
@@ -163,8 +178,8 @@ fn while_rewards_are_paid_the_sysvar_says_so_and_the_stake_program_waits() {
     assert_eq!(active.distributed_rewards, 0);
     assert_eq!(active.distribution_starting_block_height, 2 * SLOTS + 1);
     assert_eq!(active.num_partitions, 1);
-    let taken = delegate(&Keypair::new());
-    assert_eq!(taken.meta.status, Ok(()));
+    let accepted = delegate(&node, &staker, &Keypair::new(), 2 * SOL);
+    assert_eq!(accepted.meta.status, Ok(()));
     let paid = sysvar(&node);
     assert!(!paid.active);
     assert!(paid.total_rewards > 0);
@@ -180,15 +195,7 @@ fn a_clients_stake_earns_its_share_after_the_epoch_that_activated_it() {
     advance(&node, SLOTS + 5);
     node.airdrop(&staker.pubkey(), 60_000 * SOL);
     let delegated = 50_000 * SOL;
-    let instructions = create_account_and_delegate_stake(
-        &staker.pubkey(),
-        &account.pubkey(),
-        &node.cluster.vote_account,
-        &Authorized::auto(&staker.pubkey()),
-        &Lockup::default(),
-        delegated + 2_282_880,
-    );
-    let sent = node.send(signed(&instructions, &[&staker, &account], &node.blockhash()));
+    let sent = delegate(&node, &staker, &account, delegated + STAKE_RENT);
     assert_eq!(sent.meta.status, Ok(()));
     let own = own_stake_other_than(&node, &account.pubkey());
 
@@ -207,7 +214,7 @@ fn a_clients_stake_earns_its_share_after_the_epoch_that_activated_it() {
     let history: StakeHistory = bincode::deserialize(history.0.data()).expect("its state");
     assert_eq!(history.get(1).expect("epoch 1").activating, delegated);
 
-    // In the next one each earns by its stake.
+    // In the next epoch each stake earns in proportion.
     let stakes = [&own, &account.pubkey()].map(|key| delegation(&node, key).delegation.stake);
     advance(&node, 3 * SLOTS - 1);
     let made = node.cluster.inflation.lamports(3, 2, supply(&node));
@@ -222,10 +229,13 @@ fn a_clients_stake_earns_its_share_after_the_epoch_that_activated_it() {
         let share = u128::from(made) * u128::from(stake) / total;
         assert_eq!(u128::from(reward(key)), share, "{key}");
     }
-    assert!(made - reward(&own) - reward(&account.pubkey()) < 2, "no more than a rounding is lost");
+    assert!(
+        made - reward(&own) - reward(&account.pubkey()) < 2,
+        "at most one lamport is lost by rounding"
+    );
     assert_eq!(supply(&node), all_lamports(&node));
 
-    // What is deactivated earns in the epoch that it is deactivated in, for the last time.
+    // A stake earns for the last time in the epoch of its deactivation.
     let stop = deactivate_stake(&account.pubkey(), &staker.pubkey());
     let sent = node.send(signed(&[stop], &[&staker], &node.blockhash()));
     assert_eq!(sent.meta.status, Ok(()));
@@ -247,7 +257,7 @@ fn own_stake_other_than(node: &Node, other: &Pubkey) -> Pubkey {
 }
 
 #[test]
-fn a_ledger_that_was_closed_between_an_epoch_and_its_payment_pays_all_the_same() {
+fn a_ledger_that_was_closed_between_an_epoch_and_its_payment_pays_as_well() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let config = Config { dir: Some(dir.path().join("ledger")), ..config() };
     let node = Node::start(&config);
@@ -259,7 +269,7 @@ fn a_ledger_that_was_closed_between_an_epoch_and_its_payment_pays_all_the_same()
 
     let node = Node::start(&config);
     let history = node.history.snapshot();
-    let boundary = history.block(2 * SLOTS).expect("the first block of the epoch is kept");
+    let boundary = history.block(2 * SLOTS).expect("the first block of the epoch is stored");
     assert_eq!(boundary.reward_partitions, Some(1));
     assert_eq!(rewards_of_kind(boundary, RewardType::Voting).len(), 1);
     let had = node.lamports(&stake_account);
@@ -277,7 +287,7 @@ fn a_ledger_that_was_closed_between_an_epoch_and_its_payment_pays_all_the_same()
     let made = node.cluster.inflation.lamports(3, 2, supply(&node));
     node.stop();
 
-    // Once paid, it is not paid again.
+    // Paid rewards are not paid again.
     let node = Node::start(&config);
     advance(&node, 3 * SLOTS + 3);
     node.stop();
@@ -288,7 +298,7 @@ fn a_ledger_that_was_closed_between_an_epoch_and_its_payment_pays_all_the_same()
 }
 
 #[test]
-fn a_ledger_without_inflation_makes_nothing() {
+fn a_ledger_without_inflation_pays_no_rewards() {
     let node = Node::start(&Config { inflation: Inflation::new_fixed(0.0), ..config() });
     let stake_account = own_stake(&node);
     let had = node.lamports(&stake_account);
@@ -300,10 +310,8 @@ fn a_ledger_without_inflation_makes_nothing() {
 }
 
 #[test]
-fn the_leader_gets_half_of_what_signatures_cost_and_all_that_was_paid_to_be_preferred() {
-    let node = Node::start(&on_demand());
-    let alice = Keypair::new();
-    node.airdrop(&alice.pubkey(), SOL);
+fn the_leader_gets_half_of_the_signature_fees_and_all_priority_fees() {
+    let (node, alice) = node_with_wallet(SOL);
     let identity = node.cluster.identity;
     let had = node.lamports(&identity);
     // ComputeBudgetInstruction::SetComputeUnitPrice and SetComputeUnitLimit.
@@ -334,10 +342,8 @@ fn the_leader_gets_half_of_what_signatures_cost_and_all_that_was_paid_to_be_pref
 }
 
 #[test]
-fn what_is_sent_to_the_incinerator_is_gone_with_the_block() {
-    let node = Node::start(&on_demand());
-    let alice = Keypair::new();
-    node.airdrop(&alice.pubkey(), 2 * SOL);
+fn lamports_of_the_incinerator_are_burnt_with_the_block() {
+    let (node, alice) = node_with_wallet(2 * SOL);
     let before = supply(&node);
     let burn = [transfer(&alice.pubkey(), &incinerator::ID, SOL)];
     let sent = node.send(signed(&burn, &[&alice], &node.blockhash()));
@@ -351,20 +357,18 @@ fn what_is_sent_to_the_incinerator_is_gone_with_the_block() {
 
 #[test]
 fn each_transaction_has_its_cost_in_units() {
-    let node = Node::start(&on_demand());
-    let alice = Keypair::new();
-    node.airdrop(&alice.pubkey(), SOL);
+    let (node, alice) = node_with_wallet(SOL);
     let to = Pubkey::new_unique();
     let sent =
         node.send(signed(&[transfer(&alice.pubkey(), &to, SOL / 2)], &[&alice], &node.blockhash()));
-    // 720 for the signature, 600 for two write locks, 3 for 12 bytes of data, 150 for what ran, 8 for one
-    // page of accounts.
+    // 720 for the signature, 600 for two write locks, 3 for 12 bytes of data, 150 for the program, 8 for one page of
+    // accounts.
     assert_eq!(sent.meta.cost_units, Some(720 + 600 + 3 + 150 + 8));
     let failing = transfer(&alice.pubkey(), &to, 2 * SOL);
     let sent = node.send(signed(&[failing], &[&alice], &node.blockhash()));
     assert_eq!(sent.meta.cost_units, Some(720 + 600 + 3 + 150 + 8));
 
-    // One that only pays has nothing that it said, which is not the same as having said nothing.
+    // A transaction that only pays has no logs, which is not the same as an empty list.
     let call =
         solana_instruction::Instruction { program_id: to, accounts: Vec::new(), data: Vec::new() };
     let message = Message::new_with_blockhash(&[call], Some(&alice.pubkey()), &node.blockhash());
@@ -375,7 +379,7 @@ fn each_transaction_has_its_cost_in_units() {
     assert_eq!(sent.meta.log_messages, None);
     assert_eq!(sent.meta.inner_instructions, None);
     assert_eq!(sent.meta.compute_units_consumed, Some(0));
-    // By the newer rule it counts what it loaded, one page.
+    // By the newer rule its loaded accounts count, which is one page.
     let counts = node.account(&define_ltds_fee_only_semantics::ID).is_some();
     assert_eq!(sent.meta.cost_units, Some(720 + 300 + if counts { 8 } else { 0 }));
     node.stop();

@@ -1,4 +1,4 @@
-//! Features by choice: what is active, what that lets programs and transactions do, and that it stays so.
+//! Chosen features: which are active, what they permit to programs and transactions, and that they stay.
 
 use ledger::{Address, Commitment};
 use localnet::{
@@ -40,7 +40,7 @@ fn feature_accounts(node: &Node) -> usize {
 }
 
 #[test]
-fn a_new_ledger_has_every_feature_but_alpenglow_and_says_so_in_its_state() {
+fn a_new_ledger_has_every_feature_but_alpenglow_with_their_accounts() {
     let node = Node::start(&on_demand());
     assert_eq!(feature_accounts(&node), KNOWN - 1);
     assert_eq!(node.cluster.features.active().len(), KNOWN - 1);
@@ -71,14 +71,14 @@ fn a_deactivated_feature_is_inactive_and_has_no_account() {
 }
 
 #[test]
-fn a_ledger_keeps_the_features_that_it_was_made_with() {
+fn a_ledger_has_the_features_with_which_it_was_created() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let in_directory =
         |features| Config { dir: Some(dir.path().join("ledger")), features, ..on_demand() };
     let mainnet = FeatureChoice { base: Some(FeatureBase::Mainnet), deactivated: Vec::new() };
     Node::start(&in_directory(mainnet.clone())).stop();
 
-    // Without a choice, or with the same, it goes on.
+    // Without a choice, or with the same choice, it opens.
     for choice in [FeatureChoice::default(), mainnet] {
         let node = Node::start(&in_directory(choice));
         assert_eq!(feature_accounts(&node), MAINNET);
@@ -97,12 +97,12 @@ fn a_ledger_keeps_the_features_that_it_was_made_with() {
     let active = features::enable_sbpf_v3_deployment_and_execution::ID;
     let without = FeatureChoice { base: None, deactivated: vec![active] };
     assert_eq!(refusal(without), FeatureError::Active(active));
-    // One that it does not have may be left out.
+    // A feature that it does not have may be left out.
     let absent = FeatureChoice { base: None, deactivated: vec![features::enable_tx_v1::ID] };
     Node::start(&in_directory(absent)).stop();
 }
 
-/// Runs a program of genesis that takes nothing, and gives its result.
+/// Runs a program of genesis without input, and returns its result.
 fn call(config: &Config, code: &[Insn]) -> Result<(), TransactionError> {
     let program_id = Pubkey::new_from_array([9; 32]);
     let program = GenesisProgram { program_id, elf: file(code), loader: GenesisLoader::Final };
@@ -119,7 +119,7 @@ fn custom(code: u32) -> Result<(), TransactionError> {
     Err(TransactionError::InstructionError(0, InstructionError::Custom(code)))
 }
 
-/// The first four bytes of the hash of nothing, as a program's result.
+/// A program whose result is the first four bytes of the hash of empty input.
 fn hash_of_nothing(name: &str) -> Vec<Insn> {
     let mut code = heap_into(6).to_vec();
     code.extend([
@@ -134,7 +134,7 @@ fn hash_of_nothing(name: &str) -> Vec<Insn> {
 }
 
 #[test]
-fn syscalls_of_features_really_run_where_the_features_are_active() {
+fn syscalls_of_features_run_where_the_features_are_active() {
     let mainnet = |code: &[Insn]| call(&with(FeatureBase::Mainnet), code);
     let all = |code: &[Insn]| call(&on_demand(), code);
     let unknown =
@@ -142,7 +142,7 @@ fn syscalls_of_features_really_run_where_the_features_are_active() {
     for (code, result) in [
         (hash_of_nothing("sol_blake3"), custom(0xb949_13af)),
         (hash_of_nothing("sol_sha512"), custom(0x35e1_83cf)),
-        // Agave 4.2.2 itself has no more of it than an answer: SIMD-0529 waits.
+        // Agave 4.2.2 itself only returns an error: SIMD-0529 is not implemented.
         (vec![syscall("sol_big_mod_exp"), exit()], custom(1)),
     ] {
         assert_eq!(all(&code), result);
@@ -155,11 +155,12 @@ fn syscalls_of_features_really_run_where_the_features_are_active() {
     };
     assert!((199_000..200_000).contains(&left), "{left}");
     assert_eq!(mainnet(&remaining), unknown);
-    // A syscall that both have, so that it is the feature that decides.
+    // Both have this syscall, which shows that the feature decides.
     assert_eq!(mainnet(&hash_of_nothing("sol_sha256")), custom(0x42c4_b0e3));
 }
 
-/// Calls the system program with so many accounts that are not there, beside the payer and the program.
+/// Simulates a transfer that names `count` accounts: payer, receiver, the system program, and accounts that do not
+/// exist.
 fn names_accounts(
     count: usize,
     payer: &Keypair,
@@ -191,27 +192,27 @@ fn a_transaction_may_name_as_many_accounts_as_the_features_allow() {
     }
 }
 
-/// The file of a program of version 0.
+/// The ELF file of a program of version 0.
 fn memo() -> Vec<u8> {
     let memo = "Memo4c2pN8afCj432Lb7RMVKi9PbQnnW7ewFFaV3oAH".parse().expect("a pubkey");
     let accounts = solana_program_binaries::by_id(&memo, &Default::default());
-    let accounts = accounts.expect("the program is there");
+    let accounts = accounts.expect("the program exists");
     accounts[1].1.data()[45..].to_vec()
 }
 
-/// The same with one symbol renamed.
+/// The same file with one symbol renamed.
 fn with_symbol(from: &str, to: &str) -> Vec<u8> {
     let mut elf = memo();
     let name = format!("{from}\0");
     let at = elf.windows(name.len()).position(|window| window == name.as_bytes());
-    let at = at.expect("the symbol is there");
+    let at = at.expect("the symbol exists");
     elf[at..at + from.len()].fill(0);
     elf[at..at + to.len()].copy_from_slice(to.as_bytes());
     elf
 }
 
 #[test]
-fn a_program_with_an_unknown_symbol_is_refused_at_the_start_by_its_name() {
+fn a_program_with_an_unknown_symbol_is_refused_at_the_start_with_the_symbol() {
     let refusal = |config: &Config, elf: &[u8]| {
         let program_id = Pubkey::new_from_array([9; 32]);
         let loader = GenesisLoader::Final;
@@ -228,14 +229,14 @@ fn a_program_with_an_unknown_symbol_is_refused_at_the_start_by_its_name() {
     let bogus = with_symbol("sol_log_pubkey", "sol_bogus");
     let err = refusal(&on_demand(), &bogus).expect("it is refused");
     assert!(err.contains("sol_bogus"), "{err}");
-    // What a feature brings is known where the feature is active.
+    // A feature's symbol is known where the feature is active.
     let blake3 = with_symbol("sol_log_pubkey", "sol_blake3");
     assert_eq!(refusal(&on_demand(), &blake3), None);
     let err = refusal(&with(FeatureBase::Mainnet), &blake3).expect("it is refused");
     assert!(err.contains("sol_blake3"), "{err}");
 }
 
-/// Deploys a program from a buffer of genesis, and calls it in the next slot.
+/// Deploys a program from a buffer of genesis, and calls it in the next slot if that succeeded.
 fn deploy(
     features: FeatureChoice,
     elf: &[u8],
@@ -271,7 +272,7 @@ fn deploy(
 }
 
 #[test]
-fn what_may_be_deployed_follows_the_features() {
+fn the_features_decide_which_programs_may_be_deployed() {
     let choice = |base, deactivated| FeatureChoice { base: Some(base), deactivated };
     let all = || choice(FeatureBase::All, Vec::new());
     let mainnet = || choice(FeatureBase::Mainnet, Vec::new());
@@ -300,7 +301,7 @@ fn what_may_be_deployed_follows_the_features() {
 
 #[test]
 fn a_version_1_message_is_refused_where_its_feature_is_not_active() {
-    for (base, is_taken) in [(FeatureBase::All, true), (FeatureBase::Mainnet, false)] {
+    for (base, is_accepted) in [(FeatureBase::All, true), (FeatureBase::Mainnet, false)] {
         let node = Node::start(&with(base));
         let payer = Keypair::new();
         node.airdrop(&payer.pubkey(), SOL);
@@ -324,26 +325,26 @@ fn a_version_1_message_is_refused_where_its_feature_is_not_active() {
         };
         let view = node.reader.view(Commitment::Confirmed);
         let result = node.transaction_service.simulate(&view, request).expect("a simulation");
-        let refused = (!is_taken).then_some(TransactionError::UnsupportedVersion);
+        let refused = (!is_accepted).then_some(TransactionError::UnsupportedVersion);
         assert_eq!(result.err, refused);
-        assert_eq!(result.fee, if is_taken { 5_000 } else { 0 });
+        assert_eq!(result.fee, if is_accepted { 5_000 } else { 0 });
         node.stop();
     }
 }
 
 #[test]
-fn a_snapshots_features_are_those_that_its_accounts_say() {
+fn a_snapshots_features_are_those_of_its_accounts() {
     let sample = crate::from_snapshot::sample();
-    let view = sample.into_view().expect("the ledger has room");
+    let view = sample.into_view().expect("the ledger has space");
     let is_feature = |key: &Pubkey| view.record(&Address::from(key.to_bytes())).is_some();
-    let there: Vec<Pubkey> = features::FEATURE_NAMES.keys().copied().filter(is_feature).collect();
-    assert!(!there.is_empty());
+    let present: Vec<Pubkey> = features::FEATURE_NAMES.keys().copied().filter(is_feature).collect();
+    assert!(!present.is_empty());
     let config = on_demand();
     let localnet = localnet::open_snapshot(&config, crate::from_snapshot::sample());
     let active = localnet.expect("the ledger is made").cluster().features.clone();
-    assert!(there.iter().all(|key| active.is_active(key)));
-    // To leave out what is active there would be another ledger.
-    let features = FeatureChoice { base: None, deactivated: vec![there[0]] };
+    assert!(present.iter().all(|key| active.is_active(key)));
+    // A feature that is active in the snapshot cannot be left out.
+    let features = FeatureChoice { base: None, deactivated: vec![present[0]] };
     let refused =
         localnet::open_snapshot(&Config { features, ..config }, crate::from_snapshot::sample());
     assert!(matches!(refused.err(), Some(LocalnetError::Features(FeatureError::Active(_)))));

@@ -1,4 +1,4 @@
-//! A ledger that makes a block of every transaction, and what a client would do with it.
+//! A ledger that makes a block for every transaction, and the actions of a client.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -22,10 +22,10 @@ use solana_signature::Signature;
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
 
-/// The client that a test is.
+/// The client id of a test.
 pub(crate) const CLIENT: ClientId = ClientId(1);
 
-/// How long a test waits for what must come.
+/// How long a test waits for an event.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Node {
@@ -37,25 +37,26 @@ pub(crate) struct Node {
     handle: Option<LocalnetHandle>,
 }
 
-/// Passes events on, each transaction by itself.
+/// Forwards events, each transaction in its own event.
 struct Sink(SyncSender<LedgerEvent>);
 
 impl EventSink for Sink {
     fn send(&mut self, event: &LedgerEvent) {
-        let each = match event {
-            LedgerEvent::Executed(all) => {
-                all.iter().map(|one| LedgerEvent::Executed([Arc::clone(one)].into())).collect()
-            }
+        let events = match event {
+            LedgerEvent::Executed(all) => all
+                .iter()
+                .map(|executed| LedgerEvent::Executed([Arc::clone(executed)].into()))
+                .collect(),
             event => vec![event.clone()],
         };
-        for event in each {
-            // A test that has ended listens no more.
+        for event in events {
+            // A test that has ended does not receive any more.
             let _ = self.0.send(event);
         }
     }
 }
 
-/// A block of every transaction, finalized one block later.
+/// A block for every transaction, finalized one block later.
 pub(crate) fn on_demand() -> Config {
     Config { slot_ms: 0, finalize_after: 1, ..Config::default() }
 }
@@ -78,8 +79,8 @@ impl Node {
     }
 
     pub(crate) fn stop(mut self) {
-        let running = self.handle.take().expect("a node is stopped once");
-        running.stop().expect("the ledger ends well");
+        let handle = self.handle.take().expect("a node is stopped once");
+        handle.stop().expect("the ledger ends well");
     }
 
     pub(crate) fn blockhash(&self) -> Hash {
@@ -98,20 +99,20 @@ impl Node {
         self.account(key).map_or(0, |account| account.0.lamports())
     }
 
-    /// Sends, and waits until the block with it is complete.
+    /// Sends a transaction, and waits until its block is complete.
     pub(crate) fn send(&self, transaction: VersionedTransaction) -> Arc<ExecutedTransaction> {
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
         let signature = verified.signature();
-        self.transaction_service.send(CLIENT.into(), verified).expect("the queue has room");
+        self.transaction_service.send(CLIENT.into(), verified).expect("the queue has space");
         self.confirmed(&signature)
     }
 
-    /// Sends what must not come into a block; `fence` is a transaction that must.
+    /// Sends a transaction that must not get into a block. An airdrop to `fence` ends the wait.
     pub(crate) fn send_in_vain(&self, transaction: VersionedTransaction, fence: &Keypair) {
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
         let signature = verified.signature();
         let before = self.history.snapshot().transaction(&signature).cloned();
-        self.transaction_service.send(CLIENT.into(), verified).expect("the queue has room");
+        self.transaction_service.send(CLIENT.into(), verified).expect("the queue has space");
         self.airdrop(&fence.pubkey(), 1_000_000);
         let after = self.history.snapshot().transaction(&signature).cloned();
         assert_eq!(before.map(|e| e.slot), after.map(|e| e.slot), "{signature} was executed");
@@ -136,29 +137,33 @@ impl Node {
     /// Waits until a transaction is executed.
     pub(crate) fn executed(&self, signature: &Signature) {
         loop {
-            let event = self.events.recv_timeout(EVENT_TIMEOUT).expect("an event within patience");
-            if matches!(event, LedgerEvent::Executed(one) if one[0].signature() == *signature) {
+            let event =
+                self.events.recv_timeout(EVENT_TIMEOUT).expect("an event before the timeout");
+            if matches!(event, LedgerEvent::Executed(executed) if executed[0].signature() == *signature)
+            {
                 return;
             }
         }
     }
 
     /// Waits until the block of a slot is open.
-    pub(crate) fn opened(&self, wanted: ledger::Slot) {
+    pub(crate) fn opened(&self, expected: ledger::Slot) {
         loop {
-            let event = self.events.recv_timeout(EVENT_TIMEOUT).expect("an event within patience");
-            if matches!(event, LedgerEvent::BankCreated { slot, .. } if slot == wanted) {
+            let event =
+                self.events.recv_timeout(EVENT_TIMEOUT).expect("an event before the timeout");
+            if matches!(event, LedgerEvent::BankCreated { slot, .. } if slot == expected) {
                 return;
             }
         }
     }
 
-    /// The next completed block that is as wanted.
-    pub(crate) fn completed(&self, wanted: impl Fn(&Block) -> bool) -> Arc<Block> {
+    /// The next completed block for which `is_match` holds.
+    pub(crate) fn completed(&self, is_match: impl Fn(&Block) -> bool) -> Arc<Block> {
         loop {
-            let event = self.events.recv_timeout(EVENT_TIMEOUT).expect("an event within patience");
+            let event =
+                self.events.recv_timeout(EVENT_TIMEOUT).expect("an event before the timeout");
             if let LedgerEvent::Completed { block, .. } = event
-                && wanted(&block)
+                && is_match(&block)
             {
                 return block;
             }

@@ -1,4 +1,4 @@
-//! A ledger that goes on from the sample archive that `solana-test-validator` wrote.
+//! A ledger that continues from the sample archive that `solana-test-validator` wrote.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -22,12 +22,12 @@ const INITIALIZE_MINT: u8 = 20;
 /// Faucet, identity, vote and stake account.
 const OWN_ACCOUNTS: usize = 4;
 
-/// The sample is not in the repository: `shared` stands beside the clone.
+/// The sample is not in the repository: `shared` is next to the clone.
 pub(crate) fn sample() -> LoadedSnapshot {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let dir = PathBuf::from(root).join("../shared/data/snapshots");
     let entries = std::fs::read_dir(&dir).unwrap_or_else(|err| {
-        panic!("{}: {err}; the shared data belongs beside the repository", dir.display())
+        panic!("{}: {err}; the shared data belongs next to the repository", dir.display())
     });
     let path = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -37,7 +37,7 @@ pub(crate) fn sample() -> LoadedSnapshot {
         .expect("the sample loads")
 }
 
-/// Makes a mint with the token program of the snapshot.
+/// Creates a mint with the token program of the snapshot.
 fn make_mint(node: &Node) -> Pubkey {
     let (payer, mint) = (Keypair::new(), Keypair::new());
     node.airdrop(&payer.pubkey(), SOL);
@@ -59,10 +59,10 @@ fn make_mint(node: &Node) -> Pubkey {
 }
 
 #[test]
-fn a_ledger_begins_with_every_account_of_the_snapshot_at_its_slot() {
+fn a_ledger_starts_with_every_account_of_the_snapshot_at_its_slot() {
     let read = sample();
     let (bank, lamports) = (read.snapshot().bank.clone(), read.snapshot().lamports);
-    let view = read.into_view().expect("the ledger has room");
+    let view = read.into_view().expect("the ledger has space");
     let expected: Vec<_> = view.all().map(|(key, account)| (key, account.0.clone())).collect();
 
     let localnet = localnet::open_snapshot(&on_demand(), sample()).expect("the ledger is made");
@@ -90,7 +90,7 @@ fn a_ledger_begins_with_every_account_of_the_snapshot_at_its_slot() {
 }
 
 #[test]
-fn blocks_follow_programs_run_and_a_directory_keeps_it_all() {
+fn blocks_follow_programs_run_and_a_directory_stores_everything() {
     let dir = tempfile::tempdir().expect("a directory");
     let config = Config { dir: Some(dir.path().join("ledger")), ..on_demand() };
     let loaded = sample();

@@ -1,4 +1,4 @@
-//! Accounts that a user gives a new ledger: which are refused, and that no other makes it panic.
+//! Accounts that a user adds to a new ledger: which are refused, and that no other makes it panic.
 
 use chain_solana::SimulationRequest;
 use ledger::Commitment;
@@ -27,7 +27,7 @@ fn open(accounts: Vec<GenesisAccount>) -> Result<Node, LocalnetError> {
     localnet::open_with(&on_demand(), source).map(Node::run)
 }
 
-/// Makes some blocks, with the clock and everything that follows from it.
+/// Makes some blocks, with their sysvars.
 fn make_blocks(node: &Node) {
     let to = Keypair::new().pubkey();
     for lamports in 1..=3 {
@@ -53,7 +53,7 @@ fn a_sysvar_is_refused_or_blocks_are_made_with_it() {
     let sizes = [0, 3, 8, 17, 33, 40, 81, 1_000, 20_488, 131_097];
     let mut refused = 0;
     for address in all {
-        let mut was_taken = Vec::new();
+        let mut accepted = Vec::new();
         for data in sizes.iter().flat_map(|size| [0, 1, 0xff].map(|byte| vec![byte; *size])) {
             let account = genesis_account(address, sysvar::ID, data.clone());
             match localnet::check_account(&account) {
@@ -62,14 +62,14 @@ fn a_sysvar_is_refused_or_blocks_are_made_with_it() {
                     refused += 1;
                 }
                 Err(err) => panic!("{address} of {} bytes: {err}", data.len()),
-                // The largest and the smallest of each byte stand for those between.
-                Ok(()) => was_taken.push(account),
+                // Only the first two and the last accepted ones are tried.
+                Ok(()) => accepted.push(account),
             }
         }
-        assert!(was_taken.len() < sizes.len() * 3, "nothing was refused of {address}");
-        let firsts_and_last = was_taken.len().saturating_sub(1);
-        for (at, account) in was_taken.into_iter().enumerate() {
-            if at > 1 && at < firsts_and_last {
+        assert!(accepted.len() < sizes.len() * 3, "nothing was refused of {address}");
+        let firsts_and_last = accepted.len().saturating_sub(1);
+        for (index, account) in accepted.into_iter().enumerate() {
+            if index > 1 && index < firsts_and_last {
                 continue;
             }
             let what = format!("{address} {:?}…", account.account.data().get(..8));
@@ -85,7 +85,7 @@ fn a_sysvar_is_refused_or_blocks_are_made_with_it() {
 fn a_sysvar_that_parses_and_cannot_work_is_refused_with_the_reason() {
     let reason = |address, data: Vec<u8>| {
         let account = genesis_account(address, sysvar::ID, data);
-        localnet::check_account(&account).map_err(|err| err.to_string()).expect_err("it is bad")
+        localnet::check_account(&account).map_err(|err| err.to_string()).expect_err("it is invalid")
     };
     // Slots of an epoch, offset, warmup, first normal epoch and slot.
     let schedule = |slots: u64, first: u64| {
@@ -97,7 +97,7 @@ fn a_sysvar_that_parses_and_cannot_work_is_refused_with_the_reason() {
     assert!(reason(id, schedule(u64::MAX, 0)).contains("an epoch has from 32"));
     assert!(reason(id, schedule(64, 7)).contains("first normal epoch"));
     let clock = [&u64::MAX.to_le_bytes()[..], &[0; 32]].concat();
-    assert!(reason(sysvar::clock::ID, clock).contains("no room for others"));
+    assert!(reason(sysvar::clock::ID, clock).contains("no slots remain"));
     let rent = [&(1_u64 << 60).to_le_bytes()[..], &2_f64.to_le_bytes(), &[50]].concat();
     assert!(reason(sysvar::rent::ID, rent).contains("more than a u64 holds"));
     // A history of one block of bits: present, length 1, 64 bits, next slot 1.
@@ -110,7 +110,7 @@ fn a_sysvar_that_parses_and_cannot_work_is_refused_with_the_reason() {
 fn of_two_accounts_the_later_one_counts_and_the_capitalization_is_their_sum() {
     let [one, two, gone] = [1, 2, 3].map(|n| Pubkey::new_from_array([n; 32]));
     let config = Config { accounts: vec![wallet(one, 5), wallet(gone, 7)], ..on_demand() };
-    // Enough of them for several chunks.
+    // Enough for several chunks.
     let many = (0..10_000_u32).map(|n| {
         let mut address = [9; 32];
         address[..4].copy_from_slice(&n.to_le_bytes());
@@ -130,7 +130,7 @@ fn of_two_accounts_the_later_one_counts_and_the_capitalization_is_their_sum() {
 }
 
 #[test]
-fn more_lamports_than_a_ledger_can_count_are_refused() {
+fn more_lamports_than_a_ledger_can_sum_are_refused() {
     let [one, two] = [1, 2].map(|n| Pubkey::new_from_array([n; 32]));
     for config in [vec![wallet(one, u64::MAX)], Vec::new()] {
         let config = Config { accounts: config, ..on_demand() };
@@ -154,7 +154,7 @@ fn a_source_that_fails_ends_the_opening_with_its_error() {
     let source: &mut GenesisAccountSource<'_> =
         &mut [Ok(one), Err("no such file".into())].into_iter();
     let opened = localnet::open_with(&on_demand(), source);
-    let err = opened.err().expect("it cannot go on").to_string();
+    let err = opened.err().expect("the source failed").to_string();
     assert_eq!(err, "no such file");
 }
 
@@ -178,9 +178,9 @@ fn a_program_whose_account_was_replaced_is_the_new_one() {
         simulated.logs
     };
     let before = logs(Vec::new());
-    let is_run = |logs: &[String]| !logs.iter().any(|line| line == "Program is not deployed");
-    assert!(!before.is_empty() && is_run(&before), "{before:?}");
+    let ran = |logs: &[String]| !logs.iter().any(|line| line == "Program is not deployed");
+    assert!(!before.is_empty() && ran(&before), "{before:?}");
     let junk = genesis_account(token::id(), bpf_loader::ID, vec![1, 2, 3]);
     let after = logs(vec![junk]);
-    assert!(!is_run(&after), "{after:?}");
+    assert!(!ran(&after), "{after:?}");
 }

@@ -52,11 +52,11 @@ fn a_failed_transaction_pays_and_changes_nothing_else() {
 #[test]
 fn a_transaction_whose_program_does_not_load_pays_too() {
     let node = Node::start(&on_demand());
-    let (alice, nobody) = (Keypair::new(), Keypair::new().pubkey());
+    let (alice, wallet) = (Keypair::new(), Keypair::new().pubkey());
     node.airdrop(&alice.pubkey(), SOL);
-    node.airdrop(&nobody, SOL);
+    node.airdrop(&wallet, SOL);
     let call = solana_instruction::Instruction {
-        program_id: nobody,
+        program_id: wallet,
         accounts: Vec::new(),
         data: Vec::new(),
     };
@@ -81,7 +81,7 @@ fn the_same_transaction_is_not_executed_twice_and_an_unknown_blockhash_not_once(
 }
 
 #[test]
-fn every_transaction_that_is_taken_is_executed() {
+fn every_accepted_transaction_is_executed() {
     let node = Node::start(&Config { slot_ms: 50, ..Config::default() });
     let alice = Keypair::new();
     let airdrop = node
@@ -90,7 +90,7 @@ fn every_transaction_that_is_taken_is_executed() {
         .expect("an airdrop");
     node.confirmed(&airdrop);
     let blockhash = node.blockhash();
-    // More than are executed between two publications, all waiting at once.
+    // More than a batch between two publications, all waiting at once.
     let all: Vec<_> = (0..2_000u64)
         .map(|n| {
             let pay = [transfer(&alice.pubkey(), &alice.pubkey(), n)];
@@ -100,7 +100,7 @@ fn every_transaction_that_is_taken_is_executed() {
         .collect();
     let signatures: Vec<_> = all.iter().map(|transaction| transaction.signature()).collect();
     for transaction in all {
-        node.transaction_service.send(CLIENT.into(), transaction).expect("the queue has room");
+        node.transaction_service.send(CLIENT.into(), transaction).expect("the queue has space");
     }
     node.confirmed(signatures.last().expect("there are some"));
     let history = node.history.snapshot();
@@ -110,7 +110,7 @@ fn every_transaction_that_is_taken_is_executed() {
 }
 
 #[test]
-fn a_repeated_airdrop_in_one_block_is_given_twice() {
+fn a_repeated_airdrop_in_one_block_is_paid_twice() {
     let node = Node::start(&Config { slot_ms: 200, ..Config::default() });
     let alice = Keypair::new().pubkey();
     let blockhash = node.blockhash();
@@ -155,7 +155,7 @@ fn the_validator_votes_for_every_block() {
     assert_eq!(state.votes.back().map(|vote| vote.slot()), Some(39));
     assert_eq!(state.root_slot, Some(8));
     assert!(state.credits() > 0);
-    let block = node.history.snapshot().block(40).cloned().expect("the block is kept");
+    let block = node.history.snapshot().block(40).cloned().expect("the block is retained");
     assert!(block.transactions[0].is_vote);
     assert_eq!(block.transactions[0].meta.status, Ok(()));
     node.stop();
@@ -194,7 +194,7 @@ fn a_durable_nonce_outlives_blockhashes_and_advances_on_failure_too() {
 }
 
 #[test]
-fn a_ledger_directory_goes_on_where_it_ended() {
+fn a_ledger_directory_continues_where_it_ended() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let config = Config { dir: Some(dir.path().join("ledger")), ..on_demand() };
     let alice = Keypair::new();
@@ -211,8 +211,8 @@ fn a_ledger_directory_goes_on_where_it_ended() {
     assert_eq!(node.cluster.identity, identity);
     assert_eq!(node.lamports(&alice.pubkey()), SOL - 5_000);
     let history = node.history.snapshot();
-    let kept = history.transaction(&airdrop.signature()).expect("history is kept");
-    assert_eq!(kept.meta.post_balances, airdrop.meta.post_balances);
+    let stored = history.transaction(&airdrop.signature()).expect("history is stored");
+    assert_eq!(stored.meta.post_balances, airdrop.meta.post_balances);
     node.send_in_vain(again, &alice);
     let next = node.airdrop(&alice.pubkey(), SOL);
     assert!(next.slot > sent.slot);

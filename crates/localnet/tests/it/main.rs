@@ -1,4 +1,4 @@
-//! The ledger from outside: what is sent, what is read, what is told.
+//! Integration tests of the ledger: sending, reading, events.
 
 mod bounds;
 mod elf;

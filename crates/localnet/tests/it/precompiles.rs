@@ -1,4 +1,4 @@
-//! Signatures that the ledger checks itself: they land, they fail, they outlive a restart.
+//! Signatures that the ledger checks itself: valid ones, wrong ones, and after a restart.
 
 use chain_solana::SimulationRequest;
 use ledger::Commitment;
@@ -17,20 +17,20 @@ use crate::fixture::{Node, on_demand, signed};
 const SOL: u64 = 1_000_000_000;
 const MESSAGE: &[u8] = b"what was signed";
 
-/// One signature, its key and `told`, all in the instruction itself.
-fn ed25519(told: &[u8]) -> Instruction {
+/// One signature of [`MESSAGE`], its key and `message`, all in the instruction itself.
+fn ed25519(message: &[u8]) -> Instruction {
     let signer = Keypair::new();
     let own = u16::MAX;
-    let offsets = [16, own, 80, own, 112, told.len() as u16, own];
+    let offsets = [16, own, 80, own, 112, message.len() as u16, own];
     let mut data = vec![1, 0];
     data.extend(offsets.iter().flat_map(|field| field.to_le_bytes()));
     data.extend_from_slice(signer.sign_message(MESSAGE).as_ref());
     data.extend_from_slice(signer.pubkey().as_ref());
-    data.extend_from_slice(told);
+    data.extend_from_slice(message);
     Instruction { program_id: ed25519_program::ID, accounts: Vec::new(), data }
 }
 
-/// What a wrong signature at `index` gives.
+/// The error of a wrong signature in the instruction at `index`.
 fn invalid_signature(index: u8) -> TransactionError {
     TransactionError::InstructionError(index, InstructionError::Custom(2))
 }
@@ -59,8 +59,8 @@ fn a_checked_signature_lands_before_and_after_a_restart() {
             replace_recent_blockhash: false,
             inner_instructions: false,
         };
-        let told = node.transaction_service.simulate(&view, request).expect("a simulation");
-        assert_eq!((told.err, told.fee), (None, 10_000));
+        let simulated = node.transaction_service.simulate(&view, request).expect("a simulation");
+        assert_eq!((simulated.err, simulated.fee), (None, 10_000));
         let executed = node.send(sent);
         assert_eq!(executed.meta.status, Ok(()));
         assert_eq!(executed.meta.fee, 10_000);
@@ -97,7 +97,7 @@ fn a_wrong_signature_pays_and_its_nonce_advances() {
         replace_recent_blockhash: false,
         inner_instructions: false,
     };
-    let told = node.transaction_service.simulate(&view, request).expect("a simulation");
-    assert_eq!(told.err, Some(invalid_signature(0)));
+    let simulated = node.transaction_service.simulate(&view, request).expect("a simulation");
+    assert_eq!(simulated.err, Some(invalid_signature(0)));
     node.stop();
 }

@@ -1,5 +1,5 @@
-//! The programs of genesis, and what becomes of calls that do not reach one. The transactions in base64 are those
-//! of the review that found the differences from Agave, byte for byte; the payer's key is 32 times 1.
+//! The programs of genesis, and calls that do not reach a program. The transactions in base64 are those of the review
+//! that found the differences from Agave, byte for byte. The payer's key is 32 bytes of 1.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -25,11 +25,11 @@ use crate::fixture::{Node, on_demand, signed};
 
 const SOL: u64 = 1_000_000_000;
 
-/// One call of a program that is not there.
+/// One call of a program that does not exist.
 const CALL_OF_NOTHING: &str = "AXZYa0Perq30xOLkow/y8NaosnAlgCZWkOWBXHxU/jjYoA9hkBCsY6JbPehmeLjENyM2n6bAKaxKzn23GiTt7QoBAAECiojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1wHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQEAAQE=";
 /// A limit of 1,000 bytes, and one call of the token program.
 const CALL_PAST_ITS_LIMIT: &str = "AbQI6mqAOtkr2dIv39X797RvhA02SvI6iHhIZIDomSTtS+47cvnIxmg7j3T6DYBvd3h0WiP5DVEzyUrlDkZ71gIBAAMEiojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1wDBkZv5SEXMv/srbpyw5vnvIzlu8X3EmssQ5s6QAAAAAabiFf+q4GE+2h/Y0YYwDXaxDncGus7VZig8AAAAAABBt324ddloZPZy+FGzut5rBy0he1fWzeROoz1hX7/AKkAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAIBAAUE6AMAAAMBAgEV";
-/// A call of the token program whose payer is not there.
+/// A call of the token program whose payer does not exist.
 const CALL_WITHOUT_PAYER: &str = "AYtKhWa84SBPOwC1VWEwmiczQRvGk8nbyQwursEA7hlifp00a20C0BDLGUxJE5DMWUYm6Tk7tryPzlk1mDeNhwoBAAIDp/bfr484uJuozmSbWU+R5NAf3Ff5yUk99DteUKmYc2cGm4hX/quBhPtof2NGGMA12sQ53BrrO1WYoPAAAAAAAQbd9uHXZaGT2cvhRs7reawctIXtX1s3kTqM9YV+/wCpAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAgEBARU=";
 /// The memo "test".
 const MEMO: &str = "AZnjgk46hxj7GEyVmRDaMlEsE+l4vLCzzRSWs92uloIKbgNyDwYB4IsF7U6lG9grJZNqmaAZ1R/iX3RM1HZdWgkBAAECiojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1wFSlNamSkhBk0k6HFg2jh8fDW13bySu4HkH6hAQQVEjQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQEABHRlc3Q=";
@@ -84,12 +84,12 @@ fn by_payer(instructions: &[Instruction]) -> VersionedTransaction {
 }
 
 #[test]
-fn a_call_of_a_program_that_is_not_there_says_so_and_pays() {
+fn a_call_of_an_absent_program_fails_with_that_error_and_pays() {
     let node = node();
     let result = simulate(&node, from_text(CALL_OF_NOTHING));
     assert_eq!(result.err, Some(TransactionError::ProgramAccountNotFound));
     assert_eq!((result.fee, result.units_consumed), (5_000, 0));
-    // Nothing but the payer was there to be loaded, and nothing ran.
+    // Only the payer was loaded, and nothing ran.
     assert_eq!(result.loaded_accounts_data_size, 64);
     assert!(result.logs.is_empty() && result.inner_instructions.is_none());
 
@@ -97,23 +97,26 @@ fn a_call_of_a_program_that_is_not_there_says_so_and_pays() {
     assert_eq!(executed.meta.status, Err(TransactionError::ProgramAccountNotFound));
     assert_eq!(node.lamports(&payer().pubkey()), SOL - 5_000);
 
-    // Nothing stands at the address of the loader of builtin programs.
+    // There is no account at the address of the loader of builtin programs.
     let result = simulate(&node, by_payer(&[call(native_loader::ID)]));
     assert_eq!(result.err, Some(TransactionError::ProgramAccountNotFound));
-    // What is there and belongs to no loader is another error.
+    // A call of an account that no loader owns is another error.
     let result = simulate(&node, by_payer(&[call(node.cluster.faucet)]));
     assert_eq!(result.err, Some(TransactionError::InvalidProgramForExecution));
     node.stop();
 }
 
 #[test]
-fn a_call_of_code_that_is_not_deployed_begins_and_fails_where_it_stands() {
-    let of = |owner: Pubkey, n: u8| {
+fn a_call_of_code_that_is_not_deployed_starts_and_fails_in_instruction_order() {
+    let owned_by = |owner: Pubkey, n: u8| {
         let account = AccountSharedData::new(SOL, 100, &owner);
         GenesisAccount { address: Pubkey::new_from_array([n; 32]), account }
     };
-    let accounts =
-        vec![of(bpf_loader_upgradeable::ID, 11), of(bpf_loader::ID, 12), of(loader_v4::ID, 13)];
+    let accounts = vec![
+        owned_by(bpf_loader_upgradeable::ID, 11),
+        owned_by(bpf_loader::ID, 12),
+        owned_by(loader_v4::ID, 13),
+    ];
     let mut undeployed: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
     undeployed.push(get_program_data_address(&token::ID));
     let node = Node::start(&Config { accounts, ..on_demand() });
@@ -137,20 +140,20 @@ fn a_call_of_code_that_is_not_deployed_begins_and_fails_where_it_stands() {
         let executed = sent(&node, by_payer(&[pay(), call(key)]));
         assert_eq!(executed.meta.status, Err(unsupported.clone()), "{key}");
         assert_eq!(executed.meta.log_messages.as_deref(), Some(&logs[..]), "{key}");
-        // What was called is unchanged, in the state and in the answer.
+        // The called account is unchanged, in the state and in the result.
         assert_eq!(node.account(&key).map(|after| after.0.clone()), Some(before.0.clone()));
         let result = simulate(&node, by_payer(&[pay(), call(key)]));
         let seen = result.post_accounts.iter().find(|(seen, _)| *seen == key);
         assert!(seen.is_some_and(|(_, account)| !account.executable()));
     }
-    // The program beside its code still runs.
+    // The program of that code account still runs.
     let result = simulate(&node, by_payer(&[call(token::ID)]));
     assert!(result.logs.iter().any(|line| line.contains("consumed")), "{:?}", result.logs);
     node.stop();
 }
 
 #[test]
-fn the_limit_of_loaded_bytes_holds_a_programs_code_too() {
+fn the_limit_of_loaded_bytes_includes_a_programs_code() {
     let node = node();
     let result = simulate(&node, from_text(CALL_PAST_ITS_LIMIT));
     assert_eq!(result.err, Some(TransactionError::MaxLoadedAccountsDataSizeExceeded));
@@ -162,7 +165,7 @@ fn the_limit_of_loaded_bytes_holds_a_programs_code_too() {
     assert_eq!(executed.meta.status, exceeded);
     assert_eq!(node.lamports(&payer().pubkey()), SOL - 5_000);
 
-    // To the byte: the size under a high limit is the lowest that is enough.
+    // The size under a high limit is the lowest limit that suffices, to the byte.
     for program in [token::ID, associated_token_account::ID] {
         let within = |bytes| simulate(&node, by_payer(&[limit(bytes), call(program)]));
         let size = within(1 << 20).loaded_accounts_data_size;
@@ -195,7 +198,7 @@ fn code_counts_once_however_often_it_is_named() {
 }
 
 #[test]
-fn what_was_never_loaded_has_no_size_and_no_fee() {
+fn a_transaction_that_is_never_loaded_has_no_size_and_no_fee() {
     let node = node();
     let result = simulate(&node, from_text(CALL_WITHOUT_PAYER));
     assert_eq!(result.err, Some(TransactionError::AccountNotFound));
@@ -206,23 +209,23 @@ fn what_was_never_loaded_has_no_size_and_no_fee() {
         assert_eq!(result.err, Some(err.clone()));
         assert_eq!((result.loaded_accounts_data_size, result.fee), (0, 0), "{err:?}");
     };
-    let of = |key: &Keypair, instructions: &[Instruction]| {
+    let signed_by = |key: &Keypair, instructions: &[Instruction]| {
         signed(instructions, &[key], &solana_hash::Hash::default())
     };
     let poor = Keypair::new();
     node.airdrop(&poor.pubkey(), 890_880);
     let rent = TransactionError::InsufficientFundsForRent { account_index: 0 };
-    none(&node, of(&poor, &[call(token::ID)]), rent);
+    none(&node, signed_by(&poor, &[call(token::ID)]), rent);
     let dear = [budget([&[3][..], &(1u64 << 60).to_le_bytes()].concat()), call(token::ID)];
-    none(&node, of(&poor, &dear), TransactionError::InsufficientFundsForFee);
-    // The same where the program is not there: whether it can pay comes first.
+    none(&node, signed_by(&poor, &dear), TransactionError::InsufficientFundsForFee);
+    // The same if the program does not exist: the payer is checked first.
     let nothing = Pubkey::new_from_array([7; 32]);
     none(
         &node,
-        of(&poor, &[call(nothing)]),
+        signed_by(&poor, &[call(nothing)]),
         TransactionError::InsufficientFundsForRent { account_index: 0 },
     );
-    none(&node, of(&Keypair::new(), &[call(nothing)]), TransactionError::AccountNotFound);
+    none(&node, signed_by(&Keypair::new(), &[call(nothing)]), TransactionError::AccountNotFound);
 
     let bad =
         |index| TransactionError::InstructionError(index, InstructionError::InvalidInstructionData);
@@ -243,12 +246,12 @@ fn what_was_never_loaded_has_no_size_and_no_fee() {
     let accounts = vec![GenesisAccount { address: owned.pubkey(), account }];
     node.stop();
     let node = Node::start(&Config { accounts, ..on_demand() });
-    none(&node, of(&owned, &[call(token::ID)]), TransactionError::InvalidAccountForFee);
+    none(&node, signed_by(&owned, &[call(token::ID)]), TransactionError::InvalidAccountForFee);
     node.stop();
 }
 
 #[test]
-fn the_memo_program_is_the_one_of_its_address() {
+fn the_memo_program_is_that_of_its_address() {
     let node = node();
     let result = simulate(&node, from_text(MEMO));
     let memo = "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr";
@@ -296,11 +299,11 @@ fn documented() -> Vec<Row> {
 }
 
 #[test]
-fn genesis_has_the_programs_that_the_docs_name_byte_for_byte_and_no_others() {
+fn genesis_has_exactly_the_programs_of_the_docs_byte_for_byte() {
     let node = Node::start(&on_demand());
     let documented = documented();
     for Row { address, loader, bytes, sha256 } in &documented {
-        let program = node.account(address).unwrap_or_else(|| panic!("{address} is not there"));
+        let program = node.account(address).unwrap_or_else(|| panic!("{address} does not exist"));
         assert_eq!((program.0.owner(), program.0.executable()), (loader, true), "{address}");
         assert_eq!(program.0.rent_epoch(), u64::MAX, "{address}");
         let elf = if *loader == bpf_loader_upgradeable::ID {
@@ -343,7 +346,7 @@ fn every_program_of_genesis_can_be_called() {
 }
 
 #[test]
-fn a_program_of_the_configuration_is_there_as_test_validator_has_it() {
+fn a_program_of_the_configuration_is_stored_as_by_test_validator() {
     let memo = documented()[4].address;
     let memo = solana_program_binaries::by_id(&memo, &Default::default()).expect("a program");
     let elf = memo[1].1.data()[45..].to_vec();

@@ -27,21 +27,21 @@ fn a_simulation_reports_what_would_be_and_changes_nothing() {
         &node.blockhash(),
     );
     let view = node.reader.view(Commitment::Confirmed);
-    let told =
+    let simulated =
         node.transaction_service.simulate(&view, request(pay.clone())).expect("a simulation");
-    assert_eq!(told.err, None);
-    assert_eq!(told.slot, view.block().slot);
-    assert_eq!(told.fee, 5_000);
-    assert_eq!(told.pre_balances[..2], [SOL, 0]);
-    assert_eq!(told.post_balances[..2], [SOL - 7_005_000, 7_000_000]);
-    assert_eq!(told.post_accounts[1].0, bob.pubkey());
-    assert_eq!(told.post_accounts[1].1.lamports(), 7_000_000);
+    assert_eq!(simulated.err, None);
+    assert_eq!(simulated.slot, view.block().slot);
+    assert_eq!(simulated.fee, 5_000);
+    assert_eq!(simulated.pre_balances[..2], [SOL, 0]);
+    assert_eq!(simulated.post_balances[..2], [SOL - 7_005_000, 7_000_000]);
+    assert_eq!(simulated.post_accounts[1].0, bob.pubkey());
+    assert_eq!(simulated.post_accounts[1].1.lamports(), 7_000_000);
     assert_eq!(node.lamports(&alice.pubkey()), SOL);
-    // It was not executed, so it still can be; once.
+    // It was not executed, so it can still be executed, once.
     assert_eq!(node.send(pay.clone()).meta.status, Ok(()));
     let view = node.reader.view(Commitment::Confirmed);
-    let told = node.transaction_service.simulate(&view, request(pay)).expect("a simulation");
-    assert_eq!(told.err, Some(TransactionError::AlreadyProcessed));
+    let simulated = node.transaction_service.simulate(&view, request(pay)).expect("a simulation");
+    assert_eq!(simulated.err, Some(TransactionError::AlreadyProcessed));
     node.stop();
 }
 
@@ -54,10 +54,10 @@ fn a_simulation_sees_the_block_of_its_view() {
     let pay =
         || signed(&[transfer(&alice.pubkey(), &alice.pubkey(), 1)], &[&alice], &node.blockhash());
     let replaced = SimulationRequest { replace_recent_blockhash: true, ..request(pay()) };
-    let told = node.transaction_service.simulate(&before, replaced).expect("a simulation");
-    assert_eq!(told.err, Some(TransactionError::AccountNotFound));
+    let simulated = node.transaction_service.simulate(&before, replaced).expect("a simulation");
+    assert_eq!(simulated.err, Some(TransactionError::AccountNotFound));
     assert_eq!(
-        told.replacement_blockhash.map(|(hash, _)| hash),
+        simulated.replacement_blockhash.map(|(hash, _)| hash),
         Some(before.meta().last_blockhash())
     );
     let now = node.reader.view(Commitment::Confirmed);
@@ -76,9 +76,9 @@ fn an_unknown_blockhash_fails_a_simulation_too() {
     let stale = solana_hash::Hash::new_from_array([9; 32]);
     let pay = signed(&[transfer(&alice.pubkey(), &alice.pubkey(), 1)], &[&alice], &stale);
     let view = node.reader.view(Commitment::Confirmed);
-    let told = node.transaction_service.simulate(&view, request(pay)).expect("a simulation");
-    assert_eq!(told.err, Some(TransactionError::BlockhashNotFound));
-    assert!(told.logs.is_empty());
+    let simulated = node.transaction_service.simulate(&view, request(pay)).expect("a simulation");
+    assert_eq!(simulated.err, Some(TransactionError::BlockhashNotFound));
+    assert!(simulated.logs.is_empty());
     node.stop();
 }
 
@@ -94,8 +94,8 @@ fn simulations_run_concurrently_with_each_other_and_with_execution() {
             scope.spawn(|| {
                 for _ in 0..50 {
                     let view = node.reader.view(Commitment::Processed);
-                    let told = node.transaction_service.simulate(&view, request(pay.clone()));
-                    assert_eq!(told.expect("a simulation").err, None);
+                    let simulated = node.transaction_service.simulate(&view, request(pay.clone()));
+                    assert_eq!(simulated.expect("a simulation").err, None);
                 }
             });
         }

@@ -1,11 +1,10 @@
-//! Lists of accounts as they are found and written, step by step.
+//! Lists of accounts: found, sorted and written step by step.
 //!
-//! A list in the order of pubkeys is searched first: of each account found sixteen bytes are kept, the
-//! beginning of its pubkey and its id. Then the accounts are read again, from the same view, and written.
-//! A list in no order is written as it is found.
-//! Bounds: [`SORTED_MAX`] accounts are sorted at once, 16 MiB; of a longer list, pubkeys are cut into as
-//! many ranges as it takes, and it is searched once for each. One account is encoded at a time, a long one
-//! in pieces.
+//! A list in pubkey order is scanned first. For each account found, sixteen bytes stay in memory: the beginning
+//! of its pubkey and its id. Then the accounts are read again from the same view and written.
+//! An unsorted list is written as it is found.
+//! Bounds: at most [`SORTED_MAX`] accounts are sorted at once (16 MiB). For a longer list, the pubkeys are split
+//! into ranges, and the list is scanned once per range. One account is encoded at a time, a long one in chunks.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -30,77 +29,83 @@ use crate::error::RpcError;
 /// Accounts sorted at once.
 const SORTED_MAX: usize = 1 << 20;
 
-/// Accounts of a sorted run: as many as are sorted in a fraction of a slice.
+/// Accounts per sorted run: few enough to be sorted in a fraction of a time slice.
 const RUN_LEN: usize = 2_048;
 
-/// Accounts looked at between two looks at the clock.
+/// Accounts scanned between two checks of the clock.
 const VISITS: usize = 128;
 
-/// Accounts read together, so that they are waited for together.
+/// Accounts read together, so that their memory latencies overlap.
 const READ_AT_ONCE: usize = 64;
 
-/// Accounts written between two looks at the clock, if they are small.
+/// Accounts written between two checks of the clock, if they are small.
 const WRITES: usize = 16;
 
-/// So many bytes of an account's data count as one more account: 64 KiB are written between two looks.
+/// Bytes of an account's data that count as one more account: 64 KiB are written between two checks.
 const WRITE_BYTES: usize = 4 * 1024;
 
-/// Mints that a list remembers: 320 KiB.
+/// Mints that a list caches: 320 KiB.
 const MINTS_MAX: usize = 4_096;
 
-/// Whether an account is wanted.
+/// Whether an account belongs to the list.
 pub(super) type AccountFilter = Box<dyn Fn(&Account) -> bool + Send>;
 
-/// What is looked for.
+/// Which accounts a list has.
 pub(super) struct ListQuery {
-    /// Found by each of these.
+    /// Each account has all of these keys.
     pub(super) keys: Vec<(KeyKind, Address)>,
-    /// And passing this, if the keys do not say it all.
+    /// And passes this filter, if the keys alone are not enough.
     pub(super) filter: Option<AccountFilter>,
-    /// In the order of pubkeys.
+    /// Whether the list is in pubkey order.
     pub(super) sorted: bool,
 }
 
 /// How accounts are written.
 #[derive(Clone, Copy)]
 pub(super) struct ListFormat {
-    /// In what form each account comes.
+    /// Encoding of each account.
     pub(super) encoding: Encoding,
-    /// Of token accounts, `jsonParsed` leaves out what cannot be parsed, as Agave does.
+    /// If true, `jsonParsed` leaves out the token accounts that cannot be parsed, as Agave does.
     pub(super) is_token_list: bool,
 }
 
-/// The answer that has the accounts wanted in the place of the list of `empty`.
+/// The result `empty`, with the accounts that match `query` in its list.
 pub(super) fn stream_matching(
     view: &View,
-    wanted: ListQuery,
-    form: ListFormat,
+    query: ListQuery,
+    format: ListFormat,
     empty: &impl Serialize,
 ) -> MethodResult {
-    let source = if wanted.sorted || may_be_too_long(form.encoding) {
-        let candidates = view.records_by_keys_len(&wanted.keys);
+    let source = if query.sorted || may_be_too_long(format.encoding) {
+        let candidates = view.records_by_keys_len(&query.keys);
         AccountSource::Sorted(ExternalSort::new(candidates.div_ceil(SORTED_MAX).max(1)))
     } else {
         AccountSource::Unsorted(VecDeque::new())
     };
-    let search = ScanState { query: wanted, next: Some(AddressId(0)) };
-    AccountListStream::start(view, source, Some(search), form, empty)
+    let scan = ScanState { query, next: Some(AddressId(0)) };
+    AccountListStream::start(view, source, Some(scan), format, empty)
 }
 
-/// The answer that has these accounts in the place of the list of `empty`.
+/// The result `empty`, with `accounts` in its list.
 pub(super) fn stream_given(
     view: &View,
     accounts: Vec<(Pubkey, Arc<Account>)>,
-    form: ListFormat,
+    format: ListFormat,
     empty: &impl Serialize,
 ) -> MethodResult {
     for (_, account) in &accounts {
-        accounts_reader::check_encoding(account, form.encoding)?;
+        accounts_reader::check_encoding(account, format.encoding)?;
     }
-    AccountListStream::start(view, AccountSource::Provided(accounts.into_iter()), None, form, empty)
+    AccountListStream::start(
+        view,
+        AccountSource::Provided(accounts.into_iter()),
+        None,
+        format,
+        empty,
+    )
 }
 
-/// Whether there are accounts that cannot be had in an encoding.
+/// Whether some accounts are too long for an encoding.
 fn may_be_too_long(encoding: Encoding) -> bool {
     matches!(encoding.form, UiAccountEncoding::Binary | UiAccountEncoding::Base58)
 }
@@ -109,16 +114,16 @@ struct AccountListStream {
     view: View,
     scan: Option<ScanState>,
     source: AccountSource,
-    /// Accounts that were read ahead, to be written next.
+    /// Accounts that were read ahead and are written next.
     read_ahead: VecDeque<(Pubkey, Arc<Account>)>,
     /// The account that is being written, if it is long.
     long: Option<(AccountEncoder, Arc<Account>)>,
-    form: ListFormat,
+    format: ListFormat,
     template: ListTemplate,
     mints: HashMap<Pubkey, Option<MintInfo>>,
     has_started: bool,
     is_first: bool,
-    /// Records that were looked at.
+    /// Records read so far.
     records_visited: u64,
 }
 
@@ -129,13 +134,13 @@ enum AccountSource {
     Sorted(ExternalSort),
 }
 
-/// How far the search is.
+/// Progress of the scan.
 struct ScanState {
     query: ListQuery,
     next: Option<AddressId>,
 }
 
-/// What one look for more came to.
+/// The outcome of one attempt to get the next account.
 enum NextAccount {
     Account(Pubkey, Arc<Account>),
     Pending,
@@ -146,23 +151,23 @@ impl AccountListStream {
     fn start(
         view: &View,
         source: AccountSource,
-        search: Option<ScanState>,
-        form: ListFormat,
+        scan: Option<ScanState>,
+        format: ListFormat,
         empty: &impl Serialize,
     ) -> MethodResult {
-        let frame = ListTemplate::at_last_list(empty)?;
+        let template = ListTemplate::at_last_list(empty)?;
         let (view, mints) = (view.clone(), HashMap::new());
-        let (has_begun, is_first) = (false, true);
+        let (has_started, is_first) = (false, true);
         Ok(MethodOutput::streamed(Self {
             view,
-            scan: search,
+            scan,
             source,
             read_ahead: VecDeque::new(),
             long: None,
-            form,
-            template: frame,
+            format,
+            template,
             mints,
-            has_started: has_begun,
+            has_started,
             is_first,
             records_visited: 0,
         }))
@@ -180,8 +185,8 @@ impl AccountListStream {
                     .map_or(NextAccount::End, |(key, it)| NextAccount::Account(key, it)));
             }
             AccountSource::Unsorted(ids) => ids.drain(..ids.len().min(READ_AT_ONCE)).collect(),
-            AccountSource::Sorted(sorting) => {
-                std::iter::from_fn(|| sorting.pop()).take(READ_AT_ONCE).collect()
+            AccountSource::Sorted(sort) => {
+                std::iter::from_fn(|| sort.pop()).take(READ_AT_ONCE).collect()
             }
         };
         if ids.is_empty() {
@@ -202,61 +207,59 @@ impl AccountListStream {
             .map_or(NextAccount::Pending, |(key, it)| NextAccount::Account(key, it)))
     }
 
-    /// Searches a little on, for a list that is written as it is found.
+    /// Continues the scan of an unsorted list by one step.
     fn scan_more(&mut self) -> NextAccount {
-        let (Some(search), AccountSource::Unsorted(ids)) = (&mut self.scan, &mut self.source)
-        else {
+        let (Some(scan), AccountSource::Unsorted(ids)) = (&mut self.scan, &mut self.source) else {
             return NextAccount::End;
         };
-        let Some(first) = search.next else { return NextAccount::End };
-        let ListQuery { keys, filter: keep, .. } = &search.query;
-        let touched = &mut self.records_visited;
-        search.next = self.view.scan(keys, first, VISITS, |id, account| {
-            *touched += 1;
-            if keep.as_ref().is_none_or(|keep| keep(&account())) {
+        let Some(first) = scan.next else { return NextAccount::End };
+        let ListQuery { keys, filter, .. } = &scan.query;
+        let visited = &mut self.records_visited;
+        scan.next = self.view.scan(keys, first, VISITS, |id, account| {
+            *visited += 1;
+            if filter.as_ref().is_none_or(|filter| filter(&account())) {
                 ids.push_back(id);
             }
         });
         NextAccount::Pending
     }
 
-    /// Searches a little on, for a list that is sorted; at the end of the search, the sorted ones follow,
-    /// and then the search for the next range.
+    /// Continues the scan of a sorted list by one step. After the scan the sorted accounts are written, then the
+    /// next range is scanned.
     fn scan_and_sort(&mut self) -> Result<NextAccount, RpcError> {
-        let (Some(search), AccountSource::Sorted(sorting)) = (&mut self.scan, &mut self.source)
-        else {
+        let (Some(scan), AccountSource::Sorted(sort)) = (&mut self.scan, &mut self.source) else {
             return Ok(NextAccount::End);
         };
-        let Some(first) = search.next else {
-            let goes_on = sorting.next_pass();
-            search.next = goes_on.then_some(AddressId(0));
-            return Ok(if goes_on { NextAccount::Pending } else { NextAccount::End });
+        let Some(first) = scan.next else {
+            let has_more = sort.next_pass();
+            scan.next = has_more.then_some(AddressId(0));
+            return Ok(if has_more { NextAccount::Pending } else { NextAccount::End });
         };
-        let ListQuery { keys, filter: keep, .. } = &search.query;
-        let (view, encoding) = (&self.view, self.form.encoding);
-        // Only the first search can find what cannot be answered: nothing is written before.
-        let checks = sorting.pass == 0 && may_be_too_long(encoding);
+        let ListQuery { keys, filter, .. } = &scan.query;
+        let (view, encoding) = (&self.view, self.format.encoding);
+        // Only the first scan can fail on an account that is too long: nothing is written before it ends.
+        let checks = sort.pass == 0 && may_be_too_long(encoding);
         let mut checked = Ok(());
-        let touched = &mut self.records_visited;
-        search.next = view.scan(keys, first, VISITS, |id, account| {
-            *touched += 1;
+        let visited = &mut self.records_visited;
+        scan.next = view.scan(keys, first, VISITS, |id, account| {
+            *visited += 1;
             if checked.is_err() {
                 return;
             }
-            if checks || keep.is_some() {
+            if checks || filter.is_some() {
                 let account = account();
-                if keep.as_ref().is_some_and(|keep| !keep(&account)) {
+                if filter.as_ref().is_some_and(|filter| !filter(&account)) {
                     return;
                 }
                 checked = accounts_reader::check_encoding(&account, encoding);
             }
             if let Some(address) = view.address(id) {
-                sorting.push(&address, id);
+                sort.push(&address, id);
             }
         });
         checked?;
-        if search.next.is_none() {
-            sorting.close();
+        if scan.next.is_none() {
+            sort.close();
         }
         Ok(NextAccount::Pending)
     }
@@ -267,16 +270,17 @@ impl AccountListStream {
         account: &Arc<Account>,
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError> {
-        let Self { view, form, mints, .. } = self;
-        let mut facts = |mint: &Pubkey| {
+        let Self { view, format, mints, .. } = self;
+        let mut mint_info = |mint: &Pubkey| {
             if mints.len() >= MINTS_MAX {
                 mints.clear();
             }
             *mints.entry(*mint).or_insert_with(|| accounts_reader::mint_info(view, mint))
         };
-        let only_parsed = form.is_token_list && form.encoding.form == UiAccountEncoding::JsonParsed;
+        let only_parsed =
+            format.is_token_list && format.encoding.form == UiAccountEncoding::JsonParsed;
         let parsed = if only_parsed {
-            let Some(parsed) = solana::parsed_token(pubkey, &account.0, &mut facts) else {
+            let Some(parsed) = solana::parsed_token(pubkey, &account.0, &mut mint_info) else {
                 return Ok(());
             };
             Some(parsed)
@@ -289,24 +293,24 @@ impl AccountListStream {
         if let Some(account) = parsed {
             return write_json(out, &RpcKeyedAccount { pubkey: pubkey.to_string(), account });
         }
-        // A Vec always takes it.
+        // Writing to a Vec cannot fail.
         let _ = write!(out, r#"{{"pubkey":"{pubkey}","account":"#);
-        let written = form.encoding.start(out, pubkey, &account.0, &mut facts);
+        let written = format.encoding.start(out, pubkey, &account.0, &mut mint_info);
         match written.map_err(|err| not_json(&err))? {
-            Some(rest) => self.long = Some((rest, Arc::clone(account))),
+            Some(encoder) => self.long = Some((encoder, Arc::clone(account))),
             None => out.push(b'}'),
         }
         Ok(())
     }
 
-    /// Writes a piece of a long account.
+    /// Writes the next chunk of a long account.
     fn write_long(
         &mut self,
-        (mut rest, account): (AccountEncoder, Arc<Account>),
+        (mut encoder, account): (AccountEncoder, Arc<Account>),
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError> {
-        if accounts_reader::write_next_chunk(&mut rest, &account, out)? == StreamState::More {
-            self.long = Some((rest, account));
+        if accounts_reader::write_next_chunk(&mut encoder, &account, out)? == StreamState::More {
+            self.long = Some((encoder, account));
         } else {
             out.push(b'}');
         }
@@ -330,7 +334,7 @@ impl StreamedResult for AccountListStream {
                 NextAccount::Account(pubkey, account) => {
                     self.write_head(out);
                     self.write_account(&pubkey, &account, out)?;
-                    let bytes = self.form.encoding.encoded_len(&account.0);
+                    let bytes = self.format.encoding.encoded_len(&account.0);
                     written += 1 + bytes / WRITE_BYTES;
                 }
                 NextAccount::End => {
@@ -364,15 +368,15 @@ impl AccountListStream {
     }
 }
 
-/// Ids in the order of their pubkeys: sorted runs, merged as they are taken.
+/// Ids in pubkey order: sorted runs, merged while they are popped.
 struct ExternalSort {
     passes: usize,
     pass: usize,
     run: Vec<u128>,
     runs: Vec<Box<[u128]>>,
-    /// The next of each run: its word, its run, its place there.
+    /// The next entry of each run: its word, its run, its index in the run.
     heads: BinaryHeap<Reverse<(u128, usize, usize)>>,
-    /// All of this pass are here.
+    /// All entries of this pass are pushed.
     is_closed: bool,
 }
 
@@ -382,8 +386,8 @@ impl ExternalSort {
         Self { passes, pass: 0, run, runs, heads: BinaryHeap::new(), is_closed: false }
     }
 
-    /// The first 12 bytes of the address, then the id: who makes two addresses that share as many has
-    /// them in either order.
+    /// Sorts by the first 12 bytes of the address, then by id. Two addresses that share these bytes may come in
+    /// either order.
     fn push(&mut self, address: &Address, id: AddressId) {
         let mut word = [0; 16];
         for (to, from) in word[..12].iter_mut().zip(address.as_bytes()) {
@@ -410,7 +414,7 @@ impl ExternalSort {
         }
     }
 
-    /// There are no more in this pass.
+    /// Ends this pass: nothing more is pushed.
     fn close(&mut self) {
         self.end_run();
         self.is_closed = true;
@@ -428,7 +432,7 @@ impl ExternalSort {
         Some(AddressId(word as u32)) // its low half
     }
 
-    /// On to the next range of addresses, if there is one.
+    /// Starts the pass for the next range of addresses. False if there is none.
     fn next_pass(&mut self) -> bool {
         self.pass += 1;
         self.is_closed = false;
@@ -450,22 +454,22 @@ mod tests {
         };
         let addresses: Vec<[u8; 32]> =
             (0..10_000).map(|_| std::array::from_fn(|_| byte())).collect();
-        let mut wanted: Vec<usize> = (0..addresses.len()).collect();
-        wanted.sort_by_key(|at| addresses[*at]);
+        let mut expected: Vec<usize> = (0..addresses.len()).collect();
+        expected.sort_by_key(|at| addresses[*at]);
         for passes in [1, 2, 7] {
-            let mut sorting = ExternalSort::new(passes);
+            let mut sort = ExternalSort::new(passes);
             let mut found = Vec::new();
             loop {
                 for (at, address) in addresses.iter().enumerate() {
-                    sorting.push(&Address::from(*address), AddressId(at as u32));
+                    sort.push(&Address::from(*address), AddressId(at as u32));
                 }
-                sorting.close();
-                found.extend(std::iter::from_fn(|| sorting.pop()).map(|id| id.0 as usize));
-                if !sorting.next_pass() {
+                sort.close();
+                found.extend(std::iter::from_fn(|| sort.pop()).map(|id| id.0 as usize));
+                if !sort.next_pass() {
                     break;
                 }
             }
-            assert_eq!(found, wanted, "{passes}");
+            assert_eq!(found, expected, "{passes}");
         }
     }
 }

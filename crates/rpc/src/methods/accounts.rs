@@ -1,4 +1,4 @@
-//! Single accounts: balance, data, several at once, and what an account must hold.
+//! Accounts by pubkey: balance, data, several at once, minimum balances.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use solana::{Account, AccountEncoder, Encoding, LONG_BYTES_MIN};
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_commitment_config::CommitmentConfig;
-use solana_feature_set::upgrade_bpf_stake_program_to_v5 as dearer_stake;
+use solana_feature_set::upgrade_bpf_stake_program_to_v5 as stake_program_v5;
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 
@@ -45,10 +45,10 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "getStakeMinimumDelegation", class: Class::Inline, run: minimum_delegation },
 ];
 
-/// The most bytes that an account can have: 10 MiB.
+/// Maximum length of the data of an account: 10 MiB.
 const DATA_BYTES_MAX: usize = 10 * 1024 * 1024;
 
-/// The least stake, once the stake program of version 5 is in force: 1 SOL.
+/// Minimum stake once version 5 of the stake program is active: 1 SOL.
 const DELEGATION_LAMPORTS_MIN: u64 = 1_000_000_000;
 
 fn balance(node: &Node, params: Params<'_>) -> MethodResult {
@@ -62,7 +62,7 @@ fn balance(node: &Node, params: Params<'_>) -> MethodResult {
     })
 }
 
-/// What a call for accounts asks: `K` is one pubkey, or several.
+/// A parsed call for accounts. `K` is one pubkey, or several.
 struct AccountsQuery<K> {
     view: View,
     keys: K,
@@ -70,36 +70,36 @@ struct AccountsQuery<K> {
 }
 
 fn account_info(node: &Node, params: Params<'_>) -> MethodResult {
-    let asked = parse_account_query(node, params)?;
-    let account = accounts_reader::account(&asked.view, &asked.keys);
-    let is_long = |account: &Account| asked.encoding.encoded_len(&account.0) >= LONG_BYTES_MIN;
+    let query = parse_account_query(node, params)?;
+    let account = accounts_reader::account(&query.view, &query.keys);
+    let is_long = |account: &Account| query.encoding.encoded_len(&account.0) >= LONG_BYTES_MIN;
     if !account.as_deref().is_some_and(is_long) {
-        return single_account(&asked, account.as_deref());
+        return single_account(&query, account.as_deref());
     }
-    let mut frame = ListTemplate::at_last_list(&with_context(&asked.view, [(); 0]))?;
-    // The account is in the place of the list.
-    frame.head.pop();
-    frame.tail.remove(0);
-    let asked =
-        AccountsQuery { view: asked.view, keys: vec![asked.keys], encoding: asked.encoding };
-    Ok(MethodOutput::streamed(MultipleAccounts::new(asked, frame)))
+    let mut template = ListTemplate::at_last_list(&with_context(&query.view, [(); 0]))?;
+    // The account replaces the list.
+    template.head.pop();
+    template.tail.remove(0);
+    let query =
+        AccountsQuery { view: query.view, keys: vec![query.keys], encoding: query.encoding };
+    Ok(MethodOutput::streamed(MultipleAccounts::new(query, template)))
 }
 
-/// The same for an account that is encoded in some ten microseconds.
+/// The same for an account that takes some ten microseconds to encode.
 fn small_account_info(
     node: &Node,
     params: Params<'_>,
     budget: &mut InlineBudget,
 ) -> Result<MethodResult, pool::Class> {
-    let asked = match parse_account_query(node, params) {
-        Ok(asked) => asked,
+    let query = match parse_account_query(node, params) {
+        Ok(query) => query,
         Err(err) => return Ok(Err(err)),
     };
-    let account = accounts_reader::account(&asked.view, &asked.keys);
-    if budget.try_spend(cost_bytes(account.as_deref(), asked.encoding)) {
-        return Ok(single_account(&asked, account.as_deref()));
+    let account = accounts_reader::account(&query.view, &query.keys);
+    if budget.try_spend(cost_bytes(account.as_deref(), query.encoding)) {
+        return Ok(single_account(&query, account.as_deref()));
     }
-    Err(CostEstimate::of_accounts(account.as_deref(), asked.encoding).class())
+    Err(CostEstimate::of_accounts(account.as_deref(), query.encoding).class())
 }
 
 fn parse_account_query(node: &Node, params: Params<'_>) -> Result<AccountsQuery<Pubkey>, RpcError> {
@@ -111,13 +111,13 @@ fn parse_account_query(node: &Node, params: Params<'_>) -> Result<AccountsQuery<
     Ok(AccountsQuery { view, keys, encoding })
 }
 
-/// What an account that is long is read from.
+/// What the result of getAccountInfo depends on.
 pub(super) fn account_dependencies(params: Params<'_>) -> Option<Dependencies> {
     let (pubkey, config) = fast_config::keys_and_account_config::<String>(params).ok()?;
     dependencies([pubkey], config)
 }
 
-/// The same for several.
+/// What the result of getMultipleAccounts depends on.
 pub(super) fn multiple_accounts_dependencies(params: Params<'_>) -> Option<Dependencies> {
     let (pubkeys, config) = fast_config::keys_and_account_config::<Vec<String>>(params).ok()?;
     dependencies(pubkeys, config)
@@ -131,35 +131,39 @@ fn dependencies(
     let keys = pubkeys
         .into_iter()
         .map(|pubkey| Some(accounts_reader::address(&parse_key::pubkey(&pubkey).ok()?)));
-    let reads = Dependencies::none(level(config.commitment), config.min_context_slot);
+    let dependencies = Dependencies::none(level(config.commitment), config.min_context_slot);
     let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
-    Some(reads.with_block_if(is_parsed).with_records_or_block(keys.collect::<Option<Vec<_>>>()?))
+    Some(
+        dependencies
+            .with_block_if(is_parsed)
+            .with_records_or_block(keys.collect::<Option<Vec<_>>>()?),
+    )
 }
 
-fn single_account(asked: &AccountsQuery<Pubkey>, account: Option<&Account>) -> MethodResult {
-    let AccountsQuery { view, keys, encoding } = asked;
+fn single_account(query: &AccountsQuery<Pubkey>, account: Option<&Account>) -> MethodResult {
+    let AccountsQuery { view, keys, encoding } = query;
     MethodOutput::with_context(view, |out| {
         accounts_reader::write_account(out, view, keys, account, *encoding)
     })
 }
 
 fn multiple_accounts(node: &Node, params: Params<'_>) -> MethodResult {
-    let asked = parse_accounts_query(node, params)?;
-    let frame = ListTemplate::at_last_list(&with_context(&asked.view, [(); 0]))?;
-    Ok(MethodOutput::streamed(MultipleAccounts::new(asked, frame)))
+    let query = parse_accounts_query(node, params)?;
+    let template = ListTemplate::at_last_list(&with_context(&query.view, [(); 0]))?;
+    Ok(MethodOutput::streamed(MultipleAccounts::new(query, template)))
 }
 
-/// The same for accounts that are encoded in some ten microseconds.
+/// The same for accounts that take some ten microseconds to encode.
 fn small_multiple_accounts(
     node: &Node,
     params: Params<'_>,
     budget: &mut InlineBudget,
 ) -> Result<MethodResult, pool::Class> {
-    let asked = match parse_accounts_query(node, params) {
-        Ok(asked) => asked,
+    let query = match parse_accounts_query(node, params) {
+        Ok(query) => query,
         Err(err) => return Ok(Err(err)),
     };
-    let AccountsQuery { view, keys, encoding } = &asked;
+    let AccountsQuery { view, keys, encoding } = &query;
     let mut cost = Some(0_u64);
     let mut accounts = Vec::with_capacity(keys.len());
     for key in keys {
@@ -176,8 +180,8 @@ fn small_multiple_accounts(
     }
     Ok(MethodOutput::with_context(view, |out| {
         out.push(b'[');
-        for (nth, (key, account)) in keys.iter().zip(&accounts).enumerate() {
-            if nth > 0 {
+        for (index, (key, account)) in keys.iter().zip(&accounts).enumerate() {
+            if index > 0 {
                 out.push(b',');
             }
             accounts_reader::write_account(out, view, key, account.as_deref(), *encoding)?;
@@ -204,13 +208,14 @@ fn parse_accounts_query(
     Ok(AccountsQuery { view, keys, encoding })
 }
 
-/// Several accounts, one a step, or a piece of a long one: first whether each can be had as it is asked for, then each.
+/// Several accounts. One step checks or writes one account, or writes one chunk of a long account. All accounts are
+/// checked before the first is written.
 struct MultipleAccounts {
     query: AccountsQuery<Vec<Pubkey>>,
     template: ListTemplate,
     checked: usize,
     written: usize,
-    /// The one that is being written, if it is long.
+    /// The account that is being written, if it is long.
     long: Option<(AccountEncoder, Arc<Account>)>,
 }
 
@@ -220,9 +225,10 @@ impl MultipleAccounts {
     }
 
     fn step(&mut self, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
-        if let Some((mut rest, account)) = self.long.take() {
-            if accounts_reader::write_next_chunk(&mut rest, &account, out)? == StreamState::More {
-                self.long = Some((rest, account));
+        if let Some((mut encoder, account)) = self.long.take() {
+            if accounts_reader::write_next_chunk(&mut encoder, &account, out)? == StreamState::More
+            {
+                self.long = Some((encoder, account));
             }
             return Ok(StreamState::More);
         }
@@ -244,8 +250,9 @@ impl MultipleAccounts {
         }
         self.written += 1;
         let account = accounts_reader::account(view, key);
-        let rest = accounts_reader::start_account(out, view, key, account.as_deref(), *encoding)?;
-        self.long = rest.zip(account);
+        let encoder =
+            accounts_reader::start_account(out, view, key, account.as_deref(), *encoding)?;
+        self.long = encoder.zip(account);
         Ok(StreamState::More)
     }
 }
@@ -276,11 +283,12 @@ fn minimum_balance(node: &Node, params: Params<'_>) -> MethodResult {
 fn minimum_delegation(node: &Node, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
     let view = view_of(node, config)?;
-    let lamports = if is_active(&view, &dearer_stake::ID) { DELEGATION_LAMPORTS_MIN } else { 1 };
+    let lamports =
+        if is_active(&view, &stake_program_v5::ID) { DELEGATION_LAMPORTS_MIN } else { 1 };
     MethodOutput::json(&with_context(&view, lamports))
 }
 
-/// Whether a feature is in force: its account says since which slot.
+/// Whether a feature is active: its account has the slot since which it is.
 fn is_active(view: &View, feature: &Pubkey) -> bool {
     accounts_reader::account(view, feature).is_some_and(|account| {
         *account.0.owner() == solana_sdk_ids::feature::id() && account.0.data().first() == Some(&1)
@@ -291,10 +299,10 @@ fn encoding(config: &RpcAccountInfoConfig, default: UiAccountEncoding) -> Encodi
     Encoding { form: config.encoding.unwrap_or(default), slice: config.data_slice }
 }
 
-/// What encoding an account costs ([`inline_cost`]).
+/// The cost of encoding an account ([`inline_bytes`]).
 fn cost_bytes(account: Option<&Account>, encoding: Encoding) -> Option<u64> {
     let Some(account) = account else { return Some(0) };
-    // What is parsed is parsed whole, whatever part is asked for.
+    // A parsed account is parsed completely, even if only a slice is requested.
     let bytes = match encoding.form {
         UiAccountEncoding::JsonParsed => account.0.data().len(),
         _ => encoding.encoded_len(&account.0),

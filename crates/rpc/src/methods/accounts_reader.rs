@@ -1,4 +1,4 @@
-//! What methods read of a view, in Solana's words: accounts by pubkey, and mints.
+//! Reads accounts and mints from a view, by pubkey.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ pub(crate) fn address(pubkey: &Pubkey) -> Address {
     Address::from(pubkey.to_bytes())
 }
 
-/// Keys of the index as the ledger's.
+/// Index keys as the ledger's.
 pub(crate) fn keys(keys: impl IntoIterator<Item = (KeyKind, Pubkey)>) -> Vec<(KeyKind, Address)> {
-    keys.into_iter().map(|(facet, key)| (facet, address(&key))).collect()
+    keys.into_iter().map(|(kind, key)| (kind, address(&key))).collect()
 }
 
 /// The account of a pubkey.
@@ -26,17 +26,17 @@ pub(crate) fn account(view: &View, pubkey: &Pubkey) -> Option<Arc<Account>> {
     view.record(&address(pubkey))
 }
 
-/// The lamports of a pubkey's account. The account is not made for it.
+/// The lamports of a pubkey's account. The account itself is not unpacked.
 pub(crate) fn lamports(view: &View, pubkey: &Pubkey) -> Option<u64> {
     view.global_rank(&address(pubkey))
 }
 
-/// Whether an account can be had in an encoding; -32600 if it is too long for base58.
+/// Checks that an account can be encoded; -32600 if it is too long for base58.
 pub(crate) fn check_encoding(account: &Account, encoding: Encoding) -> Result<(), RpcError> {
     encoding.check(&account.0).map_err(|err| RpcError::invalid_request(err.to_string()))
 }
 
-/// The same as [`start_fill`], all of it.
+/// The same as [`start_account`], but the whole account.
 pub(crate) fn write_account(
     out: &mut Vec<u8>,
     view: &View,
@@ -44,30 +44,30 @@ pub(crate) fn write_account(
     account: Option<&Account>,
     encoding: Encoding,
 ) -> Result<(), RpcError> {
-    let mut rest = start_account(out, view, pubkey, account, encoding)?;
-    while let (Some(more), Some(account)) = (&mut rest, account) {
-        if write_next_chunk(more, account, out)? == StreamState::Done {
-            rest = None;
+    let mut encoder = start_account(out, view, pubkey, account, encoding)?;
+    while let (Some(unfinished), Some(account)) = (&mut encoder, account) {
+        if write_next_chunk(unfinished, account, out)? == StreamState::Done {
+            encoder = None;
         }
     }
     Ok(())
 }
 
-/// Appends a piece of what is left of an account.
+/// Appends the next chunk of an account.
 pub(crate) fn write_next_chunk(
-    rest: &mut AccountEncoder,
+    encoder: &mut AccountEncoder,
     account: &Account,
     out: &mut Vec<u8>,
 ) -> Result<StreamState, RpcError> {
-    let is_more = rest.write(out, &account.0).map_err(|err| {
+    let has_more = encoder.write(out, &account.0).map_err(|err| {
         tracing::error!(%err, "an account could not be compressed");
         RpcError::internal()
     })?;
-    Ok(if is_more { StreamState::More } else { StreamState::Done })
+    Ok(if has_more { StreamState::More } else { StreamState::Done })
 }
 
-/// Appends an account as JSON, `null` for none, or the beginning of a long one; -32600 if it is too long for
-/// base58.
+/// Appends an account as JSON, or `null` if there is none. Of a long account only the beginning is appended; the
+/// encoder writes the rest. -32600 if the account is too long for base58.
 pub(crate) fn start_account(
     out: &mut Vec<u8>,
     view: &View,
@@ -84,7 +84,7 @@ pub(crate) fn start_account(
     written.map_err(|err| super::output::not_json(&err))
 }
 
-/// What it takes to write amounts of a mint, as a token account's JSON does; `None` if it is none.
+/// What the JSON of a token account needs to show amounts of a mint; `None` if `mint` is not a mint.
 pub(crate) fn mint_info(view: &View, mint: &Pubkey) -> Option<MintInfo> {
     if solana::is_native_mint(mint) {
         return Some(MintInfo::native());
@@ -92,18 +92,18 @@ pub(crate) fn mint_info(view: &View, mint: &Pubkey) -> Option<MintInfo> {
     MintInfo::from_data(account(view, mint)?.0.data(), view.meta().unix_timestamp)
 }
 
-/// The program and the facts of a mint that a client names; -32602 if it is none.
+/// The program and the [`MintInfo`] of a mint that a client names; -32602 if it is not a mint.
 pub(crate) fn require_mint(view: &View, mint: &Pubkey) -> Result<(Pubkey, MintInfo), RpcError> {
     if solana::is_native_mint(mint) {
         return Ok((spl_token_interface::id(), MintInfo::native()));
     }
     let found = account(view, mint)
         .ok_or_else(|| RpcError::invalid_params("Invalid param: could not find mint"))?;
-    let facts =
+    let mint_info =
         MintInfo::from_data(found.0.data(), view.meta().unix_timestamp).ok_or_else(|| {
             RpcError::invalid_params("Invalid param: Token mint could not be unpacked")
         })?;
-    Ok((*found.0.owner(), facts))
+    Ok((*found.0.owner(), mint_info))
 }
 
 /// An address as a pubkey. Every address of a Solana ledger is one.

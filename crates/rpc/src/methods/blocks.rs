@@ -1,9 +1,8 @@
-//! Blocks: which there are, and what is in one.
+//! Blocks: lists of slots that have one, and the contents of one.
 //!
-//! In: history, and the slots that the views of one moment have reached. A block is answered from
-//! history once its slot is confirmed, as the final one once it is finalized.
-//! Bounds: [`MAX_GET_CONFIRMED_BLOCKS_RANGE`] slots a request; of a block, one transaction is encoded at a
-//! time.
+//! In: the history, and the slots of the views of one version. A block is returned from the history once its
+//! slot is confirmed. Once the slot is finalized, the block is final.
+//! Bounds: [`MAX_GET_CONFIRMED_BLOCKS_RANGE`] slots per request. One transaction of a block is encoded at a time.
 
 use std::sync::Arc;
 
@@ -51,22 +50,22 @@ pub(super) fn at_least_confirmed(
         Commitment::Processed => {
             Err(RpcError::invalid_params("Method does not support commitment below `confirmed`"))
         }
-        enough => Ok(enough),
+        commitment => Ok(commitment),
     }
 }
 
-/// The newest slot whose block a history method may answer.
+/// The newest slot whose block a history method may return.
 pub(super) fn confirmed_slot(node: &Node, config: RpcContextConfig) -> Result<Slot, RpcError> {
     at_least_confirmed(config.commitment)?;
     Ok(view_of(node, Some(config))?.block().slot)
 }
 
-/// The oldest slot whose block is kept; where the ledger began if it has none yet.
+/// The oldest slot whose block is retained, or the first slot of the ledger if it has no block yet.
 pub(super) fn first_available(node: &Node, history: &HistorySnapshot) -> Slot {
     history.first_slot().unwrap_or(node.cluster.first_slot)
 }
 
-/// A transaction as Agave's encoders take it.
+/// A transaction in the form that Agave's encoders accept.
 pub(super) fn with_meta(executed: &ExecutedTransaction) -> VersionedTransactionWithStatusMeta {
     VersionedTransactionWithStatusMeta {
         transaction: executed.transaction.clone(),
@@ -91,7 +90,7 @@ fn block(node: &Node, params: Params<'_>) -> MethodResult {
     encoder.into_result(node, block)
 }
 
-/// The block of a slot as far as a commitment sees it.
+/// The block of a slot, if it has reached the commitment.
 fn available<'a>(
     node: &Node,
     history: &'a HistorySnapshot,
@@ -107,8 +106,8 @@ fn available<'a>(
     block.ok_or_else(|| RpcCustomError::BlockNotAvailable { slot }.into())
 }
 
-/// A block never changes once it is complete, and its hash says which it is; one that is finalized and
-/// still kept is the only one of its slot.
+/// What the result of getBlock depends on. A complete block never changes, and its hash identifies it. A finalized
+/// block that is retained is the only one of its slot.
 pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     type BlockParams = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
     let (slot, config): BlockParams = params.parse(1).ok()?;
@@ -116,10 +115,14 @@ pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependenci
     let commitment = at_least_confirmed(config.commitment).ok()?;
     let is_final = slot <= node.reader.view(Commitment::Finalized).block().slot;
     blockhash(node, slot, commitment)?;
-    let reads =
+    let dependencies =
         Dependencies::none(commitment, None).immutable(ImmutableId { slot, hash: blockhash });
     let is_there = move |node: &Node| blockhash(node, slot, commitment).is_some();
-    Some(if is_final { reads.with_precondition(is_there) } else { reads.not_cacheable() })
+    Some(if is_final {
+        dependencies.with_precondition(is_there)
+    } else {
+        dependencies.not_cacheable()
+    })
 }
 
 fn blockhash(node: &Node, slot: Slot, commitment: Commitment) -> Option<[u8; 32]> {
@@ -127,7 +130,7 @@ fn blockhash(node: &Node, slot: Slot, commitment: Commitment) -> Option<[u8; 32]
     Some(available(node, &history, slot, commitment).ok()?.blockhash.to_bytes())
 }
 
-/// A finalized block; if there is none at `slot`, why.
+/// A finalized block. The error says why there is none at `slot`.
 fn rooted<'a>(
     node: &Node,
     history: &'a HistorySnapshot,
@@ -147,7 +150,7 @@ fn rooted<'a>(
     Err(RpcCustomError::SlotSkipped { slot }.into())
 }
 
-/// How a block is wanted.
+/// The requested form of a block.
 struct BlockEncoder {
     encoding: UiTransactionEncoding,
     details: TransactionDetails,
@@ -156,12 +159,12 @@ struct BlockEncoder {
 }
 
 impl BlockEncoder {
-    /// The block without its transactions, then each of them, one at a time.
+    /// Encodes the block without its transactions, and streams them one at a time.
     fn into_result(self, node: &Node, block: &Arc<Block>) -> MethodResult {
         let is_genesis = block.id.slot == 0;
         let block_time =
             if is_genesis { node.cluster.genesis_unix_timestamp } else { block.block_time };
-        let bare = ConfirmedBlock {
+        let without_transactions = ConfirmedBlock {
             previous_blockhash: block.previous_blockhash.to_string(),
             blockhash: block.blockhash.to_string(),
             parent_slot: block.parent_slot,
@@ -171,25 +174,25 @@ impl BlockEncoder {
             num_partitions: block.reward_partitions,
             ..self.partial_block(None)
         };
-        let bare = self.encode(bare)?;
+        let without_transactions = self.encode(without_transactions)?;
         match self.details {
-            TransactionDetails::None => return MethodOutput::json(&bare),
+            TransactionDetails::None => return MethodOutput::json(&without_transactions),
             TransactionDetails::Signatures => {}
-            // Nothing may fail once the answer has begun.
+            // Nothing may fail after the first byte is sent.
             TransactionDetails::Full | TransactionDetails::Accounts => {
                 block.transactions.iter().try_for_each(|executed| self.check(executed))?;
             }
         }
-        let frame = ListTemplate::at_first_list(&bare)?;
+        let template = ListTemplate::at_first_list(&without_transactions)?;
         Ok(MethodOutput::streamed(TransactionStream {
             block: Arc::clone(block),
             encoder: self,
-            template: frame,
+            template,
             written: 0,
         }))
     }
 
-    /// Agave refuses transactions of versions that a client does not say it knows.
+    /// -32015 for a transaction of a version that the client does not support, as in Agave.
     fn check(&self, executed: &ExecutedTransaction) -> Result<(), RpcError> {
         let TransactionVersion::Number(version) = executed.transaction.version() else {
             return Ok(());
@@ -200,7 +203,7 @@ impl BlockEncoder {
         Err(RpcCustomError::from(EncodeError::UnsupportedTransactionVersion(version)).into())
     }
 
-    /// A block of that transaction, or of none.
+    /// A block with this transaction only, or with none.
     fn partial_block(&self, executed: Option<&ExecutedTransaction>) -> ConfirmedBlock {
         let transactions =
             executed.map(|executed| TransactionWithStatusMeta::Complete(with_meta(executed)));
@@ -226,19 +229,19 @@ impl BlockEncoder {
         Ok(encoded.map_err(RpcCustomError::from)?)
     }
 
-    /// Appends a transaction as the wanted details have it.
+    /// Appends a transaction with the requested details.
     fn write(&self, out: &mut Vec<u8>, executed: &ExecutedTransaction) -> Result<(), RpcError> {
         if self.details == TransactionDetails::Signatures {
             return write_json(out, &executed.signature().to_string());
         }
-        // Agave encodes transactions by the block only, where just their accounts are wanted.
+        // Agave can encode only the accounts of a transaction as part of a block.
         let encoded =
             self.encode(self.partial_block(Some(executed)))?.transactions.unwrap_or_default();
         encoded.iter().try_for_each(|transaction| write_json(out, transaction))
     }
 }
 
-/// A block's transactions on their way.
+/// Streams the transactions of a block.
 struct TransactionStream {
     block: Arc<Block>,
     encoder: BlockEncoder,
@@ -314,32 +317,32 @@ fn blocks_with_limit(node: &Node, params: Params<'_>) -> MethodResult {
     Ok(SlotStream::start(node, (start, newest), limit))
 }
 
-/// Slots that have a block, on their way.
+/// Streams the slots that have a block.
 struct SlotStream {
     history: Arc<HistorySnapshot>,
     next: Slot,
     end: Slot,
-    /// So many more at most.
+    /// Maximum number of slots still to write.
     remaining: usize,
     has_started: bool,
 }
 
-/// Slots written between two looks at the clock.
+/// Slots written between two checks of the clock.
 const SLOTS: usize = 512;
 
 impl SlotStream {
-    fn start(node: &Node, (next, end): (Slot, Slot), left: usize) -> MethodOutput {
+    fn start(node: &Node, (next, end): (Slot, Slot), remaining: usize) -> MethodOutput {
         let history = node.history.snapshot();
-        MethodOutput::streamed(Self { history, next, end, remaining: left, has_started: false })
+        MethodOutput::streamed(Self { history, next, end, remaining, has_started: false })
     }
 }
 
 impl StreamedResult for SlotStream {
     fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
         loop {
-            let many = self.remaining.min(SLOTS);
+            let count = self.remaining.min(SLOTS);
             let mut written = 0;
-            for block in self.history.blocks(self.next..=self.end).take(many) {
+            for block in self.history.blocks(self.next..=self.end).take(count) {
                 let slot = block.id.slot;
                 out.push(if std::mem::replace(&mut self.has_started, true) { b',' } else { b'[' });
                 write_number(out, slot);

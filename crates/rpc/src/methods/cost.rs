@@ -1,54 +1,53 @@
-//! What a call is going to touch, as far as that can be told before it runs: its class, and whether its answer
-//! can be kept at all.
+//! Cost estimate of a call before it runs: its class, and whether its result is small enough for the cache.
 //!
-//! Of few accounts the bytes are summed, of many they are taken to be like the first.
-//! Bounds: [`SAMPLE_MAX`] accounts are looked at: some ten microseconds.
+//! The bytes of few accounts are summed. Many accounts are assumed to be as large as the first ones.
+//! Bounds: at most [`SAMPLE_MAX`] accounts are read: some ten microseconds.
 
 use chain_solana::View;
 use ledger::{Address, AddressId, KeyKind};
 use solana::{Account, Encoding};
 use solana_account_decoder_client_types::UiAccountEncoding;
 
-/// Accounts looked at above which a list is a scan.
+/// A list of at least this many accounts is a scan.
 pub(super) const SCAN_MIN: usize = 1_000;
 
-/// Bytes of accounts' data from which on a call is heavy whatever it does with them: some ten milliseconds of
-/// encoding and compressing.
+/// A call that encodes at least this many bytes of account data is heavy: some ten milliseconds of encoding and
+/// compression.
 const HEAVY_BYTES_MIN: u64 = 1024 * 1024;
 
 /// Accounts whose bytes are summed.
 const SAMPLE_MAX: usize = 64;
 
-/// What an account of a list takes as JSON beside its data, at least: names, its pubkey and its owner.
+/// Minimum length of the JSON of a list's account, without its data: field names, pubkey and owner.
 const JSON_BYTES_MIN: u64 = 160;
 
-/// A byte as base58, or parsed, beside one as base64: a pubkey of 32 bytes is most of a microsecond.
+/// Cost of a byte in base58 or parsed, relative to one in base64: a 32-byte pubkey takes almost a microsecond.
 const EXPENSIVE_BYTE_COST: u64 = 32;
 
-/// What a call touches.
+/// How much a call reads and encodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CostEstimate {
-    /// Accounts that are looked at, at most.
+    /// Maximum number of accounts that are read.
     pub(super) accounts: usize,
-    /// Bytes of their data that are encoded if all are wanted; an estimate if they are many.
+    /// Bytes of their data that are encoded if all match. An estimate if there are many accounts.
     pub(super) bytes: u64,
 }
 
 impl CostEstimate {
-    /// Some accounts that are at hand.
+    /// The cost of accounts that are loaded already.
     pub(super) fn of_accounts<'a>(
         accounts: impl IntoIterator<Item = &'a Account>,
         encoding: Encoding,
     ) -> Self {
-        let mut touches = Self::default();
+        let mut cost = Self::default();
         for account in accounts {
-            touches.accounts += 1;
-            touches.bytes += encoding.encoded_len(&account.0) as u64;
+            cost.accounts += 1;
+            cost.bytes += encoding.encoded_len(&account.0) as u64;
         }
-        touches
+        cost
     }
 
-    /// The accounts found by keys. The bytes of a scan are not looked at: it is heavy without them.
+    /// The cost of the accounts found by keys. The bytes of a scan are not counted: it is heavy without them.
     pub(super) fn of_keys(view: &View, keys: &[(KeyKind, Address)], encoding: Encoding) -> Self {
         let accounts = view.records_by_keys_len(keys);
         if accounts >= SCAN_MIN {
@@ -59,7 +58,7 @@ impl CostEstimate {
         Self { accounts, bytes }
     }
 
-    /// The class of a call that is not answered where it arrives.
+    /// The class of a call that does not run inline.
     pub(super) fn class(self) -> pool::Class {
         if self.accounts >= SCAN_MIN || self.bytes >= HEAVY_BYTES_MIN {
             pool::Class::Heavy
@@ -69,11 +68,11 @@ impl CostEstimate {
     }
 }
 
-/// What it costs to encode so many bytes of accounts, in bytes of base64; `None` if that is more than is ever
-/// done where the socket is polled.
+/// The cost of encoding `bytes` of account data, in bytes of base64. `None` if it is never done on the thread that
+/// polls the socket.
 pub(super) fn inline_bytes(bytes: u64, form: UiAccountEncoding) -> Option<u64> {
     match form {
-        // Setting up the compressor alone costs more than small accounts do.
+        // The setup of the compressor alone costs more than a small account.
         UiAccountEncoding::Base64Zstd => None,
         UiAccountEncoding::Binary | UiAccountEncoding::Base58 | UiAccountEncoding::JsonParsed => {
             Some(bytes.saturating_mul(EXPENSIVE_BYTE_COST))
@@ -82,11 +81,11 @@ pub(super) fn inline_bytes(bytes: u64, form: UiAccountEncoding) -> Option<u64> {
     }
 }
 
-/// So many bytes a list of all accounts found by keys takes at least, however they are encoded.
+/// Minimum length in bytes of a list of all accounts found by keys, in any encoding.
 pub(super) fn bytes_min(view: &View, keys: &[(KeyKind, Address)], encoding: Encoding) -> u64 {
     let accounts = view.records_by_keys_len(keys);
-    let is_data_as_it_is = encoding.form == UiAccountEncoding::Base64;
-    let data = if accounts <= SAMPLE_MAX && is_data_as_it_is {
+    let is_base64 = encoding.form == UiAccountEncoding::Base64;
+    let data = if accounts <= SAMPLE_MAX && is_base64 {
         sample_bytes(view, keys, encoding) / 3 * 4
     } else {
         0

@@ -1,7 +1,7 @@
-//! Epochs, their leaders, and what they make and pay.
+//! Epochs: leader schedules, block production, inflation and rewards.
 //!
-//! One node leads every slot, so schedules are known from the epoch schedule alone. As on Agave they
-//! are known up to the epoch that the root's leader schedule reaches, and no further.
+//! One node leads every slot, so the epoch schedule alone determines leader schedules. As in Agave, they
+//! are known up to the epoch that the root's leader schedule reaches.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -88,9 +88,9 @@ fn slot_leaders(node: &Node, params: Params<'_>) -> MethodResult {
         return Err(RpcError::invalid_params(message));
     }
     let last_known = last_scheduled_epoch(node);
-    let last_asked = start.saturating_add(limit.saturating_sub(1));
+    let last_slot = start.saturating_add(limit.saturating_sub(1));
     let schedule = &node.cluster.epoch_schedule;
-    if limit > 0 && schedule.get_epoch(last_asked) > last_known {
+    if limit > 0 && schedule.get_epoch(last_slot) > last_known {
         let epoch = schedule.get_epoch(start).max(last_known + 1);
         return Err(RpcError::invalid_params(format!(
             "Invalid slot range: leader schedule for epoch {epoch} is unavailable"
@@ -114,15 +114,15 @@ fn leader_schedule(node: &Node, params: Params<'_>) -> MethodResult {
         return MethodOutput::json(&None::<RpcLeaderSchedule>);
     }
     let ours = node.cluster.identity.to_string();
-    if config.identity.is_some_and(|asked| asked != ours) {
+    if config.identity.is_some_and(|identity| identity != ours) {
         return MethodOutput::json(&RpcLeaderSchedule::new());
     }
-    let frame = ListTemplate::at_last_list(&RpcLeaderSchedule::from([(ours, Vec::new())]))?;
+    let template = ListTemplate::at_last_list(&RpcLeaderSchedule::from([(ours, Vec::new())]))?;
     let end = node.cluster.epoch_schedule.get_slots_in_epoch(epoch);
-    Ok(MethodOutput::streamed(EpochSlotStream { template: frame, next: 0, end }))
+    Ok(MethodOutput::streamed(EpochSlotStream { template, next: 0, end }))
 }
 
-/// The slots of an epoch, counted from its first, on their way.
+/// Streams the slots of an epoch, counted from its first.
 struct EpochSlotStream {
     template: ListTemplate,
     next: u64,
@@ -151,13 +151,13 @@ impl StreamedResult for EpochSlotStream {
     }
 }
 
-/// Slots written, or counted, between two looks at the clock.
+/// Slots written or counted between two checks of the clock.
 const SLOTS: u64 = 4_096;
 
 fn block_production(node: &Node, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcBlockProductionConfig>,) = params.parse(0)?;
     let config = config.unwrap_or_default();
-    let asked = config.identity.as_deref().map(parse_key::pubkey).transpose()?;
+    let requested = config.identity.as_deref().map(parse_key::pubkey).transpose()?;
     let view = view(node, config.commitment);
     let slot = view.block().slot;
     let schedule = &node.cluster.epoch_schedule;
@@ -183,7 +183,7 @@ fn block_production(node: &Node, params: Params<'_>) -> MethodResult {
         )));
     }
     let range = RpcBlockProductionRange { first_slot, last_slot };
-    if asked.is_some_and(|asked| asked != node.cluster.identity) {
+    if requested.is_some_and(|identity| identity != node.cluster.identity) {
         let by_identity = HashMap::new();
         return MethodOutput::json(&with_context(&view, RpcBlockProduction { by_identity, range }));
     }
@@ -198,7 +198,7 @@ fn block_production(node: &Node, params: Params<'_>) -> MethodResult {
     })
 }
 
-/// The count of an epoch's blocks.
+/// Counts the blocks of a range of slots.
 struct BlockProductionQuery {
     view: View,
     history: SlotHistory,
@@ -230,7 +230,7 @@ impl IncrementalQuery for BlockProductionQuery {
     }
 }
 
-/// Which of the last million slots have a block, as the ledger's sysvar says.
+/// Which of the last million slots have a block, from the ledger's sysvar.
 fn slot_history(view: &View) -> Option<SlotHistory> {
     let account = accounts_reader::account(view, &solana_sdk_ids::sysvar::slot_history::ID)?;
     bincode::deserialize(account.0.data()).ok()
@@ -255,8 +255,8 @@ fn inflation_rate(node: &Node, params: Params<'_>) -> MethodResult {
     })
 }
 
-/// What addresses got for an epoch: vote accounts in the first block after it, stake accounts in one of
-/// the blocks that follow, by their address.
+/// The rewards of addresses for an epoch. Vote accounts are paid in the first block after it, stake accounts in one
+/// of the blocks that follow, which depends on their address.
 fn inflation_reward(node: &Node, params: Params<'_>) -> MethodResult {
     let (addresses, config): (Vec<String>, Option<RpcEpochConfig>) = params.parse(1)?;
     let addresses = parse_key::pubkeys(&addresses)?;
@@ -296,19 +296,19 @@ fn inflation_reward(node: &Node, params: Params<'_>) -> MethodResult {
         let hasher = EpochRewardsHasher::new(partitions as usize, &boundary.previous_blockhash);
         let after = boundary.id.slot.saturating_add(1);
         let blocks: Vec<_> = history.blocks(after..=last).take(partitions as usize).collect();
-        let mut asked: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        let mut by_partition: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         for (address, text) in addresses.iter().zip(&texts) {
             if !rewards.contains_key(text.as_str()) {
                 let partition = hasher.clone().hash_address_to_partition(address);
-                asked.entry(partition).or_default().push(text.clone());
+                by_partition.entry(partition).or_default().push(text.clone());
             }
         }
-        for (partition, texts) in &asked {
+        for (partition, texts) in &by_partition {
             let block = blocks.get(*partition).ok_or_else(|| {
-                let bank = view(node, config.commitment);
+                let view = view(node, config.commitment);
                 RpcCustomError::EpochRewardsPeriodActive {
-                    slot: bank.block().slot,
-                    current_block_height: bank.meta().block_height,
+                    slot: view.block().slot,
+                    current_block_height: view.meta().block_height,
                     rewards_complete_block_height: boundary.block_height + partitions + 1,
                 }
             })?;
@@ -339,9 +339,9 @@ fn paid<'a>(
     addresses: &[String],
     kinds: &'a [RewardType],
 ) -> impl Iterator<Item = (&'a str, (&'a Reward, Slot))> {
-    let asked: HashSet<String> = addresses.iter().cloned().collect();
+    let addresses: HashSet<String> = addresses.iter().cloned().collect();
     let of_kind = |reward: &&Reward| reward.reward_type.is_some_and(|kind| kinds.contains(&kind));
     let found = block.rewards.iter().filter(of_kind);
-    let found = found.filter(move |reward| asked.contains(&reward.pubkey));
+    let found = found.filter(move |reward| addresses.contains(&reward.pubkey));
     found.map(|reward| (reward.pubkey.as_str(), (reward, block.id.slot)))
 }

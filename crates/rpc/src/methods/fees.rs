@@ -1,7 +1,7 @@
-//! What a message costs, and what transactions lately paid beyond that.
+//! The fee of a message, and recent prioritization fees.
 //!
-//! Bounds: [`BLOCKS_MAX`] blocks that hold something other than votes, found within the last
-//! [`BLOCKS_SCANNED_MAX`]; Agave remembers as many, however old.
+//! Bounds: [`BLOCKS_MAX`] blocks with transactions other than votes, from the last [`BLOCKS_SCANNED_MAX`] blocks.
+//! Agave has the same number of blocks, but of any age.
 
 use std::collections::{HashMap, HashSet};
 
@@ -36,9 +36,9 @@ pub(super) const METHODS: &[Method] = &[
     },
 ];
 
-/// Blocks in an answer: a minute of 400 ms slots that are all used.
+/// Blocks in a result: one minute of 400 ms slots if none is skipped.
 const BLOCKS_MAX: usize = 150;
-/// Blocks looked at: ten minutes of 400 ms slots.
+/// Blocks scanned: ten minutes of 400 ms slots.
 const BLOCKS_SCANNED_MAX: usize = 1_500;
 
 fn fee_for_message(node: &Node, params: Params<'_>) -> MethodResult {
@@ -67,10 +67,10 @@ fn names_its_nonce(message: &SanitizedMessage, view: &chain_solana::View) -> boo
     })
 }
 
-/// Signatures, those that precompiles check included, and the priority that it asks for.
+/// The fee for the signatures, including those that precompiles check, and for the requested priority.
 fn fee(message: &SanitizedMessage, cluster: &ClusterInfo) -> Option<u64> {
-    let asked = TransactionConfiguration::try_from_sanitized_message(message, &cluster.features);
-    let priority = asked.ok()?.priority_fee_lamports;
+    let config = TransactionConfiguration::try_from_sanitized_message(message, &cluster.features);
+    let priority = config.ok()?.priority_fee_lamports;
     let features = FeeFeatures::from(&*cluster.features);
     Some(solana_fee::calculate_fee(message, cluster.lamports_per_signature, priority, features))
 }
@@ -82,41 +82,41 @@ fn recent_prioritization_fees(node: &Node, params: Params<'_>) -> MethodResult {
         let message = format!("Too many inputs provided; max {MAX_TX_ACCOUNT_LOCKS}");
         return Err(RpcError::invalid_params(message));
     }
-    let wanted: HashSet<Pubkey> = parse_key::pubkeys(&texts)?.into_iter().collect();
+    let accounts: HashSet<Pubkey> = parse_key::pubkeys(&texts)?.into_iter().collect();
     let history = node.history.snapshot();
     let newest_first = history.blocks(..).rev().take(BLOCKS_SCANNED_MAX);
-    let told = newest_first.filter_map(|block| block_fee(block, &wanted, &node.cluster.features));
-    let mut fees: Vec<RpcPrioritizationFee> = told.take(BLOCKS_MAX).collect();
+    let fees = newest_first.filter_map(|block| block_fee(block, &accounts, &node.cluster.features));
+    let mut fees: Vec<RpcPrioritizationFee> = fees.take(BLOCKS_MAX).collect();
     fees.reverse();
     MethodOutput::json(&fees)
 }
 
-/// The least price at which a transaction landed in a block; if all that wrote to one of `wanted`
-/// paid more, that. `None` for a block of votes only.
+/// The lowest price of a transaction in a block. If all transactions that write to one of `accounts` paid
+/// more, the lowest price of these. `None` for a block of votes only.
 fn block_fee(
     block: &Block,
-    wanted: &HashSet<Pubkey>,
+    accounts: &HashSet<Pubkey>,
     features: &FeatureSet,
 ) -> Option<RpcPrioritizationFee> {
     let mut floor: Option<u64> = None;
-    let mut least_to: HashMap<&Pubkey, u64> = HashMap::new();
+    let mut lowest_by_account: HashMap<&Pubkey, u64> = HashMap::new();
     for executed in block.transactions.iter().filter(|executed| !executed.is_vote) {
-        let written: Vec<&Pubkey> = written(executed, wanted).collect();
+        let written: Vec<&Pubkey> = written(executed, accounts).collect();
         if floor == Some(0) && written.is_empty() {
             continue;
         }
         let Some(price) = price(executed, features) else { continue };
         floor = Some(floor.map_or(price, |floor| floor.min(price)));
         for pubkey in written {
-            let least = least_to.entry(pubkey).or_insert(price);
-            *least = price.min(*least);
+            let lowest = lowest_by_account.entry(pubkey).or_insert(price);
+            *lowest = price.min(*lowest);
         }
     }
-    let highest = least_to.into_values().max().unwrap_or(0);
+    let highest = lowest_by_account.into_values().max().unwrap_or(0);
     Some(RpcPrioritizationFee { slot: block.id.slot, prioritization_fee: floor?.max(highest) })
 }
 
-/// Microlamports for a compute unit; `None` if the transaction asks for no units at all.
+/// Microlamports per compute unit; `None` if the transaction requests no compute units.
 fn price(executed: &ExecutedTransaction, features: &FeatureSet) -> Option<u64> {
     let message = &executed.transaction.message;
     let is_v1 = matches!(message, VersionedMessage::V1(_));
@@ -125,33 +125,33 @@ fn price(executed: &ExecutedTransaction, features: &FeatureSet) -> Option<u64> {
     }
     let transaction = executed.transaction.clone();
     let transaction = SanitizedVersionedTransaction::try_from(transaction).ok()?;
-    // Nobody asks for the hash here, so none is computed.
+    // The hash is not used here, so none is computed.
     let hash = MessageHash::Precomputed(Default::default());
     let transaction = RuntimeTransaction::<SanitizedVersionedTransaction>::try_from(
         transaction,
         hash,
         Some(executed.is_vote),
     );
-    let asked = transaction.ok()?.transaction_configuration(features).ok()?;
-    (asked.compute_unit_limit > 0).then(|| asked.compute_unit_price_in_microlamports())
+    let config = transaction.ok()?.transaction_configuration(features).ok()?;
+    (config.compute_unit_limit > 0).then(|| config.compute_unit_price_in_microlamports())
 }
 
-/// Which of `wanted` a transaction may write to.
+/// Those of `accounts` that a transaction may write to.
 fn written<'a>(
     executed: &'a ExecutedTransaction,
-    wanted: &'a HashSet<Pubkey>,
+    accounts: &'a HashSet<Pubkey>,
 ) -> impl Iterator<Item = &'a Pubkey> {
     let message = &executed.transaction.message;
     let static_len = message.static_account_keys().len();
     let loaded_end = static_len + executed.meta.loaded_addresses.writable.len();
-    let is_writable = move |place: usize, pubkey: &Pubkey| {
+    let is_writable = move |index: usize, pubkey: &Pubkey| {
         let reserved = &transaction_codec::RESERVED.active;
-        if place < static_len {
-            return message.is_maybe_writable_with_reserved_addresses(place, Some(reserved));
+        if index < static_len {
+            return message.is_maybe_writable_with_reserved_addresses(index, Some(reserved));
         }
-        place < loaded_end && !reserved.contains(pubkey)
+        index < loaded_end && !reserved.contains(pubkey)
     };
-    let keys = if wanted.is_empty() { &[][..] } else { &executed.account_keys[..] };
-    let named = keys.iter().enumerate().filter(|(_, pubkey)| wanted.contains(*pubkey));
-    named.filter(move |(place, pubkey)| is_writable(*place, pubkey)).map(|(_, pubkey)| pubkey)
+    let keys = if accounts.is_empty() { &[][..] } else { &executed.account_keys[..] };
+    let named = keys.iter().enumerate().filter(|(_, pubkey)| accounts.contains(*pubkey));
+    named.filter(move |(index, pubkey)| is_writable(*index, pubkey)).map(|(_, pubkey)| pubkey)
 }

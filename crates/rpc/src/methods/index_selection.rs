@@ -1,10 +1,10 @@
-//! By which keys a list of accounts is found, and whether it may be asked for.
+//! Which keys a list of accounts is found by, or -32010.
 //!
-//! As Agave: each list has an index to be found by; where that is off, the program's; where that is off
-//! too, all accounts are looked at. An index that is on and leaves the key out refuses: -32010.
-//! Beyond Agave: whatever the request names narrows the search, and there is an index by delegate. If
-//! that is off, everything is as in Agave; if it is on, it comes first.
-//! Not here: which index is the narrowest, and searching without any (`query`).
+//! As in Agave, each list has an index. If it is off, the program's index is used; if that is off too, all
+//! accounts are scanned. If an index is on but excludes the key, the call fails with -32010.
+//! Beyond Agave, all keys of the request narrow the scan, and there is an index by delegate. If that index is off,
+//! everything is as in Agave; if it is on, it comes first.
+//! Not here: which index is the narrowest, and scans without an index (`query`).
 
 use chain_solana::View;
 use ledger::{Address, KeyKind};
@@ -16,23 +16,23 @@ use super::accounts_reader;
 use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
 
-/// The keys of a program's accounts that pass filters.
+/// The keys of the accounts of a program that pass `filters`.
 pub(super) fn program_keys(
     view: &View,
     program: &Pubkey,
     filters: &Filters,
 ) -> Result<Vec<(KeyKind, Address)>, RpcError> {
     let keys = filters.keys(program)?;
-    let of = |facet| keys.iter().copied().find(|key| key.0 == facet);
-    // Agave has no such index: one that leaves the delegate out must not refuse what Agave answers.
+    let with_kind = |kind| keys.iter().copied().find(|key| key.0 == kind);
+    // Agave has no such index. An index that excludes the delegate must not refuse a call that Agave answers.
     let delegate =
-        || of(key_kind::DELEGATE).filter(|key| indexed(view, key) == IndexCoverage::Covered);
-    let first = of(key_kind::OWNER).or_else(|| of(key_kind::MINT)).or_else(delegate);
+        || with_kind(key_kind::DELEGATE).filter(|key| indexed(view, key) == IndexCoverage::Covered);
+    let first = with_kind(key_kind::OWNER).or_else(|| with_kind(key_kind::MINT)).or_else(delegate);
     check(view, first.into_iter().chain([(key_kind::PROGRAM, *program)]))?;
     Ok(accounts_reader::keys(keys))
 }
 
-/// The keys of token accounts: by `first`, an owner, delegate or mint, and by `mint` if there is one.
+/// The keys of token accounts: `first`, which is an owner, delegate or mint, and `mint` if there is one.
 pub(super) fn token_keys(
     view: &View,
     first: (KeyKind, Pubkey),
@@ -41,7 +41,7 @@ pub(super) fn token_keys(
 ) -> Result<Vec<(KeyKind, Address)>, RpcError> {
     let mint = mint.map(|mint| (key_kind::MINT, mint));
     let program = (key_kind::PROGRAM, program);
-    // An owner's accounts are never found by the mint in Agave, so a mint does not refuse them.
+    // Agave never finds an owner's accounts by the mint, so an excluded mint is no error here.
     let second = mint.filter(|_| first.0 != key_kind::OWNER);
     check(view, [Some(first), second, Some(program)].into_iter().flatten())?;
     let is_found_by_first = indexed(view, &first) == IndexCoverage::Covered;
@@ -49,7 +49,7 @@ pub(super) fn token_keys(
     Ok(accounts_reader::keys([Some(first), mint, program].into_iter().flatten()))
 }
 
-/// Refuses if the first of these keys whose index is on is left out of it.
+/// -32010 if, of these keys, the first whose index is on is excluded from it.
 fn check(view: &View, keys: impl IntoIterator<Item = (KeyKind, Pubkey)>) -> Result<(), RpcError> {
     for key in keys {
         match indexed(view, &key) {
@@ -64,6 +64,6 @@ fn check(view: &View, keys: impl IntoIterator<Item = (KeyKind, Pubkey)>) -> Resu
     Ok(())
 }
 
-fn indexed(view: &View, (facet, key): &(KeyKind, Pubkey)) -> IndexCoverage {
-    view.index_coverage(*facet, &accounts_reader::address(key))
+fn indexed(view: &View, (kind, key): &(KeyKind, Pubkey)) -> IndexCoverage {
+    view.index_coverage(*kind, &accounts_reader::address(key))
 }

@@ -1,8 +1,8 @@
 //! The table of methods: what each is called, what it costs, what runs it.
 //!
-//! A file of methods ends in its `METHODS`; [`FILES`] lists the files. A method is a plain function
-//! `fn(&Node, Params) -> MethodResult`: it reads its parameters, takes one view, makes one answer.
-//! It must not block, sleep or keep anything; it may panic, which ends its request only (-32603).
+//! Each file of methods has a table `METHODS`; [`FILES`] lists these tables. A method is a plain function
+//! `fn(&Node, Params) -> MethodResult`: it parses its parameters, takes one view and returns one result.
+//! It must not block, sleep or have state. If it panics, only its own request fails (-32603).
 //! Not here: sockets, batches, the pool (`dispatch`).
 
 mod account_list;
@@ -52,7 +52,7 @@ pub(crate) use output::{
 pub(crate) use transaction_codec::decode;
 pub use votes::required_index_keys;
 
-/// Which files have methods. One line a file.
+/// The tables of all files that have methods. One line per file.
 const FILES: &[&[Method]] = &[
     accounts::METHODS,
     blocks::METHODS,
@@ -72,49 +72,49 @@ const FILES: &[&[Method]] = &[
     votes::METHODS,
 ];
 
-/// What a method gives: an answer, or why not.
+/// What a method returns.
 pub(crate) type MethodResult = Result<MethodOutput, RpcError>;
 
 /// One method.
 pub(crate) struct Method {
-    /// As clients call it.
+    /// The name that clients send.
     pub(crate) name: &'static str,
     /// Where it runs.
     pub(crate) class: Class,
-    /// What it does.
+    /// Runs it.
     pub(crate) run: fn(&Node, Params<'_>) -> MethodResult,
 }
 
-/// Where a method runs, by what it costs.
+/// Where a method runs. It depends on its cost.
 pub(crate) enum Class {
-    /// On the thread that polls the socket: some microseconds, whatever its parameters are.
+    /// On the thread that polls the socket: some microseconds for any parameters.
     Inline,
     /// On the CPU pool: a signature, one transaction of history.
     Light,
     /// On the CPU pool: a block, a page, the VM.
     Medium,
-    /// As the function says of this call, and nothing heavier than `heaviest`; `None` is inline. The function
-    /// itself must be cheap, and may say anything of parameters that are wrong.
+    /// `class` decides for each call, up to `class_max`; `None` is inline. The function itself must be cheap.
+    /// Its result does not matter if the parameters are invalid.
     ByCost {
         class_max: pool::Class,
         class: fn(&Node, Params<'_>, &mut InlineBudget) -> Option<pool::Class>,
     },
-    /// Tried on the thread that polls the socket, which gives up before it does much: then on the CPU
-    /// pool, as it says.
+    /// Tried on the thread that polls the socket. The function gives up early if the call is expensive, and
+    /// returns the class in which the call runs on the CPU pool.
     TryInline(fn(&Node, Params<'_>, &mut InlineBudget) -> Result<MethodResult, pool::Class>),
 }
 
-/// What all calls of a body together may still encode where they are looked at, in bytes of account data as
-/// `sizes` weighs them.
+/// How much all calls of a body together may still encode inline, in bytes of account data as weighed by
+/// `cost::inline_bytes`.
 pub(crate) struct InlineBudget(u64);
 
 impl InlineBudget {
-    /// Of one body.
+    /// The budget of one body.
     pub(crate) fn new(node: &Node) -> Self {
         Self(node.config.inline_bytes_max as u64)
     }
 
-    /// Takes so many of it, or nothing if it has not as many; `None` is more than it ever has.
+    /// Subtracts `bytes` and returns true, or leaves the budget as it is if `bytes` is more. `None` is always more.
     fn try_spend(&mut self, bytes: Option<u64>) -> bool {
         let left = bytes.and_then(|bytes| self.0.checked_sub(bytes));
         self.0 = left.unwrap_or(self.0);
@@ -122,7 +122,7 @@ impl InlineBudget {
     }
 }
 
-/// What a call reads, if its answer may come from the cache.
+/// What the result of a call depends on. `None` if the result is not cacheable.
 pub(crate) fn dependencies(
     method: &Method,
     node: &Node,
@@ -148,13 +148,14 @@ pub(crate) fn dependencies(
     }
 }
 
-/// Whether a call of it may be heavy, by its name alone: for those that are not looked at one by one.
+/// Whether a call of this method may be heavy, whatever its parameters are. For calls that are not classified one by
+/// one.
 pub(crate) fn may_be_heavy(method: &Method) -> bool {
-    // What is tried is small nearly always.
+    // A call that is tried inline is nearly always small.
     matches!(method.class, Class::ByCost { class_max: pool::Class::Heavy, .. })
 }
 
-/// A method with its place in [`all_methods`], by which it is counted.
+/// A method with its index in [`all_methods`], which its metrics use.
 #[derive(Clone, Copy)]
 pub(crate) struct MethodRef {
     method: &'static Method,
@@ -162,7 +163,7 @@ pub(crate) struct MethodRef {
 }
 
 impl MethodRef {
-    /// As metrics know it.
+    /// Its label in the metrics.
     pub(crate) fn label(self) -> MethodLabel {
         MethodLabel::for_method(self.number)
     }
@@ -176,7 +177,7 @@ impl Deref for MethodRef {
     }
 }
 
-/// The method of that name.
+/// The method with this name.
 pub(crate) fn find_method(name: &str) -> Option<MethodRef> {
     static METHODS: LazyLock<HashMap<&str, MethodRef, RandomState>> = LazyLock::new(|| {
         let numbered = all_methods().iter().zip(0..);
@@ -185,7 +186,7 @@ pub(crate) fn find_method(name: &str) -> Option<MethodRef> {
     METHODS.get(name).copied()
 }
 
-/// Every method, in the order of names.
+/// All methods, sorted by name.
 pub(crate) fn all_methods() -> &'static [&'static Method] {
     static ALL_METHODS: LazyLock<Vec<&'static Method>> = LazyLock::new(|| {
         let mut by_name: Vec<_> = FILES.iter().copied().flatten().collect();

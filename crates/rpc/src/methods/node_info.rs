@@ -1,7 +1,7 @@
-//! What this node is: health, identity, version, where it serves.
+//! This node: health, identity, version, addresses.
 //!
-//! One node is the whole cluster, so the cluster's nodes are this one, no shred comes from elsewhere,
-//! and nobody needs a snapshot of us.
+//! One node is the whole cluster. So it is the only cluster node, it receives no shreds, and no other node needs
+//! a snapshot from it.
 
 use serde_json::Value;
 use solana_rpc_client_types::response::{
@@ -27,10 +27,10 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "getAgGenesisCert", class: Class::Inline, run: alpenglow_certificate },
 ];
 
-/// The client that `getClusterNodes` says runs here.
+/// The client id that `getClusterNodes` reports.
 const CLIENT_ID: &str = "Hydrant";
 
-/// The release of Agave whose shapes and behaviour are served.
+/// The release of Agave whose shapes and behaviour are implemented.
 pub fn api_version() -> String {
     RpcApiVersion::default().to_string()
 }
@@ -41,7 +41,7 @@ fn health(node: &Node, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&"ok")
 }
 
-/// -32005 if the ledger is not as fresh as it can be.
+/// -32005 if the state is behind.
 pub(super) fn check_health(node: &Node) -> Result<(), RpcError> {
     let num_slots_behind = match node.health.status() {
         Status::Ok => return Ok(()),
@@ -52,7 +52,7 @@ pub(super) fn check_health(node: &Node) -> Result<(), RpcError> {
     if let (Some(data), Some([processed, ..])) =
         (err.data.as_mut().and_then(Value::as_object_mut), node.health.slot_ages(node.pool.now()))
     {
-        // Beside what Agave tells: for how long there has been no new block.
+        // In addition to what Agave reports: time since the last block.
         data.insert("lastBlockAgeMs".to_owned(), (processed.as_millis() as u64).into());
     }
     Err(err)
@@ -86,7 +86,7 @@ fn cluster_nodes(node: &Node, params: Params<'_>) -> MethodResult {
         tpu: None,
         tpu_quic: cluster.tpu,
         tpu_forwards: None,
-        // What others forward is taken as what clients send.
+        // Forwarded transactions are handled like those of clients.
         tpu_forwards_quic: cluster.tpu,
         tpu_vote: None,
         serve_repair: None,
@@ -104,13 +104,13 @@ fn highest_snapshot_slot(_: &Node, params: Params<'_>) -> MethodResult {
     Err(RpcCustomError::NoSnapshot.into())
 }
 
-/// There are no shreds: the newest slot is known here as soon as anywhere.
+/// There are no shreds, so this is the newest slot.
 fn newest_slot(node: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
     MethodOutput::json(&node.reader.view(ledger::Commitment::Processed).block().slot)
 }
 
-/// This ledger votes on chain, as a cluster that has not migrated to Alpenglow.
+/// There is none: this ledger votes on chain, like a cluster that has not migrated to Alpenglow.
 fn alpenglow_certificate(_: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
     MethodOutput::json(&None::<()>)

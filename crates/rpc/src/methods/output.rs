@@ -1,4 +1,4 @@
-//! What a method gives: an answer that is made, or one that is made piece by piece.
+//! The result of a method: complete, or streamed in chunks.
 
 use std::io::Write;
 use std::sync::LazyLock;
@@ -15,39 +15,39 @@ use crate::commitment::context;
 use crate::envelope::Id;
 use crate::error::RpcError;
 
-/// What precedes a result in a reply.
+/// The beginning of a response, up to the result.
 pub(crate) const PREFIX: &[u8] = br#"{"jsonrpc":"2.0","result":"#;
 
-/// After so many bytes an answer's maker lets them go: a few fit into a slice.
+/// Target size of a chunk of a streamed result. A few chunks fit into a time slice.
 pub(crate) const RESULT_CHUNK_BYTES: usize = 128 * 1024;
 
-/// Room for what a cheap answer has, the end of the reply included.
+/// Initial capacity: enough for a cheap result and the end of its response.
 const INITIAL_CAPACITY: usize = 640;
 
-/// A result, or what makes it.
+/// A result, or the stream that writes it.
 pub struct MethodOutput(OutputKind);
 
 pub(crate) enum OutputKind {
-    /// The bytes begin with [`PREFIX`], so that a result is never copied.
+    /// The bytes start with [`PREFIX`], so that the result is never copied.
     Full(Vec<u8>),
-    /// The result alone.
+    /// Writes the result only, without [`PREFIX`].
     Streamed(Box<dyn StreamedResult>),
 }
 
-/// A result that is made step by step. It owns what it reads, a view above all.
+/// A result that is written step by step. It owns what it reads, for example a view.
 pub(crate) trait StreamedResult: Send {
-    /// Appends JSON to `out` until there is no more, `slice` is over, or it is [`RESULT_CHUNK_BYTES`] long.
+    /// Appends JSON to `out` until the result is complete, `slice` is over, or `out` is [`RESULT_CHUNK_BYTES`] long.
     ///
-    /// Errors: only as long as nothing was appended in any step.
+    /// Errors: only before the first byte is appended.
     fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError>;
 
-    /// How many records were looked at so far, for the log.
+    /// Number of records read so far, for the log.
     fn records_visited(&self) -> u64 {
         0
     }
 }
 
-/// Where a result in pieces stands.
+/// Whether a streamed result is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamState {
     More,
@@ -55,7 +55,7 @@ pub(crate) enum StreamState {
 }
 
 impl MethodOutput {
-    /// The answer that is `result` as JSON.
+    /// `result` as JSON.
     pub(crate) fn json(result: &impl Serialize) -> MethodResult {
         let mut bytes = Vec::with_capacity(INITIAL_CAPACITY);
         bytes.extend_from_slice(PREFIX);
@@ -63,8 +63,8 @@ impl MethodOutput {
         Ok(Self(OutputKind::Full(bytes)))
     }
 
-    /// The answer with the context of a view and the value that `write` appends as JSON: the same as
-    /// that of [`crate::commitment::with_context`], written in one go.
+    /// The context of a view, and the value that `write` appends as JSON. The bytes are the same as those of
+    /// [`crate::commitment::with_context`], but written in one pass.
     pub(crate) fn with_context(
         view: &View,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), RpcError>,
@@ -79,23 +79,23 @@ impl MethodOutput {
         Ok(Self(OutputKind::Full(bytes)))
     }
 
-    /// The answer that `pieces` make.
-    pub(crate) fn streamed(pieces: impl StreamedResult + 'static) -> Self {
-        Self(OutputKind::Streamed(Box::new(pieces)))
+    /// The result that `stream` writes.
+    pub(crate) fn streamed(stream: impl StreamedResult + 'static) -> Self {
+        Self(OutputKind::Streamed(Box::new(stream)))
     }
 
     pub(crate) fn into_kind(self) -> OutputKind {
         self.0
     }
 
-    /// The result as JSON, made here and now.
+    /// The complete result as JSON, computed on this thread.
     pub fn into_json(self) -> Result<Vec<u8>, RpcError> {
         let mut bytes = self.into_bytes()?;
-        bytes.drain(..PREFIX.len()); // every form begins with it
+        bytes.drain(..PREFIX.len()); // both kinds start with it
         Ok(bytes)
     }
 
-    /// The whole reply to the request `id`, without the newline, made here and now.
+    /// The complete response to the request `id`, without the newline, computed on this thread.
     pub(crate) fn into_response(self, id: &Id) -> Result<Vec<u8>, RpcError> {
         let mut bytes = self.into_bytes()?;
         close_response(&mut bytes, id);
@@ -105,18 +105,18 @@ impl MethodOutput {
     fn into_bytes(self) -> Result<Vec<u8>, RpcError> {
         match self.0 {
             OutputKind::Full(bytes) => Ok(bytes),
-            OutputKind::Streamed(mut pieces) => {
+            OutputKind::Streamed(mut stream) => {
                 let mut bytes = PREFIX.to_vec();
                 let never = AtomicBool::new(false);
                 let slice = TimeSlice::ending_at(&FrozenClock, Duration::MAX, &never);
-                while pieces.write(&slice, &mut bytes)? == StreamState::More {}
+                while stream.write(&slice, &mut bytes)? == StreamState::More {}
                 Ok(bytes)
             }
         }
     }
 }
 
-/// What follows a result in a reply.
+/// Appends the end of a response, after the result.
 pub(crate) fn close_response(bytes: &mut Vec<u8>, id: &Id) {
     bytes.extend_from_slice(br#","id":"#);
     id.write(bytes);
@@ -128,7 +128,7 @@ pub(crate) fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> Result<()
     serde_json::to_writer(out, value).map_err(|err| not_json(&err))
 }
 
-/// The error of a result that is no JSON, which there is none of.
+/// The error for a result that serde_json cannot write. No type of ours fails.
 pub(crate) fn not_json(err: &serde_json::Error) -> RpcError {
     tracing::error!(%err, "a result could not be written as JSON");
     RpcError::internal()
@@ -136,36 +136,36 @@ pub(crate) fn not_json(err: &serde_json::Error) -> RpcError {
 
 /// Appends a whole number.
 pub(crate) fn write_number(out: &mut Vec<u8>, number: u64) {
-    // A Vec always takes it.
+    // Writing to a Vec cannot fail.
     let _ = write!(out, "{number}");
 }
 
-/// What stands before the slot of a context, between it and the value, and after the value.
+/// The text before the slot of a context, between the slot and the value, and after the value.
 struct ContextTemplate {
     head: Vec<u8>,
     middle: Vec<u8>,
     tail: Vec<u8>,
 }
 
-/// Cut out of an answer, so that its shape is not typed by hand.
+/// Taken from a serialized response, so that its shape is not typed by hand.
 static CONTEXT_TEMPLATE: LazyLock<ContextTemplate> = LazyLock::new(|| {
     let empty = Response { context: context(SLOT), value: [(); 0] };
-    let frame = ListTemplate::at_last_list(&empty).expect("a context is JSON");
-    let text = String::from_utf8(frame.head).expect("JSON is text");
+    let template = ListTemplate::at_last_list(&empty).expect("a context is JSON");
+    let text = String::from_utf8(template.head).expect("JSON is text");
     let (head, middle) = text.split_once(&SLOT.to_string()).expect("a context has its slot");
-    let cut = |text: &str| text.as_bytes().to_vec();
+    let bytes = |text: &str| text.as_bytes().to_vec();
     let without_list = |part: &[u8]| part.strip_prefix(b"]").map(<[u8]>::to_vec);
     ContextTemplate {
         head: [PREFIX, head.as_bytes()].concat(),
-        middle: cut(middle.strip_suffix('[').expect("the list begins")),
-        tail: without_list(&frame.tail).expect("the list ends"),
+        middle: bytes(middle.strip_suffix('[').expect("the list starts here")),
+        tail: without_list(&template.tail).expect("the list ends here"),
     }
 });
 
-/// Found nowhere else in a context.
+/// A number that occurs nowhere else in a context.
 const SLOT: u64 = u64::MAX;
 
-/// A clock by which no slice ends.
+/// A clock that stands still, so that no time slice ends.
 struct FrozenClock;
 
 impl Clock for FrozenClock {
@@ -174,21 +174,21 @@ impl Clock for FrozenClock {
     }
 }
 
-/// What stands before and after the elements of a list that is written by itself.
+/// The text before and after the elements of a list whose elements are streamed.
 ///
-/// `empty` is the answer with an empty list in it, the only `[]` or the last one, so that its shape
-/// is not typed by hand.
+/// It is taken from `empty`, the result with an empty list, so that its shape is not typed by hand.
 pub(crate) struct ListTemplate {
     pub(crate) head: Vec<u8>,
     pub(crate) tail: Vec<u8>,
 }
 
 impl ListTemplate {
+    /// Splits at the last `[]`.
     pub(crate) fn at_last_list(empty: &impl Serialize) -> Result<Self, RpcError> {
         Self::split(empty, |mut windows| windows.rposition(|window| window == b"[]"))
     }
 
-    /// The same around the first empty list, where more follow.
+    /// Splits at the first `[]`, if more follow.
     pub(crate) fn at_first_list(empty: &impl Serialize) -> Result<Self, RpcError> {
         Self::split(empty, |mut windows| windows.position(|window| window == b"[]"))
     }
@@ -211,11 +211,12 @@ mod tests {
 
     #[test]
     fn a_template_is_split_at_its_list() {
-        let frame = ListTemplate::at_last_list(&serde_json::json!({ "a": 1, "b": [], "c": null }));
-        let frame = frame.expect("it has a list");
-        assert_eq!(frame.head, br#"{"a":1,"b":["#);
-        assert_eq!(frame.tail, br#"],"c":null}"#);
-        let frame = ListTemplate::at_first_list(&serde_json::json!({ "b": [], "c": [] }));
-        assert_eq!(frame.expect("it has a list").tail, br#"],"c":[]}"#);
+        let template =
+            ListTemplate::at_last_list(&serde_json::json!({ "a": 1, "b": [], "c": null }));
+        let template = template.expect("it has a list");
+        assert_eq!(template.head, br#"{"a":1,"b":["#);
+        assert_eq!(template.tail, br#"],"c":null}"#);
+        let template = ListTemplate::at_first_list(&serde_json::json!({ "b": [], "c": [] }));
+        assert_eq!(template.expect("it has a list").tail, br#"],"c":[]}"#);
     }
 }

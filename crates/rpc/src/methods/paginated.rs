@@ -1,10 +1,10 @@
-//! Lists in pages: getProgramAccountsV2, getTokenAccountsByOwnerV2, getTokenAccountsByMint.
+//! Paginated lists: getProgramAccountsV2, getTokenAccountsByOwnerV2, getTokenAccountsByMint.
 //!
-//! Agave has none of them. Shapes are those that providers of Solana RPC agree on: `limit`,
-//! `paginationKey` and `changedSinceSlot` beside the parameters of the method without V2; a page's
-//! `paginationKey` is null on the last page, and a page may be shorter than its limit.
-//! Bounds: 10,000 accounts and 32 MiB of their data a page, and 100,000 accounts looked at for it.
-//! What a page promises under writes: `query::Page`.
+//! Agave has none of these methods. Their shapes are those that providers of Solana RPC agree on: `limit`,
+//! `paginationKey` and `changedSinceSlot` in addition to the parameters of the method without V2. The
+//! `paginationKey` of the last page is null. A page may be shorter than its limit.
+//! Bounds: 10,000 accounts and 32 MiB of their data per page, and 100,000 accounts scanned for it.
+//! Guarantees of a page under concurrent writes: `query::Page`.
 
 use std::sync::Arc;
 
@@ -36,19 +36,19 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "getTokenAccountsByMint", class: Class::Medium, run: by_mint },
 ];
 
-/// Accounts on a page if the client says nothing.
+/// Default number of accounts on a page.
 const LIMIT_DEFAULT: usize = 1_000;
-/// As providers have it.
+/// The limit of other providers.
 const LIMIT_MAX: usize = 10_000;
-/// Bytes of data on a page, before they are encoded.
+/// Bytes of account data on a page, before encoding.
 const PAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Accounts looked at for a page: some ten milliseconds.
+/// Accounts scanned for a page: some ten milliseconds.
 const VISITS_MAX: usize = 100_000;
 
 /// An account with its pubkey.
 type KeyedAccount = (Pubkey, Arc<solana::Account>);
 
-/// What a client may say of a page.
+/// The config object of a paginated method.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PageConfig {
@@ -56,17 +56,17 @@ struct PageConfig {
     pagination_key: Option<String>,
     changed_since_slot: Option<Slot>,
     with_context: Option<bool>,
-    /// Of getProgramAccountsV2 alone.
+    /// Only for getProgramAccountsV2.
     filters: Option<Vec<RpcFilterType>>,
     #[serde(flatten)]
     account: RpcAccountInfoConfig,
 }
 
-/// A page as most answers have it.
+/// A page in most results.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AccountsPage<T> {
-    /// First, so that whoever reads a stream knows it before the accounts.
+    /// First, so that a client that parses a stream has it before the accounts.
     pagination_key: Option<String>,
     accounts: T,
 }
@@ -86,18 +86,24 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let filters = Filters::new(config.filters.take().unwrap_or_default())?;
     let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
     let keys = program_keys(&view, &program, &filters)?;
-    let of_tokens = is_known_spl_token_id(&program);
-    let keep: AccountFilter =
+    let is_token_list = is_known_spl_token_id(&program);
+    let filter: AccountFilter =
         Box::new(move |account| *account.0.owner() == program && filters.matches(&account.0));
     let with_context = config.with_context.unwrap_or_default();
-    page(view, &config, keys, (of_tokens, keep), move |view, found, form, pagination_key| {
-        let page = AccountsPage { pagination_key, accounts: [(); 0] };
-        if with_context {
-            account_list::stream_given(view, found, form, &in_context(view, page))
-        } else {
-            account_list::stream_given(view, found, form, &page)
-        }
-    })
+    page(
+        view,
+        &config,
+        keys,
+        (is_token_list, filter),
+        move |view, found, format, pagination_key| {
+            let page = AccountsPage { pagination_key, accounts: [(); 0] };
+            if with_context {
+                account_list::stream_given(view, found, format, &in_context(view, page))
+            } else {
+                account_list::stream_given(view, found, format, &page)
+            }
+        },
+    )
 }
 
 fn by_owner(node: &Node, params: Params<'_>) -> MethodResult {
@@ -127,25 +133,25 @@ fn tokens(
     let program = token_program(&view, program, mint.as_ref())?;
     let mint = mint.filter(|_| first.0 != key_kind::MINT);
     let keys = token_keys(&view, first, mint, program)?;
-    let keep: AccountFilter = Box::new(move |account| *account.0.owner() == program);
+    let filter: AccountFilter = Box::new(move |account| *account.0.owner() == program);
     let with_context = config.with_context.unwrap_or_default();
-    page(view, config, keys, (true, keep), move |view, found, form, pagination_key| {
+    page(view, config, keys, (true, filter), move |view, found, format, pagination_key| {
         if with_context {
             let page = AccountsPage { accounts: [(); 0], pagination_key };
-            account_list::stream_given(view, found, form, &in_context(view, page))
+            account_list::stream_given(view, found, format, &in_context(view, page))
         } else {
             account_list::stream_given(
                 view,
                 found,
-                form,
+                format,
                 &ValuePage { value: [(); 0], pagination_key },
             )
         }
     })
 }
 
-/// What a page of a program's accounts is read from: of the keys that find them, the one that finds the
-/// fewest.
+/// What a page of a program's accounts depends on: of the keys that find the accounts, the one with the fewest
+/// accounts.
 pub(super) fn program_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     let (program, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
     let program = parse_key::pubkey(&program).ok()?;
@@ -156,7 +162,7 @@ pub(super) fn program_dependencies(node: &Node, params: Params<'_>) -> Option<De
     dependencies(&view, &config, &keys, is_known_spl_token_id(&program))
 }
 
-/// The same of a wallet's token accounts.
+/// The same for the token accounts of an owner.
 pub(super) fn owner_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     type OwnerParams = (String, RpcTokenAccountsFilter, Option<PageConfig>);
     let (owner, filter, config): OwnerParams = params.parse(2).ok()?;
@@ -169,7 +175,7 @@ pub(super) fn owner_dependencies(node: &Node, params: Params<'_>) -> Option<Depe
     )
 }
 
-/// The same of a mint's.
+/// The same for the token accounts of a mint.
 pub(super) fn mint_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     let (mint, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
     let mint = parse_key::pubkey(&mint).ok()?;
@@ -177,7 +183,7 @@ pub(super) fn mint_dependencies(node: &Node, params: Params<'_>) -> Option<Depen
     token_dependencies(node, &config, (key_kind::MINT, mint), (None, Some(mint)))
 }
 
-/// And the mint, which says the program.
+/// The same for token accounts. They also depend on the mint, which determines the program.
 fn token_dependencies(
     node: &Node,
     config: &PageConfig,
@@ -192,33 +198,35 @@ fn token_dependencies(
         .with_records(mint.iter().map(accounts_reader::address))
 }
 
-/// Not of a page that may end where too much was looked at: what is looked at and not on it may change.
+/// `None` for a page that may end because too many accounts were scanned: the accounts that were scanned and are not
+/// on the page may change.
 fn dependencies(
     view: &chain_solana::View,
     config: &PageConfig,
     keys: &[(KeyKind, Address)],
-    of_tokens: bool,
+    is_token_list: bool,
 ) -> Option<Dependencies> {
-    let narrowest = *keys.iter().min_by_key(|(facet, key)| view.records_by_key_len(*facet, key))?;
+    let narrowest = *keys.iter().min_by_key(|(kind, key)| view.records_by_key_len(*kind, key))?;
     let is_whole =
         |view: &chain_solana::View, keys: &[_]| view.records_by_keys_len(keys) <= VISITS_MAX;
     if !is_whole(view, keys) {
         return None;
     }
     let account = &config.account;
-    let reads = Dependencies::none(level(account.commitment), account.min_context_slot);
+    let dependencies = Dependencies::none(level(account.commitment), account.min_context_slot);
     let is_parsed = account.encoding == Some(UiAccountEncoding::JsonParsed);
-    let (commitment, keys) = (reads.commitment, Box::from(keys));
-    let reads = reads.with_precondition(move |node| is_whole(&node.reader.view(commitment), &keys));
-    Some(reads.with_key(narrowest).with_block_if(is_parsed && of_tokens))
+    let (commitment, keys) = (dependencies.commitment, Box::from(keys));
+    let dependencies =
+        dependencies.with_precondition(move |node| is_whole(&node.reader.view(commitment), &keys));
+    Some(dependencies.with_key(narrowest).with_block_if(is_parsed && is_token_list))
 }
 
-/// The answer that `write` makes of a page's accounts and the key of the next one.
+/// The result that `write` makes of the accounts of a page and the key of the next page.
 fn page(
     view: chain_solana::View,
     config: &PageConfig,
     keys: Vec<(KeyKind, Address)>,
-    (of_tokens, keep): (bool, AccountFilter),
+    (is_token_list, filter): (bool, AccountFilter),
     write: impl FnOnce(
         &chain_solana::View,
         Vec<KeyedAccount>,
@@ -240,17 +248,17 @@ fn page(
         visits_max: VISITS_MAX,
     };
     let page = Some(view.start_page(limits)?);
-    let (form, write, visits) = (ListFormat { encoding, is_token_list: of_tokens }, Some(write), 0);
-    run_incremental(PageQuery { view, keys, page, filter: keep, form, write, visits })
+    let (format, write, visits) = (ListFormat { encoding, is_token_list }, Some(write), 0);
+    run_incremental(PageQuery { view, keys, page, filter, format, write, visits })
 }
 
-/// A page that is looked for, step by step.
+/// Finds the accounts of a page step by step.
 struct PageQuery<W> {
     view: chain_solana::View,
     keys: Vec<(KeyKind, Address)>,
     page: Option<PageSearch<solana::Account>>,
     filter: AccountFilter,
-    form: ListFormat,
+    format: ListFormat,
     write: Option<W>,
     visits: u64,
 }
@@ -262,12 +270,12 @@ where
 {
     fn step(&mut self) -> Result<Option<MethodOutput>, RpcError> {
         let Some(mut page) = self.page.take() else { return Err(RpcError::internal()) };
-        let (keep, encoding) = (&self.filter, self.form.encoding);
+        let (filter, encoding) = (&self.filter, self.format.encoding);
         let weigh =
-            |account: &solana::Account| keep(account).then(|| encoding.encoded_len(&account.0));
-        let is_more = self.view.continue_page(&mut page, &self.keys, VISITS, weigh);
+            |account: &solana::Account| filter(account).then(|| encoding.encoded_len(&account.0));
+        let has_more = self.view.continue_page(&mut page, &self.keys, VISITS, weigh);
         self.visits = page.visits() as u64;
-        if is_more {
+        if has_more {
             self.page = Some(page);
             return Ok(None);
         }
@@ -277,7 +285,7 @@ where
             accounts.filter_map(|(address, it)| Some((accounts_reader::pubkey(&address)?, it)));
         let next = page.next.map(|cursor| bs58::encode(cursor.to_bytes()).into_string());
         let write = self.write.take().ok_or_else(RpcError::internal)?;
-        write(&self.view, accounts.collect(), self.form, next).map(Some)
+        write(&self.view, accounts.collect(), self.format, next).map(Some)
     }
 
     fn records_visited(&self) -> u64 {
@@ -285,8 +293,8 @@ where
     }
 }
 
-fn limit(given: Option<usize>) -> Result<usize, RpcError> {
-    let limit = given.unwrap_or(LIMIT_DEFAULT);
+fn limit(requested: Option<usize>) -> Result<usize, RpcError> {
+    let limit = requested.unwrap_or(LIMIT_DEFAULT);
     if (1..=LIMIT_MAX).contains(&limit) {
         return Ok(limit);
     }
@@ -306,7 +314,7 @@ fn cursor(text: &str) -> Result<Cursor, RpcError> {
 impl From<StaleCursor> for RpcError {
     fn from(_: StaleCursor) -> Self {
         Self::invalid_params(
-            "Invalid param: paginationKey is of another run of this node, begin with the first page",
+            "Invalid param: paginationKey is of another node instance, start with the first page",
         )
     }
 }

@@ -1,4 +1,4 @@
-//! Keys as clients write them: base58, refused in Agave's words.
+//! Parses base58 keys, with Agave's error messages.
 
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -24,7 +24,7 @@ pub(crate) fn hash(text: &str) -> Result<Hash, RpcError> {
     parse(text)
 }
 
-/// A transaction's name.
+/// The signature that identifies a transaction.
 pub(crate) fn signature(text: &str) -> Result<Signature, RpcError> {
     parse(text)
 }

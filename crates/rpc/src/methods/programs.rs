@@ -21,9 +21,9 @@ pub(super) const METHODS: &[Method] = &[Method {
     run: program_accounts,
 }];
 
-/// By how many accounts there are to look at, and how many bytes they have. Never inline: each may be large.
+/// Classifies by the number of accounts to scan and their bytes. Never inline, because each account may be large.
 fn by_candidates(node: &Node, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
-    let touches = || {
+    let estimate = || {
         type ProgramParams = (String, Option<RpcProgramAccountsConfig>);
         let (program, config): ProgramParams = params.parse(1).ok()?;
         let program = parse_key::pubkey(&program).ok()?;
@@ -33,10 +33,10 @@ fn by_candidates(node: &Node, params: Params<'_>, _: &mut InlineBudget) -> Optio
         let keys = program_keys(&view, &program, &filters).ok()?;
         Some(CostEstimate::of_keys(&view, &keys, encoding(&config.account_config)))
     };
-    Some(touches().unwrap_or_default().class())
+    Some(estimate().unwrap_or_default().class())
 }
 
-/// What an answer reads: of the keys that find its accounts, the one that finds the fewest.
+/// What a result depends on: of the keys that find its accounts, the one with the fewest accounts.
 pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1).ok()?;
     let program = parse_key::pubkey(&program).ok()?;
@@ -46,15 +46,16 @@ pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependenci
     let commitment = level(account_config.commitment);
     let view = node.reader.view(commitment);
     let keys = program_keys(&view, &program, &filters).ok()?;
-    let of_tokens = is_known_spl_token_id(&program);
+    let is_token_program = is_known_spl_token_id(&program);
     let is_parsed = account_config.encoding == Some(UiAccountEncoding::JsonParsed);
-    // Filters may leave out any, and so does parsing of token accounts.
-    let is_of_all = filters.is_empty() && !(is_parsed && of_tokens);
+    // Filters may leave out accounts, and so may the parsing of token accounts.
+    let has_all_accounts = filters.is_empty() && !(is_parsed && is_token_program);
     let bytes_min =
-        if is_of_all { cost::bytes_min(&view, &keys, encoding(&account_config)) } else { 0 };
-    let key = keys.into_iter().min_by_key(|(facet, key)| view.records_by_key_len(*facet, key))?;
-    let reads = Dependencies::none(commitment, account_config.min_context_slot).with_key(key);
-    Some(reads.min_bytes(bytes_min).with_block_if(is_parsed && of_tokens))
+        if has_all_accounts { cost::bytes_min(&view, &keys, encoding(&account_config)) } else { 0 };
+    let key = keys.into_iter().min_by_key(|(kind, key)| view.records_by_key_len(*kind, key))?;
+    let dependencies =
+        Dependencies::none(commitment, account_config.min_context_slot).with_key(key);
+    Some(dependencies.min_bytes(bytes_min).with_block_if(is_parsed && is_token_program))
 }
 
 fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
@@ -65,7 +66,7 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let account_config = config.account_config;
     let view = view_since(node, account_config.commitment, account_config.min_context_slot)?;
     let keys = program_keys(&view, &program, &filters)?;
-    let wanted = ListQuery {
+    let query = ListQuery {
         keys,
         // The program is one of the keys.
         filter: (!filters.is_empty())
@@ -73,11 +74,11 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
         sorted: config.sort_results.unwrap_or(true),
     };
     let encoding = encoding(&account_config);
-    let form = ListFormat { encoding, is_token_list: is_known_spl_token_id(&program) };
+    let format = ListFormat { encoding, is_token_list: is_known_spl_token_id(&program) };
     if config.with_context.unwrap_or_default() {
-        account_list::stream_matching(&view, wanted, form, &with_context(&view, [(); 0]))
+        account_list::stream_matching(&view, query, format, &with_context(&view, [(); 0]))
     } else {
-        account_list::stream_matching(&view, wanted, form, &[(); 0])
+        account_list::stream_matching(&view, query, format, &[(); 0])
     }
 }
 

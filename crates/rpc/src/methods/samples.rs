@@ -1,7 +1,7 @@
-//! How much the ledger did a minute, for the last minutes.
+//! Performance samples: transactions and slots per minute.
 //!
-//! Agave writes a sample every minute of its running. Here samples are counted from history: a minute
-//! of 60 seconds since genesis, told once it is over, by the last block in it.
+//! Agave writes a sample every minute while it runs. Here samples are computed from the history. Minutes of 60
+//! seconds are counted from genesis; a minute is reported once it is over, with the slot of its last block.
 
 use chain_solana::{Block, HistorySnapshot};
 use solana_rpc_client_types::response::RpcPerfSample;
@@ -14,9 +14,9 @@ use crate::params::Params;
 pub(super) const METHODS: &[Method] =
     &[Method { name: "getRecentPerformanceSamples", class: Class::Medium, run: samples }];
 
-/// Samples in an answer: half a day.
+/// Samples in a result: half a day.
 const SAMPLES_MAX: usize = 720;
-/// Seconds of a sample.
+/// Length of a sample in seconds.
 const PERIOD_SECS: u16 = 60;
 
 fn samples(node: &Node, params: Params<'_>) -> MethodResult {
@@ -30,7 +30,7 @@ fn samples(node: &Node, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&newest_first(&history, node.cluster.genesis_unix_timestamp, limit))
 }
 
-/// The samples of the minutes that are over and whose every block is kept.
+/// The samples of the minutes that are over and whose blocks are all retained.
 fn newest_first(history: &HistorySnapshot, genesis: i64, limit: usize) -> Vec<RpcPerfSample> {
     let minute_of = |block: &Block| (block.block_time - genesis).div_euclid(PERIOD_SECS.into());
     let mut samples = Vec::new();
@@ -44,7 +44,7 @@ fn newest_first(history: &HistorySnapshot, genesis: i64, limit: usize) -> Vec<Rp
         while let Some(block) = blocks.next_if(|block| minute_of(block) == minute) {
             non_votes += self::non_votes(block);
         }
-        // The block before tells where this minute began to count.
+        // The counts of this minute start from the block before it.
         let Some(before) = blocks.peek() else { break };
         samples.push(RpcPerfSample {
             slot: newest.id.slot,

@@ -1,10 +1,10 @@
-//! Transactions in: sent, or made for an airdrop.
+//! sendTransaction and requestAirdrop.
 //!
-//! Steps: decode, resolve lookup tables, verify signatures, run once without keeping anything (the
-//! preflight), queue for execution. The client learns the signature once the transaction is queued.
-//! Differs from Agave: a wrong signature is refused at once even without preflight (-32003), because
-//! no other node could take it; `maxRetries` is read and means nothing, because nothing is lost on
-//! the way; a full queue, or a full share of the client, is HTTP 429.
+//! Steps: decode, resolve lookup tables, verify signatures, simulate (the preflight), queue for execution. The
+//! client gets the signature once the transaction is queued.
+//! Differs from Agave: an invalid signature is rejected at once even without preflight (-32003), because no other
+//! node could accept it. `maxRetries` is parsed and ignored, because no transaction is lost on the way. If the
+//! queue or the share of the client is full, the response is HTTP 429.
 
 use chain_solana::{
     AirdropError, SendError, Simulation, SimulationRequest, VerifiedTransaction, VerifyError,
@@ -38,15 +38,15 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "requestAirdrop", class: Class::Light, run: request_airdrop },
 ];
 
-/// With preflight it is a run of the VM, as simulateTransaction; without, a signature.
+/// With preflight it runs the VM, like simulateTransaction; without, it only verifies signatures.
 fn sending(_: &Node, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct Preflight {
         skip_preflight: bool,
     }
-    let given = params.parse_fast::<(IgnoredAny, Option<Preflight>)>(1);
-    let is_skipped = given.and_then(|(_, config)| config).unwrap_or_default().skip_preflight;
+    let parsed = params.parse_fast::<(IgnoredAny, Option<Preflight>)>(1);
+    let is_skipped = parsed.and_then(|(_, config)| config).unwrap_or_default().skip_preflight;
     Some(if is_skipped { pool::Class::Light } else { pool::Class::Medium })
 }
 
@@ -91,13 +91,11 @@ fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&signature.to_string())
 }
 
-/// -32002 with what the preflight showed; without one if it did not come that far.
+/// -32002 with the result of the preflight, if it ran.
 fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
     let fee = simulation.as_ref().and_then(simulate::fee);
     let (logs, units_consumed, loaded_accounts_data_size, return_data) = simulation
-        .map(|done| {
-            (done.logs, done.units_consumed, done.loaded_accounts_data_size, done.return_data)
-        })
+        .map(|it| (it.logs, it.units_consumed, it.loaded_accounts_data_size, it.return_data))
         .unwrap_or_default();
     RpcCustomError::SendTransactionPreflightFailure {
         message: format!("Transaction simulation failed: {err}"),

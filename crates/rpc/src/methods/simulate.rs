@@ -1,4 +1,4 @@
-//! simulateTransaction: runs a transaction on a view, keeps nothing, tells everything.
+//! simulateTransaction: runs a transaction on a view, without effect, and returns what it would do.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ pub(super) fn unsound(why: &str) -> RpcError {
     RpcError::invalid_params(format!("invalid transaction: {why}"))
 }
 
-/// What the transaction would pay; `None` if it would not even be charged.
+/// The fee that the transaction would pay; `None` if it would not be charged.
 pub(super) fn fee(simulation: &Simulation) -> Option<u64> {
     (simulation.err.is_none() || simulation.fee > 0).then_some(simulation.fee)
 }
@@ -52,10 +52,11 @@ fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
     }
     let sane = transaction_codec::sanitize(transaction.clone(), &view)?;
     let keys = sane.message().account_keys();
-    let wanted = config.accounts.as_ref();
-    let encoding = wanted.map(|wanted| accounts_encoding(wanted, keys.len())).transpose()?;
+    let accounts_config = config.accounts.as_ref();
+    let encoding =
+        accounts_config.map(|config| accounts_encoding(config, keys.len())).transpose()?;
 
-    let done = if config.sig_verify && is_wrongly_signed(transaction.clone())? {
+    let simulation = if config.sig_verify && is_wrongly_signed(transaction.clone())? {
         None
     } else {
         let request = SimulationRequest {
@@ -66,38 +67,40 @@ fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
         Some(run(node, &view, request)?)
     };
     let mut accounts = None;
-    if let (Some(wanted), Some(encoding)) = (wanted, encoding) {
-        let ran_well = done.as_ref().filter(|done| done.err.is_none());
-        accounts = Some(match ran_well {
-            Some(done) => after(wanted, encoding, done, &view)?,
-            None => vec![None; wanted.addresses.len()],
+    if let (Some(accounts_config), Some(encoding)) = (accounts_config, encoding) {
+        let succeeded = simulation.as_ref().filter(|simulation| simulation.err.is_none());
+        accounts = Some(match succeeded {
+            Some(simulation) => after(accounts_config, encoding, simulation, &view)?,
+            None => vec![None; accounts_config.addresses.len()],
         });
     }
-    let mut result = done.map_or_else(wrongly_signed, |done| simulation_result(done, &keys));
+    let mut result =
+        simulation.map_or_else(wrongly_signed, |simulation| simulation_result(simulation, &keys));
     result.accounts = accounts;
     result.loaded_addresses = Some(UiLoadedAddresses::from(&sane.get_loaded_addresses()));
     MethodOutput::json(&with_context(&view, result))
 }
 
-/// Runs a transaction on a view. What is refused before it runs is told as Agave tells it: it has
-/// loaded nothing and would pay nothing.
+/// Runs a transaction on a view. As in Agave, a transaction that is refused before it runs has loaded no data and
+/// would pay no fee.
 pub(super) fn run(
     node: &Node,
     view: &View,
     request: SimulationRequest,
 ) -> Result<Simulation, RpcError> {
-    let mut done = node.transaction_service.simulate(view, request).map_err(|err| match err {
-        SimulationError::Sanitize(why) => unsound(&why),
-        SimulationError::Panicked => RpcError::internal_with(err.to_string()),
-    })?;
+    let mut simulation =
+        node.transaction_service.simulate(view, request).map_err(|err| match err {
+            SimulationError::Sanitize(why) => unsound(&why),
+            SimulationError::Panicked => RpcError::internal_with(err.to_string()),
+        })?;
     use TransactionError::{AlreadyProcessed, BlockhashNotFound};
-    if matches!(done.err, Some(AlreadyProcessed | BlockhashNotFound)) {
-        done.fee = 0;
+    if matches!(simulation.err, Some(AlreadyProcessed | BlockhashNotFound)) {
+        simulation.fee = 0;
     }
-    if fee(&done).is_none() {
-        done.loaded_accounts_data_size = 0;
+    if fee(&simulation).is_none() {
+        simulation.loaded_accounts_data_size = 0;
     }
-    Ok(done)
+    Ok(simulation)
 }
 
 fn is_wrongly_signed(transaction: VersionedTransaction) -> Result<bool, RpcError> {
@@ -108,31 +111,31 @@ fn is_wrongly_signed(transaction: VersionedTransaction) -> Result<bool, RpcError
     }
 }
 
-/// The encoding in which accounts are wanted, if they can be had.
+/// The requested encoding of accounts, if it is supported.
 fn accounts_encoding(
-    wanted: &RpcSimulateTransactionAccountsConfig,
+    config: &RpcSimulateTransactionAccountsConfig,
     keys_len: usize,
 ) -> Result<Encoding, RpcError> {
-    let form = wanted.encoding.unwrap_or(UiAccountEncoding::Base64);
+    let form = config.encoding.unwrap_or(UiAccountEncoding::Base64);
     if matches!(form, UiAccountEncoding::Binary | UiAccountEncoding::Base58) {
         return Err(RpcError::invalid_params("base58 encoding not supported"));
     }
-    if wanted.addresses.len() > keys_len {
+    if config.addresses.len() > keys_len {
         let message = format!("Too many accounts provided; max {keys_len}");
         return Err(RpcError::invalid_params(message));
     }
     Ok(Encoding { form, slice: None })
 }
 
-/// The wanted accounts as they would be: the transaction's own, or else the view's.
+/// The requested accounts after the transaction: those of the transaction, or else those of the view.
 fn after(
-    wanted: &RpcSimulateTransactionAccountsConfig,
+    config: &RpcSimulateTransactionAccountsConfig,
     encoding: Encoding,
-    done: &Simulation,
+    simulation: &Simulation,
     view: &View,
 ) -> Result<Vec<Option<UiAccount>>, RpcError> {
     let changed: HashMap<Pubkey, &AccountSharedData> =
-        done.post_accounts.iter().map(|(pubkey, account)| (*pubkey, account)).collect();
+        simulation.post_accounts.iter().map(|(pubkey, account)| (*pubkey, account)).collect();
     let account = |pubkey: &Pubkey| match changed.get(pubkey) {
         Some(account) => Some((*account).clone()),
         None => accounts_reader::account(view, pubkey).map(|record| record.0.clone()),
@@ -147,39 +150,46 @@ fn after(
         };
         Ok(account(&pubkey).map(|account| encoding.encode(&pubkey, &account, mint)))
     };
-    wanted.addresses.iter().map(encode).collect()
+    config.addresses.iter().map(encode).collect()
 }
 
-/// What is told of a transaction that ran.
-fn simulation_result(done: Simulation, keys: &AccountKeys<'_>) -> RpcSimulateTransactionResult {
-    let fee = fee(&done);
-    let inner_instructions = done.inner_instructions.map(|lists| {
+/// The result for a transaction that ran.
+fn simulation_result(
+    simulation: Simulation,
+    keys: &AccountKeys<'_>,
+) -> RpcSimulateTransactionResult {
+    let fee = fee(&simulation);
+    let inner_instructions = simulation.inner_instructions.map(|lists| {
         lists.into_iter().map(|list| parse_ui_inner_instructions(list, keys)).collect()
     });
     let replacement_blockhash =
-        done.replacement_blockhash.map(|(blockhash, last_valid_block_height)| RpcBlockhash {
+        simulation.replacement_blockhash.map(|(blockhash, last_valid_block_height)| RpcBlockhash {
             blockhash: blockhash.to_string(),
             last_valid_block_height,
         });
     RpcSimulateTransactionResult {
-        err: done.err.map(Into::into),
-        logs: Some(done.logs),
+        err: simulation.err.map(Into::into),
+        logs: Some(simulation.logs),
         accounts: None,
-        units_consumed: Some(done.units_consumed),
-        loaded_accounts_data_size: Some(done.loaded_accounts_data_size),
-        return_data: done.return_data.map(Into::into),
+        units_consumed: Some(simulation.units_consumed),
+        loaded_accounts_data_size: Some(simulation.loaded_accounts_data_size),
+        return_data: simulation.return_data.map(Into::into),
         inner_instructions,
         replacement_blockhash,
         fee,
-        pre_balances: Some(done.pre_balances),
-        post_balances: Some(done.post_balances),
-        pre_token_balances: Some(done.pre_token_balances.into_iter().map(Into::into).collect()),
-        post_token_balances: Some(done.post_token_balances.into_iter().map(Into::into).collect()),
+        pre_balances: Some(simulation.pre_balances),
+        post_balances: Some(simulation.post_balances),
+        pre_token_balances: Some(
+            simulation.pre_token_balances.into_iter().map(Into::into).collect(),
+        ),
+        post_token_balances: Some(
+            simulation.post_token_balances.into_iter().map(Into::into).collect(),
+        ),
         loaded_addresses: None,
     }
 }
 
-/// What is told of a transaction whose signatures are wrong: nothing ran.
+/// The result for a transaction with an invalid signature: nothing ran.
 fn wrongly_signed() -> RpcSimulateTransactionResult {
     RpcSimulateTransactionResult {
         err: Some(TransactionError::SignatureFailure.into()),

@@ -1,4 +1,4 @@
-//! What one block says of itself: slot, height, count, blockhash. Each is one look at a view.
+//! Slot, block height, transaction count and blockhash of a view.
 
 use std::str::FromStr;
 
@@ -51,7 +51,7 @@ fn latest_blockhash(node: &Node, params: Params<'_>) -> MethodResult {
 
 fn is_blockhash_valid(node: &Node, params: Params<'_>) -> MethodResult {
     let (text, config) = fast_config::key_and_context(params)?;
-    // Agave says this one without "Invalid param".
+    // Agave writes this error without "Invalid param".
     let blockhash =
         Hash::from_str(&text).map_err(|err| RpcError::invalid_params(format!("{err:?}")))?;
     let view = view_of(node, config)?;

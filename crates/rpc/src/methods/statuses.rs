@@ -1,12 +1,13 @@
-//! What became of transactions, by signature.
+//! Statuses of transactions, by signature.
 //!
-//! As on Agave, what is older than the status cache is found only by a search. The confirmations of a
-//! transaction are the complete blocks above its own: a vote for a block is in the next one.
+//! As in Agave, a transaction older than the status cache is found only with `searchTransactionHistory`. The
+//! confirmations of a transaction are the number of complete blocks above its own: a vote for a block is in the
+//! next one.
 //!
-//! A failed transaction of the open block is not there yet. Clients subscribe to a signature and then ask
-//! once for its status; web3.js rejects with whatever error it finds there, and makes a proper one of what
-//! the subscription tells. On Agave a transaction takes longer to the block than the client to the
-//! question; here it has been executed by then. So the subscription comes first, when the block is complete.
+//! A failed transaction of the open block has no status yet. Clients subscribe to a signature and then request
+//! its status once. web3.js rejects with the raw error of that status, but makes a proper error of the notification.
+//! In Agave the request arrives before the transaction is executed; here it arrives after it. So the status waits
+//! until the block is complete: the notification is sent first.
 
 use chain_solana::{ExecutedTransaction, RECENT_BLOCKHASHES_MAX};
 use query::CommitmentViews;
@@ -44,7 +45,7 @@ fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
                 .transaction(signature)
                 .filter(|executed| searches || executed.slot >= oldest_known)
                 .filter(|executed| executed.slot <= views.processed.block().slot)
-                // The next block is opened after subscribers were told of the one before.
+                // The next block is opened after the subscribers of this block are notified.
                 .filter(|executed| {
                     executed.meta.status.is_ok() || executed.slot < views.processed.block().slot
                 })
@@ -54,7 +55,7 @@ fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&with_context(&views.processed, statuses))
 }
 
-/// How sure a transaction is, at one moment.
+/// The status of a transaction, in one version of the views.
 fn status(
     executed: &ExecutedTransaction,
     views: &CommitmentViews<solana::Account, chain_solana::BlockInfo>,

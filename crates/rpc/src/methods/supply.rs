@@ -1,8 +1,8 @@
-//! All lamports: how many there are, how many are locked up, and who has the most.
+//! Supply of lamports, locked stake accounts, and the largest accounts.
 //!
-//! Where we differ from Agave: accounts that its source names as non-circulating on mainnet do not
-//! count here, because this ledger is none; and answers are kept for as long as the block is the same,
-//! where Agave answers getLargestAccounts from a state of up to two hours ago.
+//! Differs from Agave: the accounts that its source lists as non-circulating on mainnet do not count here,
+//! because this ledger is not mainnet. Results are cached until the block changes; Agave's getLargestAccounts
+//! may be up to two hours old.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -53,7 +53,7 @@ fn supply(node: &Node, params: Params<'_>) -> MethodResult {
     })
 }
 
-/// What the supply is read from: all of the block.
+/// What the supply depends on: the block.
 pub(super) fn dependencies(params: Params<'_>) -> Option<Dependencies> {
     let (config,): (Option<RpcSupplyConfig>,) = params.parse(0).ok()?;
     let commitment = level(config.unwrap_or_default().commitment);
@@ -88,7 +88,7 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     }
 }
 
-/// The largest of all accounts but some.
+/// The largest of all accounts except `locked`.
 fn circulating(view: &View, locked: &HashSet<Pubkey>) -> MethodResult {
     let circulates = |address: &Address| {
         locked.is_empty()
@@ -106,15 +106,14 @@ fn balances(view: &View, highest: impl Iterator<Item = (u64, Pubkey)>) -> Method
     MethodOutput::json(&with_context(view, largest))
 }
 
-/// The answer that `tell` makes of the stake accounts whose lockup is in force, with what is in them, in the
-/// order of pubkeys.
+/// The result that `build_result` makes of the stake accounts whose lockup is in force, with their lamports, in
+/// pubkey order.
 ///
-/// Cost: O(stake accounts that have a lockup): few of all, so that nothing need be kept between
-/// requests.
+/// Cost: O(stake accounts with a lockup). They are few, so no state is needed between requests.
 fn locked_accounts(
     node: &Node,
     view: View,
-    tell: impl FnOnce(&View, Vec<(Pubkey, u64)>) -> MethodResult + Send + 'static,
+    build_result: impl FnOnce(&View, Vec<(Pubkey, u64)>) -> MethodResult + Send + 'static,
 ) -> MethodResult {
     let now = Clock {
         slot: view.block().slot,
@@ -123,19 +122,19 @@ fn locked_accounts(
         ..Clock::default()
     };
     let key = (key_kind::LOCKUP, accounts_reader::address(&solana_sdk_ids::stake::id()));
-    let (next, tell) = (Some(AddressId(0)), Some(tell));
+    let (next, build_result) = (Some(AddressId(0)), Some(build_result));
     run_incremental(LockedAccountsQuery {
         view,
         now,
         key,
         next,
         locked: Vec::new(),
-        build_result: tell,
+        build_result,
         visits: 0,
     })
 }
 
-/// The search for what is locked.
+/// Finds the locked stake accounts.
 struct LockedAccountsQuery<T> {
     view: View,
     now: Clock,
@@ -169,8 +168,8 @@ where
         }
         let mut locked = std::mem::take(locked);
         locked.sort_unstable();
-        let tell = self.build_result.take().ok_or_else(RpcError::internal)?;
-        tell(&self.view, locked).map(Some)
+        let build_result = self.build_result.take().ok_or_else(RpcError::internal)?;
+        build_result(&self.view, locked).map(Some)
     }
 
     fn records_visited(&self) -> u64 {

@@ -56,8 +56,8 @@ fn account_balance(node: &Node, params: Params<'_>) -> MethodResult {
     let account = accounts_reader::account(&view, &pubkey).ok_or_else(no_account)?;
     let (mint, amount) = solana::holding(&account.0)
         .ok_or_else(|| RpcError::invalid_params("Invalid param: not a Token account"))?;
-    let (_, facts) = accounts_reader::require_mint(&view, &mint)?;
-    MethodOutput::json(&with_context(&view, facts.amount(amount)))
+    let (_, mint_info) = accounts_reader::require_mint(&view, &mint)?;
+    MethodOutput::json(&with_context(&view, mint_info.amount(amount)))
 }
 
 fn supply(node: &Node, params: Params<'_>) -> MethodResult {
@@ -69,18 +69,18 @@ fn supply(node: &Node, params: Params<'_>) -> MethodResult {
         return Err(not_a_mint());
     }
     let data = account.0.data();
-    let facts = MintInfo::from_data(data, view.meta().unix_timestamp);
-    let (Some(facts), Some(supply)) = (facts, solana::supply(data)) else {
+    let mint_info = MintInfo::from_data(data, view.meta().unix_timestamp);
+    let (Some(mint_info), Some(supply)) = (mint_info, solana::supply(data)) else {
         return Err(RpcError::invalid_params("Invalid param: mint could not be unpacked"));
     };
-    MethodOutput::json(&with_context(&view, facts.amount(supply)))
+    MethodOutput::json(&with_context(&view, mint_info.amount(supply)))
 }
 
 fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1)?;
     let mint = parse_key::pubkey(&mint)?;
     let view = view(node, commitment);
-    let (program, facts) = accounts_reader::require_mint(&view, &mint)?;
+    let (program, mint_info) = accounts_reader::require_mint(&view, &mint)?;
     if !is_known_spl_token_id(&program) {
         return Err(not_a_mint());
     }
@@ -91,16 +91,16 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
             view.highest(Some((key_kind::MINT, &key)), NUM_LARGEST_ACCOUNTS, |_, account| {
                 *account.0.owner() == program
             });
-        let held =
+        let entry =
             |it: &RankedRecord<Account>| Some((it.rank, accounts_reader::pubkey(&it.address)?));
-        return largest_result(&view, &facts, holders.iter().filter_map(held));
+        return largest_result(&view, &mint_info, holders.iter().filter_map(entry));
     }
     let (next, largest) = (Some(AddressId(0)), BinaryHeap::new());
     run_incremental(LargestHoldersQuery {
         view,
         keys,
         program,
-        mint_info: facts,
+        mint_info,
         next,
         largest,
         visits: 0,
@@ -109,21 +109,21 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
 
 fn largest_result(
     view: &View,
-    facts: &MintInfo,
-    held: impl Iterator<Item = (u64, Pubkey)>,
+    mint_info: &MintInfo,
+    holders: impl Iterator<Item = (u64, Pubkey)>,
 ) -> MethodResult {
-    let largest: Vec<_> = held
+    let largest: Vec<_> = holders
         .map(|(amount, address)| RpcTokenAccountBalance {
             address: address.to_string(),
-            amount: facts.amount(amount),
+            amount: mint_info.amount(amount),
         })
         .collect();
     MethodOutput::json(&with_context(view, largest))
 }
 
-/// By how many accounts are looked at if no index has the mint's.
+/// Classifies by the number of accounts to scan if no index covers the mint.
 fn largest_class(node: &Node, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
-    let looked_at = || {
+    let estimate = || {
         let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
         let mint = parse_key::pubkey(&mint).ok()?;
         let view = view(node, commitment);
@@ -136,11 +136,11 @@ fn largest_class(node: &Node, params: Params<'_>, _: &mut InlineBudget) -> Optio
         let keys = token_keys(&view, (key_kind::MINT, mint), None, program).ok()?;
         Some(CostEstimate { accounts: view.records_by_keys_len(&keys), bytes: 0 })
     };
-    Some(looked_at().unwrap_or_default().class())
+    Some(estimate().unwrap_or_default().class())
 }
 
-/// The search for the largest holders of a mint that no index has, the largest first; of equal ones the higher
-/// address first.
+/// Finds the largest holders of a mint that no index covers. The largest is first; of equal ones, the higher address is
+/// first.
 struct LargestHoldersQuery {
     view: View,
     keys: Vec<(KeyKind, Address)>,
@@ -172,8 +172,9 @@ impl IncrementalQuery for LargestHoldersQuery {
         if next.is_some() {
             return Ok(None);
         }
-        let held = std::mem::take(largest).into_sorted_vec().into_iter().map(|Reverse(held)| held);
-        largest_result(&self.view, &self.mint_info, held).map(Some)
+        let holders =
+            std::mem::take(largest).into_sorted_vec().into_iter().map(|Reverse(entry)| entry);
+        largest_result(&self.view, &self.mint_info, holders).map(Some)
     }
 
     fn records_visited(&self) -> u64 {
@@ -189,25 +190,25 @@ fn by_delegate(node: &Node, params: Params<'_>) -> MethodResult {
     by_key(node, params, key_kind::DELEGATE)
 }
 
-fn by_key(node: &Node, params: Params<'_>, facet: KeyKind) -> MethodResult {
+fn by_key(node: &Node, params: Params<'_>, kind: KeyKind) -> MethodResult {
     let (key, filter, config): AccountsParams = params.parse(2)?;
     let key = parse_key::pubkey(&key)?;
     let (program, mint) = program_or_mint(filter)?;
     let config = config.unwrap_or_default();
     let view = view_since(node, config.commitment, config.min_context_slot)?;
     let program = token_program(&view, program, mint.as_ref())?;
-    let keys = token_keys(&view, (facet, key), mint, program)?;
-    let keep = Box::new(move |account: &Account| *account.0.owner() == program);
-    let wanted = ListQuery { keys, filter: Some(keep), sorted: true };
+    let keys = token_keys(&view, (kind, key), mint, program)?;
+    let filter = Box::new(move |account: &Account| *account.0.owner() == program);
+    let query = ListQuery { keys, filter: Some(filter), sorted: true };
     let encoding = Encoding {
         form: config.encoding.unwrap_or(UiAccountEncoding::Binary),
         slice: config.data_slice,
     };
-    let form = ListFormat { encoding, is_token_list: true };
-    account_list::stream_matching(&view, wanted, form, &with_context(&view, [(); 0]))
+    let format = ListFormat { encoding, is_token_list: true };
+    account_list::stream_matching(&view, query, format, &with_context(&view, [(); 0]))
 }
 
-/// Which of the two a filter names.
+/// The program or the mint that a filter names.
 pub(super) fn program_or_mint(
     filter: RpcTokenAccountsFilter,
 ) -> Result<(Option<Pubkey>, Option<Pubkey>), RpcError> {
@@ -217,7 +218,7 @@ pub(super) fn program_or_mint(
     })
 }
 
-/// The token program that is named, or whose mint is.
+/// The token program: `program`, or the program of `mint`.
 pub(super) fn token_program(
     view: &View,
     program: Option<Pubkey>,
@@ -240,12 +241,12 @@ fn delegated(node: &Node, params: Params<'_>, budget: &mut InlineBudget) -> Opti
     class(node, params, key_kind::DELEGATE, budget)
 }
 
-/// By how many accounts are looked at for a wallet, and how many bytes they have: its token accounts, or those
-/// of the program, or all, if it is not indexed.
+/// Classifies by the number of accounts to scan and their bytes: the token accounts of `key`, or those of the program,
+/// or all accounts, if there is no index.
 fn class(
     node: &Node,
     params: Params<'_>,
-    facet: KeyKind,
+    kind: KeyKind,
     budget: &mut InlineBudget,
 ) -> Option<pool::Class> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
@@ -254,46 +255,43 @@ fn class(
     let config = config.unwrap_or_default();
     let view = node.reader.view(level(config.commitment));
     let program = token_program(&view, program, mint.as_ref()).ok()?;
-    let keys = token_keys(&view, (facet, key), mint, program).ok()?;
+    let keys = token_keys(&view, (kind, key), mint, program).ok()?;
     let form = config.encoding.unwrap_or(UiAccountEncoding::Binary);
-    // What is parsed is parsed whole.
+    // A parsed account is parsed completely.
     let slice = config.data_slice.filter(|_| form != UiAccountEncoding::JsonParsed);
-    let touches = CostEstimate::of_keys(&view, &keys, Encoding { form, slice });
-    let is_more = touches.accounts > node.config.inline_accounts_max
-        || (touches.accounts > 0 && !budget.try_spend(inline_bytes(touches.bytes, form)));
-    is_more.then(|| touches.class())
+    let estimate = CostEstimate::of_keys(&view, &keys, Encoding { form, slice });
+    let exceeds_budget = estimate.accounts > node.config.inline_accounts_max
+        || (estimate.accounts > 0 && !budget.try_spend(inline_bytes(estimate.bytes, form)));
+    exceeds_budget.then(|| estimate.class())
 }
 
-/// What an answer reads: the accounts of the wallet, and the mint, which says the program.
-pub(super) fn dependencies(
-    node: &Node,
-    params: Params<'_>,
-    facet: KeyKind,
-) -> Option<Dependencies> {
+/// What a result depends on: the accounts with this key, and the mint, which determines the program.
+pub(super) fn dependencies(node: &Node, params: Params<'_>, kind: KeyKind) -> Option<Dependencies> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
     let key = parse_key::pubkey(&key).ok()?;
     let (program, mint) = program_or_mint(filter).ok()?;
     let config = config.unwrap_or_default();
     let commitment = level(config.commitment);
     let view = node.reader.view(commitment);
-    token_keys(&view, (facet, key), mint, token_program(&view, program, mint.as_ref()).ok()?)
+    token_keys(&view, (kind, key), mint, token_program(&view, program, mint.as_ref()).ok()?)
         .ok()?;
     let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
-    let reads = Dependencies::none(commitment, config.min_context_slot);
-    let reads = reads.with_key((facet, accounts_reader::address(&key))).with_block_if(is_parsed);
-    reads.with_records(mint.iter().map(accounts_reader::address))
+    let dependencies = Dependencies::none(commitment, config.min_context_slot);
+    let dependencies =
+        dependencies.with_key((kind, accounts_reader::address(&key))).with_block_if(is_parsed);
+    dependencies.with_records(mint.iter().map(accounts_reader::address))
 }
 
-/// What the largest holders are read from: the mint and its accounts; the time too, by which some mints
-/// write their amounts.
+/// What the largest holders depend on: the mint and its accounts, and for some mints the time, because it changes how
+/// their amounts are shown.
 pub(super) fn largest_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
     let mint = parse_key::pubkey(&mint).ok()?;
     let commitment = level(commitment);
     let (program, _) = accounts_reader::require_mint(&node.reader.view(commitment), &mint).ok()?;
     let key = (key_kind::MINT, accounts_reader::address(&mint));
-    let reads = Dependencies::none(commitment, None).with_key(key);
-    reads.with_block_if(program != spl_token_interface::id()).with_records([key.1])
+    let dependencies = Dependencies::none(commitment, None).with_key(key);
+    dependencies.with_block_if(program != spl_token_interface::id()).with_records([key.1])
 }
 
 fn no_account() -> RpcError {

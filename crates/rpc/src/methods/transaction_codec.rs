@@ -1,7 +1,7 @@
-//! Transactions and messages as clients send them: text to bytes to a transaction that makes sense.
+//! Decodes and sanitizes transactions and messages that clients send.
 //!
-//! Bounds: Agave's, by the first bytes of the text: 1,232 bytes, or 4,096 for a version 1 message in
-//! base64. The text's length is looked at before it is decoded.
+//! Bounds: those of Agave, by the first bytes of the text: 1,232 bytes, or 4,096 for a version 1 message in
+//! base64. The length of the text is checked before it is decoded.
 //! Not here: signatures (`chain_solana::VerifiedTransaction`), execution (`chain_solana::TransactionService`).
 
 use std::any::type_name;
@@ -32,7 +32,7 @@ use wincode::config::DefaultConfig;
 use super::accounts_reader;
 use crate::error::RpcError;
 
-/// Bytes of a transaction up to version 0: what fits into a packet.
+/// Maximum bytes of a transaction up to version 0: they fit into a packet.
 const PACKET_BYTES_MAX: usize = 1232;
 /// Characters of 1,232 bytes in base58.
 const BASE58_CHARS_MAX: usize = 1683;
@@ -40,17 +40,17 @@ const BASE58_CHARS_MAX: usize = 1683;
 const BASE64_CHARS_MAX: usize = 1644;
 /// Characters of 4,096 bytes in base64.
 const BASE64_V1_CHARS_MAX: usize = 5464;
-/// Version 1 begins with byte 0x81, older versions with a small count: two characters tell.
+/// Version 1 starts with byte 0x81, older versions with a small count. Two characters are enough to know.
 const BASE64_V1_PREFIX: &[u8] = b"gQ";
 
 /// A transaction whose parts fit together and whose lookup tables are resolved.
 pub(super) type SanitizedTx = RuntimeTransaction<SanitizedTransaction>;
 
-/// Keys that no transaction may write to, whatever it says. In this release no feature adds one.
+/// Keys that no transaction may write to. In this release no feature adds one.
 pub(super) static RESERVED: LazyLock<ReservedAccountKeys> =
     LazyLock::new(ReservedAccountKeys::new_all_activated);
 
-/// The binary encoding that a config names; base58 if it names none.
+/// The binary encoding of a config. Default: base58.
 pub(super) fn binary(
     encoding: Option<UiTransactionEncoding>,
 ) -> Result<TransactionBinaryEncoding, RpcError> {
@@ -95,7 +95,7 @@ where
         .map_err(|err| RpcError::invalid_params(format!("failed to deserialize {name}: {err}")))
 }
 
-/// The encoding's name, and how many characters and bytes it may have.
+/// Name of the encoding, and the maximum numbers of characters and bytes.
 fn limits(text: &str, encoding: TransactionBinaryEncoding) -> (&'static str, usize, usize) {
     let is_v1 = text.as_bytes().get(..2).is_some_and(|prefix| prefix >= BASE64_V1_PREFIX);
     match encoding {
@@ -107,8 +107,8 @@ fn limits(text: &str, encoding: TransactionBinaryEncoding) -> (&'static str, usi
     }
 }
 
-/// Checks that a transaction does not contradict itself or the lookup tables of `view`. Nobody asks
-/// what comes out for its hash, or whether it is a vote.
+/// Checks that a transaction does not contradict itself or the lookup tables of `view`. Its hash and `is_vote` are not
+/// used, so they are not computed.
 pub(super) fn sanitize(
     transaction: VersionedTransaction,
     view: &View,
@@ -198,7 +198,7 @@ mod tests {
     fn text_past_its_limit_is_refused_before_it_is_decoded() {
         use TransactionBinaryEncoding::{Base58, Base64};
         let name = "solana_transaction::versioned::VersionedTransaction";
-        for (text, encoding, wanted) in [
+        for (text, encoding, expected) in [
             (
                 "!".repeat(1684),
                 Base58,
@@ -225,12 +225,12 @@ mod tests {
                 format!("decoded {name} too large: 1233 bytes (max: 1232 bytes)"),
             ),
         ] {
-            assert_eq!(err(&text, encoding), wanted);
+            assert_eq!(err(&text, encoding), expected);
         }
     }
 
     #[test]
-    fn text_that_is_no_transaction_says_where_it_fails() {
+    fn text_that_is_no_transaction_names_the_failing_step() {
         use TransactionBinaryEncoding::{Base58, Base64};
         assert_eq!(
             err("0", Base58),

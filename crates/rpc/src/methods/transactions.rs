@@ -1,6 +1,6 @@
-//! Transactions of history, by signature and by address.
+//! Transactions of the history, by signature and by address.
 //!
-//! Bounds: [`MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT`] signatures an answer.
+//! Bounds: [`MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT`] signatures per result.
 
 use chain_solana::{AddressSignature, ExecutedTransaction, HistorySnapshot};
 use ledger::{Commitment, Slot};
@@ -51,7 +51,7 @@ fn transaction(node: &Node, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&encoded.map_err(RpcCustomError::from)?)
 }
 
-/// A transaction that is finalized and still kept never changes.
+/// What a result depends on. A finalized transaction never changes while it is retained.
 pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     type TransactionParams = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
     let (signature, _): TransactionParams = params.parse(1).ok()?;
@@ -65,7 +65,7 @@ pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependenci
         .then(|| Dependencies::none(Commitment::Finalized, None).with_precondition(is_final))
 }
 
-/// Where a transaction stands in the ledger's order.
+/// Position of a transaction in the ledger: slot, and index in the block.
 type LedgerPosition = (Slot, u32);
 
 fn position_of(executed: &ExecutedTransaction) -> LedgerPosition {
@@ -112,7 +112,7 @@ fn signatures_for_address(node: &Node, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&found)
 }
 
-/// The place of a transaction that bounds a listing; -32020 if it is not known at this commitment.
+/// Position of a transaction that bounds a list; -32020 if it is unknown at this commitment.
 fn find_position(
     history: &HistorySnapshot,
     signature: &Signature,
@@ -148,7 +148,7 @@ fn signature_status(
 fn memo(executed: &ExecutedTransaction) -> Option<String> {
     use spl_memo_interface::{v1, v3, v4};
     let is_memo = |key: &_| v1::check_id(key) || v3::check_id(key) || v4::check_id(key);
-    // Agave's reader wants a copy of its own, so it is made only where there is something to read.
+    // Agave's function needs its own copy, so a copy is made only if there is a memo.
     let has_memo = executed.account_keys.iter().any(is_memo);
     has_memo.then(|| extract_and_fmt_memos(&blocks::with_meta(executed))).flatten()
 }

@@ -1,7 +1,7 @@
 //! Validators: their votes, and the stake behind them.
 //!
-//! In: every account of the vote and stake programs at one view. A one-node ledger has one validator,
-//! but whoever makes vote and stake accounts sees them here as on a cluster.
+//! In: all accounts of the vote and stake programs in one view. A one-node ledger has one validator, but vote and
+//! stake accounts that clients create are reported as on a cluster.
 
 use std::collections::HashMap;
 
@@ -32,28 +32,28 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "getBlockCommitment", class: Class::Light, run: block_commitment },
 ];
 
-/// Keys that must be indexed for the node's own reads, whatever clients may ask by: without them every
-/// getVoteAccounts would look at all accounts.
+/// Keys that must be indexed for the node's own reads, whatever indexes clients may use. Without them every
+/// getVoteAccounts would scan all accounts.
 pub fn required_index_keys() -> [(KeyKind, Address); 2] {
     [vote::ID, stake::ID].map(|program| (key_kind::PROGRAM, accounts_reader::address(&program)))
 }
 
-/// Stake may warm up at this ledger's faster rate since its first epoch.
+/// The new, faster warmup rate of stake is active since the first epoch of this ledger.
 const NEW_RATE_ACTIVATION_EPOCH: Option<u64> = Some(0);
-/// Below the root, stake is told for so many slots: what Agave's status cache holds.
+/// Number of slots below the root for which stake is reported: the size of Agave's status cache.
 const ROOTED_SLOTS_REPORTED: u64 = 300;
 
 fn vote_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcGetVoteAccountsConfig>,) = params.parse(0)?;
     let config = config.unwrap_or_default();
-    let asked = config.vote_pubkey.as_deref().map(parse_key::pubkey).transpose()?;
+    let vote_pubkey = config.vote_pubkey.as_deref().map(parse_key::pubkey).transpose()?;
     let view = view(node, config.commitment);
     let slot = view.block().slot;
     let stakes = activated_stakes(node, &view);
     let mut infos: Vec<RpcVoteAccountInfo> = view
         .records_by_key(key_kind::PROGRAM, &accounts_reader::address(&vote::ID))
         .filter_map(|(address, account)| Some((accounts_reader::pubkey(&address)?, account)))
-        .filter(|(pubkey, _)| asked.is_none_or(|asked| asked == *pubkey))
+        .filter(|(pubkey, _)| vote_pubkey.is_none_or(|requested| requested == *pubkey))
         .filter_map(|(pubkey, account)| {
             let stake = stakes.get(&pubkey).copied().unwrap_or(0);
             info(&pubkey, account.0.data(), stake)
@@ -63,7 +63,7 @@ fn vote_accounts(node: &Node, params: Params<'_>) -> MethodResult {
         b.activated_stake.cmp(&a.activated_stake).then_with(|| a.vote_pubkey.cmp(&b.vote_pubkey))
     });
     let distance = config.delinquent_slot_distance.unwrap_or(DELINQUENT_VALIDATOR_SLOT_DISTANCE);
-    // Whoever has never voted is delinquent, however young the ledger is.
+    // A validator that has never voted is delinquent, even on a young ledger.
     let oldest_current = slot.saturating_sub(distance);
     let (current, mut delinquent): (Vec<_>, Vec<_>) =
         infos.into_iter().partition(|info| info.last_vote > oldest_current);
@@ -80,7 +80,7 @@ fn info(pubkey: &Pubkey, data: &[u8], activated_stake: u64) -> Option<RpcVoteAcc
     let state = VoteStateV4::deserialize(data, pubkey).ok()?;
     let bps = state.inflation_rewards_commission_bps;
     let credits = &state.epoch_credits;
-    let told = credits.len().saturating_sub(MAX_RPC_VOTE_ACCOUNT_INFO_EPOCH_CREDITS_HISTORY);
+    let skipped = credits.len().saturating_sub(MAX_RPC_VOTE_ACCOUNT_INFO_EPOCH_CREDITS_HISTORY);
     Some(RpcVoteAccountInfo {
         vote_pubkey: pubkey.to_string(),
         node_pubkey: state.node_pubkey.to_string(),
@@ -88,7 +88,7 @@ fn info(pubkey: &Pubkey, data: &[u8], activated_stake: u64) -> Option<RpcVoteAcc
         commission: u8::try_from(bps.div_ceil(100)).unwrap_or(u8::MAX),
         inflation_rewards_commission_bps: Some(bps),
         epoch_vote_account: activated_stake > 0,
-        epoch_credits: credits.iter().skip(told).copied().collect(),
+        epoch_credits: credits.iter().skip(skipped).copied().collect(),
         last_vote: state.votes.back().map_or(0, |vote| vote.slot()),
         root_slot: state.root_slot.unwrap_or(0),
     })
@@ -112,16 +112,16 @@ fn activated_stakes(node: &Node, view: &View) -> HashMap<Pubkey, u64> {
     stakes
 }
 
-/// Every validator votes for every block, so all stake stands at one depth: the blocks from this one
-/// to the tip, or the root's.
+/// Every validator votes for every block, so all stake has one depth: the number of blocks from this one to the tip, or
+/// the depth of the root.
 fn block_commitment(node: &Node, params: Params<'_>) -> MethodResult {
     let (slot,): (Slot,) = params.parse(1)?;
     let views = node.reader.views();
     let total_stake: u64 = activated_stakes(node, &views.finalized).values().sum();
     let root = views.finalized.block().slot;
-    let is_told = slot.saturating_add(ROOTED_SLOTS_REPORTED) > root;
+    let is_reported = slot.saturating_add(ROOTED_SLOTS_REPORTED) > root;
     let history = node.history.snapshot();
-    let block = history.block(slot).filter(|_| is_told && slot <= views.confirmed.block().slot);
+    let block = history.block(slot).filter(|_| is_reported && slot <= views.confirmed.block().slot);
     let commitment = block.map(|block| {
         let above = views.confirmed.meta().block_height.saturating_sub(block.block_height);
         let depth = if slot <= root {

@@ -1,7 +1,7 @@
-//! Prometheus' text format, version 0.0.4, as it is written.
+//! Writer of Prometheus' text format, version 0.0.4.
 //!
-//! In: families one after another, each with its figures. Out: one text. A family that has no figures is
-//! there all the same, so that who looks for it learns what it would be.
+//! In: metric families one after another, each with its samples. Out: one text. A family without samples is
+//! written too, so that its help text is there.
 
 use std::fmt::{Display, Write};
 
@@ -10,32 +10,32 @@ use super::histogram::Histogram;
 /// The media type of the format.
 pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The text.
+/// The text of a scrape.
 #[derive(Default)]
 pub struct Exposition(String);
 
-/// What kind of figures a family has.
+/// The type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only grows, but for restarts. The name ends in `_total`.
+    /// Only grows, except that a restart resets it. The name ends in `_total`.
     Counter,
-    /// As it is now.
+    /// The current value.
     Gauge,
     /// Buckets, a sum and a count.
     Histogram,
 }
 
-/// A family whose figures are being written.
+/// A metric family that is being written.
 pub struct MetricFamily<'t> {
     text: &'t mut String,
     name: &'t str,
 }
 
-/// What a figure is of.
+/// Names and values of the labels of a sample.
 pub type Labels<'l> = &'l [(&'l str, &'l str)];
 
 impl Exposition {
-    /// Begins a family. Each name comes once.
+    /// Starts a family. Each name is used once.
     pub fn family<'t>(
         &'t mut self,
         name: &'t str,
@@ -47,14 +47,14 @@ impl Exposition {
             MetricKind::Gauge => "gauge",
             MetricKind::Histogram => "histogram",
         };
-        // A String takes everything, here and below.
+        // Writing to a String cannot fail, here and below.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
         MetricFamily { text: &mut self.0, name }
     }
 
-    /// A family of a single figure without labels.
-    pub fn single(&mut self, name: &str, kind: MetricKind, help: &str, figure: impl Display) {
-        self.family(name, kind, help).put(&[], figure);
+    /// A family with a single sample without labels.
+    pub fn single(&mut self, name: &str, kind: MetricKind, help: &str, value: impl Display) {
+        self.family(name, kind, help).put(&[], value);
     }
 
     /// The whole text.
@@ -64,9 +64,9 @@ impl Exposition {
 }
 
 impl MetricFamily<'_> {
-    /// Writes a figure.
-    pub fn put(&mut self, labels: Labels<'_>, figure: impl Display) {
-        self.line("", labels, None, figure);
+    /// Writes a sample.
+    pub fn put(&mut self, labels: Labels<'_>, value: impl Display) {
+        self.line("", labels, None, value);
     }
 
     /// Writes a histogram of seconds.
@@ -74,25 +74,25 @@ impl MetricFamily<'_> {
         self.buckets(labels, histogram.buckets(), histogram.sum().as_secs_f64());
     }
 
-    /// Writes a histogram from its buckets, each with its bound and what is in it alone; the last one's
-    /// bound is infinite.
+    /// Writes a histogram from its buckets: upper bound, and count without the lower buckets. The bound of the last one
+    /// is infinite.
     pub fn buckets(
         &mut self,
         labels: Labels<'_>,
         buckets: impl Iterator<Item = (f64, u64)>,
         sum: impl Display,
     ) {
-        let mut so_far = 0;
+        let mut cumulative = 0;
         for (bound, count) in buckets {
-            so_far += count;
+            cumulative += count;
             let bound = if bound.is_finite() { bound.to_string() } else { "+Inf".to_owned() };
-            self.line("_bucket", labels, Some(&bound), so_far);
+            self.line("_bucket", labels, Some(&bound), cumulative);
         }
         self.line("_sum", labels, None, sum);
-        self.line("_count", labels, None, so_far);
+        self.line("_count", labels, None, cumulative);
     }
 
-    fn line(&mut self, suffix: &str, labels: Labels<'_>, le: Option<&str>, figure: impl Display) {
+    fn line(&mut self, suffix: &str, labels: Labels<'_>, le: Option<&str>, value: impl Display) {
         let _ = write!(self.text, "{}{suffix}", self.name);
         let le = le.map(|le| ("le", le));
         let mut before = '{';
@@ -110,7 +110,7 @@ impl MetricFamily<'_> {
             before = ',';
         }
         let end = if before == '{' { "" } else { "}" };
-        let _ = writeln!(self.text, "{end} {figure}");
+        let _ = writeln!(self.text, "{end} {value}");
     }
 }
 

@@ -1,44 +1,44 @@
-//! How often something took how long.
+//! Log-linear histograms of durations.
 //!
-//! Buckets are log-linear: two to each power of two, that is 1, 1.5, 2, 3, 4, 6, 8, 12, … microseconds, up to
-//! [`BOUNDS`] of them (50 seconds), and one for what took longer. So a quantile read from them is at most
-//! half as much again as the true one.
+//! There are two buckets per power of two, with the bounds 1, 1.5, 2, 3, 4, 6, 8, 12, … microseconds, up to
+//! [`BOUNDS`] of them (50 seconds), and one for longer durations. So a quantile read from them is at most 1.5 times
+//! the true one.
 
 use std::time::Duration;
 
 use super::counters::Counters;
 
-/// How many buckets have a bound.
+/// Number of buckets that have a bound.
 const BOUNDS: usize = 52;
 
-/// Of each series: the buckets, the one without a bound, the sum in nanoseconds.
+/// Counters per histogram: the buckets, the one without a bound, the sum in nanoseconds.
 const CELLS: usize = BOUNDS + 2;
 
-/// Histograms that threads record into without waiting for each other.
+/// Histograms that many threads record into without contention.
 pub struct Histograms(Counters);
 
-/// One histogram at one moment.
+/// The values of one histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    /// How often in each bucket, and not in those below it.
+    /// Count per bucket, without the lower buckets.
     buckets: [u64; BOUNDS + 1],
     sum_ns: u64,
 }
 
 impl Histograms {
-    /// So many empty histograms.
+    /// `len` empty histograms.
     pub fn new(len: usize) -> Self {
         Self(Counters::new(len * CELLS))
     }
 
-    /// Counts one in the histogram of that number.
+    /// Records a duration in the histogram with this index.
     pub fn record(&self, number: usize, took: Duration) {
         let at = number * CELLS;
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.0.add_all([(at + bucket(ns), 1), (at + BOUNDS + 1, ns)]);
     }
 
-    /// The histogram of that number.
+    /// The histogram with this index.
     pub fn histogram(&self, number: usize) -> Histogram {
         let at = number * CELLS;
         Histogram {
@@ -49,23 +49,23 @@ impl Histograms {
 }
 
 impl Histogram {
-    /// How often in all.
+    /// Number of durations recorded.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// How long in all.
+    /// Sum of the durations.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum_ns)
     }
 
-    /// Each bucket: up to how many seconds, and how often. The last has no bound.
+    /// Each bucket: upper bound in seconds, and count. The bound of the last one is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         self.buckets.iter().enumerate().map(|(number, count)| (bound_s(number), *count))
     }
 }
 
-/// In which bucket so many nanoseconds are: the first whose bound is not below them.
+/// The bucket of a duration: the first whose bound is not below it.
 fn bucket(ns: u64) -> usize {
     // In half microseconds bounds are 2, 3, 4, 6, 8, 12, …: whole, and two to each power of two.
     let halves = ns.div_ceil(500).saturating_sub(1);
@@ -109,11 +109,11 @@ mod tests {
 
     #[test]
     fn a_series_has_its_own_count_and_sum() {
-        let durations = Histograms::new(2);
+        let histograms = Histograms::new(2);
         for us in [1, 2, 5_000] {
-            durations.record(1, Duration::from_micros(us));
+            histograms.record(1, Duration::from_micros(us));
         }
-        let [none, three] = [0, 1].map(|number| durations.histogram(number));
+        let [none, three] = [0, 1].map(|number| histograms.histogram(number));
         assert_eq!((none.count(), three.count()), (0, 3));
         assert_eq!(three.sum(), Duration::from_micros(5_003));
         assert_eq!(three.buckets().map(|(_, count)| count).sum::<u64>(), 3);

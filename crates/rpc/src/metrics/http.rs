@@ -1,11 +1,11 @@
-//! What HTTP and its sockets do: connections, bytes, answers by status.
+//! Metrics of HTTP and its sockets: connections, bytes, responses by status.
 
 use std::time::Duration;
 
 use super::counters::Counters;
 use super::exposition::{Exposition, MetricKind};
 
-/// What is counted.
+/// An event that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HttpEvent {
     /// Bytes read from sockets.
@@ -16,30 +16,30 @@ pub(crate) enum HttpEvent {
     Accepted,
     /// A connection has ended.
     Ended,
-    /// A connection waited until another ended (`rpc.connections_max`).
+    /// A connection waited until another one closed (`rpc.connections_max`).
     Delayed,
-    /// A connection was refused because its address has enough (`rpc.connections_per_address_max`, and the part of
-    /// `rpc.connections_max` that is for others).
+    /// A connection was refused because its address has too many (`rpc.connections_per_address_max`, and the part of
+    /// `rpc.connections_max` that is reserved for other addresses).
     Refused,
     /// A connection could not be accepted: the system is out of descriptors.
     AcceptFailed,
     /// A connection became a WebSocket.
     Upgraded,
-    /// A connection ended because a request's head, or none at all, came in time.
+    /// A connection ended because the head of a request was incomplete, or missing, when the time limit was over.
     HeadTimeout,
-    /// A connection ended because its client read too little of an answer in time.
+    /// A connection ended because its client read the response too slowly.
     WriteTimeout,
-    /// A connection ended in the middle of something, or out of protocol.
+    /// A connection ended in the middle of a request or response, or because of a protocol error.
     Broken,
     /// A connection ended because its task panicked.
     Panicked,
-    /// A connection had more to do than one poll may, and was queued.
+    /// A connection used up the budget of a poll and was queued.
     Yielded,
-    /// A connection that was queued may go on.
+    /// A connection that was queued continues.
     Resumed,
-    /// Bytes of request bodies that are not whole yet.
+    /// Bytes received of request bodies that were incomplete.
     BodyStarted,
-    /// Of those, the bytes of bodies that are whole by now, or given up.
+    /// Of those, the bytes of bodies that are now complete or abandoned.
     BodyEnded,
 }
 
@@ -49,7 +49,7 @@ const HTTP_EVENTS: usize = 16;
 /// HTTP. Measured over 1,000 of them.
 const CONNECTION_BYTES: u64 = 26 * 1024;
 
-/// Statuses that are told apart; any other is the last one's number.
+/// Statuses with their own counter. All others share the last one.
 const STATUSES: [(u16, &str); 23] = [
     (200, "200"),
     (101, "101"),
@@ -76,7 +76,7 @@ const STATUSES: [(u16, &str); 23] = [
     (0, "other"),
 ];
 
-/// The counts.
+/// The counters.
 pub(crate) struct HttpCounters(Counters);
 
 impl HttpCounters {
@@ -84,23 +84,23 @@ impl HttpCounters {
         Self(Counters::new(HTTP_EVENTS + STATUSES.len()))
     }
 
-    /// Counts one.
-    pub(crate) fn record(&self, what: HttpEvent) {
-        self.add(what, 1);
+    /// Counts an event.
+    pub(crate) fn record(&self, event: HttpEvent) {
+        self.add(event, 1);
     }
 
-    pub(crate) fn add(&self, what: HttpEvent, by: u64) {
-        self.0.add(what as usize, by);
+    pub(crate) fn add(&self, event: HttpEvent, by: u64) {
+        self.0.add(event as usize, by);
     }
 
-    /// Counts an answer.
+    /// Counts a response.
     pub(crate) fn record_response(&self, status: u16) {
-        // Nearly all are the first.
+        // Nearly all responses have the first status.
         let at = STATUSES.iter().position(|(known, _)| *known == status);
         self.0.add(HTTP_EVENTS + at.unwrap_or(STATUSES.len() - 1), 1);
     }
 
-    /// What connections and unfinished request bodies hold, by part of `hydrant_memory_bytes`.
+    /// Memory of connections and incomplete request bodies, by part of `hydrant_memory_bytes`.
     pub(super) fn memory(&self) -> [(&'static str, u64); 2] {
         // The ends first, as below.
         let (ended, body_ended) = (self.total(HttpEvent::Ended), self.total(HttpEvent::BodyEnded));
@@ -109,15 +109,15 @@ impl HttpCounters {
         [("connections", open * CONNECTION_BYTES), ("request_bodies", bodies)]
     }
 
-    pub(super) fn total(&self, what: HttpEvent) -> u64 {
-        self.0.sum(what as usize)
+    pub(super) fn total(&self, event: HttpEvent) -> u64 {
+        self.0.sum(event as usize)
     }
 
-    pub(super) fn write(&self, to: &mut Exposition) {
-        let mut bytes = to.family(
+    pub(super) fn write(&self, exposition: &mut Exposition) {
+        let mut bytes = exposition.family(
             "hydrant_http_bytes_total",
             MetricKind::Counter,
-            "Bytes on the sockets of HTTP, WebSocket included.",
+            "Bytes received and sent on HTTP connections, WebSocket included.",
         );
         bytes.put(&[("direction", "in")], self.total(HttpEvent::BytesIn));
         bytes.put(&[("direction", "out")], self.total(HttpEvent::BytesOut));
@@ -125,30 +125,31 @@ impl HttpCounters {
         let ended = self.total(HttpEvent::Ended);
         let accepted = self.total(HttpEvent::Accepted);
         let name = "hydrant_http_connections_open";
-        let help = "Connections, those that are WebSockets by now included.";
-        to.single(name, MetricKind::Gauge, help, accepted.saturating_sub(ended));
+        let help = "Open connections, including those upgraded to WebSocket.";
+        exposition.single(name, MetricKind::Gauge, help, accepted.saturating_sub(ended));
         let name = "hydrant_http_connections_accepted_total";
-        to.single(name, MetricKind::Counter, "Connections taken on.", accepted);
-        let name = "hydrant_http_connections_delayed_total";
-        let help = "Connections that waited until another ended (rpc.connections_max).";
-        to.single(name, MetricKind::Counter, help, self.total(HttpEvent::Delayed));
-        let name = "hydrant_http_connections_refused_total";
-        let help = "Connections of an address that has enough (rpc.connections_per_address_max, rpc.connections_max).";
-        to.single(name, MetricKind::Counter, help, self.total(HttpEvent::Refused));
+        exposition.single(name, MetricKind::Counter, "Accepted connections.", accepted);
+        let name = "hydrant_http_connections_queued_total";
+        let help = "Connections that waited until another one closed (rpc.connections_max).";
+        exposition.single(name, MetricKind::Counter, help, self.total(HttpEvent::Delayed));
+        let name = "hydrant_http_connections_rejected_total";
+        let help = "Connections refused because their address has too many \
+                    (rpc.connections_per_address_max, rpc.connections_max).";
+        exposition.single(name, MetricKind::Counter, help, self.total(HttpEvent::Refused));
         let name = "hydrant_http_accept_failures_total";
-        let help = "Connections that the system had no descriptor for.";
-        to.single(name, MetricKind::Counter, help, self.total(HttpEvent::AcceptFailed));
+        let help = "Connections that failed because the system was out of file descriptors.";
+        exposition.single(name, MetricKind::Counter, help, self.total(HttpEvent::AcceptFailed));
         let name = "hydrant_http_upgrades_total";
-        to.single(
+        exposition.single(
             name,
             MetricKind::Counter,
-            "Connections that became WebSockets.",
+            "Connections upgraded to WebSocket.",
             self.total(HttpEvent::Upgraded),
         );
-        let mut cut = to.family(
-            "hydrant_http_connections_cut_total",
+        let mut cut = exposition.family(
+            "hydrant_http_connections_aborted_total",
             MetricKind::Counter,
-            "Connections that ended by a time limit or out of protocol.",
+            "Connections closed because of a time limit, a protocol error or a panic.",
         );
         cut.put(&[("cause", "head_timeout")], self.total(HttpEvent::HeadTimeout));
         cut.put(&[("cause", "write_timeout")], self.total(HttpEvent::WriteTimeout));
@@ -156,13 +157,14 @@ impl HttpCounters {
         cut.put(&[("cause", "panicked")], self.total(HttpEvent::Panicked));
         let resumed = self.total(HttpEvent::Resumed);
         let yielded = self.total(HttpEvent::Yielded);
-        let name = "hydrant_http_connections_queued";
-        let help = "Connections that wait to go on after they used up the budget of a poll.";
-        to.single(name, MetricKind::Gauge, help, yielded.saturating_sub(resumed));
+        let name = "hydrant_http_connections_yielded";
+        let help = "Connections that used up the budget of a poll and wait to continue.";
+        exposition.single(name, MetricKind::Gauge, help, yielded.saturating_sub(resumed));
         let name = "hydrant_http_yields_total";
-        let help = "Times that a connection used up the budget of a poll, and others went first.";
-        to.single(name, MetricKind::Counter, help, yielded);
-        let mut answers = to.family(
+        let help =
+            "Times that a connection used up the budget of a poll and was queued behind others.";
+        exposition.single(name, MetricKind::Counter, help, yielded);
+        let mut responses = exposition.family(
             "hydrant_http_responses_total",
             MetricKind::Counter,
             "Responses by HTTP status.",
@@ -170,13 +172,13 @@ impl HttpCounters {
         for (at, (_, status)) in STATUSES.iter().enumerate() {
             let count = self.0.sum(HTTP_EVENTS + at);
             if count > 0 {
-                answers.put(&[("status", status)], count);
+                responses.put(&[("status", status)], count);
             }
         }
     }
 }
 
-/// A duration as Prometheus has it.
+/// A duration in seconds, the unit of Prometheus.
 pub(super) fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }
@@ -188,13 +190,13 @@ mod tests {
     #[test]
     fn every_event_and_status_has_its_own_counter() {
         assert_eq!(HttpEvent::BodyEnded as usize + 1, HTTP_EVENTS);
-        let counts = HttpCounters::new();
-        counts.record(HttpEvent::Broken);
-        counts.record_response(200);
-        counts.record_response(418);
-        assert_eq!(counts.total(HttpEvent::Broken), 1);
+        let counters = HttpCounters::new();
+        counters.record(HttpEvent::Broken);
+        counters.record_response(200);
+        counters.record_response(418);
+        assert_eq!(counters.total(HttpEvent::Broken), 1);
         let mut text = Exposition::default();
-        counts.write(&mut text);
+        counters.write(&mut text);
         let text = text.into_string();
         for line in ["{cause=\"broken\"} 1", "{status=\"200\"} 1", "{status=\"other\"} 1"] {
             assert!(text.contains(line), "{text}");

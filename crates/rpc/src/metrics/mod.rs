@@ -1,11 +1,10 @@
-//! What the node counts of itself, and how it tells: Prometheus' text, all of it made here or by a [`AccountSource`].
+//! Metrics of the node, in Prometheus' text format.
 //!
-//! Every call is counted once, when the last byte of its answer is made, by its method and by where it was
-//! answered (`ExecutionPath`); what HTTP and sockets do is counted where it happens. To count takes nanoseconds
-//! and shares nothing between threads (`counts`); to tell takes a walk over all of it.
-//! Bounds: memory is fixed when a thread first counts, 160 KiB each; names of methods that do not exist are
-//! one name.
-//! Not here: what goes into the text of other parts (`figures`, and each [`AccountSource`]).
+//! Every call is counted once, when the last byte of its response is written, by its method and its
+//! `ExecutionPath`. Events of HTTP and sockets are counted where they happen. To count takes nanoseconds
+//! and shares nothing between threads (`counters`). A scrape reads all counters of all threads.
+//! Bounds: 160 KiB per thread, allocated when the thread first counts. All unknown methods share one label.
+//! Not here: the metric families themselves (`collect`, and each [`Collector`]).
 
 mod collect;
 mod counters;
@@ -37,23 +36,23 @@ pub(crate) use http::{HttpCounters, HttpEvent};
 pub(crate) use scrape::scrape_text;
 pub(crate) use slow_log::{ExecutionStats, SlowLog, SlowRequest};
 
-/// A part of the node that has figures of its own.
+/// A part of the node that has metrics of its own.
 pub trait Collector: Send + Sync {
-    /// Writes its families. Called on a thread that may take its time.
+    /// Writes its metric families. Called on a thread that may block.
     fn write(&self, to: &mut Exposition);
 
-    /// What its parts hold now, in heap bytes, by their names in `hydrant_memory_bytes`.
+    /// Heap bytes in use, by `part` of `hydrant_memory_bytes`.
     fn memory(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 
-    /// Its calls over WebSocket, which are told with those over HTTP.
+    /// Its calls over WebSocket, which are reported together with those over HTTP.
     fn websocket_metrics(&self) -> Option<&WebSocketMetrics> {
         None
     }
 }
 
-/// What was asked and answered.
+/// The metrics of a node.
 pub struct Metrics {
     calls: Histograms,
     errors: Counters,
@@ -66,16 +65,16 @@ pub struct Metrics {
     scrape_cache: scrape::ScrapeCache,
 }
 
-/// What a call is of.
+/// The method label of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MethodLabel(u16);
 
-/// Where a call was answered.
+/// Where a call was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExecutionPath {
     /// On the thread that polls the socket.
     Inline,
-    /// With an answer that was kept, or that somebody else was making.
+    /// From the response cache, or with the result of another request that was being computed.
     Cached,
     /// On the CPU pool, by its class.
     Pool(pool::Class),
@@ -86,27 +85,27 @@ pub(crate) enum ExecutionPath {
 pub(crate) enum Outcome {
     /// With a result.
     Succeeded,
-    /// With an error of that code.
+    /// With an error of this code.
     Refused(i64),
-    /// Without the end of an answer: its client had gone, or it took too long to stop there.
+    /// With an incomplete response: the client disconnected, or the deadline passed after the first byte was sent.
     Truncated,
 }
 
 const EXECUTION_PATHS: usize = 5;
 
-/// Codes that are told apart: those of JSON-RPC, then Agave's from -32001 down, then any other, then
-/// answers that were cut.
+/// Number of error codes with their own counter: those of JSON-RPC, then Agave's from -32001 down, then all others,
+/// then truncated responses.
 const CODES: usize = 5 + AGAVE_CODES + 2;
 const AGAVE_CODES: usize = 21;
 const STANDARD_CODES: [i64; 5] = [-32700, -32600, -32601, -32602, -32603];
 
 impl Metrics {
-    /// Nothing has happened yet.
+    /// All counters are zero.
     pub fn new() -> Self {
-        let subjects = MethodLabel::count();
+        let labels = MethodLabel::count();
         Self {
-            calls: Histograms::new(subjects * EXECUTION_PATHS),
-            errors: Counters::new(subjects * CODES),
+            calls: Histograms::new(labels * EXECUTION_PATHS),
+            errors: Counters::new(labels * CODES),
             http: HttpCounters::new(),
             rejections: rejections::Rejections::new(),
             slow_log: SlowLog::default(),
@@ -116,31 +115,31 @@ impl Metrics {
         }
     }
 
-    /// Adds a part's figures to the text.
-    pub fn add(&self, source: Arc<dyn Collector>) {
-        self.collectors.lock().push(source);
+    /// Adds the metrics of a part.
+    pub fn add(&self, collector: Arc<dyn Collector>) {
+        self.collectors.lock().push(collector);
     }
 
     /// Counts a call.
     pub(crate) fn record_call(
         &self,
-        subject: MethodLabel,
-        lane: ExecutionPath,
+        label: MethodLabel,
+        path: ExecutionPath,
         took: Duration,
         outcome: Outcome,
     ) {
-        self.calls.record(subject.number() * EXECUTION_PATHS + lane.number(), took);
+        self.calls.record(label.number() * EXECUTION_PATHS + path.number(), took);
         if outcome != Outcome::Succeeded {
-            self.errors.add(subject.number() * CODES + outcome.number(), 1);
+            self.errors.add(label.number() * CODES + outcome.number(), 1);
         }
     }
 
-    /// Counts a request that was refused because there is too much to do.
-    pub fn record_rejection(&self, why: Rejection) {
-        self.rejections.record(why);
+    /// Counts a request that was rejected because the node is overloaded.
+    pub fn record_rejection(&self, rejection: Rejection) {
+        self.rejections.record(rejection);
     }
 
-    /// Connections whose task panicked. There is none unless the node has a bug.
+    /// Connections whose task panicked. Zero, unless the node has a bug.
     pub fn connections_panicked(&self) -> u64 {
         self.http.total(HttpEvent::Panicked)
     }
@@ -154,27 +153,24 @@ impl Metrics {
         self.slow_total.load(Ordering::Relaxed)
     }
 
-    /// Each subject and lane that there was, with how long it took.
+    /// The durations of each method and execution path that was called.
     fn calls(&self) -> Vec<(&'static str, &'static str, Histogram)> {
-        let all =
-            MethodLabel::all().flat_map(|subject| ExecutionPath::ALL.map(|lane| (subject, lane)));
-        let of = |(subject, lane): (MethodLabel, ExecutionPath)| {
-            let histogram =
-                self.calls.histogram(subject.number() * EXECUTION_PATHS + lane.number());
-            (histogram.count() > 0).then(|| (subject.name(), lane.name(), histogram))
+        let all = MethodLabel::all().flat_map(|label| ExecutionPath::ALL.map(|path| (label, path)));
+        let series = |(label, path): (MethodLabel, ExecutionPath)| {
+            let histogram = self.calls.histogram(label.number() * EXECUTION_PATHS + path.number());
+            (histogram.count() > 0).then(|| (label.name(), path.name(), histogram))
         };
-        all.filter_map(of).collect()
+        all.filter_map(series).collect()
     }
 
-    /// Each subject and code that there was, and how often.
+    /// The count of each method and error code that occurred.
     fn errors(&self) -> Vec<(&'static str, String, u64)> {
-        let all =
-            MethodLabel::all().flat_map(|subject| (0..CODES).map(move |code| (subject, code)));
-        let of = |(subject, code): (MethodLabel, usize)| {
-            let count = self.errors.sum(subject.number() * CODES + code);
-            (count > 0).then(|| (subject.name(), code_name(code), count))
+        let all = MethodLabel::all().flat_map(|label| (0..CODES).map(move |code| (label, code)));
+        let series = |(label, code): (MethodLabel, usize)| {
+            let count = self.errors.sum(label.number() * CODES + code);
+            (count > 0).then(|| (label.name(), code_name(code), count))
         };
-        all.filter_map(of).collect()
+        all.filter_map(series).collect()
     }
 }
 
@@ -185,12 +181,12 @@ impl Default for Metrics {
 }
 
 impl MethodLabel {
-    /// The method of that number.
+    /// The method with this index.
     pub(crate) fn for_method(number: u16) -> Self {
         Self(number)
     }
 
-    /// A method that there is not.
+    /// A method that does not exist.
     pub(crate) fn other() -> Self {
         Self(methods::all_methods().len() as u16)
     }
@@ -290,15 +286,15 @@ mod tests {
         let metrics = Metrics::new();
         assert!(metrics.calls().is_empty() && metrics.errors().is_empty());
         let took = Duration::from_micros(3);
-        let lane = ExecutionPath::Pool(pool::Class::Heavy);
+        let path = ExecutionPath::Pool(pool::Class::Heavy);
         metrics.record_call(
             MethodLabel::other(),
             ExecutionPath::Inline,
             took,
             Outcome::Refused(-32601),
         );
-        metrics.record_call(MethodLabel::none(), lane, took, Outcome::Succeeded);
-        let calls = metrics.calls().into_iter().map(|(name, lane, it)| (name, lane, it.count()));
+        metrics.record_call(MethodLabel::none(), path, took, Outcome::Succeeded);
+        let calls = metrics.calls().into_iter().map(|(name, path, it)| (name, path, it.count()));
         let calls: Vec<_> = calls.collect();
         assert_eq!(calls, [("other", "inline", 1), ("none", "heavy", 1)]);
         assert_eq!(metrics.errors(), [("other", "-32601".to_owned(), 1)]);

@@ -1,25 +1,30 @@
-//! What the system says of the process, under the names that Prometheus' own clients use. Where there is no
-//! `/proc` there is nothing to say.
+//! Metrics of the process from the system, with the names that Prometheus' own clients use. Without `/proc` there are
+//! none.
 
 use super::exposition::{Exposition, MetricKind};
 
-/// What the system counts time in for programs: on every Linux that there is, hundredths of a second.
-const TICKS_A_SECOND: f64 = 100.0;
+/// The kernel reports CPU time in these ticks: 100 per second on every Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
 
-pub(super) fn write(to: &mut Exposition) {
+pub(super) fn write(exposition: &mut Exposition) {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).ok();
     if let Some(bytes) = read("status").as_deref().and_then(resident_bytes) {
         let name = "process_resident_memory_bytes";
-        to.single(name, MetricKind::Gauge, "Memory of the process that is in RAM.", bytes);
+        exposition.single(name, MetricKind::Gauge, "Resident memory of the process.", bytes);
     }
     if let Some((ticks, threads)) = read("stat").as_deref().and_then(ticks_and_threads) {
         let name = "process_cpu_seconds_total";
         let help = "CPU time of the process, user and system.";
-        to.single(name, MetricKind::Counter, help, ticks as f64 / TICKS_A_SECOND);
-        to.single("process_threads", MetricKind::Gauge, "Threads of the process.", threads);
+        exposition.single(name, MetricKind::Counter, help, ticks as f64 / TICKS_PER_SECOND);
+        exposition.single("process_threads", MetricKind::Gauge, "Threads of the process.", threads);
     }
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
-        to.single("process_open_fds", MetricKind::Gauge, "Open file descriptors.", open.count());
+        exposition.single(
+            "process_open_fds",
+            MetricKind::Gauge,
+            "Open file descriptors.",
+            open.count(),
+        );
     }
 }
 
@@ -29,8 +34,8 @@ fn resident_bytes(status: &str) -> Option<u64> {
     Some(kilobytes * 1_024)
 }
 
-/// After the name, which may have anything in it, fields are numbers: the 14th and 15th of all are user
-/// and system time, the 20th the number of threads.
+/// The fields after the process name are numbers. Of all fields, the 14th and 15th are user and system time, the 20th
+/// is the number of threads. The name may contain any character.
 fn ticks_and_threads(stat: &str) -> Option<(u64, u64)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -43,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_found_whatever_the_name_is() {
+    fn fields_are_found_after_any_process_name() {
         let stat = "77 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 9 0 1234 5 6\n";
         assert_eq!(ticks_and_threads(stat), Some((300, 9)));
         assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t   12 kB\n"), Some(12 * 1_024));

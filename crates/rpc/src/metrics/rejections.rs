@@ -1,25 +1,25 @@
-//! Requests that were refused though nothing was wrong with them: what is counted neither by the CPU pool nor by the
-//! clients' shares, which count their own.
+//! Valid requests that were rejected because of overload. The CPU pool and the rate limiter count their own
+//! rejections; all others are counted here.
 
 use pool::Class;
 
 use super::counters::Counters;
 use super::exposition::MetricFamily;
 
-/// Why a request was refused.
+/// Why a request was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// As many transactions wait for execution as may (`--queue-max`).
+    /// The transaction queue is full (`--queue-max`).
     TransactionQueue,
-    /// As many clients wait for a transaction as may.
+    /// Too many clients wait for a transaction.
     Waits,
-    /// The deadline of its class was over before any of its answer was sent.
+    /// The deadline of its class passed before the first byte of its response was sent.
     Deadline(Class),
 }
 
 const REJECTIONS: usize = 5;
 
-/// The counts.
+/// The counters of all causes.
 pub(super) struct Rejections(Counters);
 
 impl Rejection {
@@ -50,14 +50,14 @@ impl Rejections {
         Self(Counters::new(REJECTIONS))
     }
 
-    pub(super) fn record(&self, why: Rejection) {
-        self.0.add(why.number(), 1);
+    pub(super) fn record(&self, rejection: Rejection) {
+        self.0.add(rejection.number(), 1);
     }
 
     pub(super) fn write(&self, family: &mut MetricFamily<'_>) {
-        for why in Rejection::all() {
-            let (class, cause) = why.labels();
-            family.put(&[("class", class), ("cause", cause)], self.0.sum(why.number()));
+        for rejection in Rejection::all() {
+            let (class, cause) = rejection.labels();
+            family.put(&[("class", class), ("cause", cause)], self.0.sum(rejection.number()));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Whoever asks for the figures at once gets the same: to tell them walks the ledger's memory.
+//! Concurrent scrapes share one collection, because a collection walks the ledger's memory.
 //!
-//! Bounds: one walk at a time, on one thread that does not poll sockets; the last text is kept. Whoever asks waits
-//! for a walk that begins after he asked: two are enough for any number of them.
+//! Bounds: one collection at a time, on one thread that does not poll sockets; the last text is cached. A scrape waits
+//! for a collection that starts after it: two collections are enough for any number of concurrent scrapes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,23 +12,23 @@ use tokio::sync::Mutex;
 use super::collect;
 use crate::Node;
 
-/// Who asked, and what he is told.
+/// The requests so far, and the last text.
 #[derive(Default)]
 pub(super) struct ScrapeCache {
-    /// How many ever asked.
+    /// Number of requests so far.
     requests: AtomicU64,
-    /// The walk holds it, so that there is one, whether or not anybody still waits for it.
+    /// Locked during a collection, even if no request waits for it any more. So there is only one at a time.
     last: Arc<Mutex<LastScrape>>,
 }
 
 #[derive(Default)]
 struct LastScrape {
-    /// How many had asked before it began.
+    /// Number of requests before this collection started.
     requests_before: u64,
     text: Bytes,
 }
 
-/// All figures as they are after the call; `None` if telling them panicked.
+/// All metrics, collected after this call; `None` if the collection panicked.
 pub(crate) async fn scrape_text(node: &Arc<Node>) -> Option<Bytes> {
     let scrapes = &node.metrics.scrape_cache;
     let number = scrapes.requests.fetch_add(1, Ordering::SeqCst) + 1;
@@ -37,11 +37,11 @@ pub(crate) async fn scrape_text(node: &Arc<Node>) -> Option<Bytes> {
         return Some(last.text.clone());
     }
     let node = Arc::clone(node);
-    let walk = move || {
-        let of = node.metrics.scrape_cache.requests.load(Ordering::SeqCst);
+    let collect = move || {
+        let requests_before = node.metrics.scrape_cache.requests.load(Ordering::SeqCst);
         let text = Bytes::from(collect::collect_text(&node));
-        *last = LastScrape { requests_before: of, text: text.clone() };
+        *last = LastScrape { requests_before, text: text.clone() };
         text
     };
-    tokio::task::spawn_blocking(walk).await.ok()
+    tokio::task::spawn_blocking(collect).await.ok()
 }

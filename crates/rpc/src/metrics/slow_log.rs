@@ -1,6 +1,6 @@
-//! The log of slow requests: one line each, and not more than [`LINES_PER_SECOND_MAX`] of them.
+//! The log of slow requests: one line per request, at most [`LINES_PER_SECOND_MAX`] lines per second.
 //!
-//! What is left out is counted, and told with the next line, or once the storm is over.
+//! Requests without a line are counted. The next line has their count, or an extra line if no slow request follows.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use parking_lot::Mutex;
 use super::{ExecutionPath, MethodLabel, Metrics, Outcome};
 use crate::request_context::RequestContext;
 
-/// Lines in the log of a second: enough to see what is slow, too few to fill a disk.
+/// Lines per second: enough to see which requests are slow, too few to fill a disk.
 const LINES_PER_SECOND_MAX: u32 = 10;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Of parameters, so much is logged: an address and a filter or two.
+/// Bytes of parameters that are logged: an address and one or two filters.
 const PARAMS_BYTES_MAX: usize = 256;
 
 /// A request that took too long.
@@ -25,41 +25,41 @@ pub(crate) struct SlowRequest<'a> {
     pub(crate) path: ExecutionPath,
     pub(crate) took: Duration,
     pub(crate) outcome: Outcome,
-    /// What it took to make its answer, if that was a task.
+    /// Statistics of its task, if it ran as a task.
     pub(crate) stats: Option<&'a ExecutionStats>,
 }
 
-/// What it took to make an answer.
+/// Statistics of a task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ExecutionStats {
-    /// From the arrival to the first slice.
+    /// Time from the arrival to the first time slice.
     pub(crate) waited: Option<Duration>,
-    /// In slices.
+    /// Time in time slices.
     pub(crate) ran: Duration,
     pub(crate) slices: u32,
-    /// Of the answer as it was written, before it was compressed.
+    /// Bytes of the response before compression.
     pub(crate) bytes: u64,
-    /// Records that were looked at.
+    /// Records read.
     pub(crate) records_visited: u64,
-    /// What came of looking into the answer cache.
+    /// Result of the cache lookup.
     pub(crate) cache: &'static str,
-    /// The call that was counted last.
+    /// The last call that was counted.
     pub(crate) last: Option<(MethodLabel, Outcome)>,
 }
 
 impl SlowRequest<'_> {
-    /// Counts it, and logs it if there are not too many.
+    /// Counts it. Logs it if the rate limit allows.
     #[cold]
     pub(crate) fn log(&self, metrics: &Metrics, now: Duration) {
         metrics.record_slow();
         let Some(left_out) = metrics.slow_log.admit(now) else { return };
-        let made = self.stats.copied().unwrap_or_default();
+        let stats = self.stats.copied().unwrap_or_default();
         let params = self.params.unwrap_or_default();
         let end = params.floor_char_boundary(PARAMS_BYTES_MAX);
-        let cache = match (self.path, made.cache) {
+        let cache = match (self.path, stats.cache) {
             (ExecutionPath::Cached, _) => "hit",
-            (_, "") => "none", // no task made it
-            (_, of_task) => of_task,
+            (_, "") => "none", // it did not run as a task
+            (_, lookup) => lookup,
         };
         tracing::warn!(
             request = %self.context.request,
@@ -67,11 +67,11 @@ impl SlowRequest<'_> {
             method = self.method,
             class = self.path.name(),
             took_ms = ms(self.took),
-            waited_ms = ms(made.waited.unwrap_or_default()),
-            ran_ms = ms(made.ran),
-            slices = made.slices,
-            bytes = made.bytes,
-            records = made.records_visited,
+            waited_ms = ms(stats.waited.unwrap_or_default()),
+            ran_ms = ms(stats.ran),
+            slices = stats.slices,
+            bytes = stats.bytes,
+            records = stats.records_visited,
             cache,
             outcome = ?self.outcome,
             params = &params[..end],
@@ -85,7 +85,7 @@ fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Which slow requests are to be logged.
+/// Decides which slow requests are logged.
 #[derive(Default)]
 pub(crate) struct SlowLog(Mutex<Window>);
 
@@ -93,12 +93,12 @@ pub(crate) struct SlowLog(Mutex<Window>);
 struct Window {
     started: Duration,
     lines: u32,
-    /// Not logged, and not told of yet.
+    /// Requests that were not logged and not reported yet.
     left_out: u64,
 }
 
 impl SlowLog {
-    /// Whether one that ended at `now` is to be logged; if so, how many before it were left out.
+    /// `Some` if a request that ended at `now` is logged, with the number of requests left out before it.
     pub(crate) fn admit(&self, now: Duration) -> Option<u64> {
         let mut window = self.0.lock();
         if now.saturating_sub(window.started) >= SECOND {
@@ -112,7 +112,7 @@ impl SlowLog {
         Some(std::mem::take(&mut window.left_out))
     }
 
-    /// How many were left out that no line has told of, once a second has gone since the last.
+    /// Number of requests left out that no line has reported; zero until the second is over.
     pub(crate) fn take_unreported(&self, now: Duration) -> u64 {
         let mut window = self.0.lock();
         if now.saturating_sub(window.started) < SECOND {
@@ -130,8 +130,8 @@ mod tests {
     fn a_storm_is_ten_lines_a_second_and_the_rest_is_counted() {
         let log = SlowLog::default();
         let ms = Duration::from_millis;
-        let told: Vec<_> = (0..500).filter_map(|at| log.admit(ms(5_000 + at))).collect();
-        assert_eq!(told, [0; 10]);
+        let left_out: Vec<_> = (0..500).filter_map(|at| log.admit(ms(5_000 + at))).collect();
+        assert_eq!(left_out, [0; 10]);
         assert_eq!(log.take_unreported(ms(5_999)), 0, "the second is not over");
         assert_eq!(log.admit(ms(6_000)), Some(490));
         (0..20).for_each(|_| {

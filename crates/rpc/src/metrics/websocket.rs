@@ -1,15 +1,15 @@
-//! Calls that come over WebSocket, by method: how long they took, and which got an error.
+//! Calls over WebSocket, by method: durations and errors.
 //!
-//! Their methods are not in the table of those of HTTP, so they have names and places of their own. Whoever
-//! serves them counts here, and gives it to [`super::Metrics`] as a [`super::AccountSource`].
-//! Bounds: memory is fixed when a thread first counts, 18 KiB for 24 methods.
+//! Their methods are not in the table of HTTP's methods, so they have their own labels and counters. The server of
+//! these calls counts here, and is added to [`super::Metrics`] as a [`super::Collector`].
+//! Bounds: 18 KiB per thread for 24 methods, allocated when the thread first counts.
 
 use std::time::Duration;
 
 use super::histogram::{Histogram, Histograms};
 use super::{CODES, Counters, Outcome, code_name};
 
-/// What is counted of such calls.
+/// The counters of calls over WebSocket.
 pub struct WebSocketMetrics {
     methods: &'static [(&'static str, &'static str)],
     calls: Histograms,
@@ -17,40 +17,40 @@ pub struct WebSocketMetrics {
 }
 
 impl WebSocketMetrics {
-    /// Of methods, each with the class in which it is answered.
+    /// `methods`: name and class of each method.
     pub(crate) fn new(methods: &'static [(&'static str, &'static str)]) -> Self {
         let len = methods.len() + 2;
         Self { methods, calls: Histograms::new(len), errors: Counters::new(len * CODES) }
     }
 
-    /// Counts a call; `None` is what is no call.
+    /// Counts a call. `method` is `None` for a message that is no call.
     pub(crate) fn record(&self, method: Option<&str>, took: Duration, outcome: Outcome) {
-        let of = |name| self.methods.iter().position(|(method, _)| *method == name);
+        let index = |name| self.methods.iter().position(|(method, _)| *method == name);
         let others = self.methods.len();
-        let number = method.map_or(others + 1, |method| of(method).unwrap_or(others));
+        let number = method.map_or(others + 1, |method| index(method).unwrap_or(others));
         self.calls.record(number, took);
         if outcome != Outcome::Succeeded {
             self.errors.add(number * CODES + outcome.number(), 1);
         }
     }
 
-    /// Every method with its class, then those that there are not, and what is no call.
+    /// Every method with its class, then unknown methods, then messages that are no call.
     fn all(&self) -> impl Iterator<Item = (usize, (&'static str, &'static str))> {
         let others = [("other", "inline"), ("none", "inline")];
         self.methods.iter().copied().chain(others).enumerate()
     }
 
-    /// Each method and class that there was, with how long it took.
+    /// The durations of each method that was called, with its class.
     pub(super) fn calls(&self) -> impl Iterator<Item = (&'static str, &'static str, Histogram)> {
-        let of = |(number, (name, class))| (name, class, self.calls.histogram(number));
-        self.all().map(of).filter(|(_, _, histogram)| histogram.count() > 0)
+        let series = |(number, (name, class))| (name, class, self.calls.histogram(number));
+        self.all().map(series).filter(|(_, _, histogram)| histogram.count() > 0)
     }
 
-    /// Each method and code that there was, and how often.
+    /// The count of each method and error code that occurred.
     pub(super) fn errors(&self) -> impl Iterator<Item = (&'static str, String, u64)> {
         let all =
             self.all().flat_map(|(at, (name, _))| (0..CODES).map(move |code| (at, name, code)));
-        let of = |(at, name, code)| (name, code_name(code), self.errors.sum(at * CODES + code));
-        all.map(of).filter(|(_, _, count)| *count > 0)
+        let series = |(at, name, code)| (name, code_name(code), self.errors.sum(at * CODES + code));
+        all.map(series).filter(|(_, _, count)| *count > 0)
     }
 }

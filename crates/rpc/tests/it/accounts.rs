@@ -22,7 +22,7 @@ fn a_balance_is_of_its_commitment() {
         let config = json!({ "commitment": commitment });
         assert_eq!(balance(json!([wallet, config])), (Some(slot), Some(sol * SOL)), "{commitment}");
     }
-    // As on Agave: an unknown commitment in a configuration is none at all.
+    // As in Agave, an unknown commitment in a config is ignored.
     assert_eq!(balance(json!([wallet, { "commitment": "recent" }])), (Some(100), Some(SOL)));
     assert_eq!(balance(json!([PROGRAM.to_string()])), (Some(100), Some(0)));
 }
@@ -56,7 +56,7 @@ fn an_account_has_all_its_fields() {
     assert_eq!(
         account["value"],
         json!({
-            "data": "1An6UebxCZd", // the bytes 0 to 8 in base58, bare: the encoding nobody asked for
+            "data": "1An6UebxCZd", // the bytes 0 to 8 in base58, value only: the default encoding
             "executable": false,
             "lamports": 10_000_000,
             "owner": PROGRAM.to_string(),
@@ -140,9 +140,9 @@ fn a_token_account_is_parsed_with_the_decimals_of_its_mint() {
 fn several_accounts_come_in_the_order_requested() {
     let world = World::new();
     let mut client = world.client();
-    let asked = [WALLET, PROGRAM, DATA[0], WALLET].map(|pubkey| pubkey.to_string());
+    let pubkeys = [WALLET, PROGRAM, DATA[0], WALLET].map(|pubkey| pubkey.to_string());
     let result =
-        client.result("getMultipleAccounts", json!([asked, { "commitment": "processed" }]));
+        client.result("getMultipleAccounts", json!([pubkeys, { "commitment": "processed" }]));
     assert_eq!(result["context"]["slot"], json!(102));
     let value = result["value"].as_array().expect("a list");
     assert_eq!(value.len(), 4);
@@ -151,7 +151,7 @@ fn several_accounts_come_in_the_order_requested() {
     assert_eq!(value[2]["data"], json!(["AAECAwQFBgcI", "base64"]));
     assert_eq!(value[3], value[0]);
     assert_eq!(client.result("getMultipleAccounts", json!([[]]))["value"], json!([]));
-    let many = vec![asked[0].clone(); 101];
+    let many = vec![pubkeys[0].clone(); 101];
     assert_eq!(
         client.error("getMultipleAccounts", json!([many])),
         (-32602, "Too many inputs provided; max 100".into())
@@ -159,7 +159,7 @@ fn several_accounts_come_in_the_order_requested() {
 }
 
 #[test]
-fn an_account_must_hold_something() {
+fn an_account_has_a_minimum_balance() {
     let world = World::new();
     let mut client = world.client();
     let mut minimum =

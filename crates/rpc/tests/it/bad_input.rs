@@ -1,10 +1,10 @@
-//! Requests that are wrong, and exactly what each is told.
+//! Invalid requests, and the exact response to each.
 //!
 //! The tables are text: `calls.txt` (method and parameters => code and message) and `envelopes.txt`
-//! (body => reply). `#` begins a comment. With `RENEW_TABLES=1` the answers are written into them
-//! anew, to be read and judged before they are committed.
-//! `envelopes.txt` is also held to `jsonrpc-core`, which is what Agave reads requests with.
-//! Not here: HTTP that is wrong (`http`), WebSocket frames that are (`pubsub`).
+//! (body => response). `#` starts a comment. With `RENEW_TABLES=1` the responses are written into the tables
+//! again, to be reviewed before they are committed.
+//! `envelopes.txt` is also compared with `jsonrpc-core`, the library with which Agave parses requests.
+//! Not here: invalid HTTP (`http`), invalid WebSocket frames (`pubsub`).
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -18,41 +18,41 @@ use solana_transaction::versioned::VersionedTransaction;
 
 use crate::world::{OTHER_WALLET, WALLET, World};
 
-/// Between a question and its answer.
+/// Between a request and its response.
 const ARROW: &str = " => ";
 
-/// A long answer is a list of parameter errors; the question is cut in messages about it.
-fn short(question: &str) -> String {
-    question.chars().take(120).collect()
+/// The beginning of a request, for assertion messages.
+fn short(request: &str) -> String {
+    request.chars().take(120).collect()
 }
 
-/// Asks every question of a table and compares; gives how many there were.
-fn check_table(file: &str, answer: impl Fn(&str) -> String) -> usize {
+/// Sends every request of a table and compares the responses. Returns the number of requests.
+fn check_table(file: &str, respond: impl Fn(&str) -> String) -> usize {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/bad_input").join(file);
-    let table = std::fs::read_to_string(&path).expect("the table is there");
-    let (mut renewed, mut wrong, mut asked) = (String::new(), Vec::new(), 0);
+    let table = std::fs::read_to_string(&path).expect("the table exists");
+    let (mut renewed, mut wrong, mut requests) = (String::new(), Vec::new(), 0);
     for line in table.lines() {
-        let question = line.rsplit_once(ARROW).filter(|_| !line.starts_with("# "));
-        let Some((question, wanted)) = question else {
+        let request = line.rsplit_once(ARROW).filter(|_| !line.starts_with("# "));
+        let Some((request, expected)) = request else {
             renewed.push_str(&format!("{line}\n"));
             continue;
         };
-        asked += 1;
-        let given = answer(question);
-        if given != wanted {
-            wrong.push(format!("{}\n  wanted {wanted}\n  given  {given}", short(question)));
+        requests += 1;
+        let actual = respond(request);
+        if actual != expected {
+            wrong.push(format!("{}\n  expected {expected}\n  actual   {actual}", short(request)));
         }
-        renewed.push_str(&format!("{question}{ARROW}{given}\n"));
+        renewed.push_str(&format!("{request}{ARROW}{actual}\n"));
     }
     if std::env::var_os("RENEW_TABLES").is_some() {
         std::fs::write(&path, renewed).expect("write the table");
-        return asked;
+        return requests;
     }
-    assert!(wrong.is_empty(), "{} of {asked} in {file}:\n{}", wrong.len(), wrong.join("\n"));
-    asked
+    assert!(wrong.is_empty(), "{} of {requests} in {file}:\n{}", wrong.len(), wrong.join("\n"));
+    requests
 }
 
-/// A reply as the tables have it.
+/// A response in the format of the tables.
 fn refusal(reply: &Value) -> String {
     let Some(err) = reply.get("error") else { return format!("no refusal: {reply}") };
     let message = err["message"].as_str().expect("a message");
@@ -63,42 +63,42 @@ fn refusal(reply: &Value) -> String {
 #[test]
 fn calls_that_make_no_sense_are_refused_in_agaves_words() {
     let world = World::new();
-    let asked = check_table("calls.txt", |call| {
+    let requests = check_table("calls.txt", |call| {
         let (method, params) = call.split_once(' ').expect("a method and its parameters");
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
         let response = world.client().post(&body);
         assert_eq!(response.status, 200, "{call}");
         refusal(&response.json())
     });
-    assert!(asked >= 150, "only {asked}");
+    assert!(requests >= 150, "only {requests}");
 }
 
 #[test]
 fn bodies_that_are_no_request_are_answered_as_jsonrpc_core_does() {
     let world = World::new();
     let agave = jsonrpc_core_server();
-    let asked = check_table("envelopes.txt", |body| {
-        let given = match world.client().post(body).body {
+    let requests = check_table("envelopes.txt", |body| {
+        let response = match world.client().post(body).body {
             reply if reply.is_empty() => "nothing".to_owned(),
             reply => reply.trim_end().to_owned(),
         };
         let oracle = futures_executor::block_on(agave.handle_request(body, ()));
         let oracle = oracle.unwrap_or_else(|| "nothing".to_owned());
-        assert_eq!(given, oracle, "{}", short(body));
-        given
+        assert_eq!(response, oracle, "{}", short(body));
+        response
     });
-    assert!(asked >= 80, "only {asked}");
+    assert!(requests >= 80, "only {requests}");
 }
 
-/// Two methods, on the library that Agave serves with.
+/// Two methods on `jsonrpc-core`.
 fn jsonrpc_core_server() -> jsonrpc_core::MetaIoHandler<()> {
     use jsonrpc_core::{Error, MetaIoHandler, Params, Value};
     type Config = solana_rpc_client_types::config::RpcContextConfig;
     let mut server = MetaIoHandler::default();
     server.add_sync_method("getSlot", |params: Params| match params {
         Params::Map(_) => Err(Error::invalid_params("`params` should be an array")),
-        Params::Array(given) if !given.is_empty() => {
-            Params::Array(given).parse::<(Option<Config>,)>().map(|_| Value::from(100))
+        Params::Array(values) if !values.is_empty() => {
+            Params::Array(values).parse::<(Option<Config>,)>().map(|_| Value::from(100))
         }
         _ => Ok(Value::from(100)),
     });
@@ -108,7 +108,7 @@ fn jsonrpc_core_server() -> jsonrpc_core::MetaIoHandler<()> {
     server
 }
 
-/// A transfer with one right signature's worth of zeros.
+/// A transfer with a signature of zeros.
 fn transfer() -> VersionedTransaction {
     let mut data = vec![2, 0, 0, 0];
     data.extend_from_slice(&1_u64.to_le_bytes());
@@ -128,7 +128,7 @@ fn bytes(transaction: &VersionedTransaction) -> Vec<u8> {
     bincode::serialize(transaction).expect("a transaction has bytes")
 }
 
-/// What a transaction's bytes are told by both methods that take one.
+/// The errors of both methods that accept a transaction, for these bytes.
 fn errors_by_method(world: &World, bytes: &[u8]) -> [(i64, String); 2] {
     let config = json!({ "encoding": "base64" });
     let params = json!([BASE64_STANDARD.encode(bytes), config]);
@@ -159,7 +159,7 @@ fn a_transaction_with_bytes_left_over_or_changed_does_no_harm() {
     for at in 0..whole.len() {
         let mut changed = whole.clone();
         changed[at] ^= 0xff;
-        // Each is refused for one reason or another; none reaches the door with a wrong signature.
+        // Each is refused, whatever the reason. None with a wrong signature reaches the transaction service.
         let [sent, _] = errors_by_method(&world, &changed);
         assert!([-32602, -32002].contains(&sent.0), "byte {at}: {sent:?}");
     }

@@ -1,4 +1,4 @@
-//! Batches, notifications, and whatever else an envelope may be.
+//! Batches, notifications and other envelopes.
 
 use rpc::Config;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Answers from the cache: the same bytes as if they were made now, whatever was written meanwhile.
+//! Responses from the cache: the same bytes as if they were computed now, whatever was written meanwhile.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -33,7 +33,7 @@ pub(crate) fn key(n: u8) -> Pubkey {
 const MINTS: [u8; 2] = [200, 201];
 const OWNERS: [u8; 3] = [210, 211, 212];
 
-/// A write to one of few accounts: data of a program, a token account, a mint, or its end.
+/// A write to one of a few accounts: data of a program, a token account, a mint, or a removal.
 fn change(random: &mut Rng) -> Change<Account> {
     let tokens = spl_token_interface::id();
     let of = |random: &mut Rng, from: &[u8]| key(from[random.usize(..from.len())]);
@@ -58,7 +58,7 @@ fn change(random: &mut Rng) -> Change<Account> {
     Change { address: Address::from(key(at).to_bytes()), record }
 }
 
-/// Any of some thousand requests, a few of them wrong.
+/// One of some thousand requests. A few of them are invalid.
 fn request(random: &mut Rng, id: u64, tip: u64) -> (&'static str, String) {
     let of =
         |random: &mut Rng, from: &[&str]| from[random.u64(..from.len() as u64) as usize].to_owned();
@@ -126,7 +126,7 @@ fn request(random: &mut Rng, id: u64, tip: u64) -> (&'static str, String) {
     (method, body.to_string())
 }
 
-/// A batch of up to 30 calls, some of them the same, some cheap, some wrong, some not to be answered.
+/// A batch of up to 30 calls. Some are equal, some cheap, some invalid, some notifications.
 fn batch(random: &mut Rng, id: u64, tip: u64) -> String {
     let mut calls: Vec<String> = Vec::new();
     let len_max = if random.bool() { 4 } else { 30 };
@@ -146,7 +146,7 @@ fn batch(random: &mut Rng, id: u64, tip: u64) -> String {
     format!("[{}]", calls.join(","))
 }
 
-/// All methods whose answers are kept.
+/// All methods whose results are cached.
 const METHODS: [&str; 14] = [
     "getProgramAccounts",
     "getProgramAccounts",
@@ -164,14 +164,14 @@ const METHODS: [&str; 14] = [
     "getTransaction",
 ];
 
-/// Of the one transaction of a slot.
+/// The signature of the only transaction of a slot.
 fn signature(slot: u64) -> Signature {
     let mut bytes = [9; 64];
     bytes[..8].copy_from_slice(&slot.to_le_bytes());
     Signature::from(bytes)
 }
 
-/// Adds a slot's block, of one transfer, to history.
+/// Adds a block with one transfer to the history.
 fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
     let (from, to) = (key(1), key(2));
     let message = Message::new(&[transfer(&from, &to, slot)], Some(&from));
@@ -235,11 +235,11 @@ fn a_cached_response_is_what_would_be_computed_now() {
     let first = (0..60).map(|_| change(&mut random)).collect();
     ledger.apply(block(100), first, bank(100)).expect("the root takes accounts");
     ledger.publish();
-    // The accounts are small: nothing is to be answered inline for that.
+    // The accounts are small, so no call may be executed inline.
     let config = Config { inline_accounts_max: 0, inline_bytes_max: 0, ..Config::default() };
     let world = World::on(reader, config, pool::Config::default());
     let mut client = world.client();
-    let (mut slots, mut root, mut asked) = (vec![100], 0, 0);
+    let (mut slots, mut root, mut requests) = (vec![100], 0, 0);
     let mut hits: HashMap<&str, u64> = HashMap::new();
     let hits_now = || world.node.response_cache.counters().hits;
     let mut check = |body: &str, coding: &str| {
@@ -272,19 +272,19 @@ fn a_cached_response_is_what_would_be_computed_now() {
         }
         ledger.publish();
         for _ in 0..20 {
-            asked += 1;
+            requests += 1;
             let (tip, before) = (slots[slots.len() - 1], hits_now());
             let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
-            // Some of them are so long that they are read on the pool.
+            // Some bodies are so long that they are parsed on the pool.
             let is_long = random.u8(..5) == 0;
             let pad = |body: String| if is_long { padded(&body) } else { body };
             if random.u8(..5) == 0 {
-                check(&pad(batch(&mut random, asked, tip)), coding);
+                check(&pad(batch(&mut random, requests, tip)), coding);
                 *hits.entry(if is_long { "long batch" } else { "batch" }).or_default() +=
                     hits_now() - before;
                 continue;
             }
-            let (method, body) = request(&mut random, asked, tip);
+            let (method, body) = request(&mut random, requests, tip);
             check(&pad(body), coding);
             *hits.entry(method).or_default() += hits_now() - before;
             if is_long {
@@ -292,14 +292,14 @@ fn a_cached_response_is_what_would_be_computed_now() {
             }
         }
     }
-    let is_enough = |form| hits.get(form).is_some_and(|hits| *hits > 500);
+    let is_enough = |kind| hits.get(kind).is_some_and(|hits| *hits > 500);
     assert!(["long", "batch", "long batch"].into_iter().all(is_enough), "{hits:?}");
     assert!(METHODS.iter().all(|method| hits.get(method) > Some(&0)), "{hits:?}");
-    let first_kept = world.node.history.snapshot().first_slot();
-    assert!(first_kept.is_some_and(|first| first > slots[1]), "history went over its end");
+    let first_retained = world.node.history.snapshot().first_slot();
+    assert!(first_retained.is_some_and(|first| first > slots[1]), "the oldest blocks were removed");
     let counters = world.node.response_cache.counters();
-    assert!(counters.hits > asked / 10 && counters.stale > 100, "{counters:?} of {asked}");
-    // Of these some are known by their text alone.
+    assert!(counters.hits > requests / 10 && counters.stale > 100, "{counters:?} of {requests}");
+    // Some of these hits are found by the text of the request alone.
     let known = world.node.response_cache.memo_hits();
     assert!(known > 100 && known < counters.hits, "{known} of {counters:?}");
 }
@@ -315,21 +315,21 @@ fn equal_requests_at_once_are_computed_once() {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "getProgramAccounts",
         "params": [PROGRAM.to_string(), { "encoding": "base64" }] })
     .to_string();
-    // The same request, told otherwise.
+    // The same request, written differently.
     let other = body.replace(r#""params":["#, r#""params": [ "#);
     assert_ne!(body, other);
     let mut clients: Vec<Client> = (0..20).map(|_| world.client()).collect();
     for (at, client) in clients.iter_mut().enumerate() {
         client.send(post(if at % 2 == 0 { &body } else { &other }));
     }
-    world.wait_response_cache(|answers| answers.coalesced == 19);
+    world.wait_response_cache(|cache| cache.coalesced == 19);
     drop(release);
     let replies: Vec<_> = clients.iter_mut().map(|client| client.receive().json()).collect();
     assert!(replies.iter().all(|reply| *reply == replies[0] && reply["result"].is_array()));
     assert_eq!(world.class(pool::Class::Medium).completed, 1);
 }
 
-/// What a program has: ten accounts of 2 MB, which are 27 MB of base64.
+/// A ledger with a program of ten accounts of 2 MB, which are 27 MB in base64.
 pub(crate) fn large_program() -> chain_solana::Reader {
     let config = LedgerConfig::new(10_000);
     let (mut ledger, reader) = Ledger::new(config, block(100), bank(100));
@@ -342,12 +342,12 @@ pub(crate) fn large_program() -> chain_solana::Reader {
     reader
 }
 
-/// A call for the program's accounts from a byte on; whether that it is long can be known before.
+/// A call for the program's accounts from `offset` on. `is_known`: the call can be classified as large in advance.
 pub(crate) fn from_byte(offset: usize, is_known: bool) -> String {
     let mut config = json!({ "encoding": "base64",
         "dataSlice": { "offset": offset, "length": 2_000_000 } });
     if !is_known {
-        // None has as few, so all pass.
+        // Every account has this prefix, so all pass.
         config["filters"] = json!([{ "memcmp": { "offset": 0, "bytes": "" } }]);
     }
     json!({ "jsonrpc": "2.0", "id": 1, "method": "getProgramAccounts",
@@ -368,17 +368,21 @@ fn unread_responses_use_no_more_memory_than_the_cache_may_collect() {
         })
         .collect();
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == clients.len());
-    let held = world.node.response_cache.used_bytes();
-    assert!(held <= CACHE_BYTES / 4 + (1 << 20), "{held}");
-    // Others' tests are in it as well.
+    let used = world.node.response_cache.used_bytes();
+    assert!(used <= CACHE_BYTES / 4 + (1 << 20), "{used}");
+    // Other tests of this process count too.
     let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 200 << 20, "{grown} bytes for 20 answers of 27 MB");
+    assert!(grown < 200 << 20, "{grown} bytes for 20 responses of 27 MB");
     drop(clients);
     world.wait_pool(|pool| pool.class(Class::Heavy).active == 0);
     let whole = world.client().post(&from_byte(0, false));
-    let plain = handle_blocking(&world.node, &from_byte(0, false)).expect("a call is answered");
-    assert_eq!(whole.bytes[..whole.bytes.len() - 1], plain, "given up, and whole");
-    assert_eq!(world.node.response_cache.used_bytes(), 0, "and all of it is let go");
+    let plain = handle_blocking(&world.node, &from_byte(0, false)).expect("a call has a response");
+    assert_eq!(
+        whole.bytes[..whole.bytes.len() - 1],
+        plain,
+        "complete after the others were cancelled"
+    );
+    assert_eq!(world.node.response_cache.used_bytes(), 0, "all of it is released");
 }
 
 #[test]
@@ -388,14 +392,14 @@ fn what_is_known_to_be_too_large_is_not_collected() {
     client.send(post(&from_byte(0, true)));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
     assert_eq!(world.node.response_cache.used_bytes(), 0);
-    assert_eq!(world.node.response_cache.counters().misses, 0, "it is not looked for");
+    assert_eq!(world.node.response_cache.counters().misses, 0, "there is no lookup");
     let whole = client.receive();
-    let plain = handle_blocking(&world.node, &from_byte(0, true)).expect("a call is answered");
+    let plain = handle_blocking(&world.node, &from_byte(0, true)).expect("a call has a response");
     assert_eq!(whole.bytes[..whole.bytes.len() - 1], plain);
 }
 
 #[test]
-fn no_slice_handles_more_than_a_piece() {
+fn no_slice_handles_more_than_a_chunk() {
     let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
     for (coding, is_known) in [("gzip", false), ("gzip", true), ("identity", false)] {
         let world = World::on(large_program(), Config::default(), pool.clone());
@@ -407,7 +411,7 @@ fn no_slice_handles_more_than_a_piece() {
     }
 }
 
-/// A request of a named client for the first so many bytes of each account of the program.
+/// A request of a named client for the first `bytes` bytes of each account of the program.
 fn request_from_client(name: &str, bytes: usize) -> String {
     let config = json!({ "encoding": "base64", "dataSlice": { "offset": 0, "length": bytes } });
     let params = json!([PROGRAM.to_string(), config]);
@@ -426,7 +430,7 @@ fn no_client_waits_at_the_back_of_another_clients_queue() {
     let (mut first, mut same, mut other) = (world.client(), world.client(), world.client());
     first.send(request_from_client("a", 1));
     queued(1);
-    // The same client's next task takes its thread for as long as it likes.
+    // The next task of the same client occupies its thread until it is released.
     let blocking = world.queue(Class::Medium, ClientId::from_name(b"a"));
     queued(2);
     same.send(request_from_client("a", 2));
@@ -434,11 +438,11 @@ fn no_client_waits_at_the_back_of_another_clients_queue() {
     other.send(request_from_client("b", 2));
     queued(4);
     drop(release);
-    let answer = other.receive();
-    assert!(answer.json()["result"].is_array(), "{}", answer.body);
-    queued(1); // what takes the thread has begun, and the same client's next is still to come
+    let response = other.receive();
+    assert!(response.json()["result"].is_array(), "{}", response.body);
+    queued(1); // the task that occupies the thread has started, the next one of the same client has not
     drop(blocking);
-    assert_eq!(same.receive().json(), answer.json());
+    assert_eq!(same.receive().json(), response.json());
     assert!(first.receive().json()["result"].is_array());
     let counters = world.node.response_cache.counters();
     assert_eq!((counters.misses, counters.coalesced, counters.entries), (3, 1, 2), "{counters:?}");
@@ -450,16 +454,16 @@ fn a_client_that_waits_for_a_response_gets_an_error_when_its_deadline_is_over() 
     pool.medium.deadline_ms = 50;
     let world = World::on(world::ledger(IndexConfig::default()), Config::default(), pool);
     let _release = world.occupy_pool();
-    let (mut makes, mut waits) = (world.client(), world.client());
-    makes.send(request_from_client("a", 1));
+    let (mut leader, mut follower) = (world.client(), world.client());
+    leader.send(request_from_client("a", 1));
     world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
-    waits.send(request_from_client("a", 1));
-    world.wait_response_cache(|answers| answers.coalesced == 1);
-    // The pool has no thread that could tell it.
-    let response = waits.receive();
+    follower.send(request_from_client("a", 1));
+    world.wait_response_cache(|cache| cache.coalesced == 1);
+    // The pool has no free thread that could send the response.
+    let response = follower.receive();
     assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
     assert!(response.body.contains("pool.medium.deadline_ms"), "{}", response.body);
-    let figures = crate::metrics::ScrapedMetrics::scrape(&mut waits);
-    let told = figures.get("hydrant_rejected_total{cause=\"deadline\",class=\"medium\"}");
-    assert_eq!(told, 1.0, "{:?}", figures.all());
+    let metrics = crate::metrics::ScrapedMetrics::scrape(&mut follower);
+    let rejected = metrics.get("hydrant_rejected_total{cause=\"deadline\",class=\"medium\"}");
+    assert_eq!(rejected, 1.0, "{:?}", metrics.all());
 }

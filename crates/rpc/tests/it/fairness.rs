@@ -1,6 +1,6 @@
-//! What one client cannot do to others: take all connections, or the thread that polls them all.
+//! One client cannot take all connections, or all time of the thread that polls them.
 //!
-//! How much one poll does is checked in every test that serves clients: a poll that does too much panics (`World`).
+//! Every test that serves clients checks the budget of a poll: a poll that does too much panics (`World`).
 
 use rpc::Config;
 use serde_json::json;
@@ -27,9 +27,9 @@ fn a_connection_that_pipelines_yields_after_some_requests() {
         assert_eq!(client.receive().json()["id"], json!(id), "in order");
     }
     let yielded = yields(&world);
-    assert!(yielded > 0.0, "500 requests in one go");
-    let figures = ScrapedMetrics::scrape(&mut world.client());
-    assert_eq!(figures.get("hydrant_http_connections_queued"), 0.0);
+    assert!(yielded > 0.0, "500 requests at once");
+    let metrics = ScrapedMetrics::scrape(&mut world.client());
+    assert_eq!(metrics.get("hydrant_http_connections_yielded"), 0.0);
     // One request at a time is within the budget of a poll.
     for _ in 0..20 {
         assert_eq!(client.post(SLOT).body, SLOT_REPLY);
@@ -47,25 +47,25 @@ fn a_large_response_is_written_in_chunks_with_others_in_between() {
     let first = client.post(&call).bytes;
     assert!(first.len() > 128 * 1024, "{}", first.len());
     let before = yields(&world);
-    // From the cache, one after another, as fast as they are read.
+    // From the cache, one after another, as fast as the client reads.
     client.send(post(&call).repeat(20));
     for _ in 0..20 {
         assert!(client.receive().bytes == first);
     }
-    // 2.6 MB, of which one poll writes 256 KiB if it is alone.
+    // 2.6 MB. One poll writes 256 KiB of them if there is no other connection.
     let yielded = yields(&world) - before;
-    assert!(yielded >= 8.0, "{yielded} yields for 20 answers of {} bytes", first.len());
+    assert!(yielded >= 8.0, "{yielded} yields for 20 responses of {} bytes", first.len());
 }
 
 #[test]
 fn an_address_that_takes_all_connections_leaves_some_to_others() {
     let config = Config { connections_max: 40, ..Config::default() };
     let world = World::with(config, pool::Config::default());
-    let mut held = Vec::new();
+    let mut clients = Vec::new();
     for _ in 0..36 {
         let mut client = world.client();
         assert_eq!(client.post(SLOT).body, SLOT_REPLY);
-        held.push(client);
+        clients.push(client);
     }
     for _ in 0..10 {
         let mut client = world.client();
@@ -79,12 +79,12 @@ fn an_address_that_takes_all_connections_leaves_some_to_others() {
     assert_eq!(other.post(SLOT).body, SLOT_REPLY);
     let mut second = Client::connect_from([127, 0, 0, 9], world.pubsub);
     assert_eq!(second.post(SLOT).status, 426);
-    // Those that serve: 36 and 2. One that ends makes room.
+    // 36 and 2 connections are served. One that closes frees a permit.
     assert_eq!(Client::connect_from([127, 0, 0, 9], world.rpc).receive().status, 429);
-    drop(held);
+    drop(clients);
     assert_eq!(other.post(SLOT).body, SLOT_REPLY);
-    let figures = ScrapedMetrics::scrape(&mut other);
-    assert_eq!(figures.get("hydrant_http_connections_refused_total"), 11.0);
+    let metrics = ScrapedMetrics::scrape(&mut other);
+    assert_eq!(metrics.get("hydrant_http_connections_rejected_total"), 11.0);
 }
 
 #[test]
@@ -92,10 +92,10 @@ fn an_address_that_may_have_all_connections_waits_for_the_end_of_one() {
     let config =
         Config { connections_max: 20, connections_per_address_max: Some(20), ..Config::default() };
     let world = World::with(config, pool::Config::default());
-    let mut held: Vec<_> = (0..20).map(|_| world.client()).collect();
-    for client in &mut held {
+    let mut clients: Vec<_> = (0..20).map(|_| world.client()).collect();
+    for client in &mut clients {
         assert_eq!(client.post(SLOT).body, SLOT_REPLY);
     }
-    drop(held.pop());
+    drop(clients.pop());
     assert_eq!(world.client().post(SLOT).body, SLOT_REPLY);
 }

@@ -1,4 +1,4 @@
-//! Heads of requests: what is too long, what another program could understand differently, whose page asks.
+//! Heads of requests: too long, ambiguous, or of an origin that is not allowed.
 
 use rpc::{AllowedOrigins, Config};
 
@@ -13,7 +13,7 @@ fn post_with(lines: &str) -> String {
     post(SLOT).replacen("host: test\r\n", &format!("host: test\r\n{lines}"), 1)
 }
 
-/// What a request gets that is the last of its connection.
+/// The response to a request after which the server closes the connection.
 fn refused(world: &World, request: &str) -> Response {
     let mut client = world.client();
     client.send(request);
@@ -33,7 +33,7 @@ fn a_uri_that_is_too_long_is_refused_with_its_length_and_the_limit() {
     assert_eq!(client.receive().status, 405);
     let response = refused(&world, &uri(8 * 1024 + 1));
     assert_eq!(response.status, 414);
-    let text = "the URI has 8193 bytes, at most 8192 may it have (rpc.uri_bytes_max)\n";
+    let text = "the URI has 8193 bytes, at most 8192 are allowed (rpc.uri_bytes_max)\n";
     assert_eq!(response.body, text);
 }
 
@@ -50,12 +50,12 @@ fn a_list_in_a_header_that_is_too_long_is_refused_with_its_name() {
             let response = refused(&world, &post_with(&lines));
             assert_eq!(response.status, 431, "{name}");
             let text = format!(
-                "the header {name} has 4097 bytes, at most 4096 may it have (rpc.list_header_bytes_max)\n"
+                "the header {name} has 4097 bytes, at most 4096 are allowed (rpc.list_header_bytes_max)\n"
             );
             assert_eq!(response.body, text);
         }
     }
-    // What is not taken apart may be longer.
+    // A header that is not parsed may be longer.
     let mut client = world.client();
     client.send(post_with(&format!("cookie: {}\r\n", "a".repeat(10_000))));
     assert_eq!(client.receive().body, SLOT_REPLY);
@@ -79,7 +79,7 @@ fn limits_of_a_head_can_be_set() {
 
 #[test]
 fn a_body_that_says_it_is_too_long_is_refused_at_once() {
-    // Nothing is waited for.
+    // The response must not wait for the body.
     let config = Config { body_timeout_ms: 86_400_000, ..Config::default() };
     let world = World::with(config, pool::Config::default());
     for expect in ["", "expect: 100-continue\r\n"] {
@@ -94,7 +94,7 @@ fn a_body_that_says_it_is_too_long_is_refused_at_once() {
         let text = "request body size exceeds allowed maximum: 51200 bytes (rpc.body_bytes_max)\n";
         assert_eq!(response.body, text);
     }
-    // A body that is let in is asked for.
+    // A body that is accepted gets status 100.
     let mut client = world.client();
     let call = post_with("expect: 100-continue\r\n");
     let (head, body) = call.split_once("\r\n\r\n").expect("a head");
@@ -105,7 +105,7 @@ fn a_body_that_says_it_is_too_long_is_refused_at_once() {
 }
 
 #[test]
-fn a_client_that_goes_on_sending_reads_why_it_was_refused() {
+fn a_client_that_continues_to_send_can_read_why_it_was_refused() {
     let world = World::new();
     let long = 900_000;
     let mut client = world.client();
@@ -118,7 +118,7 @@ fn a_client_that_goes_on_sending_reads_why_it_was_refused() {
 }
 
 #[test]
-fn a_body_that_is_coded_is_refused_with_what_is_read_instead() {
+fn a_compressed_body_is_refused_with_the_supported_coding() {
     let world = World::new();
     for coding in ["gzip", "zstd", "gzip, identity"] {
         let response = refused(&world, &post_with(&format!("content-encoding: {coding}\r\n")));
@@ -149,20 +149,20 @@ fn a_head_that_can_be_understood_in_two_ways_is_refused() {
     let response = refused(&world, &post_with("host: other\r\n"));
     assert_eq!(
         (response.status, response.body.as_str()),
-        (400, "2 Host headers: one may be sent\n")
+        (400, "2 Host headers: only one is allowed\n")
     );
     for (lines, status) in [
         ("content-length: 5\r\n", 400),
         ("content-length: 18446744073709551615\r\n", 431),
         ("transfer-encoding: gzip\r\n", 400),
     ] {
-        // hyper closes before it hands the request over: docs/operations.md.
+        // hyper closes the connection before it passes the request on: docs/operations.md.
         let mut client = world.client();
         client.send(post_with(lines));
         let head = String::from_utf8(client.receive_all()).expect("text");
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{lines}: {head}");
     }
-    // Of a length and chunks hyper hands over the chunks alone, and closes after them (RFC 9112, 6.3).
+    // If there are a length and chunks, hyper uses the chunks only and closes after them (RFC 9112, 6.3).
     let mut client = world.client();
     client.send(format!(
         "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 5\r\n\
@@ -171,10 +171,10 @@ fn a_head_that_can_be_understood_in_two_ways_is_refused() {
         post(SLOT)
     ));
     assert_eq!(client.receive().body, SLOT_REPLY);
-    assert!(client.try_receive().is_none(), "what follows is not taken for a request");
+    assert!(client.try_receive().is_none(), "the bytes that follow are not parsed as a request");
 }
 
-/// A node that pages of one origin may ask.
+/// A node with a list of allowed origins.
 fn listed() -> World {
     let origins = ["https://app.example".to_owned(), "http://localhost:5173".to_owned()];
     let allowed_origins = AllowedOrigins::new(&origins).expect("origins");
@@ -193,7 +193,7 @@ fn a_page_of_an_origin_that_is_not_allowed_gets_nothing_done() {
         assert_eq!(response.status, 403);
         assert_eq!(
             response.body,
-            "Origin \"https://evil.example\" may not ask this node (--allow-origin)\n"
+            "Origin \"https://evil.example\" may not send requests to this node (--allow-origin)\n"
         );
         assert_eq!(response.header("access-control-allow-origin"), None);
     }
@@ -203,7 +203,7 @@ fn a_page_of_an_origin_that_is_not_allowed_gets_nothing_done() {
     assert_eq!(response.body, SLOT_REPLY);
     assert_eq!(response.header("access-control-allow-origin"), Some("https://app.example"));
     assert_eq!(response.header("vary"), Some("origin"));
-    // What is no web page names no origin.
+    // A client that is no web page sends no origin.
     client.send(post(SLOT));
     let response = client.receive();
     assert_eq!(response.body, SLOT_REPLY);

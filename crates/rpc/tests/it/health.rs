@@ -1,4 +1,4 @@
-//! What a node says of a ledger that stalls. Time is the test's: nothing sleeps.
+//! Health of a node whose ledger stalls. The test controls the clock: nothing sleeps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::world::{FINALIZED, World, bank, block};
 const SLOT: Duration = Duration::from_millis(400);
 const STALL: Duration = Duration::from_secs(10);
 
-/// A clock that a test moves.
+/// A clock that a test advances.
 #[derive(Default)]
 struct ManualClock(AtomicU64);
 
@@ -36,16 +36,16 @@ fn get(client: &mut Client, path: &str) -> Response {
     client.receive()
 }
 
-/// The one word, whether it is ready, and the error of `getHealth`.
+/// The word of `/health`, the status of `/ready`, and the error of `getHealth`.
 fn health(client: &mut Client) -> (String, u16, Option<serde_json::Value>) {
-    let told = client.post(r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#).json();
+    let response = client.post(r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#).json();
     let word = get(client, "/health");
-    assert_eq!(word.status, 200, "as Agave, whatever it says");
-    (word.body, get(client, "/ready").status, told.get("error").cloned())
+    assert_eq!(word.status, 200, "always 200, as in Agave");
+    (word.body, get(client, "/ready").status, response.get("error").cloned())
 }
 
 #[test]
-fn a_writer_that_stops_is_reported_everywhere_until_it_goes_on() {
+fn a_writer_that_stops_is_reported_everywhere_until_it_continues() {
     let config = LedgerConfig { addresses_max: 10, indices: IndexConfig::default() };
     let (mut ledger, reader) = Ledger::new(config, block(FINALIZED), bank(FINALIZED));
     let clock = Arc::new(ManualClock::default());
@@ -66,13 +66,13 @@ fn a_writer_that_stops_is_reported_everywhere_until_it_goes_on() {
 
     clock.advance(STALL - 2 * SLOT);
     world.node.poll_health();
-    assert_eq!(health(&mut client), ("ok".to_owned(), 200, None), "it may be late");
+    assert_eq!(health(&mut client), ("ok".to_owned(), 200, None), "a delay is allowed");
 
     clock.advance(2 * SLOT);
     world.node.poll_health();
     let (word, ready, err) = health(&mut client);
     assert_eq!((word.as_str(), ready), ("behind", 503));
-    // Its last block came with the look after it: the stall is ten seconds, 25 slots.
+    // The last block was seen by the poll after it: the stall is ten seconds, 25 slots.
     let data = json!({ "numSlotsBehind": 25, "lastBlockAgeMs": 10_000 });
     let message = "Node is behind by 25 slots";
     assert_eq!(err, Some(json!({ "code": -32005, "message": message, "data": data })));
@@ -81,13 +81,13 @@ fn a_writer_that_stops_is_reported_everywhere_until_it_goes_on() {
     assert_eq!(word.header("hydrant-last-block-age-ms"), Some("10000"));
     let ready = get(&mut client, "/ready");
     assert_eq!(ready.body, "behind by 25 slots, last block 10.0 s ago\n");
-    let figures = get(&mut client, "/metrics").body;
+    let metrics = get(&mut client, "/metrics").body;
     for line in [
         "hydrant_ready 0\n",
         "hydrant_slots_behind 25\n",
         "hydrant_slot_age_seconds{commitment=\"processed\"} 10\n",
     ] {
-        assert!(figures.contains(line), "{line}{figures}");
+        assert!(metrics.contains(line), "{line}{metrics}");
     }
 
     clock.advance(Duration::from_secs(3_600));

@@ -1,4 +1,4 @@
-//! HTTP as such: statuses, headers, connections, and clients that are slow or wrong.
+//! HTTP: statuses, headers, connections, and clients that are slow or invalid.
 
 use std::time::Duration;
 
@@ -146,7 +146,7 @@ fn any_origin_may_call() {
 }
 
 #[test]
-fn a_body_may_have_so_many_bytes_and_not_one_more() {
+fn a_body_may_have_the_maximum_length_and_not_one_byte_more() {
     let world = world(Config { body_bytes_max: 200, ..Config::default() });
     let padded = |bytes: usize| format!("{SLOT}{}", " ".repeat(bytes - SLOT.len()));
     assert_eq!(world.client().post(&padded(200)).body, SLOT_REPLY);
@@ -179,17 +179,17 @@ fn a_body_must_be_utf_8() {
 }
 
 #[test]
-fn half_a_header_is_waited_for_only_so_long() {
+fn an_incomplete_head_closes_the_connection_after_its_timeout() {
     let world = world(Config { header_timeout_ms: 50, ..Config::default() });
     let mut client = world.client();
     client.send("POST / HTTP/1.1\r\nhost: te");
     assert!(client.try_receive().is_none());
-    // So is a connection that asks nothing.
+    // The same for a connection without a request.
     assert!(world.client().try_receive().is_none());
 }
 
 #[test]
-fn half_a_body_is_waited_for_only_so_long() {
+fn an_incomplete_body_gets_408_after_its_timeout() {
     let world = world(Config { body_timeout_ms: 50, ..Config::default() });
     let mut client = world.client();
     let whole = post(SLOT);
@@ -217,11 +217,11 @@ fn what_is_no_http_gets_an_error() {
     {
         let mut client = world.client();
         client.send(bytes);
-        let answer = client.receive_all();
+        let response = client.receive_all();
         assert!(
-            answer.starts_with(b"HTTP/1.1 400"),
+            response.starts_with(b"HTTP/1.1 400"),
             "{bytes:?}: {:?}",
-            String::from_utf8_lossy(&answer)
+            String::from_utf8_lossy(&response)
         );
     }
     let mut client = world.client();
@@ -259,12 +259,12 @@ fn a_head_may_have_16_kib_and_not_one_byte_more() {
 #[test]
 fn a_client_that_does_not_read_is_closed() {
     let world = world(Config { write_timeout_ms: 100, connections_max: 1, ..Config::default() });
-    let mut deaf = world.client();
+    let mut stalled = world.client();
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"getProgramAccounts","params":["PROGRAM",{"encoding":"base64"}]}"#;
     let call = call.replace("PROGRAM", &crate::world::PROGRAM.to_string());
-    // 200 answers of 130 kB are more than the sockets' buffers hold.
-    deaf.send(post(&call).repeat(200));
-    // There is one place, and it is the deaf client's until it is closed.
+    // 200 responses of 130 kB do not fit into the buffers of the sockets.
+    stalled.send(post(&call).repeat(200));
+    // There is one permit. The stalled client has it until its connection is closed.
     assert_eq!(world.client().post(SLOT).body, SLOT_REPLY);
 }
 
@@ -293,8 +293,8 @@ fn an_address_with_as_many_connections_as_it_may_have_gets_429() {
     assert!(response.body.ends_with("(rpc.connections_per_address_max)\n"), "{}", response.body);
     assert!(third.try_receive().is_none());
     first.send("GET /metrics HTTP/1.1\r\nhost: test\r\n\r\n");
-    let figures = first.receive().body;
-    assert!(figures.contains("\nhydrant_http_connections_refused_total 1\n"), "{figures}");
+    let metrics = first.receive().body;
+    assert!(metrics.contains("\nhydrant_http_connections_rejected_total 1\n"), "{metrics}");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn both_ports_serve_websocket() {
     let world = World::new();
     for port in [world.rpc, world.pubsub] {
         let mut client = Client::connect(port);
-        // The key and the answer are RFC 6455's own example.
+        // The key and the response are the example of RFC 6455.
         client.send(
             "GET / HTTP/1.1\r\nhost: test\r\nupgrade: websocket\r\nconnection: keep-alive, Upgrade\r\n\
              sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n",
@@ -315,7 +315,7 @@ fn both_ports_serve_websocket() {
 }
 
 #[test]
-fn a_websocket_is_its_clients_behind_a_proxy_as_well() {
+fn a_websocket_behind_a_proxy_belongs_to_its_client() {
     let header = HeaderName::from_static("x-forwarded-for");
     let world = world(Config { client_header: Some(header), ..Config::default() });
     let mut client = world.client();
@@ -329,10 +329,10 @@ fn a_websocket_is_its_clients_behind_a_proxy_as_well() {
 }
 
 #[test]
-fn a_handshake_that_is_none_is_refused_with_the_reason() {
+fn an_invalid_handshake_is_refused_with_the_reason() {
     let world = World::new();
     let mut client = world.client();
-    let mut ask = |lines: &str| {
+    let mut upgrade = |lines: &str| {
         client.send(format!(
             "GET / HTTP/1.1\r\nhost: test\r\nupgrade: websocket\r\nconnection: upgrade\r\n{lines}\r\n"
         ));
@@ -341,14 +341,14 @@ fn a_handshake_that_is_none_is_refused_with_the_reason() {
     };
     let key = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     let refusal = "Sec-WebSocket-Version: 13 is required\n".to_owned();
-    assert_eq!(ask(key), (426, refusal.clone()));
-    assert_eq!(ask(&format!("{key}sec-websocket-version: 8\r\n")), (426, refusal));
+    assert_eq!(upgrade(key), (426, refusal.clone()));
+    assert_eq!(upgrade(&format!("{key}sec-websocket-version: 8\r\n")), (426, refusal));
     let refusal = "Sec-WebSocket-Key is required\n".to_owned();
-    assert_eq!(ask("sec-websocket-version: 13\r\n"), (400, refusal));
+    assert_eq!(upgrade("sec-websocket-version: 13\r\n"), (400, refusal));
     let refusal = "Sec-WebSocket-Key is not 16 bytes in base64\n".to_owned();
     for key in ["x", "", "dGhlIHNhbXBsZSBub25jZQ", "dGhlIHNhbXBsZSBub24=", "\u{e4}"] {
         let lines = format!("sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n");
-        assert_eq!(ask(&lines), (400, refusal.clone()), "{key}");
+        assert_eq!(upgrade(&lines), (400, refusal.clone()), "{key}");
     }
 }
 
@@ -362,7 +362,7 @@ fn the_websocket_port_says_what_it_is_for() {
 }
 
 #[test]
-fn stopping_lets_a_request_finish_and_closes_what_idles() {
+fn stopping_lets_a_request_finish_and_closes_idle_connections() {
     let mut world = World::new();
     let mut idle = world.client();
     assert_eq!(idle.post(SLOT).body, SLOT_REPLY);
@@ -385,7 +385,7 @@ fn stopping_does_not_wait_for_ever() {
     let mut slow = world.client();
     slow.send("POST / HTTP/1.1\r\nhost: te");
     world.stop();
-    let began = std::time::Instant::now();
+    let started = std::time::Instant::now();
     world.wait_stopped();
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(10));
 }

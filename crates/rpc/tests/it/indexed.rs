@@ -1,4 +1,4 @@
-//! What lists of accounts answer when an index is off, or leaves a key out.
+//! Lists of accounts when an index is off, or excludes a key.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::world::{
     World,
 };
 
-const FACETS: [KeyKind; 4] =
+const KINDS: [KeyKind; 4] =
     [key_kind::PROGRAM, key_kind::OWNER, key_kind::MINT, key_kind::DELEGATE];
 
 type Request = (&'static str, Value);
@@ -49,7 +49,7 @@ fn of_mint() -> Value {
     json!({ "mint": MINT.to_string() })
 }
 
-/// Of every method that reads an index, everything that it may be asked by.
+/// Every method that reads an index, with every kind of key.
 fn requests() -> Vec<Request> {
     let size = json!({ "dataSize": 165 });
     let is_some = json!({ "memcmp": { "offset": 72, "bytes": [1, 0, 0, 0] } });
@@ -83,62 +83,62 @@ fn requests() -> Vec<Request> {
     requests
 }
 
-/// What a node answers, by request.
+/// The response of a node to each request.
 fn responses(indices: IndexConfig) -> Vec<(Request, Value)> {
     let world = World::indexed(indices);
     let mut client = world.client();
-    let answer = |request: Request| {
+    let respond = |request: Request| {
         let mut reply = client.call(request.0, request.1.clone());
         let member = if reply.get("error").is_some() { "error" } else { "result" };
-        let answer = json!({ member: reply[member].take() });
-        (request, answer)
+        let response = json!({ member: reply[member].take() });
+        (request, response)
     };
-    requests().into_iter().map(answer).collect()
+    requests().into_iter().map(respond).collect()
 }
 
 fn list(keys: &[Pubkey]) -> Arc<HashSet<Address>> {
     Arc::new(keys.iter().map(|key| Address::from(key.to_bytes())).collect())
 }
 
-/// Those indices on, with these keys, and the others off.
-fn only(facets: &[KeyKind], keys: &IndexKeyFilter) -> IndexConfig {
-    FACETS.iter().fold(IndexConfig::default(), |indices, facet| {
-        let is_on = facets.contains(facet);
-        indices.with(*facet, if is_on { keys.clone() } else { IndexKeyFilter::Off })
+/// These indices on, with these keys, and the others off.
+fn only(kinds: &[KeyKind], keys: &IndexKeyFilter) -> IndexConfig {
+    KINDS.iter().fold(IndexConfig::default(), |indices, kind| {
+        let is_on = kinds.contains(kind);
+        indices.with(*kind, if is_on { keys.clone() } else { IndexKeyFilter::Off })
     })
 }
 
-/// The refusals of a node whose indices `facets` leave `keys` out, as method, parameters and key. Who
-/// is not refused must be answered as if all was indexed.
-fn refusals(facets: &[KeyKind], keys: &IndexKeyFilter) -> Vec<(Request, String)> {
+/// The refusals of a node with the indices `kinds` for `keys`, as request and key. A request that is not refused must
+/// have the same response as if everything was indexed.
+fn refusals(kinds: &[KeyKind], keys: &IndexKeyFilter) -> Vec<(Request, String)> {
     let everything = responses(IndexConfig::default());
     let mut refusals = Vec::new();
-    for ((request, answer), (_, expected)) in
-        responses(only(facets, keys)).into_iter().zip(everything)
+    for ((request, response), (_, expected)) in
+        responses(only(kinds, keys)).into_iter().zip(everything)
     {
-        if answer.get("error").is_none() {
-            assert_eq!(answer, expected, "{request:?}");
+        if response.get("error").is_none() {
+            assert_eq!(response, expected, "{request:?}");
             continue;
         }
-        assert_eq!(answer["error"]["code"], json!(-32010), "{request:?}: {answer}");
-        let message = answer["error"]["message"].as_str().expect("a message");
+        assert_eq!(response["error"]["code"], json!(-32010), "{request:?}: {response}");
+        let message = response["error"]["message"].as_str().expect("a message");
         let key = message.strip_suffix(
             " excluded from account secondary indexes; this RPC method unavailable for key",
         );
-        refusals.push((request, key.expect("Agave's words").to_owned()));
+        refusals.push((request, key.expect("Agave's message").to_owned()));
     }
     refusals
 }
 
 #[test]
 fn responses_are_the_same_whichever_index_is_off() {
-    for (_, answer) in responses(IndexConfig::default()) {
-        assert!(answer.get("error").is_none(), "{answer}");
+    for (_, response) in responses(IndexConfig::default()) {
+        assert!(response.get("error").is_none(), "{response}");
     }
-    for on in 0..1 << FACETS.len() {
-        let facets: Vec<KeyKind> =
-            (0..FACETS.len()).filter(|n| on >> n & 1 == 1).map(|n| FACETS[n]).collect();
-        assert_eq!(refusals(&facets, &IndexKeyFilter::All), []);
+    for on in 0..1 << KINDS.len() {
+        let kinds: Vec<KeyKind> =
+            (0..KINDS.len()).filter(|n| on >> n & 1 == 1).map(|n| KINDS[n]).collect();
+        assert_eq!(refusals(&kinds, &IndexKeyFilter::All), []);
     }
 }
 
@@ -181,8 +181,8 @@ fn an_excluded_mint_is_refused_where_agave_looks_it_up() {
 #[test]
 fn an_excluded_program_is_refused_unless_another_index_answers() {
     let programs = IndexKeyFilter::AllBut(list(&[token_program()]));
-    let excluded = |facets: &[KeyKind]| -> Vec<Request> {
-        let refused = refusals(facets, &programs);
+    let excluded = |kinds: &[KeyKind]| -> Vec<Request> {
+        let refused = refusals(kinds, &programs);
         assert!(refused.iter().all(|(_, key)| *key == token_program().to_string()));
         refused.into_iter().map(|(request, _)| request).collect()
     };
@@ -191,7 +191,7 @@ fn an_excluded_program_is_refused_unless_another_index_answers() {
     let all_of = |method| program_accounts(method, token_program(), json!([]));
     let delegated_of = |method| program_accounts(method, token_program(), delegated.clone());
     let (first, second) = ("getProgramAccounts", "getProgramAccountsV2");
-    assert_eq!(excluded(&FACETS), [all_of(first), all_of(second)]);
+    assert_eq!(excluded(&KINDS), [all_of(first), all_of(second)]);
     assert_eq!(
         excluded(&[key_kind::PROGRAM, key_kind::OWNER, key_kind::MINT]),
         [
@@ -204,22 +204,22 @@ fn an_excluded_program_is_refused_unless_another_index_answers() {
         ]
     );
     let alone = excluded(&[key_kind::PROGRAM]);
-    assert_eq!(alone.len(), requests().len() - 3 - 4, "all that are of the token program");
+    assert_eq!(alone.len(), requests().len() - 3 - 4, "all requests for the token program");
 }
 
 #[test]
 fn an_excluded_delegate_is_refused_by_its_own_index_alone() {
     let delegates = IndexKeyFilter::AllBut(list(&[DELEGATE]));
-    let refused = refusals(&FACETS, &delegates);
+    let refused = refusals(&KINDS, &delegates);
     let by_delegate = |filter| token_accounts("getTokenAccountsByDelegate", DELEGATE, filter);
     let expected = [by_delegate(of_program()), by_delegate(of_mint())];
     assert_eq!(refused, expected.map(|request| (request, DELEGATE.to_string())));
 }
 
 #[test]
-fn of_included_keys_alone_others_are_refused() {
+fn keys_outside_an_include_list_are_refused() {
     let keys = IndexKeyFilter::Only(list(&[WALLET, MINT, token_program(), DELEGATE]));
-    let refused = refusals(&FACETS, &keys);
+    let refused = refusals(&KINDS, &keys);
     let keys: Vec<&str> = refused.iter().map(|(_, key)| key.as_str()).collect();
     let (program, other, wallet) =
         (PROGRAM.to_string(), OTHER_WALLET.to_string(), WALLET.to_string());
@@ -240,12 +240,15 @@ fn reading_all_accounts_is_heavy() {
     };
     assert!(!heavy(IndexConfig::default()));
     assert!(!heavy(only(&[key_kind::OWNER], &IndexKeyFilter::All)));
-    assert!(heavy(only(&[key_kind::PROGRAM], &IndexKeyFilter::All)), "four are of the program");
+    assert!(
+        heavy(only(&[key_kind::PROGRAM], &IndexKeyFilter::All)),
+        "four accounts have this program"
+    );
     assert!(heavy(only(&[], &IndexKeyFilter::All)));
 }
 
 #[test]
-fn pages_of_what_is_not_indexed_follow_each_other() {
+fn pages_without_an_index_follow_each_other() {
     let world = World::indexed(only(&[], &IndexKeyFilter::All));
     let mut client = world.client();
     let mut found = Vec::new();

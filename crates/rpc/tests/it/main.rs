@@ -1,6 +1,6 @@
-//! The server over real loopback sockets, on a ledger made by hand: one binary, linked once.
+//! The server over real loopback sockets, on a hand-made ledger: one binary, linked once.
 //!
-//! `world` makes a node and serves it; `wire` speaks raw HTTP to it.
+//! `world` builds and serves a node; `wire` is a raw HTTP client.
 
 mod accounts;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! `/metrics` as a stranger's parser reads it, and request ids: what was asked is counted, once.
+//! `/metrics` read with an independent parser, and request ids. Every request is counted exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
 const SUPPLY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#;
 const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nhost: test\r\n\r\n";
 
-/// Figures by their name and labels as they are written, buckets left out.
+/// Values by name and labels, without buckets.
 pub(crate) struct ScrapedMetrics(BTreeMap<String, f64>);
 
 impl ScrapedMetrics {
@@ -30,16 +30,16 @@ impl ScrapedMetrics {
         );
         check(&response.body);
         let lines = response.body.lines().map(|line| Ok(line.to_owned()));
-        let scrape = Scrape::parse(lines).expect("it can be read");
-        let mut figures = BTreeMap::new();
+        let scrape = Scrape::parse(lines).expect("it parses");
+        let mut values = BTreeMap::new();
         for sample in scrape.samples {
             let name = match sample.labels.is_empty() {
                 true => sample.metric,
                 false => format!("{}{{{}}}", sample.metric, sample.labels),
             };
             match sample.value {
-                Value::Counter(figure) | Value::Gauge(figure) | Value::Untyped(figure) => {
-                    assert!(figures.insert(name.clone(), figure).is_none(), "{name} comes twice");
+                Value::Counter(value) | Value::Gauge(value) | Value::Untyped(value) => {
+                    assert!(values.insert(name.clone(), value).is_none(), "{name} comes twice");
                 }
                 Value::Histogram(buckets) => {
                     let cumulative = buckets.windows(2).all(|two| {
@@ -48,12 +48,12 @@ impl ScrapedMetrics {
                     assert!(cumulative, "{name}: {buckets:?}");
                     let last = buckets.last().expect("buckets");
                     assert!(last.less_than.is_infinite(), "{name}: {buckets:?}");
-                    figures.insert(format!("buckets of {name}"), last.count);
+                    values.insert(format!("buckets of {name}"), last.count);
                 }
                 Value::Summary(_) => panic!("{name} is a summary"),
             }
         }
-        Self(figures)
+        Self(values)
     }
 
     pub(crate) fn get(&self, name: &str) -> f64 {
@@ -65,7 +65,7 @@ impl ScrapedMetrics {
     }
 }
 
-/// Every figure is of a family that has a HELP and a TYPE before it, each once.
+/// Checks that every sample has exactly one HELP and one TYPE before it.
 fn check(text: &str) {
     let (mut helped, mut typed) = (BTreeSet::new(), BTreeSet::new());
     let mut kind = SampleType::Untyped;
@@ -110,7 +110,7 @@ fn metrics_move_by_exactly_what_was_requested() {
     let accounts = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"getProgramAccounts","params":["{PROGRAM}",{{"encoding":"base64"}}]}}"#
     );
-    let asked: [(&str, u16); 11] = [
+    let requests: [(&str, u16); 11] = [
         (SLOT, 200),
         (SLOT, 200),
         (SLOT, 200),
@@ -130,7 +130,7 @@ fn metrics_move_by_exactly_what_was_requested() {
         (&accounts, 200),
     ];
     let mut sent = 0;
-    for (body, status) in asked {
+    for (body, status) in requests {
         let bytes = post(body);
         sent += bytes.len();
         client.send(bytes);
@@ -142,22 +142,37 @@ fn metrics_move_by_exactly_what_was_requested() {
     let after = ScrapedMetrics::scrape(&mut client);
     let moved = |name: &str| after.get(name) - before.get(name);
     for (name, by) in [
-        ("hydrant_requests_total{class=\"inline\",method=\"getSlot\",transport=\"http\"}", 5.0),
-        // A batch is as heavy as the heaviest of its calls.
-        ("hydrant_requests_total{class=\"medium\",method=\"getSlot\",transport=\"http\"}", 1.0),
-        ("hydrant_requests_total{class=\"inline\",method=\"getHealth\",transport=\"http\"}", 1.0),
-        ("hydrant_requests_total{class=\"inline\",method=\"other\",transport=\"http\"}", 1.0),
-        ("hydrant_requests_total{class=\"inline\",method=\"none\",transport=\"http\"}", 1.0),
         (
-            "hydrant_requests_total{class=\"medium\",method=\"getVoteAccounts\",transport=\"http\"}",
-            2.0,
+            "hydrant_requests_total{class=\"none\",method=\"getSlot\",path=\"inline\",transport=\"http\"}",
+            5.0,
         ),
+        // A batch is as heavy as the heaviest of its calls.
         (
-            "hydrant_requests_total{class=\"medium\",method=\"getProgramAccounts\",transport=\"http\"}",
+            "hydrant_requests_total{class=\"medium\",method=\"getSlot\",path=\"pool\",transport=\"http\"}",
             1.0,
         ),
         (
-            "hydrant_requests_total{class=\"cached\",method=\"getProgramAccounts\",transport=\"http\"}",
+            "hydrant_requests_total{class=\"none\",method=\"getHealth\",path=\"inline\",transport=\"http\"}",
+            1.0,
+        ),
+        (
+            "hydrant_requests_total{class=\"none\",method=\"other\",path=\"inline\",transport=\"http\"}",
+            1.0,
+        ),
+        (
+            "hydrant_requests_total{class=\"none\",method=\"none\",path=\"inline\",transport=\"http\"}",
+            1.0,
+        ),
+        (
+            "hydrant_requests_total{class=\"medium\",method=\"getVoteAccounts\",path=\"pool\",transport=\"http\"}",
+            2.0,
+        ),
+        (
+            "hydrant_requests_total{class=\"medium\",method=\"getProgramAccounts\",path=\"pool\",transport=\"http\"}",
+            1.0,
+        ),
+        (
+            "hydrant_requests_total{class=\"none\",method=\"getProgramAccounts\",path=\"cached\",transport=\"http\"}",
             1.0,
         ),
         (
@@ -167,19 +182,19 @@ fn metrics_move_by_exactly_what_was_requested() {
         ("hydrant_request_errors_total{code=\"-32601\",method=\"other\",transport=\"http\"}", 1.0),
         ("hydrant_request_errors_total{code=\"-32700\",method=\"none\",transport=\"http\"}", 1.0),
         (
-            "hydrant_request_duration_seconds_count{class=\"inline\",method=\"getSlot\",transport=\"http\"}",
+            "hydrant_request_duration_seconds_count{class=\"none\",method=\"getSlot\",path=\"inline\",transport=\"http\"}",
             5.0,
         ),
         (
-            "buckets of hydrant_request_duration_seconds{class=\"inline\",method=\"getSlot\",transport=\"http\"}",
+            "buckets of hydrant_request_duration_seconds{class=\"none\",method=\"getSlot\",path=\"inline\",transport=\"http\"}",
             5.0,
         ),
         ("hydrant_slow_requests_total", 0.0),
-        ("hydrant_cache_lookups_total{cache=\"answers\",result=\"hit\"}", 1.0),
-        ("hydrant_cache_lookups_total{cache=\"answers\",result=\"miss\"}", 1.0),
-        ("hydrant_cache_entries{cache=\"answers\"}", 1.0),
-        ("hydrant_pool_done_total{class=\"medium\"}", 3.0),
-        // The first scrape's own answer is counted after it was told.
+        ("hydrant_cache_lookups_total{cache=\"responses\",result=\"hit\"}", 1.0),
+        ("hydrant_cache_lookups_total{cache=\"responses\",result=\"miss\"}", 1.0),
+        ("hydrant_cache_entries{cache=\"responses\"}", 1.0),
+        ("hydrant_pool_tasks_total{class=\"medium\",result=\"completed\"}", 3.0),
+        // The response of the first scrape is counted after it was sent.
         ("hydrant_http_responses_total{status=\"200\"}", 12.0),
         ("hydrant_http_responses_total{status=\"405\"}", 1.0),
         ("hydrant_http_connections_accepted_total", 0.0),
@@ -187,19 +202,19 @@ fn metrics_move_by_exactly_what_was_requested() {
         assert_eq!(moved(name), by, "{name}: {:?}", after.0);
     }
     let get = "GET / HTTP/1.1\r\nhost: test\r\n\r\n".len();
-    let wanted = (sent + get + SCRAPE.len()) as f64;
-    assert_eq!(moved("hydrant_http_bytes_total{direction=\"in\"}"), wanted);
+    let expected = (sent + get + SCRAPE.len()) as f64;
+    assert_eq!(moved("hydrant_http_bytes_total{direction=\"in\"}"), expected);
     assert!(moved("hydrant_http_bytes_total{direction=\"out\"}") > 130_000.0);
     let all = |name: &str| -> f64 {
-        let figures = after.0.iter().filter(|(figure, _)| figure.starts_with(name));
-        figures.map(|(_, figure)| figure).sum()
+        let samples = after.0.iter().filter(|(sample, _)| sample.starts_with(name));
+        samples.map(|(_, value)| value).sum()
     };
     assert_eq!(all("hydrant_requests_total"), 13.0, "no call is counted twice: {:?}", after.0);
     assert_eq!(all("hydrant_request_errors_total"), 3.0);
 }
 
 #[test]
-fn refusals_and_what_waits_are_reported_by_their_cause() {
+fn rejected_and_waiting_requests_are_reported_by_their_cause() {
     let mut pool = pool::Config::default();
     pool.medium.tasks_max = 1;
     let world = World::with(Config::default(), pool);
@@ -210,23 +225,23 @@ fn refusals_and_what_waits_are_reported_by_their_cause() {
     let mut client = world.client();
     assert_eq!(client.post(SUPPLY).status, 429);
     assert_eq!(client.post(&format!("[{SUPPLY},{SUPPLY}]")).status, 429);
-    let figures = ScrapedMetrics::scrape(&mut client);
-    for (name, figure) in [
+    let metrics = ScrapedMetrics::scrape(&mut client);
+    for (name, value) in [
         ("hydrant_rejected_total{cause=\"queue_full\",class=\"medium\"}", 2.0),
         ("hydrant_rejected_total{cause=\"client_rate\",class=\"any\"}", 0.0),
-        // Both calls of the batch were answered with an error.
+        // Both calls of the batch got an error.
         (
             "hydrant_request_errors_total{code=\"-32005\",method=\"getVoteAccounts\",transport=\"http\"}",
             3.0,
         ),
         ("hydrant_requests_in_flight{class=\"medium\"}", 1.0),
-        ("hydrant_pool_queue_depth{class=\"medium\"}", 1.0),
+        ("hydrant_pool_tasks_queued{class=\"medium\"}", 1.0),
         ("hydrant_http_responses_total{status=\"429\"}", 2.0),
         ("hydrant_http_connections_open", 2.0),
     ] {
-        assert_eq!(figures.get(name), figure, "{name}: {:?}", figures.0);
+        assert_eq!(metrics.get(name), value, "{name}: {:?}", metrics.0);
     }
-    // Who leaves is counted as well.
+    // A client that disconnects is counted too.
     drop(waiting);
     world.wait_pool(|pool| pool.class(Class::Medium).cancelled == 1);
     drop(release);
@@ -235,10 +250,10 @@ fn refusals_and_what_waits_are_reported_by_their_cause() {
     while ScrapedMetrics::scrape(&mut client).get(cut) < 1.0 {
         std::thread::yield_now();
     }
-    let figures = ScrapedMetrics::scrape(&mut client);
-    assert_eq!(figures.get("hydrant_pool_cancelled_total{class=\"medium\"}"), 1.0);
-    assert_eq!(figures.get("hydrant_requests_in_flight{class=\"medium\"}"), 0.0);
-    assert_eq!(figures.get(cut), 1.0);
+    let metrics = ScrapedMetrics::scrape(&mut client);
+    assert_eq!(metrics.get("hydrant_pool_tasks_total{class=\"medium\",result=\"cancelled\"}"), 1.0);
+    assert_eq!(metrics.get("hydrant_requests_in_flight{class=\"medium\"}"), 0.0);
+    assert_eq!(metrics.get(cut), 1.0);
 }
 
 #[test]
@@ -268,32 +283,32 @@ fn a_request_has_an_id_which_is_sent_where_it_costs_nothing() {
         client.send(post(body).replacen("\r\n", &format!("\r\n{header}"), 1));
         client.receive().header("x-request-id").map(str::to_owned)
     };
-    assert_eq!(id(SLOT, ""), None, "nobody asked for it");
+    assert_eq!(id(SLOT, ""), None, "the request had none");
     assert_eq!(id(SLOT, "x-request-id: abc-1\r\n").as_deref(), Some("abc-1"));
     let made = id(SLOT, "x-request-id: a\"b\r\n");
-    assert_eq!(made, None, "not one for a log");
+    assert_eq!(made, None, "not valid in a log");
     assert_eq!(id(SUPPLY, "x-request-id: abc-2\r\n").as_deref(), Some("abc-2"));
-    let made = [id(SUPPLY, ""), id(SUPPLY, "")].map(|id| id.expect("it came from the pool"));
+    let made = [id(SUPPLY, ""), id(SUPPLY, "")].map(|id| id.expect("the pool computed it"));
     assert!(made[0].ends_with("-0-4") && made[1].ends_with("-0-5"), "{made:?}");
     client.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n");
-    assert!(client.receive().header("x-request-id").is_some(), "it is refused");
+    assert!(client.receive().header("x-request-id").is_some(), "every refusal has one");
 }
 
-/// A part whose figures take a while, and that knows how many ask for them at once.
+/// A slow part of the metrics. It counts how many collections run at once.
 #[derive(Default)]
 struct SlowCollector {
     concurrent: AtomicUsize,
     concurrent_max: AtomicUsize,
     collections: AtomicUsize,
-    /// Never notified: only what waits with a limit.
+    /// Never notified: only used to wait with a timeout.
     nothing: (Mutex<()>, Condvar),
 }
 
 impl rpc::metrics::Collector for SlowCollector {
     fn write(&self, _: &mut rpc::metrics::Exposition) {
-        let asking = self.concurrent.fetch_add(1, Ordering::SeqCst) + 1;
-        self.concurrent_max.fetch_max(asking, Ordering::SeqCst);
-        let lock = self.nothing.0.lock().expect("no panic before");
+        let concurrent = self.concurrent.fetch_add(1, Ordering::SeqCst) + 1;
+        self.concurrent_max.fetch_max(concurrent, Ordering::SeqCst);
+        let lock = self.nothing.0.lock().expect("not poisoned");
         let _ = self.nothing.1.wait_timeout(lock, Duration::from_millis(20));
         self.concurrent.fetch_sub(1, Ordering::SeqCst);
         self.collections.fetch_add(1, Ordering::SeqCst);
@@ -303,20 +318,20 @@ impl rpc::metrics::Collector for SlowCollector {
 #[test]
 fn concurrent_scrapes_share_one_collection() {
     let world = World::new();
-    let patient = Arc::new(SlowCollector::default());
-    world.node.metrics.add(patient.clone());
+    let collector = Arc::new(SlowCollector::default());
+    world.node.metrics.add(collector.clone());
     let mut clients: Vec<Client> = (0..50).map(|_| world.client()).collect();
     clients.iter_mut().for_each(|client| client.send(SCRAPE));
-    // One who leaves makes no room for another walk.
+    // A client that disconnects does not permit another collection.
     let mut gone = world.client();
     gone.send(SCRAPE);
     drop(gone);
     for client in &mut clients {
         assert_eq!(client.receive().status, 200);
     }
-    assert_eq!(patient.concurrent_max.load(Ordering::SeqCst), 1);
-    let told = patient.collections.load(Ordering::SeqCst);
-    assert!(told < 50, "{told} walks");
+    assert_eq!(collector.concurrent_max.load(Ordering::SeqCst), 1);
+    let collections = collector.collections.load(Ordering::SeqCst);
+    assert!(collections < 50, "{collections} collections");
 }
 
 #[test]
@@ -335,7 +350,7 @@ fn a_scrape_counts_as_a_request_of_its_client() {
 }
 
 #[test]
-fn what_is_refused_before_it_is_a_request_is_counted() {
+fn a_connection_refused_before_its_first_request_is_counted() {
     let world = World::new();
     for wrong in [
         "hello\r\n\r\n".to_owned(),
@@ -346,13 +361,13 @@ fn what_is_refused_before_it_is_a_request_is_counted() {
         client.send(wrong);
         client.receive_all();
     }
-    let figures = ScrapedMetrics::scrape(&mut world.client());
-    assert_eq!(figures.get("hydrant_http_responses_total{status=\"400\"}"), 1.0, "{:?}", figures.0);
-    assert_eq!(figures.get("hydrant_http_responses_total{status=\"431\"}"), 2.0, "{:?}", figures.0);
+    let metrics = ScrapedMetrics::scrape(&mut world.client());
+    assert_eq!(metrics.get("hydrant_http_responses_total{status=\"400\"}"), 1.0, "{:?}", metrics.0);
+    assert_eq!(metrics.get("hydrant_http_responses_total{status=\"431\"}"), 2.0, "{:?}", metrics.0);
 }
 
 #[test]
-fn metrics_are_read_and_nothing_else() {
+fn metrics_allow_reads_only() {
     let world = World::new();
     let mut client = world.client();
     for path in ["/metrics", "/ready"] {

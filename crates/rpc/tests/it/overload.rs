@@ -1,4 +1,4 @@
-//! What happens when the CPU pool has more to do than it may queue.
+//! Overload: the queues of the CPU pool and the transaction queue are full, or a client has used up its share.
 
 use std::sync::atomic::Ordering;
 
@@ -25,7 +25,7 @@ fn small(edit: impl FnOnce(&mut pool::Config)) -> pool::Config {
 }
 
 #[test]
-fn a_full_pool_is_reported_at_once_and_cheap_calls_go_on() {
+fn a_full_pool_is_reported_at_once_and_cheap_calls_continue() {
     let config = small(|config| config.medium.tasks_max = 1);
     let world = World::with(Config::default(), config);
     let release = world.occupy_pool();
@@ -50,7 +50,7 @@ fn a_full_pool_is_reported_at_once_and_cheap_calls_go_on() {
     let response = client.post(&format!("[{SUPPLY},{SUPPLY}]"));
     assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
 
-    // Of a long batch not even the cheap ones are looked at.
+    // In a long batch, even cheap calls are not executed.
     let calls = vec![SLOT; 17].join(",");
     assert_eq!(client.post(&format!("[{calls}]")).status, 429);
     assert_eq!(client.post(SLOT).status, 200);
@@ -67,7 +67,7 @@ fn a_call_that_is_not_started_before_its_deadline_is_refused() {
     let mut client = world.client();
     client.send(crate::wire::post(SUPPLY));
     world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
-    // Another millisecond goes by before a thread is free: the pool's clock says so.
+    // The deadline passes before a thread is free, by the pool's clock.
     let until = world.node.pool.now() + std::time::Duration::from_millis(2);
     while world.node.pool.now() < until {
         std::thread::yield_now();
@@ -80,8 +80,8 @@ fn a_call_that_is_not_started_before_its_deadline_is_refused() {
     assert_eq!(response.json()["error"]["message"], json!(message));
     assert_eq!(world.class(Class::Medium).expired, 1);
     let line = "hydrant_rejected_total{class=\"medium\",cause=\"deadline\"} 1\n";
-    let figures = scrape(&mut client);
-    assert!(figures.contains(line), "{figures}");
+    let metrics = scrape(&mut client);
+    assert!(metrics.contains(line), "{metrics}");
 }
 
 #[test]
@@ -99,17 +99,17 @@ fn a_full_transaction_queue_is_reported_as_any_other() {
         assert_eq!((response.status, response.header("retry-after")), (429, Some("1")), "{body}");
         assert!(response.body.contains("(--queue-max)"), "{}", response.body);
     }
-    assert_eq!(client.post(&format!("[{send},{SLOT}]")).status, 200, "one of them was answered");
-    let figures = scrape(&mut client);
+    assert_eq!(client.post(&format!("[{send},{SLOT}]")).status, 200, "one of them has a result");
+    let metrics = scrape(&mut client);
     let line = "hydrant_rejected_total{class=\"any\",cause=\"transaction_queue\"} 5\n";
-    assert!(figures.contains(line), "{figures}");
+    assert!(metrics.contains(line), "{metrics}");
     world.transaction_service.is_full.store(false, Ordering::SeqCst);
     assert_eq!(client.post(&send).status, 200);
     assert_eq!(world.transaction_service.sent.load(Ordering::SeqCst), 1);
 }
 
 #[test]
-fn a_transaction_that_is_tried_first_runs_as_what_runs_the_vm() {
+fn a_transaction_with_preflight_runs_in_the_class_of_simulations() {
     let world = World::new();
     let release = world.occupy_pool();
     let send = |config| call("sendTransaction", &json!([signed(), config]));
@@ -118,21 +118,21 @@ fn a_transaction_that_is_tried_first_runs_as_what_runs_the_vm() {
         client.send(crate::wire::post(body));
         client
     };
-    let untried = send(json!({ "encoding": "base64", "skipPreflight": true }));
-    let _untried = sent(&untried);
+    let without_preflight = send(json!({ "encoding": "base64", "skipPreflight": true }));
+    let _light = sent(&without_preflight);
     world.wait_pool(|pool| pool.class(Class::Light).queued == 1);
-    let tried = send(json!({ "encoding": "base64" }));
-    let _tried = sent(&tried);
+    let with_preflight = send(json!({ "encoding": "base64" }));
+    let _medium = sent(&with_preflight);
     world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
-    // A long batch of them is not looked at call by call, and none of them can be heavy.
-    let _batch = sent(&format!("[{}]", vec![untried; 17].join(",")));
+    // The calls of a long batch are not classified one by one, and none of them can be heavy.
+    let _batch = sent(&format!("[{}]", vec![without_preflight; 17].join(",")));
     world.wait_pool(|pool| pool.class(Class::Medium).queued == 2);
     assert_eq!(world.class(Class::Heavy).queued, 0);
     drop(release);
 }
 
 #[test]
-fn a_large_body_is_read_on_the_pool_and_cheap_calls_go_on() {
+fn a_large_body_is_parsed_on_the_pool_and_cheap_calls_continue() {
     let config = small(|config| config.light.tasks_max = 2);
     let world = World::with(Config::default(), config);
     let release = world.occupy_pool(); // the first light task
@@ -154,7 +154,7 @@ fn a_body_has_one_response_however_large_it_is() {
     let config = Config { batch_max: 20, body_bytes_max: 1 << 20, ..Config::default() };
     let world = World::with(config, pool::Config::default());
     let mut client = world.client();
-    let lots = |calls: usize, call: &str| format!("[{}]", vec![call; calls].join(","));
+    let batch = |calls: usize, call: &str| format!("[{}]", vec![call; calls].join(","));
     let accounts = call(
         "getProgramAccounts",
         &json!([crate::world::PROGRAM.to_string(), { "encoding": "base64" }]),
@@ -172,15 +172,15 @@ fn a_body_has_one_response_however_large_it_is() {
         "",
         "[]",
         "[1]",
-        &lots(3, SLOT),
-        &lots(3, SUPPLY),
-        &lots(3, notification),
-        &lots(20, SLOT),
-        &lots(20, notification),
-        &lots(21, SLOT),
-        &lots(21, "{}"),
-        &lots(50, SLOT),
-        &format!("[{},{accounts}]", lots(17, SLOT).trim_matches(['[', ']'])),
+        &batch(3, SLOT),
+        &batch(3, SUPPLY),
+        &batch(3, notification),
+        &batch(20, SLOT),
+        &batch(20, notification),
+        &batch(21, SLOT),
+        &batch(21, "{}"),
+        &batch(50, SLOT),
+        &format!("[{},{accounts}]", batch(17, SLOT).trim_matches(['[', ']'])),
     ] {
         let small = client.post(body);
         for bytes in [9_000, 100_000] {
@@ -188,42 +188,42 @@ fn a_body_has_one_response_however_large_it_is() {
             assert_eq!((large.status, &large.body), (small.status, &small.body), "{body}");
         }
     }
-    let no_text = [&[b' '; 9_000][..], &[0xff]].concat();
+    let not_text = [&[b' '; 9_000][..], &[0xff]].concat();
     let head = "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n";
-    client.send(format!("{head}content-length: {}\r\n\r\n", no_text.len()));
-    client.send(no_text);
+    client.send(format!("{head}content-length: {}\r\n\r\n", not_text.len()));
+    client.send(not_text);
     let response = client.receive();
     let message = "utf-8 encoding error at byte 9000 in request body";
     assert_eq!((response.status, response.body.as_str()), (400, message));
 }
 
 #[test]
-fn a_client_has_its_share_of_requests_and_another_does_not_notice() {
+fn a_client_that_uses_up_its_share_does_not_affect_another() {
     let config = small(|config| config.clients.requests_per_s = 3);
     let header = HeaderName::from_static("x-api-key");
-    let named = Config { client_header: Some(header), ..Config::default() };
-    let world = World::with(named, config);
+    let by_header = Config { client_header: Some(header), ..Config::default() };
+    let world = World::with(by_header, config);
     let mut client = world.client();
-    let mut ask = |key: &str, body: &str| {
+    let mut request = |key: &str, body: &str| {
         let head = format!("host: test\r\nx-api-key: {key}");
         client.send(crate::wire::post(body).replace("host: test", &head));
         client.receive()
     };
-    let statuses: Vec<u16> = (0..5).map(|_| ask("a", SLOT).status).collect();
+    let statuses: Vec<u16> = (0..5).map(|_| request("a", SLOT).status).collect();
     assert!(statuses.starts_with(&[200, 200, 200]), "{statuses:?}");
     assert_eq!(statuses[4], 429);
-    let refused = ask("a", SLOT);
+    let refused = request("a", SLOT);
     assert!(refused.header("retry-after").is_some());
     let message = refused.json()["error"]["message"].to_string();
     assert!(message.contains("pool.clients.requests_per_s"), "{message}");
-    assert_eq!(refused.json()["id"], json!(2), "a call is told by its id");
-    assert_eq!(ask("a", &format!("[{SLOT}]")).json()["id"], Value::Null);
-    assert_eq!(ask("b", &format!("[{SLOT},{SLOT},{SLOT}]")).status, 200);
-    assert_eq!(ask("b", SLOT).status, 429, "each call of a batch counts");
+    assert_eq!(refused.json()["id"], json!(2), "the response to a call has its id");
+    assert_eq!(request("a", &format!("[{SLOT}]")).json()["id"], Value::Null);
+    assert_eq!(request("b", &format!("[{SLOT},{SLOT},{SLOT}]")).status, 200);
+    assert_eq!(request("b", SLOT).status, 429, "each call of a batch counts");
 }
 
 #[test]
-fn what_is_sent_is_counted_to_the_client_that_sent_it() {
+fn a_transaction_counts_for_the_client_that_sent_it() {
     let header = HeaderName::from_static("x-api-key");
     let world = World::with(
         Config { client_header: Some(header), ..Config::default() },
@@ -246,8 +246,8 @@ fn what_is_sent_is_counted_to_the_client_that_sent_it() {
         post(key, &body);
     }
     let senders = std::mem::take(&mut *world.transaction_service.senders.lock());
-    let of = |key: &[u8]| chain_solana::Sender::from(pool::ClientId::from_name(key));
-    assert_eq!(senders, [of(b"a"), of(b"b"), of(b"c"), of(b"c")]);
+    let sender = |key: &[u8]| chain_solana::Sender::from(pool::ClientId::from_name(key));
+    assert_eq!(senders, [sender(b"a"), sender(b"b"), sender(b"c"), sender(b"c")]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn pubkeys(list: &Value) -> Vec<String> {
     list.as_array().expect("a list").iter().filter_map(pubkey).collect()
 }
 
-/// Every page of a list, `name` being where its accounts are.
+/// Every page of a list. `name` is the field with the accounts.
 fn pages(world: &World, method: &str, params: &Value, name: &str) -> Vec<Vec<String>> {
     let mut client = world.client();
     let mut pages = Vec::new();
@@ -64,7 +64,7 @@ fn a_programs_accounts_come_in_pages() {
 }
 
 #[test]
-fn a_page_may_hold_only_what_changed() {
+fn a_page_may_have_changed_accounts_only() {
     let world = World::new();
     let system = solana_sdk_ids::system_program::id().to_string();
     let since = |slot: u64, commitment: &str| {
@@ -140,7 +140,7 @@ fn the_parameters_of_a_page_must_make_sense() {
     }
     assert_eq!(
         refusal(json!({ "paginationKey": "111111111111" })),
-        "Invalid param: paginationKey is of another run of this node, begin with the first page"
+        "Invalid param: paginationKey is of another node instance, start with the first page"
     );
     let config = json!({ "minContextSlot": 101 });
     let params = json!([PROGRAM.to_string(), config]);

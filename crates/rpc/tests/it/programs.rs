@@ -79,7 +79,7 @@ fn token_accounts_are_found_by_owner_and_by_mint() {
     assert_eq!(with(delegate(WALLET.to_string())), [""; 0]);
     let both = json!([owner(OTHER_WALLET.to_string()), mint, is_some, size]);
     assert_eq!(with(both), [""; 0]);
-    // Without the size the index cannot be used; the answer is the same.
+    // Without the size the index cannot be used; the result is the same.
     assert_eq!(with(json!([owner(WALLET.to_string())])), [token.as_str()]);
     let short = json!({ "filters": [{ "memcmp": { "offset": 32, "bytes": [1] } }, size] });
     assert_eq!(

@@ -1,4 +1,4 @@
-//! PubSub over loopback: a ledger that the test writes by hand, and clients of bare frames.
+//! PubSub over loopback: a ledger that the test writes, and clients that send raw frames.
 
 mod address_sets;
 mod counted;

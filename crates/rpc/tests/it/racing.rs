@@ -1,7 +1,7 @@
-//! Answers from the cache while the ledger is written by a thread of its own: each is what its slot had.
+//! Responses from the cache while another thread writes the ledger: each is true at its slot.
 //!
-//! Every third block writes its own number into all accounts of the program, so that the slot in an answer
-//! says what must be in it, whoever made it, whenever it was kept, and whatever was written meanwhile.
+//! Every third block writes its own slot into all accounts of the program. So the slot of a response determines its
+//! data, whichever client computed it, whenever it was cached, and whatever was written meanwhile.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -23,11 +23,11 @@ use crate::world::{PROGRAM, World, bank, block, with_data};
 
 const ROOT: u64 = 300;
 const BLOCKS: u64 = 600;
-/// A block is the root once so many are above it.
+/// A block becomes the root once this many blocks are above it.
 const ROOT_AFTER: u64 = 5;
 const WRITES_EVERY: u64 = 3;
 const CLIENTS: u64 = 4;
-/// Answers that clients get, all of them together, between two blocks at least.
+/// Minimum number of responses, over all clients, between two blocks.
 const RESPONSES_PER_BLOCK: usize = 8;
 const ACCOUNTS: u8 = 5;
 
@@ -44,11 +44,11 @@ fn changes(slot: u64) -> Vec<Change<Account>> {
     (1..=ACCOUNTS).map(change).collect()
 }
 
-/// Makes the blocks, each once clients have been answered some more.
+/// Writes the blocks. Each waits for [`RESPONSES_PER_BLOCK`] responses.
 fn write(mut ledger: Ledger<Account, BlockInfo>, answered: &Receiver<()>) {
     for slot in ROOT + 1..=ROOT + BLOCKS {
         for _ in 0..RESPONSES_PER_BLOCK {
-            answered.recv().expect("clients ask for as long as blocks come");
+            answered.recv().expect("clients send requests until the last block");
         }
         ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
         if slot == written_at(slot) {
@@ -63,16 +63,16 @@ fn write(mut ledger: Ledger<Account, BlockInfo>, answered: &Receiver<()>) {
     }
 }
 
-/// Asks until nobody counts answers any more; gives how many there were.
+/// Sends requests until the writer has ended. Returns their number.
 fn read(mut client: Client, mut random: Rng, answered: &SyncSender<()>) -> u64 {
-    let mut asked = 0;
+    let mut requests = 0;
     loop {
-        asked += 1;
+        requests += 1;
         let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
-        // Some in batches, those of more than 16 among them.
+        // Some requests are batches, also of more than 16 calls.
         let is_batch = random.u8(..3) == 0;
         let calls = if is_batch { 1 + random.u64(..24) } else { 1 };
-        let calls: Vec<_> = (0..calls).map(|n| call(&mut random, asked + n)).collect();
+        let calls: Vec<_> = (0..calls).map(|n| call(&mut random, requests + n)).collect();
         let body = if is_batch { json!(calls) } else { calls[0].clone() }.to_string();
         let body = if random.u8(..4) == 0 { padded(&body) } else { body };
         let reply = post_decoded(&mut client, &body, coding);
@@ -80,12 +80,12 @@ fn read(mut client: Client, mut random: Rng, answered: &SyncSender<()>) -> u64 {
         if is_batch {
             let replies = reply.as_array().expect("a batch");
             assert_eq!(replies.len(), calls.len());
-            replies.iter().zip(asked..).for_each(|(reply, id)| check(reply, id));
+            replies.iter().zip(requests..).for_each(|(reply, id)| check(reply, id));
         } else {
-            check(&reply, asked);
+            check(&reply, requests);
         }
         if answered.send(()).is_err() {
-            return asked;
+            return requests;
         }
     }
 }
@@ -122,24 +122,24 @@ fn a_response_is_true_at_its_slot_whatever_is_written_meanwhile() {
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), block(ROOT), bank(ROOT));
     ledger.apply(block(ROOT), changes(ROOT), bank(ROOT)).expect("the root takes accounts");
     ledger.publish();
-    // Nothing is to be answered inline because it is small.
+    // The accounts are small, so no call may be executed inline.
     let config = Config { inline_accounts_max: 0, inline_bytes_max: 0, ..Config::default() };
     let world = World::on(reader, config, pool::Config::default());
     let (sender, answered) = sync_channel(1);
-    let asked: u64 = thread::scope(|threads| {
-        let reading: Vec<_> = (0..CLIENTS)
+    let requests: u64 = thread::scope(|threads| {
+        let readers: Vec<_> = (0..CLIENTS)
             .map(|seed| {
                 let (client, sender) = (world.client(), sender.clone());
                 threads.spawn(move || read(client, Rng::with_seed(seed), &sender))
             })
             .collect();
-        // So that the writer ends if all readers have.
+        // So the writer ends if all readers have ended.
         drop(sender);
         write(ledger, &answered);
         drop(answered);
-        reading.into_iter().map(|reading| reading.join().expect("every answer is true")).sum()
+        readers.into_iter().map(|reader| reader.join().expect("every response is true")).sum()
     });
     let counters = world.node.response_cache.counters();
-    assert!(asked >= BLOCKS * RESPONSES_PER_BLOCK as u64);
-    assert!(counters.hits > 100 && counters.stale > 100, "{counters:?} of {asked}");
+    assert!(requests >= BLOCKS * RESPONSES_PER_BLOCK as u64);
+    assert!(counters.hits > 100 && counters.stale > 100, "{counters:?} of {requests}");
 }

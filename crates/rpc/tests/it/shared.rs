@@ -1,5 +1,5 @@
-//! Batches and long bodies beside the answer cache: they take from it and give to it as short single calls do,
-//! and nothing is computed twice.
+//! Batches and long bodies use the response cache like short single calls: they read and write it, and nothing is
+//! computed twice.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::metrics::ScrapedMetrics;
 use crate::wire::{Client, post};
 use crate::world::{PROGRAM, World, bank, block, with_data};
 
-/// An array of calls, each under its place as the id.
+/// A batch of calls. The id of each is its index.
 fn batch(calls: &[Value]) -> String {
     let numbered = calls.iter().enumerate().map(|(id, call)| {
         let mut call = call.clone();
@@ -30,26 +30,26 @@ fn call(method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
-/// A call for 133 KB; those of different bytes are not the same.
+/// A call for 133 KB. Calls with different `bytes` are different requests.
 fn list(bytes: usize) -> Value {
     let config = json!({ "encoding": "base64", "dataSlice": { "offset": 0, "length": bytes } });
     call("getProgramAccounts", json!([PROGRAM.to_string(), config]))
 }
 
-/// What the body is answered by a node that keeps nothing.
+/// The response to `body` without the cache.
 fn computed(world: &World, body: &str) -> Vec<u8> {
-    let mut computed = handle_blocking(&world.node, body).expect("something is answered");
+    let mut computed = handle_blocking(&world.node, body).expect("there is a response");
     computed.push(b'\n');
     computed
 }
 
 fn is_computed(world: &World, client: &mut Client, body: &str, coding: &str) {
-    let answer = post_decoded(client, body, coding);
-    let beginning = String::from_utf8_lossy(&answer[..answer.len().min(200)]).into_owned();
-    assert!(answer == computed(world, body), "{coding}: {beginning}");
+    let response = post_decoded(client, body, coding);
+    let beginning = String::from_utf8_lossy(&response[..response.len().min(200)]).into_owned();
+    assert!(response == computed(world, body), "{coding}: {beginning}");
 }
 
-/// The body with so much space behind it that it is read on the pool.
+/// The body with enough trailing space that it is parsed on the pool.
 pub(crate) fn padded(body: &str) -> String {
     format!("{body}{}", " ".repeat(9_000))
 }
@@ -59,51 +59,63 @@ fn equal_calls_of_a_batch_are_computed_once_and_of_the_next_batch_not_at_all() {
     let world = World::new();
     let mut client = world.client();
     let body = batch(&vec![list(100_000); 20]);
-    for (asked, coding) in [(20, "identity"), (40, "gzip"), (60, "zstd")] {
+    for (requests, coding) in [(20, "identity"), (40, "gzip"), (60, "zstd")] {
         is_computed(&world, &mut client, &body, coding);
         let counters = world.node.response_cache.counters();
         assert_eq!((counters.misses, counters.entries), (1, 1), "{counters:?}");
-        assert_eq!((counters.hits, counters.bypassed), (asked - 1, 0), "{counters:?}");
+        assert_eq!((counters.hits, counters.bypassed), (requests - 1, 0), "{counters:?}");
     }
-    // Alone it is kept in the same form.
+    // A single call uses the same entry.
     is_computed(&world, &mut client, &list(100_000).to_string(), "identity");
-    let figures = ScrapedMetrics::scrape(&mut client);
-    let of = |class: &str| {
-        let labels = format!("class=\"{class}\",method=\"getProgramAccounts\",transport=\"http\"");
-        figures.get(&format!("hydrant_requests_total{{{labels}}}"))
+    let metrics = ScrapedMetrics::scrape(&mut client);
+    let requests = |path: &str, class: &str| {
+        let labels = format!(
+            "class=\"{class}\",method=\"getProgramAccounts\",path=\"{path}\",transport=\"http\""
+        );
+        metrics.get(&format!("hydrant_requests_total{{{labels}}}"))
     };
-    assert_eq!((of("cached"), of("heavy"), of("medium")), (60.0, 1.0, 0.0), "{:?}", figures.all());
-    let of = |result: &str| {
-        let labels = format!("cache=\"answers\",result=\"{result}\"");
-        figures.get(&format!("hydrant_cache_lookups_total{{{labels}}}"))
+    assert_eq!(
+        (requests("cached", "none"), requests("pool", "heavy"), requests("pool", "medium")),
+        (60.0, 1.0, 0.0),
+        "{:?}",
+        metrics.all()
+    );
+    let lookups = |result: &str| {
+        let labels = format!("cache=\"responses\",result=\"{result}\"");
+        metrics.get(&format!("hydrant_cache_lookups_total{{{labels}}}"))
     };
-    assert_eq!((of("hit"), of("miss"), of("stale")), (60.0, 1.0, 0.0), "{:?}", figures.all());
+    assert_eq!(
+        (lookups("hit"), lookups("miss"), lookups("stale")),
+        (60.0, 1.0, 0.0),
+        "{:?}",
+        metrics.all()
+    );
 }
 
 #[test]
-fn what_a_single_call_made_is_there_for_a_batch_and_for_a_long_body() {
+fn the_result_of_a_single_call_is_used_by_a_batch_and_by_a_long_body() {
     let world = World::new();
     let mut client = world.client();
     let single = list(100_000).to_string();
     is_computed(&world, &mut client, &single, "identity");
-    // A task is done after its answer went.
-    let done = || {
+    // A task completes after its response was sent.
+    let completed = || {
         world.wait_pool(|pool| Class::ALL.iter().all(|class| pool.class(*class).active == 0));
         (world.class(Class::Medium).completed, world.class(Class::Heavy).completed)
     };
-    let before = done();
+    let before = completed();
     is_computed(&world, &mut client, &padded(&single), "identity");
     is_computed(&world, &mut client, &batch(&[list(100_000), list(100_000)]), "identity");
     is_computed(&world, &mut client, &padded(&batch(&[list(100_000)])), "identity");
     let counters = world.node.response_cache.counters();
     assert_eq!((counters.hits, counters.misses), (4, 1), "{counters:?}");
-    // Nothing but the reading of long bodies was a task. From the second time on its text is known.
-    assert_eq!(done(), before);
+    // Only the parsing of long bodies was a task. From the second request on, the text is in the memo.
+    assert_eq!(completed(), before);
     assert_eq!(world.node.response_cache.memo_hits(), 3);
 }
 
 #[test]
-fn a_long_body_makes_what_others_take() {
+fn the_result_of_a_long_body_is_used_by_other_calls() {
     let world = World::new();
     let mut client = world.client();
     let single = list(100_000).to_string();
@@ -118,7 +130,7 @@ fn a_long_body_makes_what_others_take() {
 
 #[test]
 fn equal_batches_at_once_are_computed_once() {
-    // A slice is a piece, so all of them are at it at the same time.
+    // A time slice is one chunk, so all of them run at the same time.
     let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
     let world = World::on(large_program(), Config::default(), pool);
     let part = |from: usize| serde_json::from_str::<Value>(&from_byte(from, false)).expect("JSON");
@@ -134,15 +146,15 @@ fn equal_batches_at_once_are_computed_once() {
         assert!(client.receive().bytes == computed);
     }
     let counters = world.node.response_cache.counters();
-    assert!(counters.coalesced > 0, "somebody came while it was made: {counters:?}");
+    assert!(counters.coalesced > 0, "a request arrived during the computation: {counters:?}");
     assert_eq!((counters.entries, counters.bypassed), (3, 0), "{counters:?}");
-    // Of the look-ups that found nothing each made it or waited for who did.
+    // Each lookup that missed computed the result or waited for another that did.
     assert_eq!(counters.misses - counters.coalesced, 3, "{counters:?}");
 }
 
 #[test]
 fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
-    // A slice is a piece, and there is no place but for one, and for whoever has none.
+    // A time slice is one chunk. There is one permit for active tasks, and one for a client without an active task.
     let mut pool = pool::Config { slice_us: 1, ..pool::Config::default() };
     pool.heavy.active_max = 1;
     let header = HeaderName::from_static("x-api-key");
@@ -150,9 +162,9 @@ fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
     let time: (Arc<dyn Clock>, _) = (Arc::new(SystemClock::new()), Health::default());
     let world = World::caching(large_program(), config, pool, None, time, 1 << 30);
     let long = call("getProgramAccounts", json!([PROGRAM.to_string(), { "encoding": "base64" }]));
-    let send = |who: &str, body: &str| {
+    let send = |client_name: &str, body: &str| {
         let mut client = world.client();
-        let head = format!("host: test\r\naccept-encoding: identity\r\nx-api-key: {who}");
+        let head = format!("host: test\r\naccept-encoding: identity\r\nx-api-key: {client_name}");
         client.send(post(body).replace("host: test", &head));
         client
     };
@@ -163,22 +175,22 @@ fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
         });
     };
     let release = world.occupy_pool();
-    let mut makes = send("makes", &long.to_string());
+    let mut leader = send("leader", &long.to_string());
     heavy([1, 0, 0, 0]);
-    // The thread is taken from him once he has begun.
+    // Another task takes the thread from the leader once it has started.
     let between = world.queue(Class::Heavy, ClientId(1));
     drop(release);
     heavy([0, 2, 1, 0]);
-    let mut waits = send("waits", &batch(std::slice::from_ref(&long)));
+    let mut follower = send("follower", &batch(std::slice::from_ref(&long)));
     heavy([1, 2, 1, 0]);
-    // And the next one of the batch's client: it has the thread while the batch waits.
-    let next = world.queue(Class::Heavy, ClientId::from_name(b"waits"));
+    // The next task of the batch's client has the thread while the batch waits.
+    let next = world.queue(Class::Heavy, ClientId::from_name(b"follower"));
     drop(between);
     heavy([0, 3, 1, 1]);
-    assert_eq!(world.class(Class::Heavy).completed, 1, "only what was in between");
+    assert_eq!(world.class(Class::Heavy).completed, 1, "only the task in between");
     drop(next);
-    assert_eq!(waits.receive().json()[0]["result"].as_array().map(Vec::len), Some(10));
-    makes.read_at_least(26_000_000);
+    assert_eq!(follower.receive().json()[0]["result"].as_array().map(Vec::len), Some(10));
+    leader.read_at_least(26_000_000);
     let counters = world.node.response_cache.counters();
     assert_eq!(
         (counters.coalesced, counters.bypassed, counters.entries),
@@ -191,7 +203,7 @@ fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
 fn a_task_that_waits_for_a_response_that_fails_computes_it_itself() {
     let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
     let world = World::on(large_program(), Config::default(), pool);
-    // Too long for base58, which is found out once all of them were looked at.
+    // Too long for base58, which is detected after all of them were scanned.
     let fails = call("getProgramAccounts", json!([PROGRAM.to_string(), { "encoding": "base58" }]));
     let body = batch(&[fails, call("getSlot", json!([]))]);
     let release = world.occupy_pool();
@@ -212,11 +224,11 @@ fn a_task_that_waits_for_a_response_that_fails_computes_it_itself() {
 fn errors_are_computed_each_time_and_not_cached() {
     let world = World::new();
     let mut client = world.client();
-    // That the slot was not reached is found out where the answer would be made.
+    // That the slot is not reached is detected where the result would be computed.
     let config = json!({ "encoding": "base64", "minContextSlot": 5_000 });
     let early = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
     let config = json!({ "encoding": "base58" });
-    // Base58 of an account that is too long for it fails where it is made.
+    // Base58 of an account that is too long fails where the result is computed.
     let too_long = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
     let wrong = call("getProgramAccounts", json!(["nobody"]));
     let none = call("getEverything", json!([]));
@@ -237,7 +249,7 @@ fn errors_are_computed_each_time_and_not_cached() {
 fn a_long_response_is_right_in_a_batch_cached_or_too_large_to_be_cached() {
     let part = |from: usize| serde_json::from_str::<Value>(&from_byte(from, false)).expect("JSON");
     let slot = call("getSlot", json!([]));
-    // 2.7 MB: more than the smaller cache keeps of one answer, and less than the larger.
+    // 2.7 MB: too large for the smaller cache, but not for the larger one.
     let body = batch(&[slot.clone(), part(1_800_000), slot, part(1_800_000)]);
     for (cache_bytes, hits) in [(1 << 24, 0), (1 << 28, 5)] {
         let world = World::cached(large_program(), cache_bytes);
@@ -247,7 +259,7 @@ fn a_long_response_is_right_in_a_batch_cached_or_too_large_to_be_cached() {
         }
         let counters = world.node.response_cache.counters();
         assert_eq!(counters.hits, hits, "{counters:?}");
-        // But for keys and places in the table nothing else is held than what the cache has.
+        // Except for keys and table slots, only the cached bytes are in use.
         let others = || counters.bytes.abs_diff(world.node.response_cache.used_bytes());
         world.wait_pool(|_| others() < 10_000);
     }
@@ -267,27 +279,27 @@ fn a_client_that_disconnects_while_a_cached_response_is_copied_to_it_retains_non
     let mut client = world.client();
     let config = json!({ "encoding": "base64", "commitment": "processed" });
     let long = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
-    let held = || world.node.response_cache.used_bytes();
-    // Made in a batch, for a client who has not left yet.
-    let mut leaves = world.client();
-    leaves.send(post(&batch(&vec![long.clone(); 2])));
+    let used = || world.node.response_cache.used_bytes();
+    // Computed in a batch, for a client that is still connected.
+    let mut first = world.client();
+    first.send(post(&batch(&vec![long.clone(); 2])));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
-    let kept = held();
-    assert!(kept > 20_000_000, "{kept}");
-    // And copied for another.
-    let mut copies = world.client();
-    copies.send(post(&batch(std::slice::from_ref(&long))));
+    let cached = used();
+    assert!(cached > 20_000_000, "{cached}");
+    // And copied for another client.
+    let mut second = world.client();
+    second.send(post(&batch(std::slice::from_ref(&long))));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 2);
-    assert_eq!((held(), world.node.response_cache.counters().hits), (kept, 1), "the same bytes");
-    // Another answer takes the place of that one in the cache.
+    assert_eq!((used(), world.node.response_cache.counters().hits), (cached, 1), "the same bytes");
+    // Another response replaces this one in the cache.
     ledger.open(block(101), block(100), bank(101)).expect("open");
     ledger.apply(block(101), write(2), bank(101)).expect("apply");
     ledger.publish();
     is_computed(&world, &mut client, &batch(&[long]), "identity");
-    assert_eq!(held(), 2 * kept, "one that is kept, one that two clients read");
-    drop(leaves);
+    assert_eq!(used(), 2 * cached, "one in the cache, one that two clients read");
+    drop(first);
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
-    drop(copies);
-    world.wait_pool(|pool| pool.class(Class::Heavy).active == 0 && held() == kept);
+    drop(second);
+    world.wait_pool(|pool| pool.class(Class::Heavy).active == 0 && used() == cached);
     assert_eq!(world.class(Class::Heavy).cancelled, 2);
 }

@@ -1,4 +1,4 @@
-//! Work on the CPU pool is in slices, of every kind, and what is much is heavy.
+//! Tasks on the CPU pool run in time slices, and large ones are heavy.
 
 use ledger::{Address, Change};
 use pool::Class;
@@ -26,7 +26,7 @@ fn key(kind: u8, n: u32) -> Pubkey {
     Pubkey::new_from_array(key)
 }
 
-/// A node whose slices end as soon as they are asked, without an index of mints.
+/// A node with the shortest time slices, without an index by mint.
 fn world() -> World {
     let tokens = spl_token_interface::id();
     let (mut config, root) = (LedgerConfig::new(100_000), block(100));
@@ -43,16 +43,16 @@ fn world() -> World {
     World::on(reader, Config::default(), pool::Config { slice_us: 1, ..pool::Config::default() })
 }
 
-/// The answer, and in how many slices of which class it was made.
+/// The result, its class, and the number of time slices it took.
 fn call_counting_slices(world: &World, method: &str, params: Value) -> (Value, Class, u64) {
     let classes = [Class::Light, Class::Medium, Class::Heavy];
     let before = classes.map(|class| world.class(class).time_slices);
     let result = world.client().result(method, params);
-    // What is counted last of a task is counted after its answer went.
+    // The last counters of a task change after its response was sent.
     world.wait_pool(|pool| classes.iter().all(|class| pool.class(*class).active == 0));
-    let grown = |at: usize| world.class(classes[at]).time_slices - before[at];
-    let at = (0..3).find(|at| grown(*at) > 0).expect("it ran on the pool");
-    (result, classes[at], grown(at))
+    let slices = |index: usize| world.class(classes[index]).time_slices - before[index];
+    let index = (0..3).find(|index| slices(*index) > 0).expect("it ran on the pool");
+    (result, classes[index], slices(index))
 }
 
 #[test]
@@ -90,11 +90,11 @@ fn many_bytes_of_few_accounts_are_heavy() {
 }
 
 #[test]
-fn what_a_batch_encodes_where_it_arrives_has_one_bound() {
+fn what_a_batch_encodes_inline_has_one_bound() {
     let world = World::new();
     let mut client = world.client();
-    let begun = || [Class::Light, Class::Medium].map(|class| world.class(class).time_slices);
-    let before = begun();
+    let slices = || [Class::Light, Class::Medium].map(|class| world.class(class).time_slices);
+    let before = slices();
     let call = |method: &str, params: &Value| -> String {
         json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
     };
@@ -110,16 +110,16 @@ fn what_a_batch_encodes_where_it_arrives_has_one_bound() {
     let inline = [long.clone(), parsed(6), batch(&[&long, &short]), batch(&[&parsed(3), &short])];
     for body in inline {
         client.post(&body);
-        assert_eq!(begun(), before, "{body}");
+        assert_eq!(slices(), before, "{body}");
     }
     let mut before = before;
     for body in [parsed(7), batch(&[&long, &long]), batch(&[&parsed(4), &parsed(4)])] {
         let reply = client.post(&body);
-        // What is counted last of a task is counted after its answer went.
+        // The last counters of a task change after its response was sent.
         world.wait_pool(|pool| Class::ALL.iter().all(|class| pool.class(*class).active == 0));
-        assert!(begun() > before, "{body}");
-        let made_here = rpc::handle_blocking(&world.node, &body).expect("it is answered");
-        assert_eq!(reply.bytes[..reply.bytes.len() - 1], made_here);
-        before = begun();
+        assert!(slices() > before, "{body}");
+        let expected = rpc::handle_blocking(&world.node, &body).expect("there is a response");
+        assert_eq!(reply.bytes[..reply.bytes.len() - 1], expected);
+        before = slices();
     }
 }

@@ -1,4 +1,4 @@
-//! Long answers: in pieces, at the client's pace, for as long as it is there, compressed if it likes.
+//! Long responses: in chunks, at the client's rate, until it disconnects, compressed if it accepts it.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::wire::{Client, Response, post};
 use crate::world::{PROGRAM, World};
 
-/// A batch of calls of which each has an answer of 133 KB.
+/// A batch of calls. Each has a result of 133 KB.
 fn batch(calls: usize) -> String {
     let params = json!([PROGRAM.to_string(), { "encoding": "base64" }]);
     let call = |id| json!({ "jsonrpc": "2.0", "id": id, "method": "getProgramAccounts", "params": params });
@@ -28,7 +28,7 @@ fn post_accepting(world: &World, body: &str, accept: &str) -> Response {
     client.receive()
 }
 
-/// A ledger is read at most so: a body may hold a thousand such calls.
+/// A config that allows bodies with a thousand such calls.
 fn long_config() -> Config {
     Config { body_bytes_max: 1 << 20, ..Config::default() }
 }
@@ -46,13 +46,13 @@ fn a_long_response_comes_in_chunks_and_says_what_the_short_ones_say() {
     for (id, reply) in replies.as_array().into_iter().flatten().enumerate() {
         assert_eq!((&reply["result"], &reply["id"]), (&one[0]["result"], &json!(id)));
     }
-    assert!(response.body.ends_with("}]\n"), "as every answer");
-    // The connection goes on.
+    assert!(response.body.ends_with("}]\n"), "like every response");
+    // The connection stays open.
     assert_eq!(client.result("getSlot", json!([])), json!(100));
 }
 
 #[test]
-fn a_response_is_compressed_as_the_client_likes_it() {
+fn a_response_is_compressed_as_the_client_accepts_it() {
     let world = World::new();
     let plain = post_accepting(&world, &batch(5), "identity");
     assert_eq!(plain.header("content-encoding"), None);
@@ -80,8 +80,8 @@ fn an_unread_response_is_not_computed_and_costs_no_memory() {
     client.send(post(&batch(1_000)));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
     let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 48 << 20, "{grown} bytes for an answer of 133 MB");
-    // Others have the pool meanwhile.
+    assert!(grown < 48 << 20, "{grown} bytes for a response of 133 MB");
+    // Other clients can use the pool meanwhile.
     assert_eq!(world.client().post(&batch(1)).status, 200);
     assert_eq!(client.receive().json().as_array().map(Vec::len), Some(1_000));
     assert_eq!(world.class(Class::Heavy).completed, 1);
@@ -89,26 +89,26 @@ fn an_unread_response_is_not_computed_and_costs_no_memory() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a rate is a matter of time")]
-fn long_responses_go_at_their_clients_rate_and_are_made_no_faster() {
+fn long_responses_are_computed_and_sent_at_their_clients_rate() {
     let mut config = pool::Config::default();
     config.clients.bytes_per_s = 4_000_000;
     let world = World::with(long_config(), config);
     let mut clients = [world.client(), world.client()];
-    let began = std::time::Instant::now();
+    let started = std::time::Instant::now();
     clients.iter_mut().for_each(|client| client.send(post(&batch(30))));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 2);
     for client in &mut clients {
         assert_eq!(client.receive().json().as_array().map(Vec::len), Some(30));
     }
-    let took = began.elapsed().as_secs_f64();
-    // Two seconds' worth, of which one may go at once; what is asked for next is not refused for it.
+    let took = started.elapsed().as_secs_f64();
+    // Two seconds' worth of bytes. One second's worth may be sent at once. The next request is not refused for it.
     assert!(took > 0.8, "8 MB in {took} s");
     assert_eq!(world.client().post(&batch(1)).status, 200);
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a rate is a matter of time")]
-fn a_cached_response_goes_at_its_clients_rate_too() {
+fn a_cached_response_is_sent_at_its_clients_rate_too() {
     let mut config = pool::Config::default();
     config.clients.bytes_per_s = 200_000;
     let world = World::with(Config::default(), config);
@@ -117,12 +117,12 @@ fn a_cached_response_goes_at_its_clients_rate_too() {
         "params": [PROGRAM.to_string(), { "encoding": "base64" }],
     })
     .to_string();
-    let began = std::time::Instant::now();
+    let started = std::time::Instant::now();
     for _ in 0..4 {
         assert_eq!(world.client().post(&call).status, 200);
     }
     // 533 KB.
-    let took = began.elapsed().as_secs_f64();
+    let took = started.elapsed().as_secs_f64();
     assert!(took > 0.9, "{took} s");
     assert!(
         world.node.response_cache.counters().hits >= 3,
@@ -135,11 +135,11 @@ fn a_cached_response_goes_at_its_clients_rate_too() {
 #[test]
 fn a_client_that_disconnects_ends_its_task() {
     let world = World::with(long_config(), pool::Config::default());
-    for leaves_after in [0, 1_000_000] {
+    for disconnect_after in [0, 1_000_000] {
         let before = world.class(Class::Heavy);
         let mut client = world.client();
         client.send(post(&batch(1_000)));
-        client.read_at_least(leaves_after);
+        client.read_at_least(disconnect_after);
         world.wait_pool(|pool| pool.class(Class::Heavy).active == 1);
         drop(client);
         world.wait_pool(|pool| pool.class(Class::Heavy).cancelled == before.cancelled + 1);
@@ -177,11 +177,14 @@ fn a_client_with_one_scan_is_not_delayed_by_one_with_many() {
         world.wait_pool(|pool| pool.class(Class::Heavy).active == 8);
         modest.send(with_headers(&batch(17), "x-api-key: modest"));
         let replies = modest.receive().json();
-        let done = world.class(Class::Heavy);
+        let counters = world.class(Class::Heavy);
         stop.store(true, Ordering::Relaxed);
         assert_eq!(replies.as_array().map(Vec::len), Some(17));
-        // The modest one's own may not be counted yet.
-        assert!(done.completed <= 1 && done.active >= 8, "the greedy one's are not: {done:?}");
+        // The task of the modest client may not be counted yet.
+        assert!(
+            counters.completed <= 1 && counters.active >= 8,
+            "the tasks of the greedy client are not completed: {counters:?}"
+        );
     });
 }
 
@@ -189,7 +192,7 @@ fn read_until(client: &mut Client, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) && client.skip() > 0 {}
 }
 
-/// What this process has in memory.
+/// Resident memory of this process.
 pub(crate) fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());

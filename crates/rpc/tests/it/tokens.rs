@@ -24,27 +24,30 @@ fn a_balance_and_a_supply_are_amounts_with_decimals() {
 fn what_is_no_token_account_or_mint_is_refused() {
     let world = World::new();
     let mut client = world.client();
-    let nobody = DELEGATE.to_string();
+    let missing = DELEGATE.to_string();
     let mut refusals = |method: &str, pubkey: String| {
         let (code, message) = client.error(method, json!([pubkey]));
         assert_eq!(code, -32602);
         message
     };
     assert_eq!(
-        refusals("getTokenAccountBalance", nobody.clone()),
+        refusals("getTokenAccountBalance", missing.clone()),
         "Invalid param: could not find account"
     );
     for wrong in [WALLET, MINT, ODD_TOKEN] {
         let message = refusals("getTokenAccountBalance", wrong.to_string());
         assert_eq!(message, "Invalid param: not a Token account", "{wrong}");
     }
-    assert_eq!(refusals("getTokenSupply", nobody.clone()), "Invalid param: could not find account");
+    assert_eq!(
+        refusals("getTokenSupply", missing.clone()),
+        "Invalid param: could not find account"
+    );
     assert_eq!(refusals("getTokenSupply", WALLET.to_string()), "Invalid param: not a Token mint");
     assert_eq!(
         refusals("getTokenSupply", TOKEN.to_string()),
         "Invalid param: mint could not be unpacked"
     );
-    assert_eq!(refusals("getTokenLargestAccounts", nobody), "Invalid param: could not find mint");
+    assert_eq!(refusals("getTokenLargestAccounts", missing), "Invalid param: could not find mint");
     assert_eq!(
         refusals("getTokenLargestAccounts", WALLET.to_string()),
         "Invalid param: Token mint could not be unpacked"

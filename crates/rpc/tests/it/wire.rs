@@ -1,4 +1,4 @@
-//! A client that sends exactly the bytes it is told to.
+//! A client that sends exactly the bytes that a test passes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Far more than anything here takes; only a bug reaches it.
+/// Much longer than any test waits. Only a bug reaches it.
 pub(crate) const IO_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection, and what was read of it past the last response.
+/// A connection, and the bytes read after the last response.
 pub(crate) struct Client {
     socket: TcpStream,
     read: Vec<u8>,
@@ -21,13 +21,13 @@ pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
-    /// The body as it came, if it was in chunks.
+    /// The body as bytes, without the framing of chunks.
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Response {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut found = self.headers.iter().filter(|(given, _)| given == name);
+        let mut found = self.headers.iter().filter(|(key, _)| key == name);
         found.next().map(|(_, value)| value.as_str())
     }
 
@@ -54,7 +54,7 @@ impl Client {
             socket.bind(SocketAddr::from((ip, 0))).expect("all of 127.0.0.0/8 is here");
             tokio::time::timeout(IO_TIMEOUT, socket.connect(server)).await
         });
-        let socket = connected.expect("it is taken in time").expect("connect");
+        let socket = connected.expect("it is accepted in time").expect("connect");
         let socket = socket.into_std().expect("a socket");
         socket.set_nonblocking(false).expect("it waits");
         socket.set_read_timeout(Some(IO_TIMEOUT)).expect("a timeout");
@@ -74,15 +74,15 @@ impl Client {
     /// The next response, or `None` if the server closed.
     pub(crate) fn try_receive(&mut self) -> Option<Response> {
         loop {
-            // A long body in chunks is looked at once its end is there, not again for every piece.
+            // A long body in chunks is parsed once its end has arrived, not again for every chunk.
             let may_be_whole = self.read.len() < 1 << 20 || self.read.ends_with(b"0\r\n\r\n");
             if may_be_whole && let Some((response, used)) = parse(&self.read) {
                 self.read.drain(..used);
                 return Some(response);
             }
             if self.read_more() == 0 {
-                let begin = &self.read[..self.read.len().min(500)];
-                assert!(self.read.is_empty(), "half a response: {:?}", text(begin));
+                let start = &self.read[..self.read.len().min(500)];
+                assert!(self.read.is_empty(), "half a response: {:?}", text(start));
                 return None;
             }
         }
@@ -94,12 +94,12 @@ impl Client {
         std::mem::take(&mut self.read)
     }
 
-    /// Reads until it has so many bytes that no response was made of.
+    /// Reads until the buffer has at least `bytes` bytes.
     pub(crate) fn read_at_least(&mut self, bytes: usize) {
         while self.read.len() < bytes && self.read_more() > 0 {}
     }
 
-    /// Reads something and forgets it; how many bytes it was.
+    /// Reads some bytes and discards them. Returns their number.
     pub(crate) fn skip(&mut self) -> usize {
         self.read.clear();
         self.read_more()
@@ -109,7 +109,7 @@ impl Client {
         let mut buffer = [0; 16 * 1024];
         let bytes = match self.socket.read(&mut buffer) {
             Ok(bytes) => bytes,
-            // The peer is gone, with or without saying so.
+            // The peer has closed the connection, with or without a FIN.
             Err(err) if err.kind() == std::io::ErrorKind::ConnectionReset => 0,
             Err(err) => panic!("read: {err}"),
         };
@@ -117,26 +117,26 @@ impl Client {
         bytes
     }
 
-    /// Posts a body as JSON and takes the response.
+    /// Posts a body as JSON and receives the response.
     pub(crate) fn post(&mut self, body: &str) -> Response {
         self.send(post(body));
         self.receive()
     }
 
-    /// Calls a method; the whole reply.
+    /// Calls a method and returns the whole response.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.post(&body.to_string()).json()
     }
 
-    /// Calls a method that must answer; its result.
+    /// Calls a method that must succeed and returns its result.
     pub(crate) fn result(&mut self, method: &str, params: Value) -> Value {
         let mut reply = self.call(method, params);
         assert!(reply.get("error").is_none(), "{method}: {reply}");
         reply["result"].take()
     }
 
-    /// Calls a method that must refuse; code and message.
+    /// Calls a method that must fail and returns code and message.
     pub(crate) fn error(&mut self, method: &str, params: Value) -> (i64, String) {
         let reply = self.call(method, params);
         let err = reply.get("error").unwrap_or_else(|| panic!("an error, not {reply}"));
@@ -153,7 +153,7 @@ pub(crate) fn post(body: &str) -> String {
     )
 }
 
-/// A response at the beginning of `read`, and how many bytes it has.
+/// The response at the start of `read`, and its length in bytes.
 fn parse(read: &[u8]) -> Option<(Response, usize)> {
     let head_end = read.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&read[..head_end]).expect("a header is text");
@@ -175,7 +175,7 @@ fn parse(read: &[u8]) -> Option<(Response, usize)> {
     Some((Response { status, headers, body: text(&bytes), bytes }, head_end + used))
 }
 
-/// A body in chunks, and how many bytes it took; `None` if its last chunk is not there.
+/// The body of a chunked message, and its length on the wire; `None` if its last chunk is missing.
 fn dechunk(read: &[u8]) -> Option<(Vec<u8>, usize)> {
     let (mut body, mut at) = (Vec::new(), 0);
     loop {

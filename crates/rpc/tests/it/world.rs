@@ -1,4 +1,4 @@
-//! A node on a ledger made by hand, served on loopback.
+//! A node on a hand-made ledger, served on loopback.
 //!
 //! The ledger: slot 100 is finalized, slot 101 confirmed, slot 102 open. `WALLET` has 1, 2 and 3 SOL
 //! at the three commitments; everything else is the same at each.
@@ -50,9 +50,9 @@ pub(crate) const WALLET: Pubkey = Pubkey::new_from_array([1; 32]);
 pub(crate) const OTHER_WALLET: Pubkey = Pubkey::new_from_array([2; 32]);
 pub(crate) const DELEGATE: Pubkey = Pubkey::new_from_array([3; 32]);
 pub(crate) const PROGRAM: Pubkey = Pubkey::new_from_array([9; 32]);
-/// Of the older token program, 2 decimals, a supply of 1,000.
+/// A mint of the older token program: 2 decimals, a supply of 1,000.
 pub(crate) const MINT: Pubkey = Pubkey::new_from_array([10; 32]);
-/// Of Token-2022, no decimals.
+/// A mint of Token-2022 without decimals.
 pub(crate) const NEW_MINT: Pubkey = Pubkey::new_from_array([11; 32]);
 /// 700 of `MINT` for `WALLET`, 50 of it delegated to `DELEGATE`.
 pub(crate) const TOKEN: Pubkey = Pubkey::new_from_array([20; 32]);
@@ -60,15 +60,15 @@ pub(crate) const TOKEN: Pubkey = Pubkey::new_from_array([20; 32]);
 pub(crate) const OTHER_TOKEN: Pubkey = Pubkey::new_from_array([21; 32]);
 /// 5 of `NEW_MINT` for `WALLET`.
 pub(crate) const NEW_TOKEN: Pubkey = Pubkey::new_from_array([22; 32]);
-/// Owned by the token program, but no token account.
+/// An account of the token program that is not a token account.
 pub(crate) const ODD_TOKEN: Pubkey = Pubkey::new_from_array([23; 32]);
-/// Of `PROGRAM`, with the bytes 0, 1, 2, ….
+/// Accounts of `PROGRAM` with the bytes 0, 1, 2, ….
 pub(crate) const DATA: [Pubkey; 3] = [
     Pubkey::new_from_array([30; 32]),
     Pubkey::new_from_array([31; 32]),
     Pubkey::new_from_array([32; 32]),
 ];
-/// How many bytes those have.
+/// Their lengths in bytes.
 pub(crate) const DATA_BYTES: [usize; 3] = [9, 129, 100_000];
 /// A stake account of 7 SOL, locked until long after `NOW`.
 pub(crate) const LOCKED_STAKE: Pubkey = Pubkey::new_from_array([40; 32]);
@@ -87,12 +87,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A node with the limits as they are by default.
+    /// A node with the default limits.
     pub(crate) fn new() -> Self {
         Self::with(Config::default(), pool::Config::default())
     }
 
-    /// A node of which not all is indexed.
+    /// A node with these indices.
     pub(crate) fn indexed(indices: IndexConfig) -> Self {
         Self::on(ledger(indices), Config::default(), pool::Config::default())
     }
@@ -105,7 +105,7 @@ impl World {
         Self::on_with(reader, config, pool, None)
     }
 
-    /// A node with something beside JSON-RPC on its port.
+    /// A node with an HTTP API in addition to JSON-RPC on its port.
     pub(crate) fn on_with(
         reader: chain_solana::Reader,
         config: Config,
@@ -115,13 +115,13 @@ impl World {
         Self::timed(reader, config, pool, web, (Arc::new(SystemClock::new()), Health::default()))
     }
 
-    /// A node whose answer cache has so many bytes.
+    /// A node with a response cache of `cache_bytes`.
     pub(crate) fn cached(reader: chain_solana::Reader, cache_bytes: u64) -> Self {
         let time: (Arc<dyn Clock>, _) = (Arc::new(SystemClock::new()), Health::default());
         Self::caching(reader, Config::default(), pool::Config::default(), None, time, cache_bytes)
     }
 
-    /// A node that has its time from a test.
+    /// A node with the clock of a test.
     pub(crate) fn timed(
         reader: chain_solana::Reader,
         config: Config,
@@ -132,7 +132,7 @@ impl World {
         Self::caching(reader, config, pool, web, time, 1 << 24)
     }
 
-    /// A node whose answer cache has so many bytes.
+    /// A node with a clock and a response cache of `cache_bytes_max`.
     pub(crate) fn caching(
         reader: chain_solana::Reader,
         config: Config,
@@ -192,56 +192,53 @@ impl World {
         crate::wire::Client::connect(self.rpc)
     }
 
-    /// Keeps the pool's only thread busy until what it gives is dropped.
+    /// Occupies the pool's only thread until the returned value is dropped.
     pub(crate) fn occupy_pool(&self) -> Occupied {
-        let (release, held): (_, Receiver<()>) = sync_channel(0);
-        let (begun, beginning) = sync_channel(1);
-        let task = Box::new(Occupier { started: begun, release: held });
+        let (release, released): (_, Receiver<()>) = sync_channel(0);
+        let (started, start) = sync_channel(1);
+        let task = Box::new(Occupier { started, release: released });
         let ticket = self.node.pool.submit(Class::Light, ClientId(0), task);
         let ticket = ticket.unwrap_or_else(|full| panic!("{full}"));
-        beginning.recv_timeout(IO_TIMEOUT).expect("the pool works");
+        start.recv_timeout(IO_TIMEOUT).expect("the pool works");
         Occupied { _release: release, _ticket: ticket }
     }
 
-    /// Queues a task that then keeps the pool's thread busy until what it gives is dropped.
+    /// Queues a task that occupies the pool's thread until the returned value is dropped.
     pub(crate) fn queue(&self, class: Class, client: ClientId) -> Occupied {
-        let (release, held): (_, Receiver<()>) = sync_channel(0);
-        let (begun, _beginning) = sync_channel(1);
-        let ticket = self.node.pool.submit(
-            class,
-            client,
-            Box::new(Occupier { started: begun, release: held }),
-        );
+        let (release, released): (_, Receiver<()>) = sync_channel(0);
+        let (started, _start) = sync_channel(1);
+        let ticket =
+            self.node.pool.submit(class, client, Box::new(Occupier { started, release: released }));
         let ticket = ticket.unwrap_or_else(|full| panic!("{full}"));
         Occupied { _release: release, _ticket: ticket }
     }
 
-    /// Waits until the pool's classes together are as asked.
+    /// Waits until the counters of the pool satisfy `until`.
     #[expect(clippy::disallowed_methods, reason = "patience is a matter of time")]
     pub(crate) fn wait_pool(&self, until: impl Fn(&Counters) -> bool) {
-        let began = Instant::now();
+        let started = Instant::now();
         while !until(&self.node.pool.counters()) {
-            assert!(began.elapsed() < IO_TIMEOUT, "{:?}", self.node.pool.counters());
+            assert!(started.elapsed() < IO_TIMEOUT, "{:?}", self.node.pool.counters());
             std::thread::yield_now();
         }
     }
 
-    /// Waits until the answer cache is as asked.
+    /// Waits until the counters of the response cache satisfy `until`.
     #[expect(clippy::disallowed_methods, reason = "patience is a matter of time")]
     pub(crate) fn wait_response_cache(&self, until: impl Fn(&cache::Counters) -> bool) {
-        let began = Instant::now();
+        let started = Instant::now();
         while !until(&self.node.response_cache.counters()) {
-            assert!(began.elapsed() < IO_TIMEOUT, "{:?}", self.node.response_cache.counters());
+            assert!(started.elapsed() < IO_TIMEOUT, "{:?}", self.node.response_cache.counters());
             std::thread::yield_now();
         }
     }
 
-    /// The figures of a class of the pool.
+    /// The counters of a class of the pool.
     pub(crate) fn class(&self, class: Class) -> ClassCounters {
         *self.node.pool.counters().class(class)
     }
 
-    /// Asks the server to stop.
+    /// Starts the shutdown of the server.
     pub(crate) fn stop(&mut self) {
         drop(self.stop.take());
     }
@@ -264,7 +261,7 @@ impl Drop for World {
     }
 }
 
-/// A thread of the pool that does nothing else. The order of the fields is that of their ends.
+/// Occupies a thread of the pool. The fields are dropped in this order.
 pub(crate) struct Occupied {
     _release: SyncSender<()>,
     _ticket: pool::Ticket,
@@ -277,40 +274,40 @@ struct Occupier {
 
 impl Task for Occupier {
     fn poll(&mut self, _: &TimeSlice<'_>) -> TaskPoll {
-        // Who queued it may not wait for it.
+        // The test may not wait for it.
         let _ = self.started.send(());
         let _ = self.release.recv();
         TaskPoll::Done
     }
 }
 
-/// Says "hello" to whoever upgrades, with his name, and leaves.
+/// Sends "hello" and the client id, then closes the WebSocket.
 struct Greeter;
 
 impl WebSocketHandler for Greeter {
     fn handle(
         self: Arc<Self>,
         socket: Socket,
-        of: ClientId,
+        client: ClientId,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let mut socket = hyper_util::rt::TokioIo::new(socket.into_inner());
-            let _ = socket.write_all(format!("hello {of}").as_bytes()).await;
+            let _ = socket.write_all(format!("hello {client}").as_bytes()).await;
             let _ = socket.shutdown().await;
         })
     }
 }
 
-/// A door that takes everything, does nothing, and counts.
+/// A transaction service that accepts everything, does nothing, and counts.
 #[derive(Default)]
 pub(crate) struct FakeTransactionService {
     pub(crate) sent: AtomicUsize,
-    /// Of everything that was sent and of every airdrop.
+    /// The senders of all transactions and airdrops.
     pub(crate) senders: Mutex<Vec<Sender>>,
     pub(crate) simulated: AtomicUsize,
-    /// Whether its queue takes no more.
+    /// Whether its queue is full.
     pub(crate) is_full: AtomicBool,
-    /// What it says that a transaction would do, if it is to say anything.
+    /// The result of every simulation. If `None`, simulations fail.
     pub(crate) simulation: Mutex<Option<Simulation>>,
 }
 
@@ -470,7 +467,7 @@ pub(crate) fn token(mint: Pubkey, owner: Pubkey, amount: u64, delegate: Option<P
     data
 }
 
-/// Initialized, of nobody, with a lockup until `unlocks`.
+/// An initialized stake account without authorities, with a lockup until `unlocks`.
 fn stake(lamports: u64, unlocks: i64) -> AccountSharedData {
     let mut data = vec![0; 200];
     data[0] = 1;

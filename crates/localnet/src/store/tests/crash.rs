@@ -1,4 +1,4 @@
-//! A writer that is killed: whatever it was told is kept, is kept.
+//! A writer that is killed: every block for which `append` returned is stored.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -10,12 +10,12 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 
-/// Set for the child: the ledger's directory.
+/// The child's environment variable with the ledger's directory.
 const CHILD: &str = "HYDRANT_TEST_STORE_CHILD";
 const SEED: u64 = 77;
 const KILLS: usize = 20;
 
-/// What a ledger of [`SEED`] holds once its newest block is `slot`.
+/// The contents of a ledger of [`SEED`] whose newest block is `slot`.
 fn replay(slot: u64) -> (RandomLedger, Model) {
     let mut random = RandomLedger::new(SEED);
     let accounts = random.genesis_accounts();
@@ -26,7 +26,7 @@ fn replay(slot: u64) -> (RandomLedger, Model) {
     (random, model)
 }
 
-/// Not a test of its own: what the child of the next one runs.
+/// Not a test: the child of the next test runs it.
 #[test]
 fn append_until_killed() {
     let Some(dir) = env::var_os(CHILD) else { return };
@@ -34,7 +34,7 @@ fn append_until_killed() {
     let (mut random, _) = replay(store.newest_slot());
     loop {
         store.append(&random.block()).expect("append");
-        println!("kept {}", store.newest_slot());
+        println!("stored {}", store.newest_slot());
     }
 }
 
@@ -50,23 +50,24 @@ fn nothing_appended_is_lost_when_the_writer_is_killed() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a child");
-        // The pipe stays open until the child is dead: it must not end by itself.
-        let told = BufReader::new(child.stdout.take().expect("its output")).lines();
-        let told = told.map_while(Result::ok);
-        let mut told = told.filter_map(|line| line.split_once("kept ")?.1.parse::<u64>().ok());
-        let kept = told.by_ref().take(random.random_range(1..40)).last().expect("it keeps blocks");
-        // It is somewhere within the next append by now, or past it.
+        // The pipe stays open until the child is killed, so that it does not end by itself.
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let lines = lines.map_while(Result::ok);
+        let mut slots = lines.filter_map(|line| line.split_once("stored ")?.1.parse::<u64>().ok());
+        let stored =
+            slots.by_ref().take(random.random_range(1..40)).last().expect("it stores blocks");
+        // By now it is within the next append or after it.
         for _ in 0..random.random_range(0..1_000_000) {
             std::hint::spin_loop();
         }
         child.kill().expect("kill");
         let ended = child.wait().expect("wait");
         assert_eq!(ended.signal(), Some(9), "it ended by itself: {ended}");
-        // What it told between the last that we read and its end counts as well.
-        let kept = told.last().unwrap_or(kept);
+        // Slots that it reported after the last one read and before its end count as well.
+        let stored = slots.last().unwrap_or(stored);
         let (store, restored) = open(dir.path());
-        println!("kill {kill}: told {kept}, found {}", store.newest_slot());
-        assert!(store.newest_slot() >= kept);
+        println!("kill {kill}: stored {stored}, found {}", store.newest_slot());
+        assert!(store.newest_slot() >= stored);
         replay(store.newest_slot()).1.check(&restored);
     }
 }

@@ -1,4 +1,4 @@
-//! What is damaged is named, never served and never a panic.
+//! Damage is reported, never served, and never causes a panic.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 use super::*;
 use crate::store::{Batch, Engine, Fjall, Key, Row, StoreError, Table};
 
-/// Rows given to the engine as they are, past everything that guards them.
+/// Rows for the engine without encoding and checks.
 struct Raw(Vec<Row>);
 
 impl Batch for Raw {
@@ -25,7 +25,7 @@ impl Batch for Raw {
     }
 }
 
-/// The rows of a ledger that nobody has open.
+/// The rows of a ledger that is not open.
 fn rows(dir: &Path) -> Vec<(Key, Vec<u8>)> {
     let engine = Fjall::open(&dir.join(Fjall::PATH)).expect("the engine opens");
     let mut rows = Vec::new();
@@ -106,7 +106,7 @@ fn a_flipped_bit_in_any_value_names_the_row() {
 }
 
 #[test]
-fn rows_that_are_missing_or_of_another_time_are_noticed() {
+fn missing_and_outdated_rows_are_detected() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut random = RandomLedger::new(2);
     let (mut store, mut model) = create(dir.path(), &mut random);
@@ -148,7 +148,7 @@ fn rows_that_are_missing_or_of_another_time_are_noticed() {
     // An older head: blocks and accounts are newer than it.
     check(
         vec![(Key::Head, Some(value_of(&old, Key::Head)))],
-        &format!("head: names block {first}, but block {newest} had been kept"),
+        &format!("head: names block {first}, but block {newest} was stored"),
     );
     let (account, _) = new.iter().find(|(key, _)| matches!(key, Key::Account(_))).expect("one");
     let accounts = model.accounts.len();
@@ -169,25 +169,25 @@ fn rows_that_are_missing_or_of_another_time_are_noticed() {
     );
     model.check(&open(dir.path()).1);
 
-    // The whole ledger of another time, except for what was remembered outside of it.
+    // The whole engine of an earlier time, with the newest slot in its file outside of it.
     let gone = new.iter().filter(|(key, _)| !old.iter().any(|(found, _)| found == key));
     let gone = gone.map(|(key, _)| (*key, None));
     let back = old.iter().map(|(key, value)| (*key, Some(value.clone())));
     check(
         gone.chain(back).collect(),
-        &format!("head: names block {first}, but block {newest} had been kept"),
+        &format!("head: names block {first}, but block {newest} was stored"),
     );
 }
 
 #[test]
-fn an_account_newer_than_the_head_is_noticed() {
+fn an_account_newer_than_the_head_is_detected() {
     let dir = tempfile::tempdir().expect("a directory");
     let model = ledger(dir.path(), 3);
     let head = model.blocks[model.blocks.len() - 1].id.slot;
     let (pubkey, account) = model.accounts.first_key_value().expect("an account");
     let body = crate::store::codec::write_account(head + 1, account);
-    let mut sealer = crate::store::row::RowCodec::new().expect("a sealer");
-    let row = sealer.encode_row(Key::Account(*pubkey), &body);
+    let mut row_codec = crate::store::row::RowCodec::new().expect("a codec");
+    let row = row_codec.encode_row(Key::Account(*pubkey), &body);
     set(dir.path(), vec![(row.key, row.value)]);
     let expected = format!(
         "ledger DIR is damaged: account {pubkey}: was written by block {}, which is past the head, {head}; fix: start with --reset",
@@ -197,7 +197,7 @@ fn an_account_newer_than_the_head_is_noticed() {
 }
 
 #[test]
-fn a_value_under_another_key_is_noticed() {
+fn a_value_under_another_key_is_detected() {
     let dir = tempfile::tempdir().expect("a directory");
     let model = ledger(dir.path(), 4);
     let rows = rows(dir.path());
@@ -243,9 +243,9 @@ fn files_outside_the_engine_are_checked_as_well() {
     );
 }
 
-/// Large enough that the engine has moved data from its journal to tables.
+/// The ledger is large enough that the engine has moved data from its journal to tables.
 #[test]
-fn damaged_files_are_refused_or_were_of_no_use() {
+fn damaged_files_are_refused_or_were_unused() {
     let home = tempfile::tempdir().expect("a directory");
     let whole = home.path().join("whole");
     let mut random = RandomLedger::new(6);
@@ -263,7 +263,7 @@ fn damaged_files_are_refused_or_were_of_no_use() {
     for damage in 0..60 {
         let damaged = home.path().join("damaged");
         copy(&whole, &damaged);
-        // Every kind of file gets its share, however small it is.
+        // Files are chosen regardless of their sizes.
         let (path, bytes) = &files[random.random_range(0..files.len())];
         let path = damaged.join(path.strip_prefix(&whole).expect("below"));
         if *bytes == 0 {

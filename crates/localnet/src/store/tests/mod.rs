@@ -1,5 +1,5 @@
-//! The ledger on disk held to what was put in: round trips, damage, and a writer that is killed.
-#![expect(clippy::print_stdout, reason = "a failure shows its seed; a child tells its parent")]
+//! Tests of the ledger on disk: round trips, damage, and a writer that is killed.
+#![expect(clippy::print_stdout, reason = "a failure shows its seed; a child reports to its parent")]
 
 mod crash;
 mod damage;
@@ -17,14 +17,14 @@ use solana_pubkey::Pubkey;
 use super::{Restored, Store};
 use random::RandomLedger;
 
-/// What a ledger on disk should hold.
+/// The expected contents of a ledger on disk.
 struct Model {
     blocks: Vec<Block>,
     accounts: BTreeMap<Pubkey, Arc<Account>>,
 }
 
 impl Model {
-    /// A ledger that begins with `first`.
+    /// A ledger whose first block is `first`.
     fn new(accounts: BTreeMap<Pubkey, Arc<Account>>, first: Block) -> Self {
         let mut model = Self { blocks: Vec::new(), accounts };
         model.append(first);
@@ -57,17 +57,17 @@ impl Model {
 fn create(dir: &Path, random: &mut RandomLedger) -> (Store, Model) {
     let accounts = random.genesis_accounts();
     let first = random.block();
-    let given = accounts.iter().map(|(pubkey, account)| (*pubkey, Arc::clone(account)));
-    let store = Store::create(dir, b"the genesis", given, &first).expect("a new ledger");
+    let stored = accounts.iter().map(|(pubkey, account)| (*pubkey, Arc::clone(account)));
+    let store = Store::create(dir, b"the genesis", stored, &first).expect("a new ledger");
     (store, Model::new(accounts, first))
 }
 
-/// The ledger in `dir`, which must be there and whole.
+/// Opens the ledger in `dir`, which must exist and be undamaged.
 fn open(dir: &Path) -> (Store, Restored) {
-    Store::open_whole(dir).expect("a whole ledger").expect("a ledger")
+    Store::open_whole(dir).expect("an undamaged ledger").expect("a ledger")
 }
 
-/// Why the ledger in `dir` cannot be opened.
+/// The error of opening the ledger in `dir`.
 fn refusal(dir: &Path) -> String {
     match Store::<super::Fjall>::open_whole(dir) {
         Ok(_) => panic!("{} opens", dir.display()),

@@ -1,4 +1,4 @@
-//! Random blocks in which every field of every record takes every form it can.
+//! Random blocks. Every field of every record gets every possible form.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use solana_transaction_status::{
     TransactionTokenBalance,
 };
 
-/// Few enough that accounts are rewritten, closed and made again all the time.
+/// Few enough that accounts are often rewritten, closed and created again.
 const ACCOUNTS: u64 = 40;
 
 /// A ledger that grows by random blocks; the same blocks for the same seed.
@@ -46,10 +46,10 @@ impl RandomLedger {
         (0..ACCOUNTS / 2).map(|account| (pubkey(account), self.account())).collect()
     }
 
-    /// The next block. The first has no slot before it.
+    /// The next block. The parent slot of the first one is 0.
     pub(super) fn block(&mut self) -> Block {
         let parent_slot = self.slot;
-        // Slots are skipped now and then.
+        // Some slots are skipped.
         self.slot += self.random.random_range(1..4);
         let previous_blockhash = self.blockhash;
         self.blockhash = self.hash();
@@ -76,20 +76,15 @@ impl RandomLedger {
             (0..written).map(|_| self.random.random_range(0..ACCOUNTS)).collect();
         accounts.sort_unstable();
         accounts.dedup();
-        let write = |account| {
+        let write = |n| {
             let closed = self.random.random_ratio(1, 4);
-            let account_now = (!closed).then(|| self.account());
-            AccountWrite {
-                pubkey: pubkey(account),
-                id: AddressId(0),
-                account: account_now,
-                removed_keys: Vec::new(),
-            }
+            let account = (!closed).then(|| self.account());
+            AccountWrite { pubkey: pubkey(n), id: AddressId(0), account, removed_keys: Vec::new() }
         };
         accounts.into_iter().map(write).collect()
     }
 
-    /// Sizes on both sides of what is compressed; data that compresses and data that does not.
+    /// Sizes below and above the compression limit; compressible and incompressible data.
     fn account(&mut self) -> Arc<Account> {
         let bytes = [0, 1, 82, 165, 4_000, 4_200, 20_488, 131_097][self.random.random_range(0..8)];
         let mut data = vec![0; bytes];
@@ -110,14 +105,14 @@ impl RandomLedger {
         let meta = self.meta();
         let own = transaction.message.static_account_keys();
         let loaded = &meta.loaded_addresses;
-        let keys = [own, &loaded.writable, &loaded.readonly].concat();
+        let account_keys = [own, &loaded.writable, &loaded.readonly].concat();
         ExecutedTransaction {
             slot: self.slot,
             index: self.random.random(),
             block_time: self.random.random(),
             transaction,
             meta,
-            account_keys: keys,
+            account_keys,
             is_vote: self.random.random(),
         }
     }
@@ -204,13 +199,13 @@ impl RandomLedger {
         }
     }
 
-    /// Any error there is: bincode's numbers of variants, with random contents behind.
+    /// Any error: bincode's number of a variant, then random contents.
     fn error(&mut self) -> TransactionError {
         loop {
             let mut bytes = [0; 16];
             self.random.fill(bytes.as_mut_slice());
             bytes[..4].copy_from_slice(&self.random.random_range(0..40_u32).to_le_bytes());
-            // The number of an instruction's error, behind the number of the instruction.
+            // The variant of an instruction's error, after the index of the instruction.
             bytes[5..9].copy_from_slice(&self.random.random_range(0..60_u32).to_le_bytes());
             if let Ok(err) = bincode::deserialize(&bytes) {
                 return err;
@@ -301,8 +296,8 @@ impl RandomLedger {
     }
 }
 
-fn pubkey(account: u64) -> Pubkey {
+fn pubkey(n: u64) -> Pubkey {
     let mut bytes = [7; 32];
-    bytes[..8].copy_from_slice(&account.to_be_bytes());
+    bytes[..8].copy_from_slice(&n.to_be_bytes());
     Pubkey::new_from_array(bytes)
 }

@@ -1,4 +1,4 @@
-//! What was kept comes back, whatever it was.
+//! A stored ledger is read back unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ fn everything_stored_comes_back_field_by_field() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut random = RandomLedger::new(seed);
         let (mut store, mut model) = create(dir.path(), &mut random);
-        // Closed and opened again a few times: it goes on from where it was.
+        // It is closed and opened again a few times, and continues from its newest block.
         for _ in 0..3 {
             for _ in 0..8 {
                 let block = random.block();
@@ -87,7 +87,7 @@ fn an_absent_and_an_empty_directory_hold_no_ledger() {
 }
 
 #[test]
-fn a_directory_of_something_else_is_refused_and_left_alone() {
+fn a_directory_with_foreign_files_is_refused_and_left_unchanged() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("genesis.bin"), b"a validator's").expect("write");
     let refused = "DIR is not a ledger of Hydrant: it holds genesis.bin; fix: name an empty directory (--ledger)";
@@ -116,7 +116,7 @@ fn a_ledger_that_is_open_cannot_be_opened_again() {
 }
 
 #[test]
-fn a_ledger_is_not_made_over_another_and_is_after_it_was_removed() {
+fn a_ledger_is_created_over_another_only_after_that_was_removed() {
     let dir = tempfile::tempdir().expect("a directory");
     let (store, _) = create(dir.path(), &mut RandomLedger::new(6));
     drop(store);
@@ -137,7 +137,7 @@ fn an_interrupted_creation_is_started_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let (store, _) = create(dir.path(), &mut RandomLedger::new(9));
     drop(store);
-    // The mark is the last thing that making writes.
+    // The mark is written last.
     fs::remove_file(dir.path().join("hydrant-ledger")).expect("remove");
     assert!(Store::<crate::store::Fjall>::open(dir.path()).expect("nothing").is_none());
     let (store, model) = create(dir.path(), &mut RandomLedger::new(10));

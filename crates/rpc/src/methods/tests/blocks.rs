@@ -138,7 +138,7 @@ fn the_time_of_a_block() {
 fn which_slots_have_blocks() {
     let world = World::new();
     let confirmed = || json!({"commitment": "confirmed"});
-    for (method, params, wanted) in [
+    for (method, params, expected) in [
         ("getBlocks", json!([38]), json!([40, 41, 42, 43, 44, 45, 47, 48])),
         ("getBlocks", json!([44, 47]), json!([44, 45, 47])),
         ("getBlocks", json!([62, 66, confirmed()]), json!([62, 63, 65, 66])),
@@ -155,7 +155,7 @@ fn which_slots_have_blocks() {
         ("getFirstAvailableBlock", json!([]), json!(40)),
         ("minimumLedgerSlot", json!([]), json!(40)),
     ] {
-        assert_eq!(world.ok(method, params.clone()), wanted, "{method} {params}");
+        assert_eq!(world.ok(method, params.clone()), expected, "{method} {params}");
     }
     let processed = "Method does not support commitment below `confirmed`";
     let too_old = "Minimum context slot has not been reached";
@@ -173,7 +173,7 @@ fn which_slots_have_blocks() {
 #[test]
 fn samples_are_of_whole_minutes_the_newest_first() {
     let world = World::new();
-    // A minute is 15 slots. 75 begins the one that is not over; 40 is not known to begin one.
+    // A minute is 15 slots. The minute from slot 75 is not over. The start of the minute of slot 40 is unknown.
     let minutes = json!([
         {"slot": 74, "numTransactions": 15, "numNonVoteTransactions": 1, "numSlots": 15,
          "samplePeriodSecs": 60},

@@ -66,7 +66,7 @@ fn production_counts_leader_slots_and_blocks() {
         production(FINALIZED, json!([])),
         json!({"byIdentity": {identity(): [17, 16]}, "range": {"firstSlot": 32, "lastSlot": 48}})
     );
-    // The open slot counts: its block is being made.
+    // The open slot counts: its block is in production.
     assert_eq!(
         production(PROCESSED, json!([{"commitment": "processed", "range": {"firstSlot": 64}}])),
         json!({"byIdentity": {identity(): [17, 16]}, "range": {"firstSlot": 64, "lastSlot": 80}})
@@ -99,10 +99,10 @@ fn inflation_is_that_of_a_new_cluster() {
     );
     let rate = world.ok("getInflationRate", json!([]));
     assert_eq!(rate["epoch"], 1);
-    let of = |name: &str| rate[name].as_f64().expect("a rate");
-    assert!((0.0799..=0.08).contains(&of("total")), "{rate}");
-    assert!((of("validator") - of("total") * 0.95).abs() < 1e-9, "{rate}");
-    assert!((of("foundation") - of("total") * 0.05).abs() < 1e-9, "{rate}");
+    let part = |name: &str| rate[name].as_f64().expect("a rate");
+    assert!((0.0799..=0.08).contains(&part("total")), "{rate}");
+    assert!((part("validator") - part("total") * 0.95).abs() < 1e-9, "{rate}");
+    assert!((part("foundation") - part("total") * 0.05).abs() < 1e-9, "{rate}");
 }
 
 #[test]
@@ -112,24 +112,24 @@ fn an_epoch_pays_vote_accounts_in_its_next_block_and_stake_accounts_after_it() {
     let config = json!({"epoch": 1, "commitment": "confirmed"});
     let keys: Vec<_> = [2, 60, 61, 62, 63, 1, 5].map(|number| keypair(number).pubkey()).to_vec();
     let texts: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
-    let answer = world.ok("getInflationReward", json!([texts, config]));
+    let rewards = world.ok("getInflationReward", json!([texts, config]));
     assert_eq!(
-        answer[0],
+        rewards[0],
         json!({"epoch": 1, "effectiveSlot": 65, "amount": 7, "postBalance": 1_007,
                "commission": null, "commissionBps": 500})
     );
     let mut slots = Vec::new();
-    for (place, number) in (1..5).zip(60..) {
-        assert_eq!(answer[place]["amount"], 100 + number);
-        assert_eq!(answer[place]["effectiveSlot"], pays(&keys[place]));
-        slots.push(pays(&keys[place]));
+    for (index, number) in (1..5).zip(60..) {
+        assert_eq!(rewards[index]["amount"], 100 + number);
+        assert_eq!(rewards[index]["effectiveSlot"], pays(&keys[index]));
+        slots.push(pays(&keys[index]));
     }
     slots.sort_unstable();
     slots.dedup();
-    assert_eq!(slots, [66, 67], "both blocks pay someone");
+    assert_eq!(slots, [66, 67], "both blocks pay rewards");
     // Fees are no rewards of an epoch.
-    assert_eq!(answer[5], Value::Null);
-    assert_eq!(answer[6], Value::Null);
+    assert_eq!(rewards[5], Value::Null);
+    assert_eq!(rewards[6], Value::Null);
     assert_eq!(world.ok("getInflationReward", json!([[], config])), json!([]));
     let block = world.ok("getBlock", json!([65, {"commitment": "confirmed"}]));
     assert_eq!(block["numRewardPartitions"], 2);

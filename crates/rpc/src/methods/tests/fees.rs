@@ -1,4 +1,4 @@
-//! What messages cost, and what was paid lately.
+//! Fees of messages, and recent prioritization fees.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -30,7 +30,7 @@ fn a_message_costs_its_signatures_and_its_priority() {
     let prioritized = [units(200_000), unit_price(1_000), pay()];
     let nonce = DurableNonce::from_blockhash(&hash(77));
     let advance = [advance_nonce_account(&keypair(21).pubkey(), &keypair(10).pubkey()), pay()];
-    for (message, wanted) in [
+    for (message, expected) in [
         (legacy(&[pay()], hash(40)), json!(5_000)),
         (legacy(&two_payers, hash(40)), json!(10_000)),
         (legacy(&prioritized, hash(40)), json!(5_200)),
@@ -40,9 +40,9 @@ fn a_message_costs_its_signatures_and_its_priority() {
         (legacy(&advance, hash(999)), Value::Null),
     ] {
         let params = json!([encoded(&message)]);
-        assert_eq!(world.value(FINALIZED, "getFeeForMessage", params), wanted);
+        assert_eq!(world.value(FINALIZED, "getFeeForMessage", params), expected);
     }
-    // What is no blockhash yet for the finalized state is one for the processed.
+    // A blockhash that the finalized state does not know yet is known to the processed one.
     let params = json!([encoded(&legacy(&[pay()], hash(79))), {"commitment": "processed"}]);
     assert_eq!(world.value(PROCESSED, "getFeeForMessage", params), 5_000);
 }
@@ -71,10 +71,10 @@ fn a_message_that_is_none_is_refused() {
 fn fees_are_reported_for_blocks_with_more_than_votes() {
     let world = World::new();
     let fees = |params: Value| -> Vec<(u64, u64)> {
-        let told = world.ok("getRecentPrioritizationFees", params);
-        let told = told.as_array().expect("a list").clone();
+        let fees = world.ok("getRecentPrioritizationFees", params);
+        let fees = fees.as_array().expect("a list").clone();
         let number = |entry: &Value, key: &str| entry[key].as_u64().expect("a number");
-        told.iter()
+        fees.iter()
             .map(|entry| (number(entry, "slot"), number(entry, "prioritizationFee")))
             .collect()
     };
@@ -83,7 +83,8 @@ fn fees_are_reported_for_blocks_with_more_than_votes() {
     assert_eq!(fees(json!([[keypair(11).pubkey().to_string()]])), all);
     let keys = vec![keypair(10).pubkey().to_string(); 128];
     assert_eq!(fees(json!([keys])), all);
-    // Who writes to 15 in slot 47 pays more than the block's least; a program is written to by none.
+    // A transaction that writes to 15 in slot 47 pays more than the lowest price of the block. No transaction
+    // writes to a program.
     let keys = [keypair(15).pubkey(), solana_sdk_ids::system_program::ID];
     let fees_to = fees(json!([keys.map(|key| key.to_string())]));
     assert_eq!(fees_to[4], (47, 2_000));

@@ -1,6 +1,6 @@
-//! The methods that answer from the ledger, one table a subject, on a ledger made by hand.
+//! Tests of the methods that read the ledger, on a ledger that [`world`] builds.
 //!
-//! [`world`] says what is in it; each file checks the methods of one or two files beside this folder.
+//! Each file tests the methods of one or two files of the parent folder.
 
 mod blocks;
 mod epoch;

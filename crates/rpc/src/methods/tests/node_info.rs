@@ -1,4 +1,4 @@
-//! What the node says of itself.
+//! Health, identity and version of the node.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use solana_signer::Signer;
 fn the_node_reports_what_it_is() {
     let world = World::new();
     let identity = keypair(1).pubkey().to_string();
-    for (method, wanted) in [
+    for (method, expected) in [
         ("getHealth", json!("ok")),
         ("getIdentity", json!({"identity": identity})),
         ("getVersion", json!({"solana-core": "4.2.2", "feature-set": 1234})),
@@ -30,7 +30,7 @@ fn the_node_reports_what_it_is() {
             }]),
         ),
     ] {
-        assert_eq!(world.ok(method, json!([])), wanted, "{method}");
+        assert_eq!(world.ok(method, json!([])), expected, "{method}");
         let refused = world.call(method, &json!([1])).err();
         assert_eq!(
             refused.map(|err| (err.code, err.message)),

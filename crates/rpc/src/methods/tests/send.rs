@@ -31,7 +31,7 @@ fn payment() -> VersionedTransaction {
 }
 
 #[test]
-fn a_sound_transaction_is_tried_and_then_sent() {
+fn a_valid_transaction_is_simulated_and_then_sent() {
     let world = World::new();
     let payment = payment();
     let signature = payment.signatures[0].to_string();
@@ -48,7 +48,7 @@ fn a_sound_transaction_is_tried_and_then_sent() {
     ] {
         assert_eq!(world.ok("sendTransaction", json!([base64(&payment), config])), signature);
         let simulated = world.transaction_service.simulated.lock().pop();
-        let (simulated_slot, request) = simulated.expect("it was tried");
+        let (simulated_slot, request) = simulated.expect("it was simulated");
         assert_eq!(simulated_slot, slot);
         assert_eq!(request.transaction, payment);
         assert!(!request.replace_recent_blockhash && !request.inner_instructions);
@@ -59,7 +59,7 @@ fn a_sound_transaction_is_tried_and_then_sent() {
 }
 
 #[test]
-fn without_preflight_nothing_is_tried() {
+fn without_preflight_nothing_is_simulated() {
     let world = World::new();
     *world.transaction_service.simulation.lock() = Err(SimulationError::Panicked);
     world.node.health.set(Status::Unknown);
@@ -185,8 +185,8 @@ fn an_airdrop_names_the_blockhash_of_its_commitment() {
         (json!({"commitment": "confirmed"}), hash(CONFIRMED)),
         (json!({"recentBlockhash": hash(5).to_string()}), hash(5)),
     ] {
-        let answer = world.ok("requestAirdrop", json!([to.to_string(), 1_000, config]));
-        assert_eq!(answer, signature);
+        let result = world.ok("requestAirdrop", json!([to.to_string(), 1_000, config]));
+        assert_eq!(result, signature);
         assert_eq!(world.transaction_service.airdrops.lock().pop(), Some((to, 1_000, blockhash)));
     }
 }

@@ -1,4 +1,4 @@
-//! simulateTransaction, beside what the door does.
+//! simulateTransaction, with a fake transaction service.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -71,7 +71,8 @@ fn inner_instructions_are_returned_parsed() {
     let call = &result["innerInstructions"][0]["instructions"][0];
     assert_eq!(call["parsed"]["info"]["lamports"], 3);
     assert_eq!(call["stackHeight"], 2);
-    let (slot, request) = world.transaction_service.simulated.lock().pop().expect("it was tried");
+    let (slot, request) =
+        world.transaction_service.simulated.lock().pop().expect("it was simulated");
     assert_eq!((slot, request.inner_instructions), (CONFIRMED, true));
 }
 
@@ -85,7 +86,7 @@ fn a_replaced_blockhash_is_returned() {
     let result = world.value(FINALIZED, "simulateTransaction", params(&payment(), config));
     let replacement = json!({"blockhash": hash(48).to_string(), "lastValidBlockHeight": 197});
     assert_eq!(result["replacementBlockhash"], replacement);
-    let (_, request) = world.transaction_service.simulated.lock().pop().expect("it was tried");
+    let (_, request) = world.transaction_service.simulated.lock().pop().expect("it was simulated");
     assert!(request.replace_recent_blockhash);
     let config = json!({"replaceRecentBlockhash": true, "sigVerify": true});
     let message = "sigVerify may not be used with replaceRecentBlockhash";
@@ -148,11 +149,11 @@ fn accounts_are_returned_as_they_would_be() {
         let params = params(&transaction, config);
         world.value(FINALIZED, "simulateTransaction", params)["accounts"].clone()
     };
-    // The transaction's own, then the state's, then one that is nowhere.
-    let told = accounts(config(json!("base64")));
-    assert_eq!(told[0]["data"], json!(["YWZ0ZXI=", "base64"]));
-    assert_eq!(told[1]["owner"], vote::ID.to_string());
-    assert_eq!(told[2], Value::Null);
+    // One of the transaction, then one of the state, then one that does not exist.
+    let base64 = accounts(config(json!("base64")));
+    assert_eq!(base64[0]["data"], json!(["YWZ0ZXI=", "base64"]));
+    assert_eq!(base64[1]["owner"], vote::ID.to_string());
+    assert_eq!(base64[2], Value::Null);
     assert_eq!(accounts(config(Value::Null))[0]["data"][1], "base64");
     let parsed = accounts(config(json!("jsonParsed")));
     assert_eq!(parsed[1]["data"]["program"], "vote");

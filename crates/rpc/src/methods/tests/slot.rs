@@ -1,4 +1,4 @@
-//! Slot, height, count, blockhash.
+//! Slot, block height, transaction count, blockhash.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! docs/methods.md names every method and subscription, and tests that are there.
+//! docs/methods.md has a row for every method and subscription, and names tests that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use crate::methods::{Class, all_methods};
 /// docs/methods.md
 fn document() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/methods.md");
-    fs::read_to_string(path).expect("docs/methods.md is there")
+    fs::read_to_string(path).expect("docs/methods.md exists")
 }
 
 /// The first cell and the last cell's words of each row of the document's tables.
@@ -48,8 +48,8 @@ fn every_method_and_subscription_has_its_row() {
 #[test]
 fn every_method_of_agaves_has_its_class_in_its_row() {
     let text = document();
-    let (agaves, _) = text.split_once("## Extensions").expect("they come after them");
-    let mut looked_at = 0;
+    let (agaves, _) = text.split_once("## Extensions").expect("the extensions follow");
+    let mut checked = 0;
     for method in all_methods() {
         let start = format!("| {} | ", method.name);
         let Some(row) = agaves.lines().find_map(|line| line.strip_prefix(&start)) else { continue };
@@ -59,12 +59,12 @@ fn every_method_of_agaves_has_its_class_in_its_row() {
             Class::Light => assert_eq!(class, "light", "{}", method.name),
             Class::Medium => assert_eq!(class, "medium", "{}", method.name),
             Class::TryInline(_) => assert_eq!(class, "by size", "{}", method.name),
-            // It says of what it depends.
+            // The cell says what the class depends on.
             Class::ByCost { .. } => assert!(class.contains(' '), "{}: {class}", method.name),
         }
-        looked_at += 1;
+        checked += 1;
     }
-    assert_eq!(looked_at, 53);
+    assert_eq!(checked, 53);
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn signatures_of_an_address_come_newest_first() {
     let nothing = json!({"before": world.signature("memo"), "until": world.signature("priced")});
     assert_eq!(slots(nothing), [0; 0]);
 
-    // An address that only a lookup table gave is found too; one that nobody names is not.
+    // An address that only a lookup table contains is found too. An address in no transaction is not.
     let by =
         |number| world.ok("getSignaturesForAddress", json!([keypair(number).pubkey().to_string()]));
     assert_eq!(by(30)[0]["slot"], 44);
@@ -100,13 +100,13 @@ fn pages_of_a_long_list_follow_each_other() {
     let history = History::new(limits);
     let one = |index: u32| {
         let mut executed = (**world.tx("memo")).clone();
-        let mut name = [0; 64];
-        name[..4].copy_from_slice(&index.to_le_bytes());
-        executed.transaction.signatures[0] = Signature::from(name);
+        let mut signature = [0; 64];
+        signature[..4].copy_from_slice(&index.to_le_bytes());
+        executed.transaction.signatures[0] = Signature::from(signature);
         (executed.slot, executed.index) = (40 + u64::from(index / 1_000), index % 1_000);
         Arc::new(executed)
     };
-    let block = world.node.history.snapshot().block(42).cloned().expect("it is kept");
+    let block = world.node.history.snapshot().block(42).cloned().expect("it is retained");
     for slot in 40..49 {
         let first = (slot as u32 - 40) * 1_000;
         let transactions: Vec<_> = (first..first + 1_000).map(one).collect();
@@ -116,7 +116,7 @@ fn pages_of_a_long_list_follow_each_other() {
     }
     history.publish();
     world.node.history = Arc::new(history);
-    let (mut wanted, mut before) = ((0..9_000u32).rev(), Value::Null);
+    let (mut expected, mut before) = ((0..9_000u32).rev(), Value::Null);
     loop {
         let config = json!({"before": before, "limit": 700});
         let page = world.ok("getSignaturesForAddress", json!([payer, config]));
@@ -124,12 +124,12 @@ fn pages_of_a_long_list_follow_each_other() {
         let Some(last) = page.last() else { break };
         before = last["signature"].clone();
         for entry in page {
-            let index = wanted.next().expect("no more than there are");
+            let index = expected.next().expect("no more than there are");
             assert_eq!(entry["slot"], 40 + u64::from(index / 1_000));
             assert_eq!(entry["transactionIndex"], index % 1_000);
         }
     }
-    assert_eq!(wanted.next(), None);
+    assert_eq!(expected.next(), None);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn signatures_of_an_address_are_refused_with_a_reason() {
 }
 
 #[test]
-fn a_status_says_how_sure_it_is() {
+fn a_status_reports_its_confirmations() {
     let world = World::new();
     let names = ["memo", "failed", "confirmed", "processed", "forgotten"];
     let signatures: Vec<String> = names.iter().map(|name| world.signature(name)).collect();

@@ -18,7 +18,7 @@ use solana_vote_interface::state::{LandedVote, Lockout, VoteStateV4, VoteStateVe
 use super::world::{World, account, hash, keypair, table};
 
 /// Vote account 2 votes and is staked, 40 voted once and is staked, 41 has neither; 21 is a nonce
-/// account of 10 with the nonce of blockhash 77; beside them the lookup table.
+/// account of 10 with the nonce of blockhash 77. The lookup table is there too.
 pub(super) fn accounts() -> Vec<(Pubkey, AccountSharedData)> {
     let key = |number| keypair(number).pubkey();
     let table = table();
@@ -35,7 +35,7 @@ pub(super) fn accounts() -> Vec<(Pubkey, AccountSharedData)> {
         (key(50), stake_account(2, 500, u64::MAX)),
         (key(51), stake_account(2, 300, u64::MAX)),
         (key(52), stake_account(40, 50, u64::MAX)),
-        // Warms up in an epoch that has not come.
+        // Warms up in a future epoch.
         (key(53), stake_account(2, 1_000, 7)),
         (table.key, account(&lookup_table_program::ID, &data)),
         (key(21), account(&system_program::ID, &nonce.expect("a nonce has a size"))),
@@ -84,23 +84,23 @@ fn vote_accounts_with_their_stake() {
 #[test]
 fn a_validator_that_has_not_voted_for_long_is_delinquent() {
     let world = World::new();
-    let told = |config: Value| -> [Vec<u64>; 2] {
+    let last_votes = |config: Value| -> [Vec<u64>; 2] {
         let accounts = world.ok("getVoteAccounts", json!([config]));
         ["current", "delinquent"].map(|which| {
             let infos = accounts[which].as_array().expect("a list");
             infos.iter().filter_map(|info| info["lastVote"].as_u64()).collect()
         })
     };
-    let near = |keep| {
+    let near = |unstaked| {
         json!({"commitment": "processed", "delinquentSlotDistance": 10,
-               "keepUnstakedDelinquents": keep})
+               "keepUnstakedDelinquents": unstaked})
     };
-    assert_eq!(told(near(false)), [vec![78], vec![1]]);
-    assert_eq!(told(near(true)), [vec![78], vec![1, 0]]);
+    assert_eq!(last_votes(near(false)), [vec![78], vec![1]]);
+    assert_eq!(last_votes(near(true)), [vec![78], vec![1, 0]]);
     let one = json!({"votePubkey": keypair(40).pubkey().to_string()});
-    assert_eq!(told(one), [vec![1], vec![]]);
-    let stranger = json!({"votePubkey": keypair(1).pubkey().to_string()});
-    assert_eq!(told(stranger), [vec![0; 0], vec![]]);
+    assert_eq!(last_votes(one), [vec![1], vec![]]);
+    let unknown = json!({"votePubkey": keypair(1).pubkey().to_string()});
+    assert_eq!(last_votes(unknown), [vec![0; 0], vec![]]);
     let message = "Invalid param: WrongSize";
     world.refused("getVoteAccounts", json!([{"votePubkey": "x"}]), -32602, message);
 }
@@ -108,19 +108,23 @@ fn a_validator_that_has_not_voted_for_long_is_delinquent() {
 #[test]
 fn all_stake_stands_behind_every_block() {
     let world = World::new();
-    let told = |slot: u64| world.ok("getBlockCommitment", json!([slot]));
+    let commitment = |slot: u64| world.ok("getBlockCommitment", json!([slot]));
     let at = |depth: usize| {
         let mut stakes = [0; 32];
         stakes[depth] = 850;
         json!({"commitment": stakes, "totalStake": 850})
     };
-    assert_eq!(told(79), at(0));
-    assert_eq!(told(78), at(1));
-    assert_eq!(told(63), at(15));
-    assert_eq!(told(48), at(31));
-    assert_eq!(told(40), at(31));
+    assert_eq!(commitment(79), at(0));
+    assert_eq!(commitment(78), at(1));
+    assert_eq!(commitment(63), at(15));
+    assert_eq!(commitment(48), at(31));
+    assert_eq!(commitment(40), at(31));
     for without in [39, 64, 80, 1_000] {
-        assert_eq!(told(without), json!({"commitment": null, "totalStake": 850}), "{without}");
+        assert_eq!(
+            commitment(without),
+            json!({"commitment": null, "totalStake": 850}),
+            "{without}"
+        );
     }
     let message = "Invalid params: invalid type: string \"1\", expected u64.";
     world.refused("getBlockCommitment", json!(["1"]), -32602, message);

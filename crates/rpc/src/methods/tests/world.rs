@@ -1,8 +1,8 @@
-//! A ledger made by hand, and a door that does what a test tells it.
+//! A hand-made ledger, and a fake transaction service that tests control.
 //!
 //! Slots 1 to 80 of 4 seconds, 32 to an epoch. 46 and 64 are skipped. 48 is finalized, 79 confirmed,
-//! 80 open. History keeps 40 slots: the first available is 40. Every block holds a vote; [`World::tx`]
-//! names the others.
+//! 80 open. The history retains 40 slots: the first available is 40. Every block has a vote; [`World::tx`]
+//! lists the other transactions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub(super) fn hash(slot: Slot) -> Hash {
     Hash::new_from_array(bytes)
 }
 
-/// What the door does next, and what was asked of it.
+/// A fake service: its next results, and the calls it received.
 pub(super) struct FakeTransactionService {
     pub(super) sent: Mutex<Vec<VerifiedTransaction>>,
     pub(super) send: Mutex<Result<(), SendError>>,
@@ -104,7 +104,7 @@ impl TransactionService for FakeTransactionService {
     }
 }
 
-/// A simulation of which nothing is remarkable.
+/// A simulation without anything special.
 pub(super) fn simulation() -> Simulation {
     Simulation {
         slot: FINALIZED,
@@ -125,7 +125,7 @@ pub(super) fn simulation() -> Simulation {
     }
 }
 
-/// The node, its door, and the transactions that its history holds.
+/// The node, its transaction service, and the transactions of its history.
 pub(super) struct World {
     pub(super) node: Node,
     pub(super) transaction_service: Arc<FakeTransactionService>,
@@ -133,7 +133,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// The ledger that the top of this file tells of.
+    /// The ledger that the top of this file describes.
     pub(super) fn new() -> Self {
         Builder::new().build()
     }
@@ -153,14 +153,14 @@ impl World {
     pub(super) fn call(&self, method: &str, params: &Value) -> Result<Value, RpcError> {
         let text = params.to_string();
         let method = find_method(method).unwrap_or_else(|| panic!("no method is called {method}"));
-        let answer = (method.run)(&self.node, Params::new(Some(&text)))?;
-        Ok(serde_json::from_slice(&answer.into_json()?).expect("an answer is JSON"))
+        let output = (method.run)(&self.node, Params::new(Some(&text)))?;
+        Ok(serde_json::from_slice(&output.into_json()?).expect("a result is JSON"))
     }
 
     /// The result of a call that must have one.
     pub(super) fn ok(&self, method: &str, params: Value) -> Value {
-        let answer = self.call(method, &params);
-        answer.unwrap_or_else(|err| panic!("{method} {params}: {err}"))
+        let result = self.call(method, &params);
+        result.unwrap_or_else(|err| panic!("{method} {params}: {err}"))
     }
 
     /// The `value` of a call's result, which must be true at `slot`.
@@ -179,7 +179,7 @@ impl World {
         code: i64,
         message: &str,
     ) -> RpcError {
-        let Err(err) = self.call(method, &params) else { panic!("{method} {params} was answered") };
+        let Err(err) = self.call(method, &params) else { panic!("{method} {params} had a result") };
         assert_eq!((err.code, err.message.as_str()), (code, message), "{method} {params}");
         err
     }
@@ -216,7 +216,7 @@ impl Builder {
             tpu: None,
         };
         let root = BlockId { slot: 0, bank: 0 };
-        let bank = Arc::new(BlockInfo {
+        let info = Arc::new(BlockInfo {
             block: root,
             parent_slot: 0,
             block_height: 0,
@@ -227,8 +227,8 @@ impl Builder {
             complete: true,
         });
         let config = LedgerConfig::new(1_000);
-        let (mut ledger, reader) = Ledger::new(config, root, Arc::clone(&bank));
-        ledger.apply(root, changes(super::votes::accounts()), bank).expect("the root is open");
+        let (mut ledger, reader) = Ledger::new(config, root, Arc::clone(&info));
+        ledger.apply(root, changes(super::votes::accounts()), info).expect("the root is open");
         ledger.publish();
         let transaction_service = Arc::new(FakeTransactionService {
             sent: Mutex::default(),
@@ -261,8 +261,7 @@ impl Builder {
     fn build(mut self) -> World {
         let mut parent = self.node.reader.view(ledger::Commitment::Processed).meta().clone();
         for slot in (1..=PROCESSED).filter(|slot| !SKIPPED.contains(slot)) {
-            let done = self.block(slot, &parent);
-            parent = done;
+            parent = self.block(slot, &parent);
         }
         self.ledger.publish();
         self.node.history.publish();
@@ -273,7 +272,7 @@ impl Builder {
     fn block(&mut self, slot: Slot, parent: &Arc<BlockInfo>) -> Arc<BlockInfo> {
         let id = BlockId { slot, bank: slot };
         let transactions = self.transactions(slot);
-        let mut bank = BlockInfo {
+        let mut info = BlockInfo {
             block: id,
             parent_slot: parent.block.slot,
             block_height: parent.block_height + 1,
@@ -282,7 +281,7 @@ impl Builder {
             complete: false,
             ..(**parent).clone()
         };
-        let open = Arc::new(bank.clone());
+        let open = Arc::new(info.clone());
         self.ledger.open(id, parent.block, Arc::clone(&open)).expect("the parent is complete");
         self.slot_history.add(slot);
         let sysvars = changes(sysvars(&self.slot_history, parent.block.slot));
@@ -291,31 +290,31 @@ impl Builder {
         if slot == PROCESSED {
             return open;
         }
-        bank.complete = true;
-        bank.blockhashes = Arc::new(bank.blockhashes.with(hash(slot)));
-        let bank = Arc::new(bank);
+        info.complete = true;
+        info.blockhashes = Arc::new(info.blockhashes.with(hash(slot)));
+        let info = Arc::new(info);
         self.node.history.record_block(&Arc::new(Block {
             id,
-            parent_slot: bank.parent_slot,
-            block_height: bank.block_height,
+            parent_slot: info.parent_slot,
+            block_height: info.block_height,
             blockhash: hash(slot),
-            previous_blockhash: hash(bank.parent_slot),
+            previous_blockhash: hash(info.parent_slot),
             bank_hash: hash(1_000 + slot),
-            block_time: bank.unix_timestamp,
-            transaction_count: bank.transaction_count,
+            block_time: info.unix_timestamp,
+            transaction_count: info.transaction_count,
             transactions,
             rewards: rewards(slot),
             reward_partitions: (slot == BOUNDARY).then_some(PARTITIONS),
             writes: Vec::new(),
         }));
-        self.ledger.complete(id, Arc::clone(&bank)).expect("the block is open");
+        self.ledger.complete(id, Arc::clone(&info)).expect("the block is open");
         if slot <= FINALIZED {
             self.ledger.finalize(id).expect("the block is complete");
         }
-        bank
+        info
     }
 
-    /// A vote, and what [`World::tx`] says is in that slot.
+    /// A vote, and the transactions of [`World::tx`] in this slot.
     fn transactions(&mut self, slot: Slot) -> Vec<Arc<ExecutedTransaction>> {
         let identity = keypair(1);
         let to_vote = Instruction::new_with_bytes(
@@ -387,8 +386,8 @@ pub(super) fn pays(stake: &Pubkey) -> Slot {
     BOUNDARY + 1 + hasher.hash_address_to_partition(stake) as Slot
 }
 
-/// For epoch 1 the vote account gets 7 lamports, and each stake account 100 and its number. The leader
-/// gets its fees in every block.
+/// For epoch 1 the vote account gets 7 lamports, and each stake account 100 plus its number. The leader
+/// gets the fees of every block.
 fn rewards(slot: Slot) -> Vec<Reward> {
     let reward = |number: u8, lamports, kind| Reward {
         pubkey: keypair(number).pubkey().to_string(),
@@ -420,7 +419,7 @@ fn changes(accounts: Vec<(Pubkey, AccountSharedData)>) -> Vec<Change<Account>> {
     accounts.into_iter().map(change).collect()
 }
 
-/// An account that holds `data`.
+/// An account with `data`.
 pub(super) fn account(owner: &Pubkey, data: &[u8]) -> AccountSharedData {
     let mut account = AccountSharedData::new(1_000_000, 0, owner);
     account.set_data_from_slice(data);
@@ -460,13 +459,13 @@ pub(super) fn signed(
     VersionedTransaction::try_new(VersionedMessage::Legacy(message), &[payer]).expect("one signer")
 }
 
-/// The lookup table that the ledger holds.
+/// The lookup table of the ledger.
 pub(super) fn table() -> AddressLookupTableAccount {
     let addresses = vec![keypair(30).pubkey(), keypair(31).pubkey()];
     AddressLookupTableAccount { key: keypair(20).pubkey(), addresses }
 }
 
-/// A version 0 transaction that pays the first address of [`sink`].
+/// A version 0 transaction that pays the first address of [`table`].
 pub(super) fn with_lookup(
     payer: &Keypair,
     blockhash: Hash,
