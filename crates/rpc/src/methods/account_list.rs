@@ -87,7 +87,7 @@ pub(super) fn stream_matching(
 }
 
 /// The result `empty`, with `accounts` in its list.
-pub(super) fn stream_given(
+pub(super) fn stream_listed(
     view: &View,
     accounts: Vec<(Pubkey, Arc<Account>)>,
     format: ListFormat,

@@ -98,9 +98,9 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
         move |view, found, format, pagination_key| {
             let page = AccountsPage { pagination_key, accounts: [(); 0] };
             if with_context {
-                account_list::stream_given(view, found, format, &in_context(view, page))
+                account_list::stream_listed(view, found, format, &in_context(view, page))
             } else {
-                account_list::stream_given(view, found, format, &page)
+                account_list::stream_listed(view, found, format, &page)
             }
         },
     )
@@ -138,9 +138,9 @@ fn tokens(
     page(view, config, keys, (true, filter), move |view, found, format, pagination_key| {
         if with_context {
             let page = AccountsPage { accounts: [(); 0], pagination_key };
-            account_list::stream_given(view, found, format, &in_context(view, page))
+            account_list::stream_listed(view, found, format, &in_context(view, page))
         } else {
-            account_list::stream_given(
+            account_list::stream_listed(
                 view,
                 found,
                 format,

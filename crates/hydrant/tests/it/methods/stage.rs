@@ -38,7 +38,7 @@ pub(super) struct Stage {
     pub(super) mint: Pubkey,
     pub(super) alices: Pubkey,
     pub(super) bobs: Pubkey,
-    /// The transaction that sent Bob his tokens, and its slot.
+    /// The transaction that sent Bob its tokens, and its slot.
     pub(super) transfer: Signature,
     pub(super) slot: u64,
 }
