@@ -66,7 +66,7 @@ pub type Socket = TokioIo<Upgraded>;
 
 /// Serves sockets after their upgrade to WebSocket: PubSub (`crate::pubsub`).
 pub trait WebSocketHandler: Send + Sync + 'static {
-    /// Serves `client` until either side closes the connection. The future is dropped [`SHUTDOWN_TIMEOUT`]
+    /// Serves `client` until either side closes the connection. The future is dropped `SHUTDOWN_TIMEOUT`
     /// after the shutdown has begun.
     fn handle(
         self: Arc<Self>,

@@ -1,7 +1,7 @@
 //! Snapshot archives as Agave writes them, written and read in the plainest way. A test of Hydrant's reader must
 //! not depend on that reader.
 //!
-//! In: accounts, in storage files by slot. Out: an archive's bytes ([`bank_fields`], [`insert`], [`append`]), its
+//! In: accounts, in storage files by slot. Out: an archive's bytes ([`bank_fields`], [`put`], [`append`]), its
 //! accounts ([`Accounts`]), and the hash over all of it ([`LtHash`]).
 //! Bounds: none; everything is in memory at once.
 //! Not here: the choice of accounts (tests and benchmarks), the reader that Hydrant uses (`snapshot_solana`).

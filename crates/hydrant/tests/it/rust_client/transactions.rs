@@ -34,7 +34,7 @@ const NONCE_OFFSET: usize = 40;
 pub(super) fn failing(world: &World, token: &Token) -> Result<()> {
     let (payer, bob) = (world.payer.pubkey(), world.bob.pubkey());
     let decoded = TransactionError::InstructionError(0, InstructionError::Custom(1));
-    // Bob has 350: it sends himself more than it has.
+    // Bob has 350. A transfer to itself of more than that fails.
     let too_much =
         transfer_checked(&token.program, &token.bob, &token.mint, &token.bob, &bob, &[], 351, 2)?;
     let sign = || {
