@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
+use rcgen::{CertificateParams, DnType, KeyPair};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
@@ -42,13 +43,17 @@ impl TlsIdentity {
         self.pubkey
     }
 
-    fn chain(&self) -> Vec<CertificateDer<'static>> {
-        vec![certificate(&self.pubkey)]
+    fn key(&self) -> PrivatePkcs8KeyDer<'static> {
+        PrivatePkcs8KeyDer::from([&PKCS8_PREFIX[..], &self.seed].concat())
     }
 
-    fn key(&self) -> PrivateKeyDer<'static> {
-        let pkcs8 = [&PKCS8_PREFIX[..], &self.seed].concat();
-        PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pkcs8))
+    /// The certificate of this key for "localhost", signed by the key itself.
+    fn certificate(&self) -> Result<CertificateDer<'static>, TlsError> {
+        let key = KeyPair::try_from(&self.key())?;
+        let mut params = CertificateParams::new(["localhost".to_owned()])?;
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "hydrant");
+        Ok(params.self_signed(&key)?.der().clone())
     }
 
     /// TLS of the server: clients must send a certificate.
@@ -57,7 +62,7 @@ impl TlsIdentity {
         let mut tls = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(Arc::new(AcceptAnyKey(provider)))
-            .with_single_cert(self.chain(), self.key())?;
+            .with_single_cert(vec![self.certificate()?], PrivateKeyDer::Pkcs8(self.key()))?;
         tls.alpn_protocols = vec![ALPN.to_vec()];
         // No session is resumed: a client proves its key each time.
         tls.send_tls13_tickets = 0;
@@ -72,7 +77,10 @@ pub fn client_config(identity: &TlsIdentity) -> Result<QuicClientConfig, TlsErro
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AcceptAnyKey(provider)))
-        .with_client_auth_cert(identity.chain(), identity.key())?;
+        .with_client_auth_cert(
+            vec![identity.certificate()?],
+            PrivateKeyDer::Pkcs8(identity.key()),
+        )?;
     tls.alpn_protocols = vec![ALPN.to_vec()];
     tls.resumption = rustls::client::Resumption::disabled();
     Ok(QuicClientConfig::try_from(tls)?)
@@ -85,6 +93,9 @@ pub enum TlsError {
     /// The key or the certificate is refused.
     #[error("TLS refuses the identity")]
     Identity(#[from] rustls::Error),
+    /// The key is no Ed25519 key, or its certificate cannot be signed.
+    #[error("create the certificate of the identity")]
+    Certificate(#[from] rcgen::Error),
     /// The provider has no suite for QUIC's first packets.
     #[error("TLS has no cipher for QUIC")]
     Cipher(#[from] NoInitialCipherSuite),
@@ -103,43 +114,6 @@ fn provider() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
     provider.kx_groups.retain(|group| group.name() == NamedGroup::X25519);
     Arc::new(provider)
-}
-
-/// DER of one value: its tag, its length, its content.
-fn der(tag: u8, content: &[&[u8]]) -> Vec<u8> {
-    let len: usize = content.iter().map(|part| part.len()).sum();
-    let mut value = vec![tag];
-    match u8::try_from(len) {
-        Ok(len) if len < 0x80 => value.push(len),
-        Ok(len) => value.extend([0x81, len]),
-        // A certificate of ours has some 250 bytes.
-        Err(_) => value.extend([0x82, (len >> 8) as u8, len as u8]),
-    }
-    content.iter().for_each(|part| value.extend_from_slice(part));
-    value
-}
-
-/// A certificate, version 3, for `pubkey`; its signature is zeros.
-fn certificate(pubkey: &Pubkey) -> CertificateDer<'static> {
-    const SEQUENCE: u8 = 0x30;
-    const ED25519: &[u8] = &[0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70];
-    let version = der(0xa0, &[&[2, 1, 2]]);
-    let serial = der(2, &[&[1]]);
-    let common_name = der(SEQUENCE, &[&[6, 3, 0x55, 4, 3], &der(0x0c, &[b"hydrant"])]);
-    let issuer = der(SEQUENCE, &[&der(0x31, &[&common_name])]);
-    let validity =
-        der(SEQUENCE, &[&der(0x17, &[b"700101000000Z"]), &der(0x18, &[b"40960101000000Z"])]);
-    let subject = der(SEQUENCE, &[]);
-    let spki = [&SPKI_PREFIX[..], pubkey.as_ref()].concat();
-    // A critical alternative name stands in for the empty subject: "localhost".
-    let name = der(SEQUENCE, &[&der(0x82, &[b"localhost"])]);
-    let alternative = der(SEQUENCE, &[&[6, 3, 0x55, 0x1d, 0x11], &[1, 1, 0xff], &der(4, &[&name])]);
-    let extensions = der(0xa3, &[&der(SEQUENCE, &[&alternative])]);
-    let parts = [&version, &serial, ED25519, &issuer, &validity, &subject, &spki, &extensions]
-        .map(|part| part as &[u8]);
-    let signed = der(SEQUENCE, &parts);
-    let signature = der(3, &[&[0; 65]]);
-    CertificateDer::from(der(SEQUENCE, &[&signed, ED25519, &signature]))
 }
 
 fn not_in_quic() -> rustls::Error {
@@ -224,12 +198,17 @@ impl ServerCertVerifier for AcceptAnyKey {
 
 #[cfg(test)]
 mod tests {
+    use solana_keypair::Keypair;
+    use solana_signer::Signer as _;
+
     use super::*;
 
     #[test]
     fn a_certificate_has_its_key() {
-        let pubkey = Pubkey::new_from_array([7; 32]);
-        assert_eq!(pubkey_of(&certificate(&pubkey)), Some(pubkey));
+        let keypair = Keypair::new();
+        let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
+        let certificate = identity.certificate().expect("the key is valid");
+        assert_eq!(pubkey_of(&certificate), Some(keypair.pubkey()));
     }
 
     #[test]
