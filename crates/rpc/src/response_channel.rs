@@ -18,6 +18,7 @@ use crate::cached_response::CachedResponse;
 use crate::content_encoding::{BodyEncoder, COMPRESS_BYTES_MIN, ContentEncoding};
 use crate::etag::Validator;
 use crate::methods::RESULT_CHUNK_BYTES;
+use crate::metrics::{HttpEvent, Metrics};
 use crate::request_id::RequestId;
 use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
 
@@ -35,6 +36,34 @@ pub(crate) struct BodyChunk {
     pub(crate) is_overload: bool,
     /// Metadata, in the first chunk for an interface other than JSON-RPC.
     pub(crate) meta: Option<Box<ResponseMeta>>,
+}
+
+/// Bytes of a response that are counted until they are written to the socket, or dropped.
+struct UnsentBytes {
+    bytes: Vec<u8>,
+    metrics: Arc<Metrics>,
+}
+
+impl UnsentBytes {
+    fn track(bytes: Vec<u8>, metrics: &Arc<Metrics>) -> Bytes {
+        if bytes.is_empty() {
+            return Bytes::new();
+        }
+        metrics.http.add(HttpEvent::UnsentAdded, bytes.capacity() as u64);
+        Bytes::from_owner(Self { bytes, metrics: Arc::clone(metrics) })
+    }
+}
+
+impl AsRef<[u8]> for UnsentBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for UnsentBytes {
+    fn drop(&mut self) {
+        self.metrics.http.add(HttpEvent::UnsentReleased, self.bytes.capacity() as u64);
+    }
 }
 
 /// What the socket's end receives.
@@ -59,6 +88,7 @@ pub(crate) struct TaskWaker(Arc<OnceLock<Weak<Ticket>>>);
 /// The task's end.
 pub(crate) struct ResponseSender {
     sender: mpsc::Sender<ChannelMessage>,
+    metrics: Arc<Metrics>,
     waker: TaskWaker,
     coding: ContentEncoding,
     /// Created with the first chunk: a short response needs none.
@@ -86,6 +116,7 @@ pub(crate) fn response_channel(
     coding: ContentEncoding,
     options: Option<ResponseOptions>,
     request: RequestId,
+    metrics: Arc<Metrics>,
 ) -> (ResponseSender, ResponseReceiver) {
     let (sender, receiver) = mpsc::channel(CHUNKS_MAX);
     let (encoder, ready, is_overload) = (None, VecDeque::new(), false);
@@ -95,6 +126,7 @@ pub(crate) fn response_channel(
     (
         ResponseSender {
             sender,
+            metrics,
             waker,
             coding,
             encoder,
@@ -179,9 +211,9 @@ impl ResponseSender {
                 Vec::new()
             }
         };
-        self.push(bytes.into(), is_last && rest.is_empty());
+        self.push(bytes, is_last && rest.is_empty());
         if !rest.is_empty() {
-            self.push(rest.into(), is_last);
+            self.push(rest, is_last);
         }
         self.has_sent = true;
         if let Some(meta) =
@@ -199,7 +231,8 @@ impl ResponseSender {
         self.is_overload = true;
     }
 
-    fn push(&mut self, mut bytes: Bytes, is_last: bool) {
+    fn push(&mut self, bytes: Vec<u8>, is_last: bool) {
+        let mut bytes = UnsentBytes::track(bytes, &self.metrics);
         let (coding, is_overload) = (self.coding, self.is_overload);
         if let Some(value_writer) = &mut self.value_writer {
             value_writer.record_sent(&bytes);

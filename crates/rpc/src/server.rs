@@ -32,6 +32,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
+use crate::Config;
 use crate::fd_reserve::ReservedFd;
 use crate::ip_connection_limit::{AddressFull, ConnectionPermit, IpConnectionLimit};
 use crate::metrics::HttpEvent;
@@ -51,7 +52,12 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 const HEALTH_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Bytes of a body, and of the requests after it, that are read ahead.
-pub(crate) const BUFFER_BYTES_MAX: usize = 16 * 1024;
+const READ_BUFFER_BYTES: usize = 16 * 1024;
+
+/// The length of a connection's read buffer. The head of a request must fit.
+pub(crate) fn read_buffer_bytes_max(config: &Config) -> usize {
+    config.head_bytes_max.max(READ_BUFFER_BYTES)
+}
 
 /// The ports of a node, bound by the caller.
 pub struct Listeners {
@@ -293,7 +299,7 @@ impl Server {
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
-            .max_buf_size(BUFFER_BYTES_MAX)
+            .max_buf_size(read_buffer_bytes_max(config))
             .max_header_size(config.head_bytes_max)
             .serve_connection(TokioIo::new(socket), service)
             .with_upgrades();

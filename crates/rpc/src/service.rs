@@ -38,7 +38,7 @@ use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::poll_budget::{self, REQUEST_UNITS};
 use crate::request_context::RequestContext;
 use crate::request_id::{self, RequestId};
-use crate::server::BUFFER_BYTES_MAX;
+use crate::server::read_buffer_bytes_max;
 
 /// Bytes of a `Sec-WebSocket-Key` before base64 (RFC 6455, 4.1).
 const WEBSOCKET_KEY_BYTES: usize = 16;
@@ -378,7 +378,7 @@ async fn read_body(node: &Node, mut body: Incoming) -> Result<Bytes, BodyError> 
                 collected.reserve(chunk.len().max(announced as usize));
             }
             collected.extend_from_slice(&chunk);
-            partial.set((collected.capacity() + BUFFER_BYTES_MAX) as u64);
+            partial.set((collected.capacity() + read_buffer_bytes_max(&node.config)) as u64);
         }
         Ok(collected.freeze())
     });

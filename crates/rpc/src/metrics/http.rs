@@ -41,9 +41,13 @@ pub(crate) enum HttpEvent {
     BodyStarted,
     /// Of those, the bytes of bodies that are now complete or abandoned.
     BodyEnded,
+    /// Bytes of computed responses that wait for their sockets.
+    UnsentAdded,
+    /// Of those, the bytes that are now written or dropped.
+    UnsentReleased,
 }
 
-const HTTP_EVENTS: usize = 16;
+const HTTP_EVENTS: usize = 18;
 
 /// The memory of an open connection that waits for a request: its task, the buffers of its socket, and the state of
 /// HTTP. Measured over 1,000 of them.
@@ -100,13 +104,19 @@ impl HttpCounters {
         self.0.add(HTTP_EVENTS + at.unwrap_or(STATUSES.len() - 1), 1);
     }
 
-    /// Memory of connections and incomplete request bodies, by part of `hydrant_memory_bytes`.
-    pub(super) fn memory(&self) -> [(&'static str, u64); 2] {
+    /// Memory of connections, incomplete request bodies and unsent responses, by part of `hydrant_memory_bytes`.
+    pub(super) fn memory(&self) -> [(&'static str, u64); 3] {
         // The ends first, as below.
         let (ended, body_ended) = (self.total(HttpEvent::Ended), self.total(HttpEvent::BodyEnded));
         let open = self.total(HttpEvent::Accepted).saturating_sub(ended);
         let bodies = self.total(HttpEvent::BodyStarted).saturating_sub(body_ended);
-        [("connections", open * CONNECTION_BYTES), ("request_bodies", bodies)]
+        let released = self.total(HttpEvent::UnsentReleased);
+        let unsent = self.total(HttpEvent::UnsentAdded).saturating_sub(released);
+        [
+            ("connections", open * CONNECTION_BYTES),
+            ("request_bodies", bodies),
+            ("unsent_responses", unsent),
+        ]
     }
 
     pub(super) fn total(&self, event: HttpEvent) -> u64 {
@@ -189,7 +199,7 @@ mod tests {
 
     #[test]
     fn every_event_and_status_has_its_own_counter() {
-        assert_eq!(HttpEvent::BodyEnded as usize + 1, HTTP_EVENTS);
+        assert_eq!(HttpEvent::UnsentReleased as usize + 1, HTTP_EVENTS);
         let counters = HttpCounters::new();
         counters.record(HttpEvent::Broken);
         counters.record_response(200);

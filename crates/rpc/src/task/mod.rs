@@ -96,7 +96,12 @@ impl CallTask {
         calls: Vec<OwnedCall>,
     ) -> (Self, ResponseReceiver) {
         let context = &info.context;
-        let (sender, receiver) = response_channel(context.coding, context.options, context.request);
+        let (sender, receiver) = response_channel(
+            context.coding,
+            context.options,
+            context.request,
+            Arc::clone(&node.metrics),
+        );
         let calls = calls.into_iter();
         let (out, active, side_buffer, pending_fill) = (Vec::new(), None, Vec::new(), None);
         let (answered, overloaded, is_closed, builder, encoder) = (0, 0, false, None, None);
