@@ -157,15 +157,19 @@ fn mixed(suites: &[Suite], found: &Inputs, endpoint: &Endpoint) -> Result<Vec<Ve
 /// The inputs of requests, once their blocks are finalized, so that all rounds are alike: responses about later blocks
 /// are not cached.
 fn wait_for_finalized(client: &mut Client, addresses: Vec<String>) -> Result<Inputs> {
+    let accounts = addresses.len();
     let config = DiscoveryConfig { addresses, ..DiscoveryConfig::default() };
     let mut found = Inputs::default();
     for _ in 0..POLLS_MAX {
-        if found.signatures.is_empty() {
-            // Routes of history ask for accounts, too.
+        // An account is found once it is final.
+        let is_complete =
+            |found: &Inputs| !found.signatures.is_empty() && found.accounts.len() >= accounts;
+        if !is_complete(&found) {
+            // Routes of history read accounts, too.
             found = Inputs::discover(client, InputKinds::ALL, &config)?;
         }
         let last = found.blocks.iter().max().copied().unwrap_or(u64::MAX);
-        if !found.signatures.is_empty() && is_final(client, last)? {
+        if is_complete(&found) && is_final(client, last)? {
             return Ok(found);
         }
         crate::node::sleep_for(POLL_INTERVAL);
