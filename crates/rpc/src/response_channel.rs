@@ -297,3 +297,20 @@ impl ResponseReceiver {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_counted_until_their_last_part_is_dropped() {
+        let metrics = Arc::new(Metrics::new());
+        let unsent = || metrics.http.memory().map(|(_, bytes)| bytes);
+        let bytes = UnsentBytes::track(vec![1; 100], &metrics);
+        let part = bytes.slice(10..20);
+        drop(bytes);
+        assert_eq!(unsent(), [0, 0, 100]);
+        drop(part);
+        assert_eq!(unsent(), [0, 0, 0]);
+    }
+}

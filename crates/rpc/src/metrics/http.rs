@@ -105,7 +105,7 @@ impl HttpCounters {
     }
 
     /// Memory of connections, incomplete request bodies and unsent responses, by part of `hydrant_memory_bytes`.
-    pub(super) fn memory(&self) -> [(&'static str, u64); 3] {
+    pub(crate) fn memory(&self) -> [(&'static str, u64); 3] {
         // The ends first, as below.
         let (ended, body_ended) = (self.total(HttpEvent::Ended), self.total(HttpEvent::BodyEnded));
         let open = self.total(HttpEvent::Accepted).saturating_sub(ended);
