@@ -29,6 +29,9 @@ pub(crate) fn wrap(cargo: Cmd, program: &Path) -> Cmd {
 pub(crate) fn own_copy() -> Result<PathBuf> {
     let copy = target_dir().join("ci").join("xtask");
     let this = std::env::current_exe()?;
+    if this == copy {
+        return Ok(copy);
+    }
     std::fs::create_dir_all(target_dir().join("ci"))?;
     std::fs::copy(&this, &copy)
         .with_context(|| format!("copy {} to {}", this.display(), copy.display()))?;
