@@ -375,8 +375,8 @@ async fn read_body(node: &Node, mut body: Incoming) -> Result<Bytes, BodyError> 
                 if body.is_end_stream() {
                     return Ok(chunk);
                 }
-                collected.reserve(chunk.len().max(announced as usize));
             }
+            // It grows with what has arrived, so a client that only announces a long body takes no memory for it.
             collected.extend_from_slice(&chunk);
             partial.set((collected.capacity() + read_buffer_bytes_max(&node.config)) as u64);
         }

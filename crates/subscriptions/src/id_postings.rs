@@ -15,7 +15,7 @@ use crate::posting_page::{PAGE_IDS, PostingPage};
 
 /// Ids of one page that change at once for which it is worth checking whether a page needs less memory.
 const PAGE_CHECK_MIN: usize = 16;
-/// Of the ids that are added to the table one by one, one in so many triggers that check. A power of two.
+/// One id in this many, chosen by its hash, triggers the check when it is added. A power of two.
 const PAGE_CHECK_INTERVAL: u64 = 32;
 /// Bytes of a page without its postings.
 const PAGE_BYTES: usize = 40;

@@ -26,7 +26,7 @@ const ROUND_INSTRUCTIONS: f64 = 8e6;
 const ROUND_REQUESTS_MIN: usize = 4;
 const ROUND_REQUESTS_MAX: usize = 200;
 
-/// The time slice: so long that no task yields although the server runs fifty times slower than the clock.
+/// The time slice. No task yields within it, although the server runs fifty times slower than the clock.
 const SLICE_US: u64 = 60_000_000;
 
 /// The slot of the ledger with transactions, in milliseconds: so long that all of them are in one block, and that

@@ -18,7 +18,7 @@ const MINTS_MAX: u64 = 20_000;
 /// Number of candidates of about the requested size.
 const CANDIDATES: usize = 60;
 
-/// Number of accounts to choose from: so many that none is in a core's caches.
+/// Number of accounts to choose from. They do not fit into a core's caches.
 const ANY_ACCOUNTS: u64 = 200_000;
 
 /// Number of lists of one or two accounts to choose from.

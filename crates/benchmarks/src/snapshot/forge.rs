@@ -77,8 +77,8 @@ impl Forge<'_> {
     fn each(&self, slot: u64, mut see: impl FnMut(&[u8; 32], &Stored<'_>, bool)) {
         let last = self.sample.slot;
         if slot == last {
-            let kept = self.sample.accounts.open();
-            for (key, placed) in kept.filter(|(_, placed)| placed.data.len() != TOKEN_BYTES) {
+            let accounts = self.sample.accounts.open();
+            for (key, placed) in accounts.filter(|(_, placed)| placed.data.len() != TOKEN_BYTES) {
                 see(&key.to_bytes(), &placed.stored(), true);
             }
         }
