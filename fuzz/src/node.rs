@@ -10,7 +10,7 @@ use chain_solana::{
 };
 use ledger::{Address, BlockId, Change};
 use pool::{Limits, Pool, RateLimiter};
-use rpc::{Config, Health, Node, SystemClock};
+use rpc::{Config, Health, SolanaServer, SolanaServerParts, SystemClock};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
@@ -20,20 +20,23 @@ use solana_rent::Rent;
 use solana_signature::Signature;
 
 /// The one node of the process. Nothing that a request does changes it.
-pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
-    cluster: Arc::new(cluster()),
-    reader: reader(),
-    history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
-    transaction_service: Arc::new(AcceptingTransactionService),
-    // Never used: requests are handled on the calling thread.
-    pool: Arc::new(
-        Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {}).expect("a thread"),
-    ),
-    response_cache: Arc::new(rpc::ResponseCache::new(1 << 24)),
-    clients: Arc::new(RateLimiter::new(Limits::default())),
-    health: Arc::new(Health::default()),
-    metrics: Arc::new(rpc::Metrics::new()),
-    config: Config::default(),
+pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
+    let parts = SolanaServerParts {
+        cluster: Arc::new(cluster()),
+        reader: reader(),
+        history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
+        transaction_service: Arc::new(AcceptingTransactionService),
+        // Never used: requests are handled on the calling thread.
+        pool: Arc::new(
+            Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
+                .expect("a thread"),
+        ),
+        response_cache: Arc::new(rpc::ResponseCache::new(1 << 24)),
+        clients: Arc::new(RateLimiter::new(Limits::default())),
+        health: Arc::new(Health::default()),
+        config: Config::default(),
+    };
+    parts.into_server()
 });
 
 struct AcceptingTransactionService;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use localnet::{Localnet, LocalnetHandle};
 use rpc::metrics::Collector;
 use rpc::pubsub::PubSub;
-use rpc::{Health, Listeners, Node, NodeMemory, SystemClock};
+use rpc::{Health, Listeners, NodeMemory, SolanaServerParts, SystemClock};
 
 use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};
@@ -184,7 +184,7 @@ async fn serve(
     let tpu = Tpu::start(config, &localnet)?;
     cluster.tpu = Some(tpu.address());
     let cluster = Arc::new(cluster);
-    let node = Arc::new(Node {
+    let parts = SolanaServerParts {
         cluster: Arc::clone(&cluster),
         reader: localnet.reader().clone(),
         history: Arc::clone(localnet.history()),
@@ -193,23 +193,23 @@ async fn serve(
         response_cache: Arc::new(rpc::ResponseCache::new(config.cache_bytes_max)),
         clients: Arc::new(pool::RateLimiter::new(config.pool.clients)),
         health: Arc::new(health(config)),
-        metrics: Arc::new(rpc::Metrics::new()),
         config: config.rpc.clone(),
-    });
+    };
+    let node = Arc::new(parts.into_server());
     let (pubsub, sink) = PubSub::start(
         config.pubsub.clone(),
         Arc::clone(&cluster),
-        node.reader.clone(),
-        Arc::clone(&node.history),
-        (Arc::clone(&node.pool), Arc::clone(&node.clients)),
+        node.api.reader.clone(),
+        Arc::clone(&node.api.history),
+        (Arc::clone(&node.context.pool), Arc::clone(&node.context.clients)),
     )
     .context("start PubSub")?;
     let (rest, waiter_events) = rest::Rest::start().context("start REST")?;
     let rest = Arc::new(rest);
-    node.metrics.add(Arc::clone(&pubsub) as Arc<dyn Collector>);
-    node.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
-    node.metrics.add(Arc::new(tpu.metrics()));
-    node.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
+    node.context.metrics.add(Arc::clone(&pubsub) as Arc<dyn Collector>);
+    node.context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
+    node.context.metrics.add(Arc::new(tpu.metrics()));
+    node.context.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
     let mint = localnet.mint();
     let running = localnet
         .start(vec![Box::new(sink), Box::new(waiter_events)])
@@ -218,10 +218,10 @@ async fn serve(
     let listeners =
         Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let server = tokio::spawn(rpc::serve_with_http_api(
+    let server = tokio::spawn(rpc::serve(
         Arc::clone(&node),
         Arc::clone(&pubsub) as Arc<dyn rpc::WebSocketHandler>,
-        rest,
+        Some(rest),
         listeners,
         // A message or a dropped sender both mean stop.
         async { drop(stopped.await) },
@@ -235,14 +235,14 @@ async fn serve(
         pubsub: pubsub_address,
         tpu: tpu.address(),
         ready_after: now() - started,
-        usage: NodeMemory::for_node(&node),
+        usage: NodeMemory::new(&node.api.reader, &node.api.history),
     };
-    node.metrics.add(Arc::new(ProcessMemory::at_start(&node)));
+    node.context.metrics.add(Arc::new(ProcessMemory::at_start(&node)));
     announce_ready(config, &banner)?;
     let tpu_log = tokio::spawn(tpu.log_periodically());
     let memory_log = tokio::spawn(memory_report::log_periodically(Arc::clone(&node))?);
     let line = (!config.quiet && status_line::has_reader())
-        .then(|| tokio::spawn(status_line::draw(node.reader.clone(), Arc::clone(&pubsub))));
+        .then(|| tokio::spawn(status_line::draw(node.api.reader.clone(), Arc::clone(&pubsub))));
 
     let ledger_ended = wait_for_shutdown(&mut signals, &running).await;
     if let Some(line) = line {

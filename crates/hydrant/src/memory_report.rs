@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use indicatif::{HumanBytes, HumanCount};
 use rpc::metrics::{Collector, Exposition};
-use rpc::{Node, NodeMemory};
+use rpc::{NodeMemory, SolanaServer};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
@@ -40,7 +40,7 @@ impl fmt::Display for MemoryLine {
 
 /// Logs at once, then every five minutes and at each SIGUSR1, until the task is aborted. Without a log the signal
 /// has no effect.
-pub(crate) fn log_periodically(node: Arc<Node>) -> Result<impl Future<Output = ()>> {
+pub(crate) fn log_periodically(node: Arc<SolanaServer>) -> Result<impl Future<Output = ()>> {
     let mut sigusr1 = signal(SignalKind::user_defined1()).context("listen for SIGUSR1")?;
     Ok(async move {
         let mut interval = tokio::time::interval(LOG_INTERVAL);
@@ -55,7 +55,9 @@ pub(crate) fn log_periodically(node: Arc<Node>) -> Result<impl Future<Output = (
             }
             let node = Arc::clone(&node);
             // It reads megabytes of a large ledger: too long for an I/O thread.
-            let logged = tokio::task::spawn_blocking(move || log(&NodeMemory::for_node(&node)));
+            let logged = tokio::task::spawn_blocking(move || {
+                log(&NodeMemory::new(&node.api.reader, &node.api.history))
+            });
             if logged.await.is_err() {
                 return; // it panicked, or the runtime ends
             }
@@ -71,8 +73,9 @@ pub(crate) struct ProcessMemory {
 
 impl ProcessMemory {
     /// Call this when the node is ready, before its first response.
-    pub(crate) fn at_start(node: &Node) -> Self {
-        let NodeMemory { ledger, history_bytes, .. } = NodeMemory::for_node(node);
+    pub(crate) fn at_start(node: &SolanaServer) -> Self {
+        let NodeMemory { ledger, history_bytes, .. } =
+            NodeMemory::new(&node.api.reader, &node.api.history);
         let parts = ledger.total() as u64 + history_bytes;
         let anonymous = status_bytes("RssAnon:").unwrap_or_default();
         Self { start_bytes: anonymous.saturating_sub(parts) }

@@ -20,8 +20,8 @@ pub(crate) async fn respond(
     call: MethodCall,
 ) -> Result<Response<ResponseBody>, ApiError> {
     let MethodCall::Composite(calls) = call else { return Err(RpcError::internal().into()) };
-    let pinned = Arc::new(context.node.pinned());
-    let context = &RequestContext { node: &pinned, ..*context };
+    let pinned = Arc::new(context.server.pinned());
+    let context = &RequestContext { server: &pinned, ..*context };
     let commitment = response::requested_commitment(params);
     let response_context =
         ResponseContext { slot: context.slot(commitment), commitment, is_immutable: false };

@@ -34,7 +34,7 @@ use std::time::Duration;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use rpc::metrics::{Collector, Exposition};
-use rpc::{HttpApi, HttpApiRequest, Node, ResponseBody};
+use rpc::{HttpApi, HttpApiRequest, ResponseBody, SolanaApi, SolanaServer};
 
 use crate::error::ApiError;
 use crate::metrics::RestMetrics;
@@ -93,7 +93,7 @@ impl Rest {
 
     async fn respond(
         &self,
-        node: &Arc<Node>,
+        server: &Arc<SolanaServer>,
         request: HttpApiRequest,
         route_index: &mut Option<usize>,
     ) -> Result<Response<ResponseBody>, ApiError> {
@@ -105,14 +105,14 @@ impl Rest {
         *route_index =
             route.and_then(|it| routes::ROUTES.iter().position(|one| std::ptr::eq(one, it)));
         // Counts as a request, whatever its result.
-        request.method_client.admit(node)?;
+        request.method_client.admit(&server.context)?;
         match path {
             "/v1" | "/v1/" | "/v1/openapi.json" if !is_read => {
                 return Err(ApiError::method_not_allowed(READ_METHODS));
             }
             "/v1" | "/v1/" => return Ok(self.explorer.respond(headers)),
             "/v1/openapi.json" => {
-                return Ok(self.openapi.get_or_build(node).await?.respond(headers));
+                return Ok(self.openapi.get_or_build(server).await?.respond(headers));
             }
             _ => {}
         }
@@ -129,16 +129,16 @@ impl Rest {
             request.body.map_err(|(status, message)| ApiError::from_body_error(status, message))?;
         let (uri, caller) = (&request.head.uri, request.method_client);
         let (owned_uri, content_type) = (uri.clone(), headers.get(header::CONTENT_TYPE).cloned());
-        let (body_len, limits) = (body.len(), Limits::from_node(node));
+        let (body_len, limits) = (body.len(), Limits::from_node(server));
         let parse = move || {
             let params = Params::parse(route, &owned_uri, content_type.as_ref(), &body, limits)?;
             let call = (route.build_call)(&params)?;
             Ok::<_, ApiError>((params, call))
         };
         // A long body is parsed on the CPU pool.
-        let (params, call) = caller.parse_offloaded(node, body_len, parse).await??;
+        let (params, call) = caller.parse_offloaded(&server.context, body_len, parse).await??;
         let context = RequestContext {
-            node,
+            server,
             caller,
             uri,
             headers,
@@ -165,30 +165,30 @@ impl Default for Rest {
 /// `Allow` of a path that can only be read.
 const READ_METHODS: &str = "GET, HEAD, OPTIONS";
 
-impl HttpApi for Rest {
+impl HttpApi<SolanaApi> for Rest {
     fn owns_path(&self, path: &str) -> bool {
         path == "/v1" || path.starts_with("/v1/")
     }
 
     fn handle<'a>(
         &'a self,
-        node: &'a Arc<Node>,
+        server: &'a Arc<SolanaServer>,
         request: HttpApiRequest,
     ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>> {
         Box::pin(async move {
             if request.head.method == Method::OPTIONS {
                 return options(request.head.uri.path());
             }
-            let (started, mut route_index) = (node.pool.now(), None);
+            let (started, mut route_index) = (server.context.pool.now(), None);
             let (caller, is_head) = (request.method_client, request.head.method == Method::HEAD);
-            let response = match self.respond(node, request, &mut route_index).await {
+            let response = match self.respond(server, request, &mut route_index).await {
                 Ok(response) => response,
                 Err(err) => err.into_response(),
             };
             if !is_head {
-                caller.charge(node, response.body().immediate_bytes());
+                caller.charge(&server.context, response.body().immediate_bytes());
             }
-            let duration = node.pool.now().saturating_sub(started);
+            let duration = server.context.pool.now().saturating_sub(started);
             self.metrics.record(route_index, response.status(), duration);
             response
         })

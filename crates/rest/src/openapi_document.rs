@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ledger::{Commitment, Slot};
 use parking_lot::Mutex;
-use rpc::Node;
+use rpc::SolanaServer;
 use rpc::error::RpcError;
 
 use crate::error::ApiError;
@@ -28,9 +28,9 @@ pub(crate) struct Examples {
 }
 
 impl Examples {
-    fn from_node(node: &Node) -> Self {
-        let root = node.reader.view(Commitment::Finalized).block().slot;
-        let history = node.history.snapshot();
+    fn from_node(server: &SolanaServer) -> Self {
+        let root = server.api.reader.view(Commitment::Finalized).block().slot;
+        let history = server.api.history.snapshot();
         let mut newest = history.blocks(..=root).rev().take(BLOCKS_MAX);
         let Some(first) = newest.next() else { return Self::default() };
         let with_transaction = std::iter::once(first).chain(newest).find_map(|block| {
@@ -41,9 +41,9 @@ impl Examples {
     }
 
     /// Whether the node can still serve all examples.
-    fn are_available(&self, node: &Node) -> bool {
+    fn are_available(&self, server: &SolanaServer) -> bool {
         let is_retained =
-            self.slot.is_some_and(|slot| node.history.snapshot().block(slot).is_some());
+            self.slot.is_some_and(|slot| server.api.history.snapshot().block(slot).is_some());
         is_retained && self.signature.is_some()
     }
 }
@@ -60,15 +60,15 @@ impl OpenApiDocument {
     /// The document with the examples of the node's current state.
     pub(crate) async fn get_or_build(
         &self,
-        node: &Arc<Node>,
+        server: &Arc<SolanaServer>,
     ) -> Result<Arc<StaticResponse>, ApiError> {
         let cached = self.cached.lock().clone();
         if let Some((examples, response)) = &cached
-            && examples.are_available(node)
+            && examples.are_available(server)
         {
             return Ok(Arc::clone(response));
         }
-        let examples = Examples::from_node(node);
+        let examples = Examples::from_node(server);
         if let Some((old, response)) = cached
             && old == examples
         {
@@ -80,7 +80,7 @@ impl OpenApiDocument {
             return Ok(response);
         }
         // Takes some milliseconds: not on a thread that polls sockets.
-        let (used, limits) = (examples.clone(), Limits::from_node(node));
+        let (used, limits) = (examples.clone(), Limits::from_node(server));
         let response = tokio::task::spawn_blocking(move || {
             let _guard = guard;
             let document = openapi::document(routes::ROUTES, &used, limits).to_string();

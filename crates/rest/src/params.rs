@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::Uri;
 use hyper::header::HeaderValue;
-use rpc::Node;
+use rpc::SolanaServer;
 use serde_json::{Map, Value, json};
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
@@ -34,8 +34,8 @@ pub(crate) struct Limits {
 
 impl Limits {
     /// The limits of a node.
-    pub(crate) fn from_node(node: &Node) -> Self {
-        Self { accounts_max: node.config.multiple_accounts_max }
+    pub(crate) fn from_node(server: &SolanaServer) -> Self {
+        Self { accounts_max: server.context.config.multiple_accounts_max }
     }
 
     /// The maximum number of addresses in a list, and the setting that defines it, if any.

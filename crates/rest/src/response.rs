@@ -16,8 +16,8 @@ use hyper::{Response, StatusCode, Uri};
 use ledger::{Commitment, Slot};
 use rpc::error::RpcError;
 use rpc::{
-    ContentEncoding, MethodClient, MethodResponse, Node, ResponseBody, ResponseMeta,
-    ResponseOptions,
+    ContentEncoding, MethodClient, MethodResponse, ResponseBody, ResponseMeta, ResponseOptions,
+    SolanaServer,
 };
 
 use crate::content_negotiation::{Media, RAW};
@@ -43,7 +43,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A request, its client and its node.
 pub(crate) struct RequestContext<'a> {
-    pub(crate) node: &'a Arc<Node>,
+    pub(crate) server: &'a Arc<SolanaServer>,
     pub(crate) caller: MethodClient,
     pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
@@ -63,12 +63,12 @@ impl RequestContext<'_> {
         let MethodCall::Single(method, params) = call else {
             return Err(RpcError::internal().into());
         };
-        Ok(self.caller.call(self.node, method, &params.to_string(), options).await?)
+        Ok(self.caller.call(self.server, method, &params.to_string(), options).await?)
     }
 
     /// The slot of the state at a commitment.
     pub(crate) fn slot(&self, commitment: Commitment) -> Slot {
-        self.node.reader.view(commitment).block().slot
+        self.server.api.reader.view(commitment).block().slot
     }
 
     fn content_encoding(&self) -> ContentEncoding {
@@ -168,7 +168,7 @@ fn revalidate(
     }
     // `*` matches any existing object. Only the response shows whether it exists, so `*` is not checked here.
     let is_known = |hash: &[u8; 16]| lists_etag(context.headers, etag(hash).as_bytes());
-    context.caller.revalidate(context.node, method, &params.to_string(), options, is_known)
+    context.caller.revalidate(context.server, method, &params.to_string(), options, is_known)
 }
 
 /// The options of the method's response for a route.

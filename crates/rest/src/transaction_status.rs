@@ -52,7 +52,7 @@ pub(crate) async fn respond(
             .ok_or_else(|| ApiError::invalid("signature must be a signature in base58"))?;
         let waiter = waiters.register(signature).inspect_err(|_| {
             // `WAITERS_MAX` is the only reason for an error.
-            context.node.metrics.record_rejection(Rejection::Waits);
+            context.server.context.metrics.record_rejection(Rejection::Waits);
         })?;
         let deadline = Instant::now() + wait;
         loop {

@@ -6,16 +6,13 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
-use pool::ClientId;
 
 use crate::buf_list::BufList;
-use crate::node::Node;
 use crate::rate_limited_body::RateLimitedBody;
-use crate::response_channel::{BodyChunk, Received, ResponseReceiver};
 
 /// Bytes of a cached response that are handed to the connection at once, up to the next whole part. They are
 /// not copied. How many of them one poll writes is decided by the socket ([`crate::write_timeout`]).
@@ -31,35 +28,28 @@ enum BodyKind {
     Whole(Bytes),
     /// Complete parts in order, and the bytes that are left.
     Parts(std::vec::IntoIter<Bytes>, u64),
-    Streamed(Box<StreamedBody>),
+    Streamed(Box<dyn ChunkSource>),
 }
 
-struct StreamedBody {
-    next: Option<BodyChunk>,
-    rest: ResponseReceiver,
-    is_over: bool,
+/// A body that is produced in chunks.
+pub trait ChunkSource: Send {
+    /// The next chunk. An error means that the body is truncated.
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
+
+    /// Whether the last chunk was returned.
+    fn is_over(&self) -> bool;
 }
 
 impl ResponseBody {
-    /// A body of a stream of chunks, counted against the client's byte rate as they are sent.
-    pub(crate) fn streamed(
-        node: &Node,
-        client: ClientId,
-        first: BodyChunk,
-        rest: ResponseReceiver,
-    ) -> Self {
-        let streamed = StreamedBody { next: Some(first), rest, is_over: false };
-        Self::with_rate_limit(node, client, BodyKind::Streamed(Box::new(streamed)))
+    /// A body that `source` produces, at the rate of its client if it has one.
+    pub fn streamed(source: Box<dyn ChunkSource>, rate: Option<Box<RateLimitedBody>>) -> Self {
+        Self { kind: BodyKind::Streamed(source), rate_limited: rate }
     }
 
-    /// A cached body in parts, counted against the client's byte rate as they are sent.
-    pub(crate) fn from_cached(node: &Node, client: ClientId, parts: Vec<Bytes>) -> Self {
+    /// A complete body in parts, at the rate of its client if it has one.
+    pub fn from_parts(parts: Vec<Bytes>, rate: Option<Box<RateLimitedBody>>) -> Self {
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        Self::with_rate_limit(node, client, BodyKind::Parts(parts.into_iter(), bytes))
-    }
-
-    fn with_rate_limit(node: &Node, client: ClientId, kind: BodyKind) -> Self {
-        Self { kind, rate_limited: RateLimitedBody::new(&node.clients, &node.pool, client) }
+        Self { kind: BodyKind::Parts(parts.into_iter(), bytes), rate_limited: rate }
     }
 
     /// Bytes that are sent at once, which the caller must count against the client's byte rate. Other bodies
@@ -109,7 +99,7 @@ impl Body for ResponseBody {
             && match &self.kind {
                 BodyKind::Whole(bytes) => bytes.is_empty(),
                 BodyKind::Parts(_, left) => *left == 0,
-                BodyKind::Streamed(streamed) => streamed.is_over,
+                BodyKind::Streamed(source) => source.is_over(),
             }
     }
 
@@ -140,34 +130,10 @@ impl BodyKind {
                 *left -= chunk.remaining() as u64;
                 Poll::Ready(Some(Ok(chunk)))
             }
-            Self::Streamed(streamed) => streamed.poll(cx),
+            Self::Streamed(source) => {
+                source.poll_chunk(cx).map(|chunk| chunk.map(|chunk| chunk.map(BufList::from)))
+            }
         }
-    }
-}
-
-impl StreamedBody {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<BufList>>> {
-        if self.is_over {
-            return Poll::Ready(None);
-        }
-        let chunk = match self.next.take() {
-            Some(chunk) => chunk,
-            None => match ready!(self.rest.poll_recv(cx)) {
-                Received::Chunk(chunk) => chunk,
-                // A cached response is never preceded by a chunk.
-                Received::Cached(..) => {
-                    return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into())));
-                }
-                Received::Ended(why) => {
-                    self.is_over = true;
-                    let request = self.rest.request;
-                    tracing::warn!(%request, ?why, "a response was truncated: its task ended after it had started");
-                    return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
-                }
-            },
-        };
-        self.is_over = chunk.is_last;
-        Poll::Ready(Some(Ok(chunk.bytes.into())))
     }
 }
 
@@ -176,7 +142,7 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::Arc;
 
-    use pool::{Limits, Pool, RateLimiter};
+    use pool::{ClientId, Limits, Pool, RateLimiter};
 
     use super::*;
     use crate::SystemClock;

@@ -12,12 +12,10 @@ use cache::{Entry, FillStart, FillTicket, Lookup, OnFilled, WaitGuard};
 use ledger::Slot;
 use pool::ClientId;
 
-use crate::cached_response::{CachedResponse, NotCached, ResponseBuilder};
+use crate::cached_response::{CachedResponse, NotCached, ResponseBuilder, ResponseCache};
 use crate::content_encoding::{COMPRESS_BYTES_MIN, ContentEncoding};
-use crate::dependencies::{self, CacheableCall, ParsedCall};
-use crate::methods::{self, Method};
-use crate::node::Node;
-use crate::params::Params;
+use crate::dependencies::{CacheableCall, CallText, ParsedCall};
+use crate::ledger_versions::LedgerVersions;
 
 /// How often a call may wait for another task in vain before it computes the response itself.
 pub(crate) const ATTEMPTS_MAX: usize = 3;
@@ -53,45 +51,6 @@ pub(crate) enum FillOutcome {
     Uncached(&'static str),
 }
 
-/// Cache key and dependencies of a call, if its response is cacheable.
-pub(crate) fn cacheable_call(
-    node: &Node,
-    coding: ContentEncoding,
-    method: &Method,
-    params: Params<'_>,
-) -> Option<CacheableCall> {
-    let dependencies = methods::dependencies(method, node, params)
-        .filter(|dependencies| dependencies.is_cacheable)?;
-    Some(CacheableCall { key: dependencies::cache_key(method, params, coding)?, dependencies })
-}
-
-/// The cached response to a text that was received before, if it is still valid. A caller that uses it must
-/// call [`record_text_hit`].
-pub(crate) fn lookup_by_text(
-    node: &Node,
-    coding: ContentEncoding,
-    method: &Method,
-    params: Params<'_>,
-) -> Option<CacheHit> {
-    let text = dependencies::memo_key(method, params, coding)?;
-    let parsed = node.response_cache.memo.get(&text)?;
-    let view = node.reader.view(parsed.commitment);
-    let slot = view.block().slot;
-    if parsed.min_context_slot.is_some_and(|min| slot < min) || !parsed.meets_precondition(node) {
-        return None;
-    }
-    let changes = node.reader.change_tracker();
-    let changed_at = |number| changes.changed_at(parsed.commitment, number);
-    let entry = node.response_cache.cache.peek(&parsed.key, view.version(), changed_at)?;
-    Some(CacheHit { entry, slot })
-}
-
-/// Counts a hit of [`lookup_by_text`] that is used.
-pub(crate) fn record_text_hit(node: &Node) {
-    node.response_cache.cache.count_hit();
-    node.response_cache.count_memo_hit();
-}
-
 /// Bytes of cached responses in a batch that are sent where the socket is polled. They are not copied.
 pub(crate) fn inline_batch_bytes_max(coding: ContentEncoding) -> u64 {
     match coding {
@@ -102,110 +61,132 @@ pub(crate) fn inline_batch_bytes_max(coding: ContentEncoding) -> u64 {
     }
 }
 
-/// Looks up the response to a call of a client. `on_filled` makes the callback for a call that waits for
-/// another task.
-pub(crate) fn lookup(
-    node: &Node,
-    call: &CacheableCall,
-    (coding, method, params): (ContentEncoding, &Method, Params<'_>),
-    client: ClientId,
-    on_filled: impl FnOnce() -> OnFilled<CachedResponse>,
-) -> LookupOutcome {
-    let (version, slot) = match check_cacheable(node, call) {
-        Ok(now) => now,
-        Err(why) => return LookupOutcome::Uncached(why),
-    };
-    let changes = node.reader.change_tracker();
-    let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
-    match node.response_cache.cache.lookup(&call.key, (client.0, version), changed_at, on_filled) {
-        Lookup::Hit(entry) => {
-            remember_text(node, call, (coding, method, params));
-            LookupOutcome::Hit(CacheHit { entry, slot })
+impl ResponseCache {
+    /// The cached response to a text that was received before, if it is still valid. A caller that uses it must
+    /// call [`Self::record_text_hit`].
+    pub(crate) fn lookup_text(
+        &self,
+        ledger: &dyn LedgerVersions,
+        text: CallText<'_>,
+    ) -> Option<CacheHit> {
+        let parsed = self.memo.get(&text.memo_key()?)?;
+        let (version, slot) = ledger.version_and_slot(parsed.commitment);
+        if parsed.min_context_slot.is_some_and(|min| slot < min)
+            || !parsed.meets_precondition(ledger)
+        {
+            return None;
         }
-        Lookup::Ticket(ticket) => LookupOutcome::Ticket(ticket),
-        Lookup::Wait(guard) => LookupOutcome::Wait(guard),
-        Lookup::Bypass => LookupOutcome::Uncached("bypass"),
+        let changes = ledger.change_tracker();
+        let changed_at = |number| changes.changed_at(parsed.commitment, number);
+        let entry = self.cache.peek(&parsed.key, version, changed_at)?;
+        Some(CacheHit { entry, slot })
     }
-}
 
-/// The same for a task that computes the response at once unless another task does. `ticket` is its right to
-/// fill, if it waited in the run queue. Without a callback from `on_filled` it does not wait.
-pub(crate) fn lookup_or_fill(
-    node: &Node,
-    (call, ticket): (&CacheableCall, Option<FillTicket<CachedResponse>>),
-    (coding, method, params): (ContentEncoding, &Method, Params<'_>),
-    client: ClientId,
-    on_filled: impl FnOnce() -> Option<OnFilled<CachedResponse>>,
-) -> FillOutcome {
-    let (version, slot) = match check_cacheable(node, call) {
-        Ok(now) => now,
-        Err(why) => return FillOutcome::Uncached(why),
-    };
-    let changes = node.reader.change_tracker();
-    let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
-    match node.response_cache.cache.start_fill(&call.key, ticket, version, changed_at, on_filled) {
-        FillStart::Hit(entry) => {
-            remember_text(node, call, (coding, method, params));
-            FillOutcome::Hit(CacheHit { entry, slot })
-        }
-        FillStart::Fill(fill) => {
-            let watched = call.dependencies.watch(changes);
-            let (valid_at, _) = version_and_slot(node, call);
-            let builder = ResponseBuilder::new(
-                &node.response_cache,
-                fill,
-                valid_at,
-                watched,
-                (coding, client),
-            );
-            match builder.has_budget() {
-                true => FillOutcome::Fill(builder),
-                // Calls that started to wait meanwhile look it up again.
-                false => FillOutcome::Uncached(NotCached::OverBudget.name()),
+    /// Counts a hit of [`Self::lookup_text`] that is used.
+    pub(crate) fn record_text_hit(&self) {
+        self.cache.count_hit();
+        self.count_memo_hit();
+    }
+
+    /// Looks up the response to a call of a client. `on_filled` makes the callback for a call that waits for
+    /// another task.
+    pub(crate) fn lookup(
+        &self,
+        ledger: &dyn LedgerVersions,
+        call: &CacheableCall,
+        text: CallText<'_>,
+        client: ClientId,
+        on_filled: impl FnOnce() -> OnFilled<CachedResponse>,
+    ) -> LookupOutcome {
+        let (version, slot) = match self.check_cacheable(ledger, call) {
+            Ok(now) => now,
+            Err(why) => return LookupOutcome::Uncached(why),
+        };
+        let changes = ledger.change_tracker();
+        let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
+        match self.cache.lookup(&call.key, (client.0, version), changed_at, on_filled) {
+            Lookup::Hit(entry) => {
+                self.remember_text(call, text);
+                LookupOutcome::Hit(CacheHit { entry, slot })
             }
+            Lookup::Ticket(ticket) => LookupOutcome::Ticket(ticket),
+            Lookup::Wait(guard) => LookupOutcome::Wait(guard),
+            Lookup::Bypass => LookupOutcome::Uncached("bypass"),
         }
-        FillStart::Wait(guard) => FillOutcome::Wait(guard),
-        FillStart::Bypass => FillOutcome::Uncached("bypass"),
     }
-}
 
-/// The version of the view and its slot at which a call is looked up; or why it is not.
-fn check_cacheable(node: &Node, call: &CacheableCall) -> Result<(u64, Slot), &'static str> {
-    if call.dependencies.bytes_min > node.response_cache.cache.entry_bytes_max() {
-        return Err(NotCached::TooLarge.name());
+    /// The same for a task that computes the response at once unless another task does. `ticket` is its right to
+    /// fill, if it waited in the run queue. Without a callback from `on_filled` it does not wait.
+    pub(crate) fn lookup_or_fill(
+        &self,
+        ledger: &dyn LedgerVersions,
+        (call, ticket): (&CacheableCall, Option<FillTicket<CachedResponse>>),
+        text: CallText<'_>,
+        client: ClientId,
+        on_filled: impl FnOnce() -> Option<OnFilled<CachedResponse>>,
+    ) -> FillOutcome {
+        let (version, slot) = match self.check_cacheable(ledger, call) {
+            Ok(now) => now,
+            Err(why) => return FillOutcome::Uncached(why),
+        };
+        let changes = ledger.change_tracker();
+        let commitment = call.dependencies.commitment;
+        let changed_at = |number| changes.changed_at(commitment, number);
+        match self.cache.start_fill(&call.key, ticket, version, changed_at, on_filled) {
+            FillStart::Hit(entry) => {
+                self.remember_text(call, text);
+                FillOutcome::Hit(CacheHit { entry, slot })
+            }
+            FillStart::Fill(fill) => {
+                let watched = call.dependencies.watch(changes);
+                let (valid_at, _) = ledger.version_and_slot(commitment);
+                let builder =
+                    ResponseBuilder::new(self, fill, valid_at, watched, (text.coding, client));
+                match builder.has_budget() {
+                    true => FillOutcome::Fill(builder),
+                    // Calls that started to wait meanwhile look it up again.
+                    false => FillOutcome::Uncached(NotCached::OverBudget.name()),
+                }
+            }
+            FillStart::Wait(guard) => FillOutcome::Wait(guard),
+            FillStart::Bypass => FillOutcome::Uncached("bypass"),
+        }
     }
-    let (version, slot) = version_and_slot(node, call);
-    match call.dependencies.min_context_slot.is_some_and(|min| slot < min) {
-        true => Err("none"),
-        false => Ok((version, slot)),
+
+    /// The entry that another task completed, if it is still valid.
+    pub(crate) fn revalidate(
+        &self,
+        ledger: &dyn LedgerVersions,
+        call: &CacheableCall,
+        entry: Arc<Entry<CachedResponse>>,
+    ) -> Option<CacheHit> {
+        let commitment = call.dependencies.commitment;
+        let (version, slot) = ledger.version_and_slot(commitment);
+        let changes = ledger.change_tracker();
+        let changed_at = |number| changes.changed_at(commitment, number);
+        entry.is_valid_at(version, changed_at).then_some(CacheHit { entry, slot })
     }
-}
 
-/// Stores the parsed form of a cached call by its text.
-fn remember_text(
-    node: &Node,
-    call: &CacheableCall,
-    (coding, method, params): (ContentEncoding, &Method, Params<'_>),
-) {
-    if let Some(text) = dependencies::memo_key(method, params, coding) {
-        node.response_cache.memo.insert(&text, ParsedCall::from_call(call));
+    /// The version of the view and its slot at which a call is looked up; or why it is not.
+    fn check_cacheable(
+        &self,
+        ledger: &dyn LedgerVersions,
+        call: &CacheableCall,
+    ) -> Result<(u64, Slot), &'static str> {
+        if call.dependencies.bytes_min > self.cache.entry_bytes_max() {
+            return Err(NotCached::TooLarge.name());
+        }
+        let (version, slot) = ledger.version_and_slot(call.dependencies.commitment);
+        match call.dependencies.min_context_slot.is_some_and(|min| slot < min) {
+            true => Err("none"),
+            false => Ok((version, slot)),
+        }
     }
-}
 
-/// The entry that another task completed, if it is still valid.
-pub(crate) fn revalidate(
-    node: &Node,
-    call: &CacheableCall,
-    entry: Arc<Entry<CachedResponse>>,
-) -> Option<CacheHit> {
-    let (version, slot) = version_and_slot(node, call);
-    let changes = node.reader.change_tracker();
-    let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
-    entry.is_valid_at(version, changed_at).then_some(CacheHit { entry, slot })
-}
-
-/// Not the view itself, because a waiting call must not keep a state alive.
-fn version_and_slot(node: &Node, call: &CacheableCall) -> (u64, Slot) {
-    let view = node.reader.view(call.dependencies.commitment);
-    (view.version(), view.block().slot)
+    /// Stores the parsed form of a cached call by its text.
+    fn remember_text(&self, call: &CacheableCall, text: CallText<'_>) {
+        if let Some(text) = text.memo_key() {
+            self.memo.insert(&text, ParsedCall::from_call(call));
+        }
+    }
 }

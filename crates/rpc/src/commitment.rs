@@ -10,7 +10,8 @@ use solana_rpc_client_types::response::{Response, RpcApiVersion, RpcResponseCont
 
 use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
-use crate::node::Node;
+use crate::result_context::{ContextFrame, ResultContext};
+use crate::solana_api::SolanaApi;
 
 /// The commitment of a request. Default: finalized.
 pub fn level(commitment: Option<CommitmentConfig>) -> Commitment {
@@ -22,17 +23,17 @@ pub fn level(commitment: Option<CommitmentConfig>) -> Commitment {
 }
 
 /// The state at a commitment.
-pub fn view(node: &Node, commitment: Option<CommitmentConfig>) -> View {
-    node.reader.view(level(commitment))
+pub fn view(api: &SolanaApi, commitment: Option<CommitmentConfig>) -> View {
+    api.reader.view(level(commitment))
 }
 
 /// The state at a commitment, if it has reached `min_context_slot`; -32016 if not.
 pub fn view_since(
-    node: &Node,
+    api: &SolanaApi,
     commitment: Option<CommitmentConfig>,
     min_context_slot: Option<Slot>,
 ) -> Result<View, RpcError> {
-    let view = view(node, commitment);
+    let view = view(api, commitment);
     let context_slot = view.block().slot;
     if min_context_slot.is_some_and(|min| context_slot < min) {
         return Err(RpcCustomError::MinContextSlotNotReached { context_slot }.into());
@@ -41,18 +42,23 @@ pub fn view_since(
 }
 
 /// The state that a [`RpcContextConfig`] selects. Default: finalized.
-pub fn view_of(node: &Node, config: Option<RpcContextConfig>) -> Result<View, RpcError> {
+pub fn view_of(api: &SolanaApi, config: Option<RpcContextConfig>) -> Result<View, RpcError> {
     let config = config.unwrap_or_default();
-    view_since(node, config.commitment, config.min_context_slot)
+    view_since(api, config.commitment, config.min_context_slot)
 }
 
-/// The slot at which a result is true, and the API version.
-pub fn context(slot: Slot) -> RpcResponseContext {
-    static VERSION: LazyLock<RpcApiVersion> = LazyLock::new(RpcApiVersion::default);
-    RpcResponseContext { slot, api_version: Some(VERSION.clone()) }
+/// The context of a value that was read from `view`.
+pub fn context(view: &View) -> ResultContext {
+    CONTEXT_FRAME.at(view.block().slot)
 }
 
-/// A value with the context of the state that it was read from.
-pub fn with_context<T>(view: &View, value: T) -> Response<T> {
-    Response { context: context(view.block().slot), value }
-}
+/// Agave's context, with the API version. It is taken from a serialized response, so that its shape is not typed by
+/// hand.
+static CONTEXT_FRAME: LazyLock<ContextFrame> = LazyLock::new(|| {
+    const SLOT: u64 = u64::MAX; // a number that occurs nowhere else in a context
+    let context = RpcResponseContext { slot: SLOT, api_version: Some(RpcApiVersion::default()) };
+    let text = serde_json::to_string(&Response { context, value: () }).expect("a context is JSON");
+    let (before_slot, rest) = text.split_once(&SLOT.to_string()).expect("a context has its slot");
+    let after_slot = rest.strip_suffix("null}").expect("the value is last");
+    ContextFrame::new(before_slot, after_slot)
+});

@@ -5,6 +5,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::cors::AllowedOrigins;
+use crate::http_config::HttpConfig;
 
 /// Range of `head_bytes_max`. The buffer of hyper is never shorter, and parsing a longer head would take more
 /// than some hundred microseconds.
@@ -108,6 +109,23 @@ pub struct ConfigError {
 }
 
 impl Config {
+    /// The limits of HTTP.
+    pub fn http(&self) -> HttpConfig {
+        HttpConfig {
+            body_bytes_max: self.body_bytes_max,
+            head_bytes_max: self.head_bytes_max,
+            uri_bytes_max: self.uri_bytes_max,
+            list_header_bytes_max: self.list_header_bytes_max,
+            connections_max: self.connections_max,
+            connections_per_address_max: self.connections_per_address_max,
+            header_timeout_ms: self.header_timeout_ms,
+            body_timeout_ms: self.body_timeout_ms,
+            write_timeout_ms: self.write_timeout_ms,
+            client_header: self.client_header.clone(),
+            allowed_origins: self.allowed_origins.clone(),
+        }
+    }
+
     /// Checks every number: with one of these at 0 the server could not answer some requests, or none.
     pub fn check(&self) -> Result<(), ConfigError> {
         check_nonzero(&[

@@ -6,6 +6,7 @@
 //! If parsing reads data outside of the record (token accounts as `jsonParsed` have their mint's decimals, and
 //! the time), the result depends on the block as well.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use ledger::{Address, Commitment, KeyKind, Slot};
@@ -13,10 +14,7 @@ use query::{ChangeTracker, Dependency};
 use serde_json::Value;
 
 use crate::content_encoding::ContentEncoding;
-use crate::etag::ImmutableId;
-use crate::methods::Method;
-use crate::node::Node;
-use crate::params::Params;
+use crate::ledger_versions::LedgerVersions;
 
 /// Records that one result may depend on: each uses an entry of [`query::WATCHED_MAX`].
 const RECORDS_MAX: usize = 32;
@@ -35,12 +33,26 @@ pub(crate) struct Dependencies {
     /// Whether the response is worth caching.
     pub(crate) is_cacheable: bool,
     /// The immutable object in the result that has a hash of its own.
-    pub(crate) immutable_id: Option<ImmutableId>,
+    pub(crate) immutable_hash: Option<Arc<ImmutableHash>>,
     /// Must be true for a cached response to be used, in addition to unchanged dependencies.
     precondition: Option<Arc<Precondition>>,
 }
 
-type Precondition = dyn Fn(&Node) -> bool + Send + Sync;
+type Precondition = dyn Fn(&dyn LedgerVersions) -> bool + Send + Sync;
+
+/// Reads the hash of an immutable object, if it is there.
+pub(crate) type ImmutableHash = dyn Fn(&dyn LedgerVersions) -> Option<[u8; 32]> + Send + Sync;
+
+/// What a call is recognised by: its text, and the encoding of its response.
+#[derive(Clone, Copy)]
+pub(crate) struct CallText<'a> {
+    /// Name of the method.
+    pub(crate) method: &'static str,
+    /// Its parameters as the client wrote them.
+    pub(crate) params: Option<&'a str>,
+    /// Encoding of the response.
+    pub(crate) coding: ContentEncoding,
+}
 
 /// The parsed form of a call whose response is cached.
 pub(crate) struct ParsedCall {
@@ -63,8 +75,8 @@ impl ParsedCall {
     }
 
     /// Whether a cached response may be used.
-    pub(crate) fn meets_precondition(&self, node: &Node) -> bool {
-        self.precondition.as_ref().is_none_or(|precondition| precondition(node))
+    pub(crate) fn meets_precondition(&self, ledger: &dyn LedgerVersions) -> bool {
+        self.precondition.as_ref().is_none_or(|precondition| precondition(ledger))
     }
 }
 
@@ -86,7 +98,7 @@ impl Dependencies {
             block: false,
             bytes_min: 0,
             is_cacheable: true,
-            immutable_id: None,
+            immutable_hash: None,
             precondition: None,
         }
     }
@@ -110,9 +122,13 @@ impl Dependencies {
         Self { block: true, is_cacheable: false, ..self }
     }
 
-    /// Depends on an immutable object only.
-    pub(crate) fn immutable(self, id: ImmutableId) -> Self {
-        Self { immutable_id: Some(id), ..self }
+    /// Depends only on an immutable object of an API, whose hash `hash` reads.
+    pub(crate) fn immutable<A: LedgerVersions>(
+        self,
+        hash: impl Fn(&A) -> Option<[u8; 32]> + Send + Sync + 'static,
+    ) -> Self {
+        let hash = move |ledger: &dyn LedgerVersions| hash(api(ledger)?);
+        Self { immutable_hash: Some(Arc::new(hash)), ..self }
     }
 
     /// The result gets a validator, but is not cached.
@@ -121,10 +137,12 @@ impl Dependencies {
     }
 
     /// Adds a condition that is true now. While it is false, the cache is not used.
-    pub(crate) fn with_precondition(
+    pub(crate) fn with_precondition<A: LedgerVersions>(
         self,
-        precondition: impl Fn(&Node) -> bool + Send + Sync + 'static,
+        precondition: impl Fn(&A) -> bool + Send + Sync + 'static,
     ) -> Self {
+        let precondition =
+            move |ledger: &dyn LedgerVersions| api(ledger).is_some_and(&precondition);
         Self { precondition: Some(Arc::new(precondition)), ..self }
     }
 
@@ -147,36 +165,36 @@ impl Dependencies {
     }
 }
 
-/// Canonical key of a call: independent of the order of members, and of white space.
-pub(crate) fn cache_key(
-    method: &Method,
-    params: Params<'_>,
-    coding: ContentEncoding,
-) -> Option<Box<[u8]>> {
-    let params: Value = serde_json::from_str(params.text().unwrap_or("null")).ok()?;
-    let mut key = Vec::with_capacity(128);
-    key.extend_from_slice(method.name.as_bytes());
-    key.push(coding_tag(coding));
-    write_canonical(&mut key, &params).ok()?;
-    Some(key.into())
+/// The API behind a ledger; `None` if it is of another type.
+fn api<A: LedgerVersions>(ledger: &dyn LedgerVersions) -> Option<&A> {
+    let ledger: &dyn Any = ledger;
+    ledger.downcast_ref()
 }
 
-/// Key of a call by its exact text; `None` if the text is too long.
-pub(crate) fn memo_key(
-    method: &Method,
-    params: Params<'_>,
-    coding: ContentEncoding,
-) -> Option<Vec<u8>> {
-    let params = params.text().unwrap_or_default();
-    let len = method.name.len() + 1 + params.len();
-    if len > cache::TEXT_BYTES_MAX {
-        return None;
+impl CallText<'_> {
+    /// Canonical key of a call: independent of the order of members, and of white space.
+    pub(crate) fn cache_key(self) -> Option<Box<[u8]>> {
+        let params: Value = serde_json::from_str(self.params.unwrap_or("null")).ok()?;
+        let mut key = Vec::with_capacity(128);
+        key.extend_from_slice(self.method.as_bytes());
+        key.push(coding_tag(self.coding));
+        write_canonical(&mut key, &params).ok()?;
+        Some(key.into())
     }
-    let mut text = Vec::with_capacity(len);
-    text.extend_from_slice(method.name.as_bytes());
-    text.push(coding_tag(coding));
-    text.extend_from_slice(params.as_bytes());
-    Some(text)
+
+    /// Key of a call by its exact text; `None` if the text is too long.
+    pub(crate) fn memo_key(self) -> Option<Vec<u8>> {
+        let params = self.params.unwrap_or_default();
+        let len = self.method.len() + 1 + params.len();
+        if len > cache::TEXT_BYTES_MAX {
+            return None;
+        }
+        let mut text = Vec::with_capacity(len);
+        text.extend_from_slice(self.method.as_bytes());
+        text.push(coding_tag(self.coding));
+        text.extend_from_slice(params.as_bytes());
+        Some(text)
+    }
 }
 
 fn coding_tag(coding: ContentEncoding) -> u8 {

@@ -13,6 +13,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use bytes::Bytes;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -21,6 +22,7 @@ use serde_json::value::RawValue;
 use crate::error::RpcError;
 use crate::fast_parse;
 use crate::params::{NESTING_MAX, Params};
+use crate::result_context::ResultContext;
 
 /// A parsed body.
 #[derive(Debug)]
@@ -201,6 +203,61 @@ impl<'de> Deserialize<'de> for IgnoredObject {
         }
         deserializer.deserialize_map(Object)
     }
+}
+
+/// The text of a response, without a newline.
+#[derive(Clone, Debug)]
+pub(crate) struct ResponseText {
+    bytes: Vec<u8>,
+    /// Where the response starts.
+    start: usize,
+}
+
+impl ResponseText {
+    /// The response from `start` on.
+    pub(crate) fn new(bytes: Vec<u8>, start: usize) -> Self {
+        Self { bytes, start }
+    }
+
+    /// The response.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// The response and a newline, without a copy.
+    pub(crate) fn into_line(mut self) -> Bytes {
+        self.bytes.push(b'\n');
+        Bytes::from(self.bytes).slice(self.start..)
+    }
+
+    /// The response, without a copy.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        Bytes::from(self.bytes).slice(self.start..)
+    }
+}
+
+impl From<Vec<u8>> for ResponseText {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::new(bytes, 0)
+    }
+}
+
+/// Appends what precedes a value: the envelope, and the context of the value.
+pub(crate) fn write_before_value(out: &mut Vec<u8>, context: Option<ResultContext>) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","result":"#);
+    if let Some(context) = context {
+        context.write_before(out);
+    }
+}
+
+/// Appends what follows a value, without a newline.
+pub(crate) fn write_after_value(out: &mut Vec<u8>, context: Option<ResultContext>, id: &Id) {
+    if let Some(context) = context {
+        context.write_after(out);
+    }
+    out.extend_from_slice(br#","id":"#);
+    id.write(out);
+    out.push(b'}');
 }
 
 /// The error response, without a newline.

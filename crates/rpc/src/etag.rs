@@ -12,10 +12,13 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use std::sync::Arc;
+
 use ledger::{Commitment, Slot};
 
-use crate::dependencies::{CacheableCall, Dependencies};
-use crate::node::Node;
+use crate::cached_response::ResponseCache;
+use crate::dependencies::{CacheableCall, Dependencies, ImmutableHash};
+use crate::ledger_versions::LedgerVersions;
 
 /// Half of a hash.
 pub(crate) type Validator = [u8; 16];
@@ -40,46 +43,51 @@ pub(crate) struct ValidatorBuilder {
     key: Box<[u8]>,
     commitment: Commitment,
     dependencies: Box<[u64]>,
-    immutable_id: Option<ImmutableId>,
-}
-
-/// An immutable object in a result, by its own hash, which is read when the validator is built.
-#[derive(Clone, Copy)]
-pub(crate) struct ImmutableId {
-    pub(crate) slot: Slot,
-    pub(crate) hash: fn(&Node, Slot, Commitment) -> Option<[u8; 32]>,
+    immutable_hash: Option<Arc<ImmutableHash>>,
 }
 
 impl ValidatorBuilder {
     /// Starts to watch the dependencies.
-    pub(crate) fn new(node: &Node, call: &CacheableCall) -> Self {
-        let Dependencies { commitment, immutable_id, .. } = call.dependencies;
-        let dependencies = call.dependencies.watch(node.reader.change_tracker());
-        Self { key: call.key.clone(), commitment, dependencies, immutable_id }
+    pub(crate) fn new(ledger: &dyn LedgerVersions, call: &CacheableCall) -> Self {
+        let Dependencies { commitment, immutable_hash, .. } = &call.dependencies;
+        let dependencies = call.dependencies.watch(ledger.change_tracker());
+        let (commitment, immutable_hash) = (*commitment, immutable_hash.clone());
+        Self { key: call.key.clone(), commitment, dependencies, immutable_hash }
     }
 
     /// The validator of a response that is computed from the current view, and the slot of that view; `None`
     /// while a dependency is being changed.
-    pub(crate) fn build(&self, node: &Node) -> Option<(Validator, Slot)> {
+    pub(crate) fn build(
+        &self,
+        cache: &ResponseCache,
+        ledger: &dyn LedgerVersions,
+    ) -> Option<(Validator, Slot)> {
         // The view is read first: a change after it has a later version.
-        let view = node.reader.view(self.commitment);
-        let mut hasher = match &self.immutable_id {
-            Some(id) => {
+        let (version, slot) = ledger.version_and_slot(self.commitment);
+        let mut hasher = match &self.immutable_hash {
+            Some(hash) => {
                 let mut hasher = blake3::Hasher::new();
-                hasher.update(&(id.hash)(node, id.slot, self.commitment)?);
+                hasher.update(&hash(ledger)?);
                 hasher
             }
-            None => blake3::Hasher::new_keyed(&node.response_cache.process_key.0),
+            None => blake3::Hasher::new_keyed(&cache.process_key.0),
         };
-        let changes = node.reader.change_tracker();
+        let changes = ledger.change_tracker();
         for number in &self.dependencies {
             let changed_at = changes.changed_at(self.commitment, *number);
-            if changed_at > view.version() {
+            if changed_at > version {
                 return None;
             }
             hasher.update(&number.to_le_bytes()).update(&changed_at.to_le_bytes());
         }
         hasher.update(&(self.dependencies.len() as u64).to_le_bytes()).update(&self.key);
-        Some((crate::value_response::short_hash(&hasher), view.block().slot))
+        Some((short_hash(&hasher), slot))
     }
+}
+
+/// The first half of a hash: 128 bits, at which no two values collide by chance.
+pub(crate) fn short_hash(hasher: &blake3::Hasher) -> Validator {
+    let mut half = [0; 16];
+    hasher.finalize_xof().fill(&mut half);
+    half
 }

@@ -9,7 +9,7 @@
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{StatusCode, Uri};
 
-use crate::Config;
+use crate::http_config::HttpConfig;
 
 /// Headers that are parsed as lists.
 const LISTS: [HeaderName; 6] = [
@@ -71,7 +71,7 @@ pub(crate) fn bytes(uri: &Uri, headers: &HeaderMap) -> usize {
 
 /// Checks a head of `bytes` bytes.
 pub(crate) fn check(
-    config: &Config,
+    config: &HttpConfig,
     uri: &Uri,
     headers: &HeaderMap,
     bytes: usize,
@@ -93,7 +93,7 @@ pub(crate) fn check(
     config.allowed_origins.check(headers).map_err(|origin| HeadError::Origin(quoted(origin)))
 }
 
-fn check_sizes(config: &Config, uri: &Uri, headers: &HeaderMap) -> Result<(), HeadError> {
+fn check_sizes(config: &HttpConfig, uri: &Uri, headers: &HeaderMap) -> Result<(), HeadError> {
     let (bytes, limit) = (uri_bytes(uri), config.uri_bytes_max);
     if bytes > limit {
         return Err(HeadError::UriTooLong { bytes, limit });

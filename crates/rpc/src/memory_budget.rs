@@ -177,16 +177,6 @@ impl CollectedResponse {
         self.parts.front().map_or(&[], |part| part)
     }
 
-    /// Drops the first bytes, which are in the first part.
-    pub(crate) fn drop_prefix(&mut self, bytes: usize) {
-        if let Some(part) = self.parts.front_mut() {
-            let bytes = bytes.min(part.len());
-            drop(part.split_to(bytes));
-            self.bytes -= bytes as u64;
-            self.budget.release(self.client, bytes as u64);
-        }
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -211,9 +201,8 @@ mod tests {
         collected.push(vec![1; 60]);
         collected.push(vec![2; 60]);
         assert!(collected.limit(0) < collected.bytes());
-        collected.drop_prefix(10);
         let parts: Vec<_> = std::iter::from_fn(|| collected.pop(20)).collect();
-        assert_eq!(parts.iter().map(Bytes::len).collect::<Vec<_>>(), [20, 30, 20, 40]);
+        assert_eq!(parts.iter().map(Bytes::len).collect::<Vec<_>>(), [20, 40, 20, 40]);
         assert!(collected.is_empty() && budget.0.collected.lock().by_client.is_empty());
         assert_eq!(budget.used_bytes(), 120, "the parts still exist");
         let slice = parts[0].slice(3..4);

@@ -1,9 +1,8 @@
 //! Memory of the parts of a node, for metrics and reports.
 
+use chain_solana::{History, Reader};
 use ledger::Commitment;
 use query::LedgerMemory;
-
-use crate::Node;
 
 /// Memory of the parts of a node at one point in time: heap bytes, and numbers of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,14 +18,14 @@ pub struct NodeMemory {
 }
 
 impl NodeMemory {
-    /// The current memory of `node`. Cost: O(bytes / 1,024), so not for a thread that polls sockets.
-    pub fn for_node(node: &Node) -> Self {
-        let view = node.reader.view(Commitment::Processed);
+    /// The current memory of a ledger. Cost: O(bytes / 1,024), so not for a thread that polls sockets.
+    pub fn new(reader: &Reader, history: &History) -> Self {
+        let view = reader.view(Commitment::Processed);
         Self {
-            addresses: node.reader.addresses().len(),
+            addresses: reader.addresses().len(),
             accounts: view.len(),
             ledger: view.bytes(),
-            history_bytes: node.history.snapshot().bytes(),
+            history_bytes: history.snapshot().bytes(),
         }
     }
 }

@@ -8,19 +8,19 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use pool::ClientId;
 
+use crate::api::{Api, Server};
 use crate::body::ResponseBody;
 use crate::content_encoding::ContentEncoding;
 use crate::dispatch::{self, JsonRpcResponse};
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::offload::{self, INLINE_BODY_BYTES_MAX};
 use crate::poll_budget;
 use crate::request_context::RequestContext;
 use crate::request_id::RequestId;
-use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
+use crate::server_context::ServerContext;
+use crate::value_response::{ResponseMeta, ResponseOptions};
 
 /// The client and the id of a request, for rate limits, fair scheduling and the log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,8 +51,8 @@ impl MethodClient {
     }
 
     /// Counts one request against the client's rate limit; -32005 if it exceeds the limit.
-    pub fn admit(self, node: &Node) -> Result<(), RpcError> {
-        node.admit(self.client, 1).map_err(|too_many| RpcError::too_many(&too_many))
+    pub fn admit(self, server: &ServerContext) -> Result<(), RpcError> {
+        server.admit(self.client, 1).map_err(|too_many| RpcError::too_many(&too_many))
     }
 
     /// Runs `read` on this thread if `bytes` is small, otherwise on the CPU pool. `read` owns the data of the
@@ -61,44 +61,49 @@ impl MethodClient {
     /// Errors: -32005 if the pool is full, -32603 if `read` panics.
     pub async fn parse_offloaded<T: Send + 'static>(
         self,
-        node: &Node,
+        server: &ServerContext,
         bytes: usize,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, RpcError> {
         if bytes <= INLINE_BODY_BYTES_MAX {
             return Ok(read());
         }
-        offload::run_on_pool(node, offload::class_of(bytes), self.client, read).await
+        offload::run_on_pool(server, offload::class_of(bytes), self.client, read).await
     }
 
     /// Counts sent bytes against the client's byte rate.
-    pub fn charge(self, node: &Node, bytes: usize) {
-        node.charge(self.client, bytes);
+    pub fn charge(self, server: &ServerContext, bytes: usize) {
+        server.charge(self.client, bytes);
     }
 
     /// Metadata of a result that is too long to be hashed, without computing it, if `is_known` says that the
     /// client has the result with that [`ResponseMeta::etag`], which is that of the current state.
     ///
     /// Cost: it parses the parameters and looks up the dependencies: some microseconds.
-    pub fn revalidate(
+    pub fn revalidate<A: Api>(
         self,
-        node: &Node,
+        server: &Server<A>,
         method: &str,
         params: &str,
         options: ResponseOptions,
         is_known: impl FnOnce(&[u8; 16]) -> bool,
     ) -> Option<ResponseMeta> {
-        dispatch::revalidate(node, self.request_context(node, options), (method, params), is_known)
+        dispatch::revalidate(
+            server,
+            self.request_context(&server.context, options),
+            (method, params),
+            is_known,
+        )
     }
 
-    fn request_context(self, node: &Node, options: ResponseOptions) -> RequestContext {
+    fn request_context(self, server: &ServerContext, options: ResponseOptions) -> RequestContext {
         let Self { client, request } = self;
         RequestContext {
             client,
             coding: options.coding,
             options: Some(options),
             request,
-            arrived: node.pool.now(),
+            arrived: server.pool.now(),
         }
     }
 
@@ -106,39 +111,34 @@ impl MethodClient {
     /// the CPU pool.
     ///
     /// Errors: those of the method, and -32005 if the pool is full.
-    pub async fn call(
+    pub async fn call<A: Api>(
         self,
-        node: &Arc<Node>,
+        server: &Arc<Server<A>>,
         method: &str,
         params: &str,
         options: ResponseOptions,
     ) -> Result<MethodResponse, RpcError> {
-        let context = self.request_context(node, options);
+        let context = self.request_context(&server.context, options);
         poll_budget::charge(params.len());
         let response = if params.len() > INLINE_BODY_BYTES_MAX {
-            Box::pin(dispatch::call_method_offloaded(node, context, method, params)).await
+            Box::pin(dispatch::call_method_offloaded(server, context, method, params)).await
         } else {
             poll_budget::charge_parsed(params.len());
-            dispatch::call_method(node, context, method, params).await
+            dispatch::call_method(server, context, method, params).await
         };
         let (meta, coding, body) = match response {
             JsonRpcResponse::Empty => return Err(RpcError::internal()),
-            JsonRpcResponse::Full(full) => match full.meta {
-                Some(meta) => (*meta, full.coding, full.text.into()),
-                // It was computed where the socket is polled: it is short.
-                None => {
-                    poll_budget::charge(full.text.len());
-                    let (value, meta) = ValueWriter::extract_whole(options, full.text.into());
-                    (meta, ContentEncoding::Plain, Bytes::from(value).into())
-                }
-            },
+            JsonRpcResponse::Full(full) => {
+                let meta = full.meta.ok_or_else(RpcError::internal)?;
+                (*meta, full.coding, full.text.into())
+            }
             JsonRpcResponse::Cached(parts, coding, meta) => {
-                (meta, coding, ResponseBody::from_cached(node, self.client, parts))
+                (meta, coding, server.context.cached_body(self.client, parts))
             }
             JsonRpcResponse::Streamed(mut first, rest) => {
                 let meta = first.meta.take().ok_or_else(RpcError::internal)?;
                 let coding = first.coding;
-                (*meta, coding, ResponseBody::streamed(node, self.client, first, rest))
+                (*meta, coding, server.context.streamed_body(self.client, first, rest))
             }
         };
         match meta.err {

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::error::RpcError;
 use crate::metrics::Rejection;
-use crate::node::Node;
+use crate::server_context::ServerContext;
 
 /// A body of up to this length is parsed where the socket is polled: some ten microseconds. The longest body
 /// that sends a transaction has 5,500 bytes.
@@ -26,27 +26,27 @@ pub(crate) fn class_of(body_bytes: usize) -> Class {
 
 /// Runs `closure` on the pool and returns its output. A panic in it is -32603.
 pub(crate) async fn run_on_pool<T: Send + 'static>(
-    node: &Node,
+    server: &ServerContext,
     class: Class,
     client: ClientId,
     closure: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RpcError> {
     let (sender, result) = oneshot::channel();
     let task = Box::new(OffloadTask { closure: Some(closure), sender: Some(sender) });
-    let _ticket = node.pool.submit(class, client, task).map_err(|full| RpcError::full(&full))?;
+    let _ticket = server.pool.submit(class, client, task).map_err(|full| RpcError::full(&full))?;
     match result.await {
         Ok(Ok(output)) => Ok(output),
-        Ok(Err(why)) => Err(ended(node, class, Some(why))),
-        Err(_) => Err(ended(node, class, None)),
+        Ok(Err(why)) => Err(ended(server, class, Some(why))),
+        Err(_) => Err(ended(server, class, None)),
     }
 }
 
 /// The error for a task that ended without a result; it is counted if it is a refusal.
-pub(crate) fn ended(node: &Node, class: Class, why: Option<TaskEnd>) -> RpcError {
+pub(crate) fn ended(server: &ServerContext, class: Class, why: Option<TaskEnd>) -> RpcError {
     if matches!(why, Some(TaskEnd::Expired | TaskEnd::ExpiredWaiting)) {
-        node.metrics.record_rejection(Rejection::Deadline(class));
+        server.metrics.record_rejection(Rejection::Deadline(class));
     }
-    RpcError::ended(why, class, node.pool.deadline_ms(class))
+    RpcError::ended(why, class, server.pool.deadline_ms(class))
 }
 
 struct OffloadTask<W, T> {

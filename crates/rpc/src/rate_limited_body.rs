@@ -17,7 +17,7 @@ use tokio::time::Sleep;
 use crate::buf_list::BufList;
 
 /// The rate limit of one body.
-pub(crate) struct RateLimitedBody {
+pub struct RateLimitedBody {
     clients: Arc<RateLimiter>,
     pool: Arc<Pool>,
     client: ClientId,
@@ -36,7 +36,7 @@ struct PendingChunk {
 
 impl RateLimitedBody {
     /// For a body to a client; `None` if bytes are not limited.
-    pub(crate) fn new(
+    pub fn new(
         clients: &Arc<RateLimiter>,
         pool: &Arc<Pool>,
         client: ClientId,

@@ -16,10 +16,12 @@ use tokio::sync::mpsc;
 
 use crate::cached_response::CachedResponse;
 use crate::content_encoding::{BodyEncoder, COMPRESS_BYTES_MIN, ContentEncoding};
+use crate::error::RpcError;
 use crate::etag::Validator;
 use crate::methods::RESULT_CHUNK_BYTES;
-use crate::metrics::{HttpEvent, Metrics};
+use crate::metrics::{HttpCounters, HttpEvent};
 use crate::request_id::RequestId;
+use crate::result_context::ResultContext;
 use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
 
 /// Chunks that wait for the socket: at most a megabyte of a response, because a chunk is sent once it has
@@ -41,15 +43,15 @@ pub(crate) struct BodyChunk {
 /// Bytes of a response that are counted until they are written to the socket, or dropped.
 struct UnsentBytes {
     bytes: Vec<u8>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<HttpCounters>,
 }
 
 impl UnsentBytes {
-    fn track(bytes: Vec<u8>, metrics: &Arc<Metrics>) -> Bytes {
+    fn track(bytes: Vec<u8>, metrics: &Arc<HttpCounters>) -> Bytes {
         if bytes.is_empty() {
             return Bytes::new();
         }
-        metrics.http.add(HttpEvent::UnsentAdded, bytes.capacity() as u64);
+        metrics.add(HttpEvent::UnsentAdded, bytes.capacity() as u64);
         Bytes::from_owner(Self { bytes, metrics: Arc::clone(metrics) })
     }
 }
@@ -62,7 +64,7 @@ impl AsRef<[u8]> for UnsentBytes {
 
 impl Drop for UnsentBytes {
     fn drop(&mut self) {
-        self.metrics.http.add(HttpEvent::UnsentReleased, self.bytes.capacity() as u64);
+        self.metrics.add(HttpEvent::UnsentReleased, self.bytes.capacity() as u64);
     }
 }
 
@@ -88,7 +90,7 @@ pub(crate) struct TaskWaker(Arc<OnceLock<Weak<Ticket>>>);
 /// The task's end.
 pub(crate) struct ResponseSender {
     sender: mpsc::Sender<ChannelMessage>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<HttpCounters>,
     waker: TaskWaker,
     coding: ContentEncoding,
     /// Created with the first chunk: a short response needs none.
@@ -97,7 +99,7 @@ pub(crate) struct ResponseSender {
     ready: VecDeque<BodyChunk>,
     has_sent: bool,
     is_overload: bool,
-    /// Extracts the value of the response, for an interface other than JSON-RPC.
+    /// Writes the value alone, for an interface other than JSON-RPC.
     value_writer: Option<Box<ValueWriter>>,
 }
 
@@ -116,7 +118,7 @@ pub(crate) fn response_channel(
     coding: ContentEncoding,
     options: Option<ResponseOptions>,
     request: RequestId,
-    metrics: Arc<Metrics>,
+    metrics: Arc<HttpCounters>,
 ) -> (ResponseSender, ResponseReceiver) {
     let (sender, receiver) = mpsc::channel(CHUNKS_MAX);
     let (encoder, ready, is_overload) = (None, VecDeque::new(), false);
@@ -160,6 +162,25 @@ impl ResponseSender {
         }
     }
 
+    /// Whether only the value is sent, without an envelope.
+    pub(crate) fn is_value_only(&self) -> bool {
+        self.value_writer.is_some()
+    }
+
+    /// Sets the context of a value that is sent alone.
+    pub(crate) fn set_context(&mut self, context: Option<ResultContext>) {
+        if let Some(value_writer) = &mut self.value_writer {
+            value_writer.set_context(context);
+        }
+    }
+
+    /// Replaces a value that is sent alone by an error.
+    pub(crate) fn refuse(&mut self, err: RpcError) {
+        if let Some(value_writer) = &mut self.value_writer {
+            value_writer.refuse(err);
+        }
+    }
+
     /// Wakes this task.
     pub(crate) fn waker(&self) -> &TaskWaker {
         &self.waker
@@ -193,7 +214,7 @@ impl ResponseSender {
     /// Writes a part of the response, or its last part.
     pub(crate) fn write(&mut self, bytes: Vec<u8>, is_last: bool) -> std::io::Result<()> {
         let bytes = match &mut self.value_writer {
-            Some(value_writer) => value_writer.extract_value(bytes, is_last),
+            Some(value_writer) => value_writer.write_part(bytes, is_last),
             None => bytes,
         };
         let bytes = match &mut self.encoder {
@@ -304,8 +325,8 @@ mod tests {
 
     #[test]
     fn bytes_are_counted_until_their_last_part_is_dropped() {
-        let metrics = Arc::new(Metrics::new());
-        let unsent = || metrics.http.memory().map(|(_, bytes)| bytes);
+        let metrics = Arc::new(HttpCounters::new());
+        let unsent = || metrics.memory().map(|(_, bytes)| bytes);
         let bytes = UnsentBytes::track(vec![1; 100], &metrics);
         let part = bytes.slice(10..20);
         drop(bytes);

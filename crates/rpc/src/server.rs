@@ -30,15 +30,14 @@ use pool::ClientId;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::MissedTickBehavior;
 
-use crate::Config;
 use crate::fd_reserve::ReservedFd;
+use crate::http_config::HttpConfig;
+use crate::http_context::HttpContext;
+use crate::http_service::{self, HttpService, ListenerKind, RequestOrigin, Upgrade};
 use crate::ip_connection_limit::{AddressFull, ConnectionPermit, IpConnectionLimit};
-use crate::metrics::HttpEvent;
-use crate::node::Node;
+use crate::metrics::{HttpCounters, HttpEvent};
 use crate::poll_budget::Budgeted;
-use crate::service::{self, HttpApi, ListenerKind, RequestOrigin, Upgrade};
 use crate::write_timeout::{SocketControl, WriteTimeout};
 use crate::yield_queue::{YieldQueue, YieldSlot};
 
@@ -48,14 +47,11 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a failed accept, if the client could not be refused.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
-/// How often the progress of the ledger is checked.
-const HEALTH_POLL_INTERVAL: Duration = Duration::from_millis(250);
-
 /// Bytes of a body, and of the requests after it, that are read ahead.
 const READ_BUFFER_BYTES: usize = 16 * 1024;
 
 /// The length of a connection's read buffer. The head of a request must fit.
-pub(crate) fn read_buffer_bytes_max(config: &Config) -> usize {
+pub(crate) fn read_buffer_bytes_max(config: &HttpConfig) -> usize {
     config.head_bytes_max.max(READ_BUFFER_BYTES)
 }
 
@@ -84,61 +80,40 @@ pub trait WebSocketHandler: Send + Sync + 'static {
 /// Serves until `shutdown` is done, then lets open connections finish for two seconds.
 ///
 /// Never fails: a connection that fails ends alone, and accepting continues. Runs on the threads of the
-/// caller's tokio runtime; heavy methods run on `node.pool`.
-pub async fn serve(
-    node: Arc<Node>,
+/// caller's tokio runtime.
+pub async fn serve_http<S: HttpService>(
+    context: Arc<HttpContext>,
+    service: Arc<S>,
     websocket_handler: Arc<dyn WebSocketHandler>,
-    listeners: Listeners,
-    shutdown: impl Future<Output = ()>,
-) {
-    serve_all(node, websocket_handler, None, listeners, shutdown).await;
-}
-
-/// As [`serve`], with `http_api` on the JSON-RPC port as well.
-pub async fn serve_with_http_api(
-    node: Arc<Node>,
-    websocket_handler: Arc<dyn WebSocketHandler>,
-    http_api: Arc<dyn HttpApi>,
-    listeners: Listeners,
-    shutdown: impl Future<Output = ()>,
-) {
-    serve_all(node, websocket_handler, Some(http_api), listeners, shutdown).await;
-}
-
-async fn serve_all(
-    node: Arc<Node>,
-    websocket_handler: Arc<dyn WebSocketHandler>,
-    http_api: Option<Arc<dyn HttpApi>>,
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) {
     let (close, closing) = watch::channel(false);
+    let config = &context.config;
     let connection_permits =
-        Arc::new(Semaphore::new(node.config.connections_max.min(Semaphore::MAX_PERMITS)));
-    let config = &node.config;
+        Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS)));
     let ip_limit =
         IpConnectionLimit::new(config.connections_max, config.connections_per_address_max);
     let ip_limit = Arc::new(ip_limit);
-    let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&node.metrics)));
+    let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&context.metrics)));
     let io_threads = tokio::runtime::Handle::current().metrics().num_workers();
     let mut background = JoinSet::new();
     background.spawn(Arc::clone(&yield_queue).run(io_threads));
-    let health_polls = run_health_polls(Arc::clone(&node), closing.clone());
     let connections = Arc::default();
-    let server = Server {
-        node,
+    let acceptor = Acceptor {
+        context,
+        service,
         websocket_handler,
-        http_api,
         connection_permits,
         ip_limit,
         connections,
         yield_queue,
         closing,
     };
-    let rpc = server.accept(listeners.rpc, ListenerKind::Rpc);
+    let rpc = acceptor.accept(listeners.rpc, ListenerKind::Rpc);
     let pubsub = async {
         if let Some(listener) = listeners.pubsub {
-            server.accept(listener, ListenerKind::PubSub).await;
+            acceptor.accept(listener, ListenerKind::PubSub).await;
         }
     };
     let shutdown = async {
@@ -146,27 +121,14 @@ async fn serve_all(
         // Every receiver is below, in the futures that this one is joined with.
         let _ = close.send(true);
     };
-    tokio::join!(rpc, pubsub, health_polls, shutdown);
+    tokio::join!(rpc, pubsub, shutdown);
     background.shutdown().await;
 }
 
-/// Checks the progress of the ledger until the server shuts down.
-async fn run_health_polls(node: Arc<Node>, mut closing: watch::Receiver<bool>) {
-    let mut every = tokio::time::interval(HEALTH_POLL_INTERVAL);
-    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = closed(&mut closing) => return,
-            _ = every.tick() => node.poll_health(),
-        }
-    }
-}
-
-#[derive(Clone)]
-struct Server {
-    node: Arc<Node>,
+struct Acceptor<S> {
+    context: Arc<HttpContext>,
+    service: Arc<S>,
     websocket_handler: Arc<dyn WebSocketHandler>,
-    http_api: Option<Arc<dyn HttpApi>>,
     connection_permits: Arc<Semaphore>,
     /// Connections of each address.
     ip_limit: Arc<IpConnectionLimit>,
@@ -177,7 +139,22 @@ struct Server {
     closing: watch::Receiver<bool>,
 }
 
-impl Server {
+impl<S> Clone for Acceptor<S> {
+    fn clone(&self) -> Self {
+        Self {
+            context: Arc::clone(&self.context),
+            service: Arc::clone(&self.service),
+            websocket_handler: Arc::clone(&self.websocket_handler),
+            connection_permits: Arc::clone(&self.connection_permits),
+            ip_limit: Arc::clone(&self.ip_limit),
+            connections: Arc::clone(&self.connections),
+            yield_queue: Arc::clone(&self.yield_queue),
+            closing: self.closing.clone(),
+        }
+    }
+}
+
+impl<S: HttpService> Acceptor<S> {
     async fn accept(&self, listener: TcpListener, listener_kind: ListenerKind) {
         let mut connections = JoinSet::new();
         let mut closing = self.closing.clone();
@@ -194,7 +171,7 @@ impl Server {
             let socket = match accepted {
                 Ok((socket, peer)) => (socket, peer.ip()),
                 Err(err) => {
-                    self.node.metrics.http.record(HttpEvent::AcceptFailed);
+                    self.context.metrics.record(HttpEvent::AcceptFailed);
                     if !std::mem::replace(&mut is_failing, true) {
                         tracing::warn!(%err, "connections cannot be accepted");
                     }
@@ -208,14 +185,14 @@ impl Server {
             let ip_permit = match self.ip_limit.try_acquire(socket.1) {
                 Ok(permit) => permit,
                 Err(full) => {
-                    self.node.metrics.http.record(HttpEvent::Refused);
+                    self.context.metrics.record(HttpEvent::Refused);
                     // The send buffer of a new socket has space for this, unless the client has disconnected.
                     let _ = socket.0.try_write(refusal(&full).as_bytes());
                     continue;
                 }
             };
             if self.connection_permits.available_permits() == 0 {
-                self.node.metrics.http.record(HttpEvent::Delayed);
+                self.context.metrics.record(HttpEvent::Delayed);
             }
             let permit = tokio::select! {
                 () = closed(&mut closing) => break,
@@ -240,14 +217,14 @@ impl Server {
     ) {
         // It only fails on a socket that is closed already, which the next read reports.
         let _ = socket.set_nodelay(true);
-        let node = Arc::clone(&self.node);
-        node.metrics.http.record(HttpEvent::Accepted);
-        let _ended = ConnectionGuard(&node);
+        let metrics = Arc::clone(&self.context.metrics);
+        metrics.record(HttpEvent::Accepted);
+        let _ended = ConnectionGuard(&metrics);
         let upgrade = self.http(socket, peer, listener_kind).await;
         if let Some(upgrade) = upgrade
             && let Ok(upgraded) = upgrade.connection.await
         {
-            node.metrics.http.record(HttpEvent::Upgraded);
+            metrics.record(HttpEvent::Upgraded);
             let handling =
                 Arc::clone(&self.websocket_handler).handle(TokioIo::new(upgraded), upgrade.client);
             tokio::select! {
@@ -269,26 +246,27 @@ impl Server {
             tracing::error!(%peer, "a connection is closed: the system's clock is before 1970");
             return None;
         }
-        let config = &self.node.config;
+        let config = &self.context.config;
         let write_timeout = Duration::from_millis(config.write_timeout_ms);
         let yield_slot = YieldSlot::new(&self.yield_queue, ClientId::from_ip(peer));
         let control = Arc::new(SocketControl { yield_slot, lingers: AtomicBool::new(false) });
-        let socket = WriteTimeout::new(socket, write_timeout, Arc::clone(&self.node.metrics));
+        let socket = WriteTimeout::new(socket, write_timeout, Arc::clone(&self.context.metrics));
         let socket = socket.controlled(&control);
         let upgrade = Arc::new(Mutex::new(None));
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         let requests = AtomicU64::new(0);
         let service = service_fn(|request| {
-            let (node, upgrade) = (Arc::clone(&self.node), Arc::clone(&upgrade));
+            let (context, service) = (Arc::clone(&self.context), Arc::clone(&self.service));
+            let upgrade = Arc::clone(&upgrade);
             // Only this task changes it, so the two steps need no atomicity.
             let number = requests.load(Ordering::Relaxed);
             requests.store(number + 1, Ordering::Relaxed);
             let origin = RequestOrigin { peer, connection, number };
-            let (http_api, control) = (self.http_api.clone(), Arc::clone(&control));
+            let control = Arc::clone(&control);
             async move {
                 control.yield_slot.budget().await;
                 let handled =
-                    service::handle(&node, http_api.as_ref(), listener_kind, origin, request).await;
+                    http_service::handle(&context, &*service, listener_kind, origin, request).await;
                 // A refused request may not have been read to its end.
                 let lingers = handled.response.status().is_client_error();
                 control.lingers.store(lingers, Ordering::Relaxed);
@@ -313,9 +291,9 @@ impl Server {
             }
         };
         if let Err(err) = ended {
-            self.node.metrics.http.record(cause(&err));
+            self.context.metrics.record(cause(&err));
             if let Some(status) = status_of(&err) {
-                self.node.metrics.http.record_response(status.as_u16());
+                self.context.metrics.record_response(status.as_u16());
             }
             tracing::debug!(%peer, connection, %err, "a connection failed");
         }
@@ -340,14 +318,14 @@ fn has_date() -> bool {
 }
 
 /// Counts the end of a connection, whatever its cause.
-struct ConnectionGuard<'n>(&'n Node);
+struct ConnectionGuard<'m>(&'m HttpCounters);
 
 impl Drop for ConnectionGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.metrics.http.record(HttpEvent::Panicked);
+            self.0.record(HttpEvent::Panicked);
         }
-        self.0.metrics.http.record(HttpEvent::Ended);
+        self.0.record(HttpEvent::Ended);
     }
 }
 

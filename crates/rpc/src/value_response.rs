@@ -1,33 +1,21 @@
 //! A result for an interface other than JSON-RPC: the value only, with its metadata.
 //!
-//! In: a response to the id `null`, in parts. Out: the value in it, without envelope and context, or the output
-//! of a [`BodyTransform`]. It runs where the response is computed: on the CPU pool, or where the socket is
-//! polled if the response is short.
+//! In: a value in parts, and its context. Out: the same bytes, or the output of a [`BodyTransform`]. It runs where the
+//! value is computed: on the CPU pool, or where the socket is polled if the value is short.
 //! Bounds: up to [`ResponseOptions::etag_buffer_bytes_max`] bytes are buffered, so that their hash is known
 //! before the first of them is sent. A longer value is streamed, and has the validator of [`crate::etag`]. A
 //! transform bounds its own memory.
 
 use hyper::header::{HeaderName, HeaderValue};
 use ledger::Slot;
-use serde::Deserialize;
-use serde_json::Value;
 
+use crate::cached_response::{CachedResponse, META_PREFIX_BYTES};
 use crate::content_encoding::ContentEncoding;
+use crate::envelope::ResponseText;
 use crate::error::RpcError;
-use crate::etag::Validator;
-use crate::methods::PREFIX;
-
-/// End of a response to the id `null`.
-const TAIL: &[u8] = b",\"id\":null}\n";
-
-/// Start of a result that has a context.
-const CONTEXT: &[u8] = br#"{"context":"#;
-
-/// Text between a context and its value.
-const VALUE: &[u8] = br#","value":"#;
-
-/// Bytes of a value that are in its metadata: its first members.
-pub(crate) const META_PREFIX_BYTES: usize = 512;
+use crate::etag::{Validator, short_hash};
+use crate::methods::ValueBuffer;
+use crate::result_context::ResultContext;
 
 /// Options for a result.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +50,7 @@ pub trait BodyTransform: Send {
 }
 
 /// Metadata of a result, before any of it is sent.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ResponseMeta {
     /// The slot of its context, if it has one.
     pub slot: Option<Slot>,
@@ -77,17 +65,23 @@ pub struct ResponseMeta {
     pub(crate) err: Option<RpcError>,
 }
 
-/// Extracts the value of one response.
+impl ResponseMeta {
+    /// Metadata of a cached value, with `slot` as its slot.
+    pub(crate) fn from_cached(cached: &CachedResponse, slot: Slot) -> Self {
+        Self {
+            slot: cached.context_at(slot).map(|context| context.slot()),
+            prefix: cached.prefix().to_vec(),
+            etag: Some(cached.etag()),
+            ..Self::default()
+        }
+    }
+}
+
+/// Writes the value of one response.
 pub(crate) struct ValueWriter {
     etag_buffer_bytes_max: usize,
     transform: Option<Box<dyn BodyTransform>>,
     meta: ResponseMeta,
-    /// Whether the start of the response was parsed.
-    has_started: bool,
-    /// The last bytes so far. They are not part of the value if the response ends with them.
-    tail: Vec<u8>,
-    /// Length of what follows the value, which `tail` holds back.
-    cut: usize,
     /// It was refused: there is no more output.
     is_over: bool,
     hasher: blake3::Hasher,
@@ -103,9 +97,6 @@ impl ValueWriter {
             etag_buffer_bytes_max: options.etag_buffer_bytes_max,
             transform: options.transform.map(|BodyTransformFactory(make, param)| make(param)),
             meta: ResponseMeta::default(),
-            has_started: false,
-            tail: Vec::new(),
-            cut: TAIL.len(),
             is_over: false,
             hasher: blake3::Hasher::new(),
             hashed: 0,
@@ -114,45 +105,64 @@ impl ValueWriter {
         }
     }
 
-    /// Extracts the value of a complete response, which is not encoded.
-    pub(crate) fn extract_whole(
+    /// Writes a complete value, which is not encoded, or the error that replaces it.
+    pub(crate) fn write_whole(
         options: ResponseOptions,
-        response: Vec<u8>,
-    ) -> (Vec<u8>, ResponseMeta) {
-        let mut value_writer = Self::new(options);
-        let value = value_writer.extract_value(response, true);
-        value_writer.record_sent(&value);
-        let meta = value_writer.take_meta(true).map(|meta| *meta);
+        result: Result<(Option<ResultContext>, ValueBuffer), RpcError>,
+    ) -> (ResponseText, ResponseMeta) {
+        let mut writer = Self::new(options);
+        let value = match result {
+            Ok((context, value)) => {
+                writer.set_context(context);
+                match writer.transform {
+                    None => {
+                        writer.record_prefix(value.as_bytes());
+                        value.into_text()
+                    }
+                    Some(_) => writer.write_part(value.as_bytes().to_vec(), true).into(),
+                }
+            }
+            Err(err) => {
+                writer.refuse(err);
+                Vec::new().into()
+            }
+        };
+        writer.record_sent(value.as_bytes());
+        let meta = writer.take_meta(true).map(|meta| *meta);
         (value, meta.unwrap_or_default())
     }
 
-    /// Processes a part of a response; returns the bytes to be encoded and sent.
-    pub(crate) fn extract_value(&mut self, mut part: Vec<u8>, is_last: bool) -> Vec<u8> {
+    /// Sets the context of the value, before its first part.
+    pub(crate) fn set_context(&mut self, context: Option<ResultContext>) {
+        self.meta.slot = context.map(|context| context.slot());
+    }
+
+    /// Replaces the value by an error, before anything of it was sent.
+    pub(crate) fn refuse(&mut self, err: RpcError) {
+        self.is_over = true;
+        self.meta.err = Some(err);
+    }
+
+    /// Processes a part of a value; returns the bytes to be encoded and sent.
+    pub(crate) fn write_part(&mut self, part: Vec<u8>, is_last: bool) -> Vec<u8> {
         if self.is_over {
             return Vec::new();
         }
-        if !self.has_started {
-            self.has_started = true;
-            match self.parse_envelope(&part) {
-                Ok(bytes) => drop(part.drain(..bytes)),
-                Err(err) => return self.refuse(err),
-            }
-        }
-        if !self.tail.is_empty() {
-            part.splice(..0, self.tail.drain(..));
-        }
-        self.tail = part.split_off(part.len().saturating_sub(self.cut));
-        if is_last {
-            self.tail.clear();
-        }
-        let missing = META_PREFIX_BYTES - self.meta.prefix.len();
-        self.meta.prefix.extend(part.iter().take(missing));
+        self.record_prefix(&part);
         let Some(transform) = &mut self.transform else { return part };
         let mut out = Vec::new();
         match transform.transform_part(&part, is_last, &mut out) {
             Ok(()) => out,
-            Err(err) => self.refuse(err),
+            Err(err) => {
+                self.refuse(err);
+                Vec::new()
+            }
         }
+    }
+
+    fn record_prefix(&mut self, part: &[u8]) {
+        let missing = META_PREFIX_BYTES - self.meta.prefix.len();
+        self.meta.prefix.extend(part.iter().take(missing));
     }
 
     /// Hashes encoded bytes that will be sent.
@@ -187,124 +197,47 @@ impl ValueWriter {
             self.transform.as_mut().map(|transform| transform.extra_headers()).unwrap_or_default();
         Some(Box::new(meta))
     }
-
-    /// Parses what precedes the value; returns its length.
-    fn parse_envelope(&mut self, response: &[u8]) -> Result<usize, RpcError> {
-        let Some(result) = response.strip_prefix(PREFIX) else { return Err(refusal(response)) };
-        let (slot, context_len) = parse_context(result);
-        self.meta.slot = slot;
-        if slot.is_some() {
-            self.cut += 1; // the closing brace after the value
-        }
-        Ok(PREFIX.len() + context_len)
-    }
-
-    fn refuse(&mut self, err: RpcError) -> Vec<u8> {
-        self.is_over = true;
-        self.meta.err = Some(err);
-        Vec::new()
-    }
-}
-
-/// The first half of a hash: 128 bits, at which no two values collide by chance.
-pub(crate) fn short_hash(hasher: &blake3::Hasher) -> [u8; 16] {
-    let mut half = [0; 16];
-    hasher.finalize_xof().fill(&mut half);
-    half
-}
-
-/// The slot in `{"context":…,"value":`, and the length of that text; `None` and 0 if the result starts
-/// otherwise.
-pub(crate) fn parse_context(result: &[u8]) -> (Option<Slot>, usize) {
-    #[derive(Deserialize)]
-    struct Context {
-        slot: Slot,
-    }
-    let parse = || {
-        let rest = result.strip_prefix(CONTEXT)?;
-        let mut contexts = serde_json::Deserializer::from_slice(rest).into_iter::<Context>();
-        let slot = contexts.next()?.ok()?.slot;
-        let at = contexts.byte_offset();
-        rest.get(at..)?.starts_with(VALUE).then_some((slot, CONTEXT.len() + at + VALUE.len()))
-    };
-    parse().map_or((None, 0), |(slot, bytes)| (Some(slot), bytes))
-}
-
-/// The error of a response.
-fn refusal(response: &[u8]) -> RpcError {
-    #[derive(Deserialize)]
-    struct Refusal {
-        error: Parts,
-    }
-    #[derive(Deserialize)]
-    struct Parts {
-        code: i64,
-        message: String,
-        data: Option<Value>,
-    }
-    match serde_json::from_slice(response) {
-        Ok(Refusal { error: Parts { code, message, data } }) => RpcError { code, message, data },
-        Err(_) => RpcError::internal(),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Processes a response in parts of `size` bytes after its start; returns the metadata and the value.
-    fn extract(
-        response: &str,
-        size: usize,
-        etag_buffer_bytes_max: usize,
-    ) -> (ResponseMeta, String) {
-        let mut value_writer = ValueWriter::new(ResponseOptions {
-            etag_buffer_bytes_max,
-            ..ResponseOptions::default()
-        });
-        let (first, rest) = response.as_bytes().split_at(response.len().min(100));
-        let mut parts = vec![first];
-        parts.extend(rest.chunks(size));
-        let (mut meta, mut value) = (None, Vec::new());
+    /// Processes a value in parts of `size` bytes; returns the metadata and the value.
+    fn write(value: &str, size: usize, etag_buffer_bytes_max: usize) -> (ResponseMeta, String) {
+        let options = ResponseOptions { etag_buffer_bytes_max, ..ResponseOptions::default() };
+        let mut writer = ValueWriter::new(options);
+        let parts: Vec<_> = value.as_bytes().chunks(size).collect();
+        let (mut meta, mut written) = (None, Vec::new());
         for (at, part) in parts.iter().enumerate() {
             let is_last = at + 1 == parts.len();
-            let extracted = value_writer.extract_value(part.to_vec(), is_last);
-            value_writer.record_sent(&extracted);
-            value.extend(extracted);
-            meta = value_writer.take_meta(is_last).or(meta);
+            let part = writer.write_part(part.to_vec(), is_last);
+            writer.record_sent(&part);
+            written.extend(part);
+            meta = writer.take_meta(is_last).or(meta);
         }
-        (*meta.expect("metadata is sent once"), String::from_utf8(value).expect("text"))
+        (*meta.expect("metadata is sent once"), String::from_utf8(written).expect("text"))
     }
 
     #[test]
-    fn envelope_and_context_are_removed_for_any_part_size() {
+    fn a_value_is_hashed_if_it_is_short_for_any_part_size() {
         let list: String = (0..500).map(|n| format!("{n},")).collect();
         let value = format!("[{list}0]");
-        for context in [None, Some(123)] {
-            let result = match context {
-                None => value.clone(),
-                Some(slot) => {
-                    format!(r#"{{"context":{{"slot":{slot},"a":"b"}},"value":{value}}}"#)
-                }
-            };
-            let response = format!("{{\"jsonrpc\":\"2.0\",\"result\":{result},\"id\":null}}\n");
-            for size in [1, 2, 7, 13, 1_000] {
-                let (meta, extracted) = extract(&response, size, 10_000);
-                assert_eq!((meta.slot, extracted.as_str()), (context, value.as_str()), "{size}");
-                let hash = blake3::hash(value.as_bytes());
-                assert_eq!(meta.etag.expect("it is short"), hash.as_bytes()[..16]);
-                assert_eq!(meta.prefix, value.as_bytes()[..META_PREFIX_BYTES]);
-                assert_eq!(extract(&response, size, 99).0.etag, None, "too long to be hashed");
-            }
+        for size in [1, 2, 7, 13, 1_000, 10_000] {
+            let (meta, written) = write(&value, size, 10_000);
+            assert_eq!(written, value, "{size}");
+            let hash = blake3::hash(value.as_bytes());
+            assert_eq!(meta.etag.expect("it is short"), hash.as_bytes()[..16]);
+            assert_eq!(meta.prefix, value.as_bytes()[..META_PREFIX_BYTES]);
+            assert_eq!(write(&value, size, 99).0.etag, None, "too long to be hashed");
         }
     }
 
     #[test]
     fn an_error_is_reported_as_one() {
-        let response = r#"{"jsonrpc":"2.0","error":{"code":-32004,"message":"no"},"id":null}"#;
-        let (value, meta) =
-            ValueWriter::extract_whole(ResponseOptions::default(), response.as_bytes().to_vec());
-        assert!(value.is_empty());
-        assert_eq!(meta.err, Some(RpcError::new(-32004, "no")));
+        let err = RpcError::new(-32004, "no");
+        let (value, meta) = ValueWriter::write_whole(ResponseOptions::default(), Err(err.clone()));
+        assert!(value.as_bytes().is_empty());
+        assert_eq!(meta.err, Some(err));
     }
 }

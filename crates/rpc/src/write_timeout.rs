@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use crate::metrics::{HttpEvent, Metrics};
+use crate::metrics::{HttpCounters, HttpEvent};
 use crate::poll_budget;
 use crate::yield_queue::YieldSlot;
 
@@ -52,7 +52,7 @@ pub(crate) struct SocketControl {
 pub(crate) struct WriteTimeout<IO> {
     socket: IO,
     timeout: Duration,
-    metrics: Arc<Metrics>,
+    metrics: Arc<HttpCounters>,
     /// None in tests: then writes are not limited.
     control: Option<Arc<SocketControl>>,
     /// The last write was limited, or had to wait: the next one needs a grant.
@@ -72,7 +72,7 @@ struct Draining {
 }
 
 impl<IO> WriteTimeout<IO> {
-    pub(crate) fn new(socket: IO, timeout: Duration, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(socket: IO, timeout: Duration, metrics: Arc<HttpCounters>) -> Self {
         let (control, draining) = (None, None);
         Self {
             socket,
@@ -127,7 +127,7 @@ impl<IO> WriteTimeout<IO> {
     ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(result) = &written {
             if let Ok(bytes) = result {
-                self.metrics.http.add(HttpEvent::BytesOut, *bytes as u64);
+                self.metrics.add(HttpEvent::BytesOut, *bytes as u64);
                 self.taken += bytes;
                 if *bytes == offered || self.taken >= PROGRESS_BYTES {
                     (self.waiting, self.taken) = (None, 0);
@@ -159,7 +159,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for WriteTimeout<IO> {
         let bytes = into.filled().len() - before;
         poll_budget::charge(bytes);
         if bytes > 0 {
-            self.metrics.http.add(HttpEvent::BytesIn, bytes as u64);
+            self.metrics.add(HttpEvent::BytesIn, bytes as u64);
         }
         read
     }
@@ -314,7 +314,7 @@ mod tests {
     /// Writes `offered` bytes to a client that takes `bytes` every 5 ms, with a time limit of 50 ms; returns
     /// the outcome and how many bytes it took.
     async fn write(offered: usize, bytes: usize) -> (io::Result<()>, usize) {
-        let (slow, metrics) = (Slow::new(5, bytes), Arc::new(Metrics::new()));
+        let (slow, metrics) = (Slow::new(5, bytes), Arc::new(HttpCounters::new()));
         let mut socket = WriteTimeout::new(slow, Duration::from_millis(50), metrics);
         let written = socket.write_all(&vec![0; offered]).await;
         (written, socket.socket.taken)
@@ -339,7 +339,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_rest_of_a_response_may_be_short() {
-        let (slow, metrics) = (Slow::new(30, 10), Arc::new(Metrics::new()));
+        let (slow, metrics) = (Slow::new(30, 10), Arc::new(HttpCounters::new()));
         let mut socket = WriteTimeout::new(slow, Duration::from_millis(100), metrics);
         for _ in 0..8 {
             socket.write_all(b"all of it").await.expect("each is taken in time");
@@ -377,7 +377,7 @@ mod tests {
         use crate::yield_queue::YieldQueue;
 
         const BYTES: usize = 4 * 1024 * 1024;
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(HttpCounters::new());
         let queue = Arc::new(YieldQueue::new(Arc::clone(&metrics)));
         let resuming = tokio::spawn(Arc::clone(&queue).run(1));
         let taken = Arc::new(AtomicUsize::new(0));

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use pool::ClientId;
 use tokio::sync::Notify;
 
-use crate::metrics::{HttpEvent, Metrics};
+use crate::metrics::{HttpCounters, HttpEvent};
 use crate::poll_budget::{self, GRANT_UNITS, UNITS};
 
 /// Connections that a round wakes for each IO thread: with [`UNITS`] each, some 200 microseconds.
@@ -37,7 +37,7 @@ pub(crate) struct YieldQueue {
     waiting: Mutex<Waiting>,
     /// Notified when a connection enters the queue.
     entered: Notify,
-    metrics: Arc<Metrics>,
+    metrics: Arc<HttpCounters>,
 }
 
 #[derive(Default)]
@@ -62,7 +62,7 @@ struct State {
 }
 
 impl YieldQueue {
-    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(metrics: Arc<HttpCounters>) -> Self {
         Self { waiting: Mutex::default(), entered: Notify::new(), metrics }
     }
 
@@ -93,7 +93,7 @@ impl YieldQueue {
                 state.now.store(each.clamp(UNITS, GRANT_UNITS), Ordering::Relaxed);
             }
         }
-        self.metrics.http.add(HttpEvent::Resumed, woken.len() as u64);
+        self.metrics.add(HttpEvent::Resumed, woken.len() as u64);
         woken.iter().for_each(|state| state.waker.wake());
         !woken.is_empty()
     }
@@ -176,7 +176,7 @@ impl YieldSlot {
         }
         waiting.push(self.client, Arc::clone(&self.state));
         drop(waiting);
-        self.queue.metrics.http.record(HttpEvent::Yielded);
+        self.queue.metrics.record(HttpEvent::Yielded);
         self.queue.entered.notify_one();
         Poll::Pending
     }
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_client_with_one_connection_is_not_delayed_by_a_client_with_hundreds() {
-        let queue = Arc::new(YieldQueue::new(Arc::new(Metrics::new())));
+        let queue = Arc::new(YieldQueue::new(Arc::new(HttpCounters::new())));
         let (many, one) = (slots(&queue, 1, 300), slots(&queue, 2, 1));
         enqueue(&many);
         enqueue(&one);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_alone_may_write_more() {
-        let queue = Arc::new(YieldQueue::new(Arc::new(Metrics::new())));
+        let queue = Arc::new(YieldQueue::new(Arc::new(HttpCounters::new())));
         let one = slots(&queue, 1, 1);
         enqueue(&one);
         assert!(queue.wake_round(1));
@@ -237,7 +237,7 @@ mod tests {
         use std::cell::Cell;
         use std::rc::Rc;
 
-        let queue = Arc::new(YieldQueue::new(Arc::new(Metrics::new())));
+        let queue = Arc::new(YieldQueue::new(Arc::new(HttpCounters::new())));
         let steps = Rc::new(Cell::new(0));
         let local = tokio::task::LocalSet::new();
         let worker = {

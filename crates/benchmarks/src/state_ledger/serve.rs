@@ -11,7 +11,9 @@ use chain_solana::{
     SimulationError, SimulationRequest, TransactionService, VerifiedTransaction, View,
 };
 use pool::{ClientId, Limits, Pool, RateLimiter};
-use rpc::{Health, Listeners, Node, Socket, SystemClock, WebSocketHandler};
+use rpc::{
+    Health, Listeners, Socket, SolanaServer, SolanaServerParts, SystemClock, WebSocketHandler,
+};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -29,8 +31,8 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
     println!("serving {}", listener.local_addr()?);
     let (stop, stopped) = oneshot::channel::<()>();
     let listeners = Listeners { rpc: listener, pubsub: None };
-    let node = Arc::new(node(reader)?);
-    let server = runtime.spawn(rpc::serve(node, Arc::new(NoPubSub), listeners, async {
+    let node = Arc::new(parts(reader)?.into_server());
+    let server = runtime.spawn(rpc::serve(node, Arc::new(NoPubSub), None, listeners, async {
         // An error means that the other end has closed the connection.
         let _ = stopped.await;
     }));
@@ -40,7 +42,7 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
     waited
 }
 
-fn node(reader: &Reader) -> Result<Node> {
+fn parts(reader: &Reader) -> Result<SolanaServerParts> {
     let key = |n| Pubkey::new_from_array([n; 32]);
     let cluster = ClusterInfo {
         genesis_hash: Hash::new_from_array([1; 32]),
@@ -62,7 +64,7 @@ fn node(reader: &Reader) -> Result<Node> {
         tpu: None,
     };
     let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
-    Ok(Node {
+    Ok(SolanaServerParts {
         cluster: Arc::new(cluster),
         reader: reader.clone(),
         history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
@@ -71,13 +73,12 @@ fn node(reader: &Reader) -> Result<Node> {
         response_cache: Arc::new(rpc::ResponseCache::new(1 << 24)),
         clients: Arc::new(RateLimiter::new(Limits::default())),
         health: Arc::new(Health::default()),
-        metrics: Arc::new(rpc::Metrics::new()),
         config: rpc::Config::default(),
     })
 }
 
 /// The same with other settings.
-pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<Node> {
+pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<SolanaServer> {
     let Settings { cpu_threads: threads, slice_us, nice, inline_bytes, cache_bytes, .. } =
         *settings;
     let config = pool::Config { threads, slice_us, nice, ..pool::Config::default() };
@@ -87,7 +88,7 @@ pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<Node> {
     })?;
     let (pool, response_cache) = (Arc::new(pool), Arc::new(rpc::ResponseCache::new(cache_bytes)));
     let config = rpc::Config { inline_bytes_max: inline_bytes, ..rpc::Config::default() };
-    Ok(Node { pool, response_cache, config, ..node(reader)? })
+    Ok(SolanaServerParts { pool, response_cache, config, ..parts(reader)? }.into_server())
 }
 
 /// A transaction service that rejects everything.

@@ -65,18 +65,13 @@ fn serve_once(
     for (listener, cache_bytes) in [(listener, settings.cache_bytes), (uncached, 0)] {
         let node = Arc::new(serve::node_with(reader, &Settings { cache_bytes, ..*settings })?);
         let listeners = Listeners { rpc: listener, pubsub: None };
-        let (speaker, web) = (Arc::new(serve::NoPubSub), Arc::new(Rest::new()));
+        let speaker = Arc::new(serve::NoPubSub);
+        let web = Arc::new(Rest::new()) as Arc<dyn rpc::HttpApi<rpc::SolanaApi>>;
         let mut stopped = stopped.clone();
-        servers.push(runtime.spawn(rpc::serve_with_http_api(
-            node,
-            speaker,
-            web,
-            listeners,
-            async move {
-                // An error means that the other end has closed the connection.
-                let _ = stopped.wait_for(|stopped| *stopped).await;
-            },
-        )));
+        servers.push(runtime.spawn(rpc::serve(node, speaker, Some(web), listeners, async move {
+            // An error means that the other end has closed the connection.
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        })));
     }
     let constant = runtime.spawn(serve_constant(constant));
     println!("serving {}", serde_json::to_string(&serving)?);

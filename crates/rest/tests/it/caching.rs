@@ -149,11 +149,12 @@ fn a_cached_response_of_any_length_is_repeated() {
     for coding in ["identity", "gzip", "zstd"] {
         let accept = format!("accept-encoding: {coding}\r\n");
         let first = get(&mut client, &path, &accept);
-        let (hits, etag) = (node.world.node.response_cache.counters().hits, first.header("etag"));
+        let (hits, etag) =
+            (node.world.node.context.response_cache.counters().hits, first.header("etag"));
         assert!(decoded_body(&first).len() > 2 * 128 * 1024, "more than one piece");
         let again = get(&mut client, &path, &accept);
         assert_eq!(
-            node.world.node.response_cache.counters().hits,
+            node.world.node.context.response_cache.counters().hits,
             hits + 1,
             "{coding}: from the cache"
         );

@@ -80,7 +80,7 @@ pub(crate) fn completed(slot: u64, transactions: Vec<Arc<ExecutedTransaction>>) 
 /// A node with a block of five transactions and a long one, both finalized, and one that is confirmed.
 fn node() -> Node {
     let node = Node::new();
-    let history = &node.world.node.history;
+    let history = &node.world.node.api.history;
     for (slot, transactions, balances) in
         [(FINALIZED - 1, 5, 2), (FINALIZED, 1, 40_000), (CONFIRMED, 1, 2)]
     {
@@ -190,7 +190,7 @@ fn the_description_has_examples_of_the_node() {
     };
     let (by_signature, by_slot) = ("/v1/transactions/{signature}", "/v1/blocks/{slot}");
     assert_eq!(example(&mut client, by_signature, "signature"), json!(null));
-    let history = &node.world.node.history;
+    let history = &node.world.node.api.history;
     history.record_transactions(&[executed(FINALIZED, 0, 2)]);
     history.record_block(&completed(FINALIZED, vec![executed(FINALIZED, 0, 2)]));
     history.publish();

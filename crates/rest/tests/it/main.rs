@@ -79,10 +79,10 @@ impl Node {
         cache_bytes_max: u64,
     ) -> Self {
         let rest = Arc::new(rest);
-        let web = Arc::clone(&rest) as Arc<dyn rpc::HttpApi>;
+        let web = Arc::clone(&rest) as Arc<dyn rpc::HttpApi<rpc::SolanaApi>>;
         let time = (clock, rpc::Health::default());
         let world = World::caching(reader, config, pool, Some(web), time, cache_bytes_max);
-        world.node.metrics.add(Arc::clone(&rest) as Arc<dyn rpc::metrics::Collector>);
+        world.node.context.metrics.add(Arc::clone(&rest) as Arc<dyn rpc::metrics::Collector>);
         Self { world, rest, events }
     }
 

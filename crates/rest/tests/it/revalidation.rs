@@ -185,7 +185,7 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
                 ledger.apply(block(tip), vec![change(&mut random)], bank(tip)).expect("apply");
                 ledger.complete(block(tip), bank(tip)).expect("complete");
                 for node in [&node, &fresh] {
-                    let history = &node.world.node.history;
+                    let history = &node.world.node.api.history;
                     let all = vec![executed(tip, 0, 2)];
                     history.record_transactions(&all);
                     history.record_block(&completed(tip, all));
@@ -203,14 +203,16 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
             let (kind, path) = request(&mut random, slots[slots.len() - 1]);
             let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
             let cached = caches.entry((path.clone(), coding)).or_default();
-            let before = (tasks_started(&node), node.world.node.response_cache.counters().hits);
+            let before =
+                (tasks_started(&node), node.world.node.context.response_cache.counters().hits);
             let is_conditional = random.u8(..4) > 0;
             if send_conditional(
                 (&mut client, &mut fresh_client),
                 (&path, coding),
                 cached,
                 (is_conditional, is_cached),
-            ) && before == (tasks_started(&node), node.world.node.response_cache.counters().hits)
+            ) && before
+                == (tasks_started(&node), node.world.node.context.response_cache.counters().hits)
             {
                 *revalidated.entry(kind).or_default() += 1;
             }

@@ -132,7 +132,7 @@ fn a_pinned_node_reads_the_version_at_its_creation() {
     let node = Node::with_config(reader, rpc::Config::default());
     let still = node.world.node.pinned();
     publish_next_block(&mut ledger, 101);
-    let slot = |node: &rpc::Node| node.reader.view(Commitment::Processed).block().slot;
+    let slot = |node: &rpc::SolanaServer| node.api.reader.view(Commitment::Processed).block().slot;
     assert_eq!((slot(&still), slot(&node.world.node)), (100, 101));
     assert_eq!(slot(&node.world.node.pinned()), 101);
 }

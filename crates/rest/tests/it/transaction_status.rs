@@ -39,7 +39,7 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
         waiting.send(request(&path));
         wait_until(|| node.rest.waiters_len() == 1);
         let transaction = executed(slot, 0, 2);
-        let history = &node.world.node.history;
+        let history = &node.world.node.api.history;
         history.record_transactions(&[executed(slot, 1, 2), transaction.clone()]);
         history.publish();
         let block = completed(slot, vec![executed(slot, 1, 2), transaction.clone()]).into();
@@ -61,7 +61,7 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
 #[test]
 fn a_wait_that_times_out_returns_the_current_status() {
     let node = Node::new();
-    let history = &node.world.node.history;
+    let history = &node.world.node.api.history;
     history.record_transactions(&[executed(CONFIRMED, 0, 2)]);
     history.publish();
     let mut client = node.client();

@@ -2,7 +2,7 @@
 //!
 //! Bounds: a chunk ends after the part of the response that fills [`RESULT_CHUNK_BYTES`].
 //! Not here: a cached response to a single call, whose parts are sent without a copy
-//! ([`CachedResponse::response_body`]).
+//! ([`CachedResponse::framed`]).
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use super::entry::CachedResponse;
 use crate::content_encoding::ContentEncoding;
 use crate::error::RpcError;
 use crate::methods::{RESULT_CHUNK_BYTES, StreamState, StreamedResult};
+use crate::result_context::ResultContext;
 
 /// Copies a cached response into a batch, part by part. The entry stays referenced, and is never copied as a
 /// whole.
@@ -22,19 +23,15 @@ pub(crate) struct ResponseCopy {
 }
 
 impl ResponseCopy {
-    /// Appends the start of the response, with `slot` in its context; `None` if the entry has no value, or it
-    /// is compressed.
-    pub(crate) fn start(
-        entry: Arc<Entry<CachedResponse>>,
-        slot: u64,
-        out: &mut Vec<u8>,
-    ) -> Option<Self> {
-        let cached = entry.value.as_ref()?;
-        if cached.coding() != ContentEncoding::Plain {
-            return None;
-        }
-        cached.write_head(slot, out);
-        Some(Self { entry, copied: 0 })
+    /// The value of an entry; `None` if the entry has no value, or it is compressed.
+    pub(crate) fn new(entry: Arc<Entry<CachedResponse>>) -> Option<Self> {
+        let is_plain = entry.value.as_ref()?.coding() == ContentEncoding::Plain;
+        is_plain.then_some(Self { entry, copied: 0 })
+    }
+
+    /// The context of the value, with `slot` as its slot.
+    pub(crate) fn context_at(&self, slot: u64) -> Option<ResultContext> {
+        self.entry.value.as_ref()?.context_at(slot)
     }
 }
 
@@ -48,7 +45,6 @@ impl StreamedResult for ResponseCopy {
             out.extend_from_slice(part);
             self.copied += 1;
         }
-        cached.write_end(out);
         Ok(StreamState::Done)
     }
 }

@@ -1,5 +1,4 @@
-//! Turns a collected response into a cache entry: separates the value from slot and envelope, and encodes it
-//! chunk by chunk.
+//! Turns a collected value into a cache entry: encodes it chunk by chunk.
 //!
 //! Bounds: [`RESULT_CHUNK_BYTES`] are encoded at a time.
 //! Not here: framing ([`super::framing`]), when it is encoded ([`crate::task`]).
@@ -12,21 +11,17 @@ use cache::Entry;
 use flate2::{Compress, Compression, FlushCompress};
 
 use super::builder::ResponseBuilder;
-use super::entry::{CachedResponse, EncodedAs, ZSTD_HEAD_BYTES};
+use super::entry::{CachedResponse, EncodedAs, META_PREFIX_BYTES, ZSTD_HEAD_BYTES};
 use crate::content_encoding::{COMPRESS_BYTES_MIN, ContentEncoding};
+use crate::etag::short_hash;
 use crate::memory_budget::CollectedResponse;
-use crate::methods::{PREFIX, RESULT_CHUNK_BYTES};
-use crate::value_response::{self, META_PREFIX_BYTES};
-
-/// What precedes the slot within a result that has a context.
-const CONTEXT: &[u8] = br#"{"context":{"slot":"#;
+use crate::methods::RESULT_CHUNK_BYTES;
+use crate::result_context::ResultContext;
 
 /// A complete response that is being encoded.
 pub(crate) struct ResponseEncoder {
     builder: ResponseBuilder,
-    head: Vec<u8>,
-    slot: Option<u64>,
-    middle: Vec<u8>,
+    context: Option<ResultContext>,
     prefix: Vec<u8>,
     /// The part that is not encoded yet.
     body: CollectedResponse,
@@ -42,28 +37,16 @@ enum Codec {
 }
 
 impl ResponseBuilder {
-    /// Starts to encode a response up to the end of its result. `last` is the end of it.
-    pub(crate) fn into_encoder(mut self, mut last: Vec<u8>) -> std::io::Result<ResponseEncoder> {
-        let bytes = self.collected.bytes() + last.len() as u64;
-        let first =
-            if self.collected.is_empty() { &last[..] } else { self.collected.first_chunk() };
-        let result = first.get(PREFIX.len()..).unwrap_or_default();
-        let (slot, context_len) = value_response::parse_context(result);
-        // A context that does not start with its slot is left in the value.
-        let slot = slot.filter(|_| result.starts_with(CONTEXT));
-        let head_len = PREFIX.len() + slot.map_or(0, |_| CONTEXT.len());
-        let slot_len = slot.map_or(0, |slot| slot.to_string().len());
-        let value_at = PREFIX.len() + slot.map_or(0, |_| context_len);
-        let head = first[..head_len].to_vec();
-        let middle = first[head_len + slot_len..value_at].to_vec();
-        if slot.is_some() {
-            last.pop(); // the brace around context and value
-        }
-        let is_short = bytes < COMPRESS_BYTES_MIN as u64;
+    /// Starts to encode a value in its context. `last` is the last part of the value.
+    pub(crate) fn into_encoder(
+        mut self,
+        context: Option<ResultContext>,
+        last: Vec<u8>,
+    ) -> std::io::Result<ResponseEncoder> {
         let empty = self.collected.empty_like();
         let mut body = std::mem::replace(&mut self.collected, empty);
         body.push(last);
-        body.drop_prefix(value_at);
+        let is_short = body.bytes() < COMPRESS_BYTES_MIN as u64;
         let prefix = body.first_chunk();
         let prefix = prefix[..prefix.len().min(META_PREFIX_BYTES)].to_vec();
         let codec = match if is_short { ContentEncoding::Plain } else { self.coding } {
@@ -75,17 +58,7 @@ impl ResponseBuilder {
             ContentEncoding::Zstd => Codec::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1)?),
         };
         let (chunks, hasher) = (Vec::new(), blake3::Hasher::new());
-        Ok(ResponseEncoder {
-            builder: self,
-            head,
-            slot,
-            middle,
-            prefix,
-            body,
-            chunks,
-            hasher,
-            codec,
-        })
+        Ok(ResponseEncoder { builder: self, context, prefix, body, chunks, hasher, codec })
     }
 }
 
@@ -119,7 +92,7 @@ impl ResponseEncoder {
 
     /// Completes the entry, which notifies the waiters; returns it with the slot at which it was computed.
     pub(crate) fn finish(self) -> (Arc<Entry<CachedResponse>>, u64) {
-        let Self { builder, head, slot, middle, prefix, mut chunks, hasher, codec, .. } = self;
+        let Self { builder, context, prefix, mut chunks, hasher, codec, .. } = self;
         let encoded_as = match codec {
             Codec::Plain => EncodedAs::Plain,
             Codec::Gzip(compress, crc) => EncodedAs::Gzip(crc, compress.total_in()),
@@ -133,11 +106,11 @@ impl ResponseEncoder {
             }
         };
         chunks.retain(|chunk| !chunk.is_empty());
-        let (has_slot, etag) = (slot.is_some(), value_response::short_hash(&hasher));
-        let value =
-            Some(CachedResponse { head, has_slot, middle, chunks, prefix, etag, encoded_as });
+        let etag = short_hash(&hasher);
+        let value = Some(CachedResponse { context, chunks, prefix, etag, encoded_as });
+        let slot = context.map_or(0, |context| context.slot());
         let ResponseBuilder { fill, valid_at, dependencies, .. } = builder;
-        (fill.complete(Entry { value, valid_at, dependencies }), slot.unwrap_or_default())
+        (fill.complete(Entry { value, valid_at, dependencies }), slot)
     }
 }
 

@@ -20,21 +20,21 @@ mod store;
 pub(crate) use builder::{NotCached, ResponseBuilder};
 pub(crate) use copy::ResponseCopy;
 pub(crate) use encoder::ResponseEncoder;
-pub(crate) use entry::CachedResponse;
+pub(crate) use entry::{CachedResponse, META_PREFIX_BYTES};
 pub use store::ResponseCache;
 
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::sync::Arc;
+    use std::sync::{Arc, LazyLock};
 
     use cache::Entry;
     use pool::ClientId;
 
     use super::*;
     use crate::content_encoding::{COMPRESS_BYTES_MIN, ContentEncoding};
-    use crate::envelope::{Call, Id, Request};
-    use crate::methods::{RESULT_CHUNK_BYTES, close_response};
+    use crate::methods::RESULT_CHUNK_BYTES;
+    use crate::result_context::{ContextFrame, ResultContext};
 
     /// A builder for the entry of a key whose dependency changed at version `at`.
     fn new_builder(
@@ -60,7 +60,7 @@ mod tests {
             assert!(builder.has_budget(), "{key}: {} bytes used", response_cache.used_bytes());
             let part = vec![b'1'; 30_000];
             let builder = builder.collect(part).unwrap_or_else(|_| panic!("{key}: over budget"));
-            let mut encoder = builder.into_encoder(b"1".to_vec()).expect("an encoder");
+            let mut encoder = builder.into_encoder(None, b"1".to_vec()).expect("an encoder");
             while encoder.encode_chunk().expect("it encodes") {}
             encoder.finish().0
         };
@@ -81,74 +81,79 @@ mod tests {
         assert!(response_cache.cache.bytes() > 900_000, "all of the cache is used again");
     }
 
-    fn encode(coding: ContentEncoding, response: &[u8]) -> (Arc<Entry<CachedResponse>>, u64) {
+    fn encode(
+        coding: ContentEncoding,
+        context: Option<ResultContext>,
+        value: &[u8],
+    ) -> (Arc<Entry<CachedResponse>>, u64) {
         let response_cache = ResponseCache::new(1 << 30);
         let mut builder = new_builder(&response_cache, b"key", 0, coding);
-        let (parts, last) = response.split_at(response.len().saturating_sub(1) / 1_000 * 1_000);
+        let (parts, last) = value.split_at(value.len().saturating_sub(1) / 1_000 * 1_000);
         for part in parts.chunks(RESULT_CHUNK_BYTES) {
             builder = builder.collect(part.to_vec()).unwrap_or_else(|_| panic!("over budget"));
         }
-        let mut encoder = builder.into_encoder(last.to_vec()).expect("an encoder");
+        let mut encoder = builder.into_encoder(context, last.to_vec()).expect("an encoder");
         while encoder.encode_chunk().expect("it encodes") {}
         encoder.finish()
     }
 
-    /// A string id of `bytes` bytes.
-    fn long_id(bytes: usize) -> Id {
-        let body =
-            format!(r#"{{"jsonrpc":"2.0","method":"getSlot","id":"{}"}}"#, "x".repeat(bytes));
-        match crate::envelope::read(&body) {
-            Ok(Request::Single(Call::Method { id, .. })) => id,
-            _ => panic!("it is a call"),
-        }
-    }
-
     #[test]
-    fn whatever_slot_and_id_are_put_around_it_is_one_member_or_frame() {
-        let ids = [0, 65_500, 70_000, 131_072, 140_000, 300_000].map(long_id);
-        for id in [Id::Number(9)].into_iter().chain(ids) {
-            check_framing(&id);
+    fn whatever_is_put_around_a_value_is_one_member_or_frame() {
+        for bytes in [0, 1, 65_500, 70_000, 131_072, 140_000, 300_000] {
+            check_framing(&"x".repeat(bytes));
         }
     }
 
-    fn check_framing(id: &Id) {
+    fn check_framing(around: &str) {
+        static FRAME: LazyLock<ContextFrame> =
+            LazyLock::new(|| ContextFrame::new(r#"{"slot":"#, r#","value":"#));
         let list: String = (0..90_000).map(|n| format!("{n},")).collect();
-        for result in [format!("[{list}0]"), "[]".to_owned()] {
-            for (context, end) in [("", ""), (r#"{"context":{"slot":123,"a":"b"},"value":"#, "}")] {
-                let response = format!(r#"{{"jsonrpc":"2.0","result":{context}{result}{end}"#);
+        for value in [format!("[{list}0]"), "[]".to_owned()] {
+            for context in [None, Some(FRAME.at(123))] {
                 for coding in [ContentEncoding::Plain, ContentEncoding::Gzip, ContentEncoding::Zstd]
                 {
-                    let (entry, slot) = encode(coding, response.as_bytes());
-                    assert_eq!(slot, if context.is_empty() { 0 } else { 123 });
+                    let (entry, slot) = encode(coding, context, value.as_bytes());
+                    assert_eq!(slot, if context.is_none() { 0 } else { 123 });
                     let cached = entry.value.as_ref().expect("it is cached");
-                    let sent = cached.response_body(45_678, id).concat();
-                    let mut read = String::new();
-                    let is_short = response.len() < COMPRESS_BYTES_MIN;
+                    let (mut head, mut tail) = (around.as_bytes().to_vec(), Vec::new());
+                    let at_slot = cached.context_at(45_678);
+                    at_slot.inspect(|context| context.write_before(&mut head));
+                    at_slot.inspect(|context| context.write_after(&mut tail));
+                    tail.extend_from_slice(around.as_bytes());
+                    let expected = [&head, value.as_bytes(), &tail].concat();
+                    let has_slot = String::from_utf8_lossy(&head).contains(r#"{"slot":45678,"#);
+                    assert_eq!(has_slot, context.is_some());
+                    let sent = cached.framed(head, tail).concat();
+                    let is_short = value.len() < COMPRESS_BYTES_MIN;
                     assert_eq!(
                         cached.coding(),
                         if is_short { ContentEncoding::Plain } else { coding }
                     );
-                    match cached.coding() {
-                        ContentEncoding::Plain => read = String::from_utf8(sent).expect("text"),
-                        ContentEncoding::Gzip => {
-                            let mut decoder = flate2::bufread::GzDecoder::new(&sent[..]);
-                            decoder.read_to_string(&mut read).expect("gzip");
-                            assert_eq!(decoder.into_inner().len(), 0, "one member");
-                        }
-                        ContentEncoding::Zstd => {
-                            let decoder = zstd::stream::read::Decoder::new(&sent[..]);
-                            let mut decoder = decoder.expect("zstd").single_frame();
-                            decoder.read_to_string(&mut read).expect("zstd");
-                            let rest = decoder.finish();
-                            assert_eq!(rest.buffer().len() + rest.get_ref().len(), 0, "one frame");
-                        }
-                    }
-                    let mut expected = response.replace(":123,", ":45678,").into_bytes();
-                    close_response(&mut expected, id);
-                    expected.push(b'\n');
+                    let read = decode(cached.coding(), &sent);
                     assert!(read.as_bytes() == expected, "{coding:?} of {} bytes", expected.len());
                 }
             }
         }
+    }
+
+    /// Decodes one member or frame.
+    fn decode(coding: ContentEncoding, sent: &[u8]) -> String {
+        let mut read = String::new();
+        match coding {
+            ContentEncoding::Plain => read = String::from_utf8(sent.to_vec()).expect("text"),
+            ContentEncoding::Gzip => {
+                let mut decoder = flate2::bufread::GzDecoder::new(sent);
+                decoder.read_to_string(&mut read).expect("gzip");
+                assert_eq!(decoder.into_inner().len(), 0, "one member");
+            }
+            ContentEncoding::Zstd => {
+                let decoder = zstd::stream::read::Decoder::new(sent);
+                let mut decoder = decoder.expect("zstd").single_frame();
+                decoder.read_to_string(&mut read).expect("zstd");
+                let rest = decoder.finish();
+                assert_eq!(rest.buffer().len() + rest.get_ref().len(), 0, "one frame");
+            }
+        }
+        read
     }
 }

@@ -12,69 +12,72 @@ use tokio::sync::oneshot;
 use super::receive::with_deadline;
 use super::record::record_call;
 use super::response::{JsonRpcResponse, refuse_call};
-use crate::cache_lookup::{self, ATTEMPTS_MAX, CacheHit, LookupOutcome};
+use crate::api::{Api, Server};
+use crate::api::{Execution, MethodRef, MethodSpec};
+use crate::cache_lookup::{ATTEMPTS_MAX, CacheHit, LookupOutcome};
 use crate::cached_response::CachedResponse;
-use crate::dependencies::{self, CacheableCall};
+use crate::dependencies::{CacheableCall, CallText};
 use crate::envelope::Id;
 use crate::etag::{Validator, ValidatorBuilder};
-use crate::methods::{self, Class, Method, MethodRef};
 use crate::metrics::{ExecutionPath, Outcome};
-use crate::node::Node;
 use crate::params::Params;
 use crate::request_context::RequestContext;
 use crate::value_response::ResponseMeta;
 
 /// The cached response for a text that was received before, if it is still valid.
-pub(super) fn lookup_text(
-    node: &Node,
+pub(super) fn lookup_text<A: Api>(
+    server: &Server<A>,
     context: RequestContext,
-    (id, method, params): (&Id, MethodRef, Params<'_>),
+    (id, method, params): (&Id, MethodRef<A>, Params<'_>),
 ) -> Option<JsonRpcResponse> {
     // These are answered without the cache, or nearly always.
-    if matches!(method.class, Class::Inline | Class::TryInline(_)) {
+    if matches!(method.execution, Execution::Inline | Execution::TryInline(_)) {
         return None;
     }
     if context.options.is_some_and(|options| options.transform.is_some()) {
         return None;
     }
-    let CacheHit { entry, slot } =
-        cache_lookup::lookup_by_text(node, context.coding, &method, params)?;
+    let text = CallText { method: method.name, params: params.text(), coding: context.coding };
+    let cache = &server.context.response_cache;
+    let CacheHit { entry, slot } = cache.lookup_text(&server.api, text)?;
     let response = JsonRpcResponse::from_cached(entry.value.as_ref()?, context, slot, id);
-    cache_lookup::record_text_hit(node);
+    cache.record_text_hit();
     let label = (method.label(), Some(params));
-    record_call(node, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
+    record_call(&server.context, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
     Some(response)
 }
 
 /// Cache key and dependencies of a call whose response may be cached, or needs a validator although it is long.
-pub(super) fn cacheable(
-    node: &Node,
+pub(super) fn cacheable<A: Api>(
+    server: &Server<A>,
     context: &RequestContext,
-    method: &Method,
+    method: &MethodSpec<A>,
     params: Params<'_>,
 ) -> Option<CacheableCall> {
     if context.options.is_some_and(|options| options.transform.is_some()) {
         return None;
     }
-    let dependencies = methods::dependencies(method, node, params)?;
+    let dependencies = method.dependencies?(&server.api, params)?;
     let needs_key = dependencies.is_cacheable || context.options.is_some();
-    let key = needs_key.then(|| dependencies::cache_key(method, params, context.coding))??;
+    let text = CallText { method: method.name, params: params.text(), coding: context.coding };
+    let key = needs_key.then(|| text.cache_key())??;
     Some(CacheableCall { key, dependencies })
 }
 
 /// The response from the cache, or from another task that computes it; otherwise how to run the call.
-pub(super) async fn await_cached(
-    node: &Node,
+pub(super) async fn await_cached<A: Api>(
+    server: &Server<A>,
     context: RequestContext,
-    (id, method, params, class): (&Id, MethodRef, Params<'_>, PoolClass),
+    (id, method, params, class): (&Id, MethodRef<A>, Params<'_>, PoolClass),
     cacheable: &CacheableCall,
 ) -> Result<JsonRpcResponse, CacheMiss> {
+    let cache = &server.context.response_cache;
     let mut miss = CacheMiss::uncached("bypass");
     let respond = |hit: &CacheHit| {
         let response =
             JsonRpcResponse::from_cached(hit.entry.value.as_ref()?, context, hit.slot, id);
         let label = (method.label(), Some(params));
-        record_call(node, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
+        record_call(&server.context, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
         Some(response)
     };
     for _ in 0..ATTEMPTS_MAX {
@@ -85,8 +88,8 @@ pub(super) async fn await_cached(
                 let _ = sender.send(entry);
             })
         };
-        let call = (context.coding, &*method, params);
-        let _guard = match cache_lookup::lookup(node, cacheable, call, context.client, on_filled) {
+        let text = CallText { method: method.name, params: params.text(), coding: context.coding };
+        let _guard = match cache.lookup(&server.api, cacheable, text, context.client, on_filled) {
             LookupOutcome::Hit(hit) => return respond(&hit).ok_or(miss),
             LookupOutcome::Ticket(ticket) => {
                 return Err(CacheMiss { cache: "none", ticket: Some(ticket), ..miss });
@@ -95,10 +98,17 @@ pub(super) async fn await_cached(
             LookupOutcome::Wait(guard) => guard,
         };
         miss.has_waited = true;
-        match with_deadline(node, &context, class, receiver).await {
-            Err(late) => return Ok(refuse_call(node, &context, (id, method, params, class), late)),
+        match with_deadline(&server.context, &context, class, receiver).await {
+            Err(late) => {
+                return Ok(refuse_call(
+                    &server.context,
+                    &context,
+                    (id, method.label(), params, class),
+                    late,
+                ));
+            }
             Ok(Ok(Some(entry))) => {
-                if let Some(hit) = cache_lookup::revalidate(node, cacheable, entry) {
+                if let Some(hit) = cache.revalidate(&server.api, cacheable, entry) {
                     return respond(&hit).ok_or(miss);
                 }
             }
@@ -125,33 +135,34 @@ impl CacheMiss {
 }
 
 /// Builds the validator of a response for an interface other than JSON-RPC.
-pub(super) fn validator_builder(
-    node: &Node,
+pub(super) fn validator_builder<A: Api>(
+    server: &Server<A>,
     context: &RequestContext,
     cacheable: Option<&CacheableCall>,
 ) -> Option<ValidatorBuilder> {
     cacheable
         .filter(|_| context.options.is_some())
-        .map(|cacheable| ValidatorBuilder::new(node, cacheable))
+        .map(|cacheable| ValidatorBuilder::new(&server.api, cacheable))
 }
 
 /// Metadata of a call's response without computing it, if `is_known` says that the client has a response with
 /// this validator. The request was admitted already.
-pub(crate) fn revalidate(
-    node: &Node,
+pub(crate) fn revalidate<A: Api>(
+    server: &Server<A>,
     context: RequestContext,
     (method, params): (&str, &str),
     is_known: impl FnOnce(&Validator) -> bool,
 ) -> Option<ResponseMeta> {
-    let (method, params) = (methods::find_method(method)?, Params::new(Some(params)));
-    let cacheable = cacheable(node, &context, &method, params)?;
-    let (validator, slot) = ValidatorBuilder::new(node, &cacheable).build(node)?;
+    let (method, params) = (server.find_method(method)?, Params::new(Some(params)));
+    let cacheable = cacheable(server, &context, &method, params)?;
+    let (validator, slot) = ValidatorBuilder::new(&server.api, &cacheable)
+        .build(&server.context.response_cache, &server.api)?;
     if cacheable.dependencies.min_context_slot.is_some_and(|min| slot < min)
         || !is_known(&validator)
     {
         return None;
     }
     let label = (method.label(), Some(params));
-    record_call(node, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
+    record_call(&server.context, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
     Some(ResponseMeta { slot: Some(slot), etag: Some(validator), ..ResponseMeta::default() })
 }

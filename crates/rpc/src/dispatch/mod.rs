@@ -28,9 +28,9 @@ mod single;
 use std::str::Utf8Error;
 use std::sync::Arc;
 
+use crate::api::{Api, Server};
 use crate::envelope::Request;
 use crate::metrics::ExecutionPath;
-use crate::node::Node;
 use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::poll_budget;
 use crate::request_context::RequestContext;
@@ -44,20 +44,20 @@ pub(crate) use single::call_method;
 /// Handles a body. A large one is parsed on the pool.
 ///
 /// Errors: it is not UTF-8.
-pub(crate) async fn handle_body(
-    node: &Arc<Node>,
+pub(crate) async fn handle_body<A: Api>(
+    server: &Arc<Server<A>>,
     context: RequestContext,
     body: bytes::Bytes,
 ) -> Result<JsonRpcResponse, Utf8Error> {
     if body.len() > INLINE_BODY_BYTES_MAX {
         // In a box: few bodies are large, and otherwise every future would be as large as this one.
-        return Box::pin(offloaded::handle_offloaded_body(node, context, body)).await;
+        return Box::pin(offloaded::handle_offloaded_body(server, context, body)).await;
     }
     poll_budget::charge_parsed(body.len());
     let body = std::str::from_utf8(&body)?;
-    Ok(match parse::read(node, &context, ExecutionPath::Inline, body) {
+    Ok(match parse::read(&server.context, &context, ExecutionPath::Inline, body) {
         Err(response) => *response,
-        Ok(Request::Single(call)) => single::handle_single(node, context, call).await,
-        Ok(Request::Batch(calls)) => batch::handle_batch(node, context, calls).await,
+        Ok(Request::Single(call)) => single::handle_single(server, context, call).await,
+        Ok(Request::Batch(calls)) => batch::handle_batch(server, context, calls).await,
     })
 }

@@ -8,31 +8,31 @@
 use pool::Class as PoolClass;
 
 use super::record::record_call;
-use super::response::{CallResponse, encode_invalid, encode_response};
+use super::response::{CallResponse, encode_invalid, encode_result};
+use crate::api::{Api, Server};
+use crate::api::{Execution, InlineBudget, MethodRef, MethodResult};
 use crate::catch_panic::catch_panic;
 use crate::envelope::{Call, Id};
 use crate::error::RpcError;
-use crate::methods::{self, Class, InlineBudget, MethodRef, MethodResult};
 use crate::metrics::{ExecutionPath, MethodLabel};
-use crate::node::Node;
 use crate::params::Params;
 use crate::request_context::RequestContext;
 use crate::task::{CachePolicy, OwnedCall};
 
 /// How to run a call.
-pub(super) enum CallPlan<'a> {
+pub(super) enum CallPlan<'a, A: Api> {
     /// It has its response already.
     Answered(MethodLabel, CallResponse),
     /// It runs on this thread.
-    Inline { id: Id, method: MethodRef, params: Params<'a> },
+    Inline { id: Id, method: MethodRef<A>, params: Params<'a> },
     /// It runs on the pool.
-    OnPool { id: Id, method: MethodRef, params: Params<'a>, class: PoolClass },
+    OnPool { id: Id, method: MethodRef<A>, params: Params<'a>, class: PoolClass },
 }
 
-impl<'a> CallPlan<'a> {
+impl<'a, A: Api> CallPlan<'a, A> {
     /// Plans a call; `None` if it gets no response.
     pub(super) fn for_call(
-        node: &Node,
+        server: &Server<A>,
         context: &RequestContext,
         call: Call<'a>,
         budget: &mut InlineBudget,
@@ -47,34 +47,34 @@ impl<'a> CallPlan<'a> {
             }
             Call::Method { id, method, params } => (id, method, params),
         };
-        Some(match methods::find_method(&method) {
+        Some(match server.find_method(&method) {
             None => Self::Answered(
                 MethodLabel::other(),
-                encode_response(Err(RpcError::method_not_found()), &id),
+                encode_result(context, Err(RpcError::method_not_found()), &id),
             ),
-            Some(method) => Self::for_method(node, context, (id, method, params), budget),
+            Some(method) => Self::for_method(server, context, (id, method, params), budget),
         })
     }
 
     pub(super) fn for_method(
-        node: &Node,
+        server: &Server<A>,
         context: &RequestContext,
-        call: (Id, MethodRef, Params<'a>),
+        call: (Id, MethodRef<A>, Params<'a>),
         budget: &mut InlineBudget,
     ) -> Self {
         let (id, method, params) = call;
         let request = context.request;
-        let class = match method.class {
-            Class::Inline => Ok(None),
-            Class::Light => Ok(Some(PoolClass::Light)),
-            Class::Medium => Ok(Some(PoolClass::Medium)),
-            Class::ByCost { class, .. } => {
-                catch_panic(method.name, request, || class(node, params, budget))
+        let class = match method.execution {
+            Execution::Inline => Ok(None),
+            Execution::Light => Ok(Some(PoolClass::Light)),
+            Execution::Medium => Ok(Some(PoolClass::Medium)),
+            Execution::ByCost { class, .. } => {
+                catch_panic(method.name, request, || class(&server.api, params, budget))
             }
-            Class::TryInline(run) => {
-                match catch_panic(method.name, request, || run(node, params, budget)) {
+            Execution::TryInline(run) => {
+                match catch_panic(method.name, request, || run(&server.api, params, budget)) {
                     Ok(Ok(result)) => {
-                        return Self::Answered(method.label(), encode_response(result, &id));
+                        return Self::Answered(method.label(), encode_result(context, result, &id));
                     }
                     Ok(Err(class)) => Ok(Some(class)),
                     Err(err) => Err(err),
@@ -84,7 +84,7 @@ impl<'a> CallPlan<'a> {
         match class {
             Ok(None) => Self::Inline { id, method, params },
             Ok(Some(class)) => Self::OnPool { id, method, params, class },
-            Err(err) => Self::Answered(method.label(), encode_response(Err(err), &id)),
+            Err(err) => Self::Answered(method.label(), encode_result(context, Err(err), &id)),
         }
     }
 
@@ -102,7 +102,7 @@ impl<'a> CallPlan<'a> {
         }
     }
 
-    pub(super) fn to_owned_call(&self) -> OwnedCall {
+    pub(super) fn to_owned_call(&self) -> OwnedCall<A> {
         match self {
             Self::Answered(label, response) => response.clone().into_owned_call(*label),
             Self::Inline { id, method, params } => {
@@ -117,7 +117,7 @@ impl<'a> CallPlan<'a> {
     /// Runs the call on this thread and counts it. A call for the pool gets `refusal` instead.
     pub(super) fn respond_inline(
         self,
-        node: &Node,
+        server: &Server<A>,
         context: &RequestContext,
         path: ExecutionPath,
         refusal: &RpcError,
@@ -125,43 +125,44 @@ impl<'a> CallPlan<'a> {
         let (label, path, response) = match self {
             Self::Answered(label, response) => (label, path, response),
             Self::Inline { id, method, params } => {
-                let response = encode_response(run_method(node, method, context, params), &id);
+                let result = run_method(server, method, context, params);
+                let response = encode_result(context, result, &id);
                 (method.label(), path, response)
             }
             Self::OnPool { id, method, class, .. } => (
                 method.label(),
                 ExecutionPath::Pool(class),
-                encode_response(Err(refusal.clone()), &id),
+                encode_result(context, Err(refusal.clone()), &id),
             ),
         };
-        record_call(node, context, (label, None), path, response.outcome);
+        record_call(&server.context, context, (label, None), path, response.outcome);
         response
     }
 }
 
-pub(super) fn plan_calls<'a>(
-    node: &Node,
+pub(super) fn plan_calls<'a, A: Api>(
+    server: &Server<A>,
     context: &RequestContext,
     calls: Vec<Call<'a>>,
-) -> Vec<CallPlan<'a>> {
-    let mut budget = InlineBudget::new(node);
+) -> Vec<CallPlan<'a, A>> {
+    let mut budget = server.inline_budget();
     calls
         .into_iter()
-        .filter_map(|call| CallPlan::for_call(node, context, call, &mut budget))
+        .filter_map(|call| CallPlan::for_call(server, context, call, &mut budget))
         .collect()
 }
 
 /// The class of a batch; `None` if all of it can be answered on this thread.
-pub(super) fn max_class(plans: &[CallPlan<'_>]) -> Option<PoolClass> {
+pub(super) fn max_class<A: Api>(plans: &[CallPlan<'_, A>]) -> Option<PoolClass> {
     plans.iter().filter_map(CallPlan::class).max_by_key(|class| class.index())
 }
 
-pub(super) fn run_method(
-    node: &Node,
-    method: MethodRef,
+pub(super) fn run_method<A: Api>(
+    server: &Server<A>,
+    method: MethodRef<A>,
     context: &RequestContext,
     params: Params<'_>,
 ) -> MethodResult {
     let params = params.sent_by(context.client);
-    catch_panic(method.name, context.request, || (method.run)(node, params)).flatten()
+    catch_panic(method.name, context.request, || (method.run)(&server.api, params)).flatten()
 }

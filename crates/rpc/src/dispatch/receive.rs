@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use pool::{Class as PoolClass, TaskEnd};
 
-use super::response::{FullBody, JsonRpcResponse, RETRY_AFTER_S, encode_response};
+use super::response::{FullBody, JsonRpcResponse, RETRY_AFTER_S, encode_result};
 use crate::envelope::Id;
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::offload;
 use crate::request_context::RequestContext;
 use crate::response_channel::{BodyChunk, Received, ResponseReceiver};
+use crate::server_context::ServerContext;
 
 /// The response of a task: whole if it is short.
 pub(super) async fn recv_response(
-    node: &Node,
+    server: &ServerContext,
     (mut receiver, class): (ResponseReceiver, PoolClass),
     context: RequestContext,
     id: &Id,
@@ -32,10 +32,14 @@ pub(super) async fn recv_response(
         Received::Chunk(chunk) => JsonRpcResponse::Streamed(chunk, receiver),
         Received::Cached(entry, slot) => match &entry.value {
             Some(cached) => JsonRpcResponse::from_cached(cached, context, slot, id),
-            None => JsonRpcResponse::from_call(encode_response(Err(RpcError::internal()), id)),
+            None => {
+                let internal = Err(RpcError::internal());
+                JsonRpcResponse::from_call(encode_result(&context, internal, id))
+            }
         },
         Received::Ended(why) => {
-            JsonRpcResponse::from_call(encode_response(Err(offload::ended(node, class, why)), id))
+            let ended = Err(offload::ended(server, class, why));
+            JsonRpcResponse::from_call(encode_result(&context, ended, id))
         }
     }
 }
@@ -43,13 +47,13 @@ pub(super) async fn recv_response(
 /// Awaits a future until the deadline of a class, for a request that may have waited already. After the
 /// deadline the error is returned and counted.
 pub(super) async fn with_deadline<T>(
-    node: &Node,
+    server: &ServerContext,
     context: &RequestContext,
     class: PoolClass,
     future: impl Future<Output = T>,
 ) -> Result<T, RpcError> {
-    let waited = node.pool.now().saturating_sub(context.arrived);
-    let left = Duration::from_millis(node.pool.deadline_ms(class)).saturating_sub(waited);
-    let late = |_| offload::ended(node, class, Some(TaskEnd::ExpiredWaiting));
+    let waited = server.pool.now().saturating_sub(context.arrived);
+    let left = Duration::from_millis(server.pool.deadline_ms(class)).saturating_sub(waited);
+    let late = |_| offload::ended(server, class, Some(TaskEnd::ExpiredWaiting));
     tokio::time::timeout(left, future).await.map_err(late)
 }

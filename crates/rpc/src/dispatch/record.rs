@@ -3,25 +3,26 @@
 //! Not here: calls of a task, which counts them itself ([`crate::task`]).
 
 use crate::metrics::{ExecutionPath, MethodLabel, Outcome, SlowRequest};
-use crate::node::Node;
 use crate::params::Params;
 use crate::request_context::RequestContext;
+use crate::server_context::ServerContext;
 
 /// Counts a call that was answered without a task of its own, and logs it if it was slow, with its params if
 /// they are available.
 pub(super) fn record_call(
-    node: &Node,
+    server: &ServerContext,
     context: &RequestContext,
     (label, params): (MethodLabel, Option<Params<'_>>),
     path: ExecutionPath,
     outcome: Outcome,
 ) {
-    let now = node.pool.now();
+    let now = server.pool.now();
     let took = now.saturating_sub(context.arrived);
-    node.metrics.record_call(label, path, took, outcome);
-    if node.is_slow(took) {
+    server.metrics.record_call(label, path, took, outcome);
+    if server.is_slow(took) {
         let params = params.and_then(|params| params.text());
-        SlowRequest { context, method: label.name(), params, path, took, outcome, stats: None }
-            .log(&node.metrics, now);
+        let method = server.metrics.method_name(label);
+        SlowRequest { context, method, params, path, took, outcome, stats: None }
+            .log(&server.metrics, now);
     }
 }

@@ -8,19 +8,20 @@
 use pool::{Class as PoolClass, RateLimited};
 
 use super::record::record_call;
+use crate::api::{Api, MethodResult};
 use crate::cached_response::CachedResponse;
 use crate::content_encoding::ContentEncoding;
-use crate::envelope::{self, Id};
+use crate::envelope::{self, Id, ResponseText};
 use crate::error::RpcError;
-use crate::methods::{MethodRef, MethodResult};
+use crate::methods::MethodOutput;
 use crate::metrics::{ExecutionPath, MethodLabel, Outcome};
-use crate::node::Node;
 use crate::params::Params;
 use crate::poll_budget;
 use crate::request_context::RequestContext;
 use crate::response_channel::{BodyChunk, ResponseReceiver};
+use crate::server_context::ServerContext;
 use crate::task::OwnedCall;
-use crate::value_response::ResponseMeta;
+use crate::value_response::{ResponseMeta, ValueWriter};
 
 /// Seconds after which a client that met a full queue should retry: by then a second of work is done.
 pub(super) const RETRY_AFTER_S: u64 = 1;
@@ -60,12 +61,15 @@ impl JsonRpcResponse {
         id: &Id,
     ) -> Self {
         match context.options {
-            None => Self::Cached(
-                cached.response_body(slot, id),
+            None => {
+                let parts = cached_parts(cached, slot, id, true);
+                Self::Cached(parts, cached.coding(), ResponseMeta::default())
+            }
+            Some(_) => Self::Cached(
+                cached.value_body(),
                 cached.coding(),
-                ResponseMeta::default(),
+                ResponseMeta::from_cached(cached, slot),
             ),
-            Some(_) => Self::Cached(cached.value_body(), cached.coding(), cached.meta(slot)),
         }
     }
 
@@ -77,38 +81,38 @@ impl JsonRpcResponse {
         }
     }
 
-    fn error(err: &RpcError) -> Self {
-        Self::from_call(encode_response(Err(err.clone()), &Id::Null))
+    fn error(context: &RequestContext, err: &RpcError) -> Self {
+        Self::from_call(encode_result(context, Err(err.clone()), &Id::Null))
     }
 
     /// The response to a client that reached its rate limit.
     pub(crate) fn too_many(too_many: &RateLimited, id: &Id) -> Self {
         let err = RpcError::too_many(too_many);
-        let text = envelope::error_response(&err, id, true);
+        let text = ResponseText::from(envelope::error_response(&err, id, true)).into_line();
         let retry_after_s = Some(too_many.retry_after.as_secs() + 1);
-        Self::Full(FullBody { text: with_newline(text), retry_after_s, ..FullBody::default() })
+        Self::Full(FullBody { text, retry_after_s, ..FullBody::default() })
     }
 
     pub(super) fn from_call(response: CallResponse) -> Self {
         let retry_after_s = response.overloaded.then_some(RETRY_AFTER_S);
-        Self::Full(FullBody {
-            text: with_newline(response.text),
-            retry_after_s,
-            ..FullBody::default()
-        })
+        let CallResponse { text, meta, .. } = response;
+        let text = if meta.is_some() { text.into_bytes() } else { text.into_line() };
+        Self::Full(FullBody { text, retry_after_s, meta, ..FullBody::default() })
     }
 }
 
 /// The response to one call.
 #[derive(Clone)]
 pub(super) struct CallResponse {
-    pub(super) text: Vec<u8>,
+    pub(super) text: ResponseText,
+    /// Metadata of a value for an interface other than JSON-RPC; the text is the value then.
+    meta: Option<Box<ResponseMeta>>,
     overloaded: bool,
     pub(super) outcome: Outcome,
 }
 
 impl CallResponse {
-    pub(super) fn into_owned_call(self, label: MethodLabel) -> OwnedCall {
+    pub(super) fn into_owned_call<A: Api>(self, label: MethodLabel) -> OwnedCall<A> {
         OwnedCall::Answered { text: self.text, label, outcome: self.outcome }
     }
 }
@@ -117,20 +121,39 @@ pub(super) fn encode_response(result: MethodResult, id: &Id) -> CallResponse {
     match result.and_then(|output| output.into_response(id)) {
         Ok(text) => {
             // Has no effect on threads of the CPU pool.
-            poll_budget::charge(text.len());
-            CallResponse { text, overloaded: false, outcome: Outcome::Succeeded }
+            poll_budget::charge(text.as_bytes().len());
+            CallResponse { text, meta: None, overloaded: false, outcome: Outcome::Succeeded }
         }
-        Err(err) => {
-            let (overloaded, outcome) = (err.is_overload(), Outcome::Refused(err.code));
-            CallResponse { text: envelope::error_response(&err, id, true), overloaded, outcome }
-        }
+        Err(err) => encode_error(&err, id, true),
     }
+}
+
+/// The result of a call as its interface sends it: in an envelope, or alone.
+pub(super) fn encode_result(
+    context: &RequestContext,
+    result: MethodResult,
+    id: &Id,
+) -> CallResponse {
+    let Some(options) = context.options else { return encode_response(result, id) };
+    let value = result.and_then(MethodOutput::into_value);
+    let (overloaded, outcome) = match &value {
+        Ok(_) => (false, Outcome::Succeeded),
+        Err(err) => (err.is_overload(), Outcome::Refused(err.code)),
+    };
+    let (text, meta) = ValueWriter::write_whole(options, value);
+    poll_budget::charge(text.as_bytes().len());
+    CallResponse { text, meta: Some(Box::new(meta)), overloaded, outcome }
+}
+
+fn encode_error(err: &RpcError, id: &Id, versioned: bool) -> CallResponse {
+    let text = envelope::error_response(err, id, versioned).into();
+    let (overloaded, outcome) = (err.is_overload(), Outcome::Refused(err.code));
+    CallResponse { text, meta: None, overloaded, outcome }
 }
 
 /// The response to a call that is not valid.
 pub(super) fn encode_invalid(err: &RpcError, id: &Id, versioned: bool) -> CallResponse {
-    let text = envelope::error_response(err, id, versioned);
-    CallResponse { text, overloaded: false, outcome: Outcome::Refused(err.code) }
+    CallResponse { overloaded: false, ..encode_error(err, id, versioned) }
 }
 
 /// The responses of a batch; empty if there are none.
@@ -139,46 +162,59 @@ pub(super) fn join_batch(responses: impl Iterator<Item = CallResponse>) -> JsonR
     let mut overloaded = true;
     for response in responses {
         text.push(if text.is_empty() { b'[' } else { b',' });
-        text.extend_from_slice(&response.text);
+        text.extend_from_slice(response.text.as_bytes());
         overloaded &= response.overloaded;
     }
     if text.is_empty() {
         return JsonRpcResponse::Empty;
     }
     text.push(b']');
-    JsonRpcResponse::from_call(CallResponse { text, overloaded, outcome: Outcome::Succeeded })
+    let (text, outcome) = (text.into(), Outcome::Succeeded);
+    JsonRpcResponse::from_call(CallResponse { text, meta: None, overloaded, outcome })
 }
 
 /// The response to a body that is refused as a whole.
 pub(super) fn refuse_body(
-    node: &Node,
+    server: &ServerContext,
     context: &RequestContext,
     path: ExecutionPath,
     err: &RpcError,
 ) -> JsonRpcResponse {
-    record_call(node, context, (MethodLabel::none(), None), path, Outcome::Refused(err.code));
-    JsonRpcResponse::error(err)
+    record_call(server, context, (MethodLabel::none(), None), path, Outcome::Refused(err.code));
+    JsonRpcResponse::error(context, err)
 }
 
 /// The response to a call that the pool cannot accept.
 pub(super) fn refuse_call(
-    node: &Node,
+    server: &ServerContext,
     context: &RequestContext,
-    (id, method, params, class): (&Id, MethodRef, Params<'_>, PoolClass),
+    (id, label, params, class): (&Id, MethodLabel, Params<'_>, PoolClass),
     err: RpcError,
 ) -> JsonRpcResponse {
-    let response = encode_response(Err(err), id);
+    let response = encode_result(context, Err(err), id);
     record_call(
-        node,
+        server,
         context,
-        (method.label(), Some(params)),
+        (label, Some(params)),
         ExecutionPath::Pool(class),
         response.outcome,
     );
     JsonRpcResponse::from_call(response)
 }
 
-fn with_newline(mut text: Vec<u8>) -> bytes::Bytes {
-    text.push(b'\n');
-    text.into()
+/// The response to request `id` from the cache, with `slot` in its context, as a line or as a part of a batch.
+pub(super) fn cached_parts(
+    cached: &CachedResponse,
+    slot: u64,
+    id: &Id,
+    is_line: bool,
+) -> Vec<bytes::Bytes> {
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    let context = cached.context_at(slot);
+    envelope::write_before_value(&mut head, context);
+    envelope::write_after_value(&mut tail, context, id);
+    if is_line {
+        tail.push(b'\n');
+    }
+    cached.framed(head, tail)
 }

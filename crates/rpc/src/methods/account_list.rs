@@ -20,11 +20,12 @@ use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::response::RpcKeyedAccount;
 
-use super::output::{ListTemplate, not_json, write_json};
+use super::output::{ListTemplate, OutputBody, not_json, write_json};
 use super::{
     MethodOutput, MethodResult, RESULT_CHUNK_BYTES, StreamState, StreamedResult, accounts_reader,
 };
 use crate::error::RpcError;
+use crate::result_context::ResultContext;
 
 /// Accounts sorted at once.
 const SORTED_MAX: usize = 1 << 20;
@@ -69,12 +70,12 @@ pub(super) struct ListFormat {
     pub(super) is_token_list: bool,
 }
 
-/// The result `empty`, with the accounts that match `query` in its list.
+/// The list of the accounts that match `query`, in its context if it has one.
 pub(super) fn stream_matching(
+    context: Option<ResultContext>,
     view: &View,
     query: ListQuery,
     format: ListFormat,
-    empty: &impl Serialize,
 ) -> MethodResult {
     let source = if query.sorted || may_be_too_long(format.encoding) {
         let candidates = view.records_by_keys_len(&query.keys);
@@ -83,26 +84,24 @@ pub(super) fn stream_matching(
         AccountSource::Unsorted(VecDeque::new())
     };
     let scan = ScanState { query, next: Some(AddressId(0)) };
-    AccountListStream::start(view, source, Some(scan), format, empty)
+    let template = ListTemplate::at_last_list(&[(); 0])?;
+    let stream = AccountListStream::new(view, source, Some(scan), format, template);
+    Ok(MethodOutput::streamed(context, stream))
 }
 
-/// The result `empty`, with `accounts` in its list.
+/// The value `empty`, with `accounts` in its list.
 pub(super) fn stream_listed(
     view: &View,
     accounts: Vec<(Pubkey, Arc<Account>)>,
     format: ListFormat,
     empty: &impl Serialize,
-) -> MethodResult {
+) -> Result<OutputBody, RpcError> {
     for (_, account) in &accounts {
         accounts_reader::check_encoding(account, format.encoding)?;
     }
-    AccountListStream::start(
-        view,
-        AccountSource::Provided(accounts.into_iter()),
-        None,
-        format,
-        empty,
-    )
+    let template = ListTemplate::at_last_list(empty)?;
+    let source = AccountSource::Provided(accounts.into_iter());
+    Ok(OutputBody::streamed(AccountListStream::new(view, source, None, format, template)))
 }
 
 /// Whether some accounts are too long for an encoding.
@@ -148,17 +147,16 @@ enum NextAccount {
 }
 
 impl AccountListStream {
-    fn start(
+    fn new(
         view: &View,
         source: AccountSource,
         scan: Option<ScanState>,
         format: ListFormat,
-        empty: &impl Serialize,
-    ) -> MethodResult {
-        let template = ListTemplate::at_last_list(empty)?;
+        template: ListTemplate,
+    ) -> Self {
         let (view, mints) = (view.clone(), HashMap::new());
         let (has_started, is_first) = (false, true);
-        Ok(MethodOutput::streamed(Self {
+        Self {
             view,
             scan,
             source,
@@ -170,7 +168,7 @@ impl AccountListStream {
             has_started,
             is_first,
             records_visited: 0,
-        }))
+        }
     }
 
     fn next(&mut self) -> Result<NextAccount, RpcError> {

@@ -15,34 +15,28 @@ use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 use super::cost::{CostEstimate, inline_bytes};
 use super::output::{ListTemplate, write_number};
 use super::{
-    Class, InlineBudget, Method, MethodOutput, MethodResult, RESULT_CHUNK_BYTES, StreamState,
-    StreamedResult, accounts_reader, parse_key,
+    Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec, RESULT_CHUNK_BYTES,
+    StreamState, StreamedResult, accounts_reader, parse_key,
 };
-use crate::commitment::{level, view_of, view_since, with_context};
+use crate::commitment::{context, level, view_of, view_since};
 use crate::dependencies::Dependencies;
 use crate::error::RpcError;
 use crate::fast_config;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method { name: "getBalance", class: Class::Inline, run: balance },
-    Method {
-        name: "getAccountInfo",
-        class: Class::TryInline(small_account_info),
-        run: account_info,
-    },
-    Method {
-        name: "getMultipleAccounts",
-        class: Class::TryInline(small_multiple_accounts),
-        run: multiple_accounts,
-    },
-    Method {
-        name: "getMinimumBalanceForRentExemption",
-        class: Class::Inline,
-        run: minimum_balance,
-    },
-    Method { name: "getStakeMinimumDelegation", class: Class::Inline, run: minimum_delegation },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("getBalance", Execution::Inline, balance),
+    MethodSpec::new("getAccountInfo", Execution::TryInline(small_account_info), account_info)
+        .with_dependencies(account_dependencies),
+    MethodSpec::new(
+        "getMultipleAccounts",
+        Execution::TryInline(small_multiple_accounts),
+        multiple_accounts,
+    )
+    .with_dependencies(multiple_accounts_dependencies),
+    MethodSpec::new("getMinimumBalanceForRentExemption", Execution::Inline, minimum_balance),
+    MethodSpec::new("getStakeMinimumDelegation", Execution::Inline, minimum_delegation),
 ];
 
 /// Maximum length of the data of an account: 10 MiB.
@@ -51,12 +45,12 @@ const DATA_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// Minimum stake once version 5 of the stake program is active: 1 SOL.
 const DELEGATION_LAMPORTS_MIN: u64 = 1_000_000_000;
 
-fn balance(node: &Node, params: Params<'_>) -> MethodResult {
+fn balance(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (pubkey, config) = fast_config::key_and_context(params)?;
     let pubkey = parse_key::pubkey(&pubkey)?;
-    let view = view_of(node, config)?;
+    let view = view_of(api, config)?;
     let lamports = accounts_reader::lamports(&view, &pubkey).unwrap_or(0);
-    MethodOutput::with_context(&view, |out| {
+    MethodOutput::written_in(context(&view), |out| {
         write_number(out, lamports);
         Ok(())
     })
@@ -69,29 +63,25 @@ struct AccountsQuery<K> {
     encoding: Encoding,
 }
 
-fn account_info(node: &Node, params: Params<'_>) -> MethodResult {
-    let query = parse_account_query(node, params)?;
+fn account_info(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    let query = parse_account_query(api, params)?;
     let account = accounts_reader::account(&query.view, &query.keys);
     let is_long = |account: &Account| query.encoding.encoded_len(&account.0) >= LONG_BYTES_MIN;
     if !account.as_deref().is_some_and(is_long) {
         return single_account(&query, account.as_deref());
     }
-    let mut template = ListTemplate::at_last_list(&with_context(&query.view, [(); 0]))?;
-    // The account replaces the list.
-    template.head.pop();
-    template.tail.remove(0);
     let query =
         AccountsQuery { view: query.view, keys: vec![query.keys], encoding: query.encoding };
-    Ok(MethodOutput::streamed(MultipleAccounts::new(query, template)))
+    Ok(MultipleAccounts::start(query, ListTemplate::element()))
 }
 
 /// The same for an account that takes some ten microseconds to encode.
 fn small_account_info(
-    node: &Node,
+    api: &SolanaApi,
     params: Params<'_>,
     budget: &mut InlineBudget,
 ) -> Result<MethodResult, pool::Class> {
-    let query = match parse_account_query(node, params) {
+    let query = match parse_account_query(api, params) {
         Ok(query) => query,
         Err(err) => return Ok(Err(err)),
     };
@@ -102,23 +92,26 @@ fn small_account_info(
     Err(CostEstimate::of_accounts(account.as_deref(), query.encoding).class())
 }
 
-fn parse_account_query(node: &Node, params: Params<'_>) -> Result<AccountsQuery<Pubkey>, RpcError> {
+fn parse_account_query(
+    api: &SolanaApi,
+    params: Params<'_>,
+) -> Result<AccountsQuery<Pubkey>, RpcError> {
     let (pubkey, config) = fast_config::keys_and_account_config::<String>(params)?;
     let keys = parse_key::pubkey(&pubkey)?;
     let config = config.unwrap_or_default();
     let encoding = encoding(&config, UiAccountEncoding::Binary);
-    let view = view_since(node, config.commitment, config.min_context_slot)?;
+    let view = view_since(api, config.commitment, config.min_context_slot)?;
     Ok(AccountsQuery { view, keys, encoding })
 }
 
 /// What the result of getAccountInfo depends on.
-pub(super) fn account_dependencies(params: Params<'_>) -> Option<Dependencies> {
+fn account_dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (pubkey, config) = fast_config::keys_and_account_config::<String>(params).ok()?;
     dependencies([pubkey], config)
 }
 
 /// What the result of getMultipleAccounts depends on.
-pub(super) fn multiple_accounts_dependencies(params: Params<'_>) -> Option<Dependencies> {
+fn multiple_accounts_dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (pubkeys, config) = fast_config::keys_and_account_config::<Vec<String>>(params).ok()?;
     dependencies(pubkeys, config)
 }
@@ -142,24 +135,23 @@ fn dependencies(
 
 fn single_account(query: &AccountsQuery<Pubkey>, account: Option<&Account>) -> MethodResult {
     let AccountsQuery { view, keys, encoding } = query;
-    MethodOutput::with_context(view, |out| {
+    MethodOutput::written_in(context(view), |out| {
         accounts_reader::write_account(out, view, keys, account, *encoding)
     })
 }
 
-fn multiple_accounts(node: &Node, params: Params<'_>) -> MethodResult {
-    let query = parse_accounts_query(node, params)?;
-    let template = ListTemplate::at_last_list(&with_context(&query.view, [(); 0]))?;
-    Ok(MethodOutput::streamed(MultipleAccounts::new(query, template)))
+fn multiple_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    let query = parse_accounts_query(api, params)?;
+    Ok(MultipleAccounts::start(query, ListTemplate::at_last_list(&[(); 0])?))
 }
 
 /// The same for accounts that take some ten microseconds to encode.
 fn small_multiple_accounts(
-    node: &Node,
+    api: &SolanaApi,
     params: Params<'_>,
     budget: &mut InlineBudget,
 ) -> Result<MethodResult, pool::Class> {
-    let query = match parse_accounts_query(node, params) {
+    let query = match parse_accounts_query(api, params) {
         Ok(query) => query,
         Err(err) => return Ok(Err(err)),
     };
@@ -178,7 +170,7 @@ fn small_multiple_accounts(
         )
         .class());
     }
-    Ok(MethodOutput::with_context(view, |out| {
+    Ok(MethodOutput::written_in(context(view), |out| {
         out.push(b'[');
         for (index, (key, account)) in keys.iter().zip(&accounts).enumerate() {
             if index > 0 {
@@ -192,11 +184,11 @@ fn small_multiple_accounts(
 }
 
 fn parse_accounts_query(
-    node: &Node,
+    api: &SolanaApi,
     params: Params<'_>,
 ) -> Result<AccountsQuery<Vec<Pubkey>>, RpcError> {
     let (pubkeys, config) = fast_config::keys_and_account_config::<Vec<String>>(params)?;
-    let limit = node.config.multiple_accounts_max;
+    let limit = api.config.multiple_accounts_max;
     if pubkeys.len() > limit {
         let message = format!("Too many inputs provided; max {limit}");
         return Err(RpcError::invalid_params(message));
@@ -204,7 +196,7 @@ fn parse_accounts_query(
     let keys = parse_key::pubkeys(&pubkeys)?;
     let config = config.unwrap_or_default();
     let encoding = encoding(&config, UiAccountEncoding::Base64);
-    let view = view_since(node, config.commitment, config.min_context_slot)?;
+    let view = view_since(api, config.commitment, config.min_context_slot)?;
     Ok(AccountsQuery { view, keys, encoding })
 }
 
@@ -220,8 +212,10 @@ struct MultipleAccounts {
 }
 
 impl MultipleAccounts {
-    fn new(query: AccountsQuery<Vec<Pubkey>>, template: ListTemplate) -> Self {
-        Self { query, template, checked: 0, written: 0, long: None }
+    fn start(query: AccountsQuery<Vec<Pubkey>>, template: ListTemplate) -> MethodOutput {
+        let context = context(&query.view);
+        let stream = Self { query, template, checked: 0, written: 0, long: None };
+        MethodOutput::streamed(Some(context), stream)
     }
 
     fn step(&mut self, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
@@ -272,20 +266,20 @@ impl StreamedResult for MultipleAccounts {
     }
 }
 
-fn minimum_balance(node: &Node, params: Params<'_>) -> MethodResult {
+fn minimum_balance(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (data_bytes, _): (usize, Option<CommitmentConfig>) = params.parse(1)?;
     if data_bytes > DATA_BYTES_MAX {
         return Err(RpcError::malformed_request());
     }
-    MethodOutput::json(&node.cluster.rent.minimum_balance(data_bytes).max(1))
+    MethodOutput::json(&api.cluster.rent.minimum_balance(data_bytes).max(1))
 }
 
-fn minimum_delegation(node: &Node, params: Params<'_>) -> MethodResult {
+fn minimum_delegation(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
-    let view = view_of(node, config)?;
+    let view = view_of(api, config)?;
     let lamports =
         if is_active(&view, &stake_program_v5::ID) { DELEGATION_LAMPORTS_MIN } else { 1 };
-    MethodOutput::json(&with_context(&view, lamports))
+    MethodOutput::json_in(context(&view), &lamports)
 }
 
 /// Whether a feature is active: its account has the slot since which it is.

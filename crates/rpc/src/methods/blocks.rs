@@ -23,23 +23,23 @@ use solana_transaction_status::{
 
 use super::output::{ListTemplate, write_json, write_number};
 use super::{
-    Class, Method, MethodOutput, MethodResult, RESULT_CHUNK_BYTES, StreamState, StreamedResult,
+    Execution, MethodOutput, MethodResult, MethodSpec, RESULT_CHUNK_BYTES, StreamState,
+    StreamedResult,
 };
 use crate::commitment::{level, view_of};
 use crate::custom_error::RpcCustomError;
 use crate::dependencies::Dependencies;
 use crate::error::RpcError;
-use crate::etag::ImmutableId;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method { name: "getBlock", class: Class::Medium, run: block },
-    Method { name: "getBlockTime", class: Class::Inline, run: block_time },
-    Method { name: "getBlocks", class: Class::Medium, run: blocks },
-    Method { name: "getBlocksWithLimit", class: Class::Medium, run: blocks_with_limit },
-    Method { name: "getFirstAvailableBlock", class: Class::Inline, run: first_available_block },
-    Method { name: "minimumLedgerSlot", class: Class::Inline, run: first_available_block },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("getBlock", Execution::Medium, block).with_dependencies(dependencies),
+    MethodSpec::new("getBlockTime", Execution::Inline, block_time),
+    MethodSpec::new("getBlocks", Execution::Medium, blocks),
+    MethodSpec::new("getBlocksWithLimit", Execution::Medium, blocks_with_limit),
+    MethodSpec::new("getFirstAvailableBlock", Execution::Inline, first_available_block),
+    MethodSpec::new("minimumLedgerSlot", Execution::Inline, first_available_block),
 ];
 
 /// The commitment of a method that reads history; -32602 if it is processed.
@@ -55,14 +55,14 @@ pub(super) fn at_least_confirmed(
 }
 
 /// The newest slot whose block a history method may return.
-pub(super) fn confirmed_slot(node: &Node, config: RpcContextConfig) -> Result<Slot, RpcError> {
+pub(super) fn confirmed_slot(api: &SolanaApi, config: RpcContextConfig) -> Result<Slot, RpcError> {
     at_least_confirmed(config.commitment)?;
-    Ok(view_of(node, Some(config))?.block().slot)
+    Ok(view_of(api, Some(config))?.block().slot)
 }
 
 /// The oldest slot whose block is retained, or the first slot of the ledger if it has no block yet.
-pub(super) fn first_available(node: &Node, history: &HistorySnapshot) -> Slot {
-    history.first_slot().unwrap_or(node.cluster.first_slot)
+pub(super) fn first_available(api: &SolanaApi, history: &HistorySnapshot) -> Slot {
+    history.first_slot().unwrap_or(api.cluster.first_slot)
 }
 
 /// A transaction in the form that Agave's encoders accept.
@@ -73,13 +73,13 @@ pub(super) fn with_meta(executed: &ExecutedTransaction) -> VersionedTransactionW
     }
 }
 
-fn block(node: &Node, params: Params<'_>) -> MethodResult {
+fn block(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     type BlockParams = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
     let (slot, config): BlockParams = params.parse(1)?;
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = at_least_confirmed(config.commitment)?;
-    let history = node.history.snapshot();
-    let block = available(node, &history, slot, commitment)?;
+    let history = api.history.snapshot();
+    let block = available(api, &history, slot, commitment)?;
     let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
     let encoder = BlockEncoder {
         encoding,
@@ -87,19 +87,19 @@ fn block(node: &Node, params: Params<'_>) -> MethodResult {
         show_rewards: config.rewards.unwrap_or(true),
         version_max: config.max_supported_transaction_version,
     };
-    encoder.into_result(node, block)
+    encoder.into_result(api, block)
 }
 
 /// The block of a slot, if it has reached the commitment.
 fn available<'a>(
-    node: &Node,
+    api: &SolanaApi,
     history: &'a HistorySnapshot,
     slot: Slot,
     commitment: Commitment,
 ) -> Result<&'a Arc<Block>, RpcError> {
-    let views = node.reader.views();
+    let views = api.reader.views();
     if slot <= views.finalized.block().slot {
-        return rooted(node, history, slot, views.finalized.block().slot);
+        return rooted(api, history, slot, views.finalized.block().slot);
     }
     let is_confirmed = commitment == Commitment::Confirmed && slot <= views.confirmed.block().slot;
     let block = history.block(slot).filter(|_| is_confirmed);
@@ -108,16 +108,16 @@ fn available<'a>(
 
 /// What the result of getBlock depends on. A complete block never changes, and its hash identifies it. A finalized
 /// block that is retained is the only one of its slot.
-pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
+fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     type BlockParams = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
     let (slot, config): BlockParams = params.parse(1).ok()?;
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = at_least_confirmed(config.commitment).ok()?;
-    let is_final = slot <= node.reader.view(Commitment::Finalized).block().slot;
-    blockhash(node, slot, commitment)?;
+    let is_final = slot <= api.reader.view(Commitment::Finalized).block().slot;
+    blockhash(api, slot, commitment)?;
     let dependencies =
-        Dependencies::none(commitment, None).immutable(ImmutableId { slot, hash: blockhash });
-    let is_there = move |node: &Node| blockhash(node, slot, commitment).is_some();
+        Dependencies::none(commitment, None).immutable(move |api| blockhash(api, slot, commitment));
+    let is_there = move |api: &SolanaApi| blockhash(api, slot, commitment).is_some();
     Some(if is_final {
         dependencies.with_precondition(is_there)
     } else {
@@ -125,14 +125,14 @@ pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependenci
     })
 }
 
-fn blockhash(node: &Node, slot: Slot, commitment: Commitment) -> Option<[u8; 32]> {
-    let history = node.history.snapshot();
-    Some(available(node, &history, slot, commitment).ok()?.blockhash.to_bytes())
+fn blockhash(api: &SolanaApi, slot: Slot, commitment: Commitment) -> Option<[u8; 32]> {
+    let history = api.history.snapshot();
+    Some(available(api, &history, slot, commitment).ok()?.blockhash.to_bytes())
 }
 
 /// A finalized block. The error says why there is none at `slot`.
 fn rooted<'a>(
-    node: &Node,
+    api: &SolanaApi,
     history: &'a HistorySnapshot,
     slot: Slot,
     root: Slot,
@@ -140,7 +140,7 @@ fn rooted<'a>(
     if let Some(block) = history.block(slot) {
         return Ok(block);
     }
-    let first_available_block = first_available(node, history);
+    let first_available_block = first_available(api, history);
     if slot < first_available_block {
         return Err(RpcCustomError::BlockCleanedUp { slot, first_available_block }.into());
     }
@@ -160,10 +160,10 @@ struct BlockEncoder {
 
 impl BlockEncoder {
     /// Encodes the block without its transactions, and streams them one at a time.
-    fn into_result(self, node: &Node, block: &Arc<Block>) -> MethodResult {
+    fn into_result(self, api: &SolanaApi, block: &Arc<Block>) -> MethodResult {
         let is_genesis = block.id.slot == 0;
         let block_time =
-            if is_genesis { node.cluster.genesis_unix_timestamp } else { block.block_time };
+            if is_genesis { api.cluster.genesis_unix_timestamp } else { block.block_time };
         let without_transactions = ConfirmedBlock {
             previous_blockhash: block.previous_blockhash.to_string(),
             blockhash: block.blockhash.to_string(),
@@ -184,12 +184,10 @@ impl BlockEncoder {
             }
         }
         let template = ListTemplate::at_first_list(&without_transactions)?;
-        Ok(MethodOutput::streamed(TransactionStream {
-            block: Arc::clone(block),
-            encoder: self,
-            template,
-            written: 0,
-        }))
+        Ok(MethodOutput::streamed(
+            None,
+            TransactionStream { block: Arc::clone(block), encoder: self, template, written: 0 },
+        ))
     }
 
     /// -32015 for a transaction of a version that the client does not support, as in Agave.
@@ -267,16 +265,16 @@ impl StreamedResult for TransactionStream {
     }
 }
 
-fn block_time(node: &Node, params: Params<'_>) -> MethodResult {
+fn block_time(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (slot,): (Slot,) = params.parse(1)?;
     if slot == 0 {
-        return MethodOutput::json(&Some(node.cluster.genesis_unix_timestamp));
+        return MethodOutput::json(&Some(api.cluster.genesis_unix_timestamp));
     }
-    let views = node.reader.views();
-    let history = node.history.snapshot();
+    let views = api.reader.views();
+    let history = api.history.snapshot();
     let root = views.finalized.block().slot;
     if slot <= root {
-        return MethodOutput::json(&Some(rooted(node, &history, slot, root)?.block_time));
+        return MethodOutput::json(&Some(rooted(api, &history, slot, root)?.block_time));
     }
     if slot == views.processed.block().slot {
         return MethodOutput::json(&Some(views.processed.meta().unix_timestamp));
@@ -285,11 +283,11 @@ fn block_time(node: &Node, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&Some(block.block_time))
 }
 
-fn blocks(node: &Node, params: Params<'_>) -> MethodResult {
+fn blocks(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     type BlocksParams = (Slot, Option<RpcBlocksConfigWrapper>, Option<RpcContextConfig>);
     let (start, wrapper, config): BlocksParams = params.parse(1)?;
     let (end, wrapped) = wrapper.map(|wrapper| wrapper.unzip()).unwrap_or_default();
-    let newest = confirmed_slot(node, config.or(wrapped).unwrap_or_default())?;
+    let newest = confirmed_slot(api, config.or(wrapped).unwrap_or_default())?;
     let end = end.unwrap_or_else(|| start.saturating_add(MAX_GET_CONFIRMED_BLOCKS_RANGE));
     let end = end.min(newest);
     if end < start {
@@ -299,10 +297,10 @@ fn blocks(node: &Node, params: Params<'_>) -> MethodResult {
         let message = format!("Slot range too large; max {MAX_GET_CONFIRMED_BLOCKS_RANGE}");
         return Err(RpcError::invalid_params(message));
     }
-    Ok(SlotStream::start(node, (start, end), usize::MAX))
+    Ok(SlotStream::start(api, (start, end), usize::MAX))
 }
 
-fn blocks_with_limit(node: &Node, params: Params<'_>) -> MethodResult {
+fn blocks_with_limit(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (start, limit, config): (Slot, usize, Option<RpcContextConfig>) = params.parse(2)?;
     let config = config.unwrap_or_default();
     at_least_confirmed(config.commitment)?;
@@ -310,11 +308,11 @@ fn blocks_with_limit(node: &Node, params: Params<'_>) -> MethodResult {
         let message = format!("Limit too large; max {MAX_GET_CONFIRMED_BLOCKS_RANGE}");
         return Err(RpcError::invalid_params(message));
     }
-    let newest = confirmed_slot(node, config)?;
+    let newest = confirmed_slot(api, config)?;
     if newest < start {
         return MethodOutput::json(&[(); 0]);
     }
-    Ok(SlotStream::start(node, (start, newest), limit))
+    Ok(SlotStream::start(api, (start, newest), limit))
 }
 
 /// Streams the slots that have a block.
@@ -331,9 +329,9 @@ struct SlotStream {
 const SLOTS: usize = 512;
 
 impl SlotStream {
-    fn start(node: &Node, (next, end): (Slot, Slot), remaining: usize) -> MethodOutput {
-        let history = node.history.snapshot();
-        MethodOutput::streamed(Self { history, next, end, remaining, has_started: false })
+    fn start(api: &SolanaApi, (next, end): (Slot, Slot), remaining: usize) -> MethodOutput {
+        let history = api.history.snapshot();
+        MethodOutput::streamed(None, Self { history, next, end, remaining, has_started: false })
     }
 }
 
@@ -361,7 +359,7 @@ impl StreamedResult for SlotStream {
     }
 }
 
-fn first_available_block(node: &Node, params: Params<'_>) -> MethodResult {
+fn first_available_block(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    MethodOutput::json(&first_available(node, &node.history.snapshot()))
+    MethodOutput::json(&first_available(api, &api.history.snapshot()))
 }

@@ -26,80 +26,80 @@ use solana_slot_history::{Check, SlotHistory};
 use solana_transaction_status::{Reward, RewardType};
 
 use super::incremental::{IncrementalQuery, run_incremental};
-use super::output::{ListTemplate, write_number};
+use super::output::{ListTemplate, OutputBody, write_number};
 use super::{
-    Class, Method, MethodOutput, MethodResult, RESULT_CHUNK_BYTES, StreamState, StreamedResult,
-    accounts_reader, blocks, parse_key,
+    Execution, MethodOutput, MethodResult, MethodSpec, RESULT_CHUNK_BYTES, StreamState,
+    StreamedResult, accounts_reader, blocks, parse_key,
 };
-use crate::commitment::{view, view_of, with_context};
+use crate::commitment::{context, view, view_of};
 use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method { name: "getEpochInfo", class: Class::Inline, run: epoch_info },
-    Method { name: "getEpochSchedule", class: Class::Inline, run: epoch_schedule },
-    Method { name: "getSlotLeader", class: Class::Inline, run: slot_leader },
-    Method { name: "getSlotLeaders", class: Class::Medium, run: slot_leaders },
-    Method { name: "getLeaderSchedule", class: Class::Medium, run: leader_schedule },
-    Method { name: "getBlockProduction", class: Class::Medium, run: block_production },
-    Method { name: "getInflationGovernor", class: Class::Inline, run: inflation_governor },
-    Method { name: "getInflationRate", class: Class::Inline, run: inflation_rate },
-    Method { name: "getInflationReward", class: Class::Medium, run: inflation_reward },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("getEpochInfo", Execution::Inline, epoch_info),
+    MethodSpec::new("getEpochSchedule", Execution::Inline, epoch_schedule),
+    MethodSpec::new("getSlotLeader", Execution::Inline, slot_leader),
+    MethodSpec::new("getSlotLeaders", Execution::Medium, slot_leaders),
+    MethodSpec::new("getLeaderSchedule", Execution::Medium, leader_schedule),
+    MethodSpec::new("getBlockProduction", Execution::Medium, block_production),
+    MethodSpec::new("getInflationGovernor", Execution::Inline, inflation_governor),
+    MethodSpec::new("getInflationRate", Execution::Inline, inflation_rate),
+    MethodSpec::new("getInflationReward", Execution::Medium, inflation_reward),
 ];
 
-fn epoch_info(node: &Node, params: Params<'_>) -> MethodResult {
+fn epoch_info(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
-    let view = view_of(node, config)?;
+    let view = view_of(api, config)?;
     let slot = view.block().slot;
-    let (epoch, slot_index) = node.cluster.epoch_schedule.get_epoch_and_slot_index(slot);
+    let (epoch, slot_index) = api.cluster.epoch_schedule.get_epoch_and_slot_index(slot);
     MethodOutput::json(&EpochInfo {
         epoch,
         slot_index,
-        slots_in_epoch: node.cluster.epoch_schedule.get_slots_in_epoch(epoch),
+        slots_in_epoch: api.cluster.epoch_schedule.get_slots_in_epoch(epoch),
         absolute_slot: slot,
         block_height: view.meta().block_height,
         transaction_count: Some(view.meta().transaction_count),
     })
 }
 
-fn epoch_schedule(node: &Node, params: Params<'_>) -> MethodResult {
+fn epoch_schedule(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    MethodOutput::json(&node.cluster.epoch_schedule)
+    MethodOutput::json(&api.cluster.epoch_schedule)
 }
 
 /// The last epoch whose leaders are known.
-fn last_scheduled_epoch(node: &Node) -> u64 {
-    let root = node.reader.view(Commitment::Finalized).block().slot;
-    node.cluster.epoch_schedule.get_leader_schedule_epoch(root)
+fn last_scheduled_epoch(api: &SolanaApi) -> u64 {
+    let root = api.reader.view(Commitment::Finalized).block().slot;
+    api.cluster.epoch_schedule.get_leader_schedule_epoch(root)
 }
 
-fn slot_leader(node: &Node, params: Params<'_>) -> MethodResult {
+fn slot_leader(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
-    view_of(node, config)?;
-    MethodOutput::json(&node.cluster.identity.to_string())
+    view_of(api, config)?;
+    MethodOutput::json(&api.cluster.identity.to_string())
 }
 
-fn slot_leaders(node: &Node, params: Params<'_>) -> MethodResult {
+fn slot_leaders(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (start, limit): (Slot, u64) = params.parse(2)?;
     if limit > MAX_GET_SLOT_LEADERS as u64 {
         let message = format!("Invalid limit; max {MAX_GET_SLOT_LEADERS}");
         return Err(RpcError::invalid_params(message));
     }
-    let last_known = last_scheduled_epoch(node);
+    let last_known = last_scheduled_epoch(api);
     let last_slot = start.saturating_add(limit.saturating_sub(1));
-    let schedule = &node.cluster.epoch_schedule;
+    let schedule = &api.cluster.epoch_schedule;
     if limit > 0 && schedule.get_epoch(last_slot) > last_known {
         let epoch = schedule.get_epoch(start).max(last_known + 1);
         return Err(RpcError::invalid_params(format!(
             "Invalid slot range: leader schedule for epoch {epoch} is unavailable"
         )));
     }
-    MethodOutput::json(&vec![node.cluster.identity.to_string(); limit as usize])
+    MethodOutput::json(&vec![api.cluster.identity.to_string(); limit as usize])
 }
 
-fn leader_schedule(node: &Node, params: Params<'_>) -> MethodResult {
+fn leader_schedule(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     type LeaderScheduleParams =
         (Option<RpcLeaderScheduleConfigWrapper>, Option<RpcLeaderScheduleConfig>);
     let (first, second): LeaderScheduleParams = params.parse(0)?;
@@ -108,18 +108,18 @@ fn leader_schedule(node: &Node, params: Params<'_>) -> MethodResult {
     if let Some(identity) = &config.identity {
         parse_key::pubkey(identity)?;
     }
-    let slot = slot.unwrap_or_else(|| view(node, config.commitment).block().slot);
-    let epoch = node.cluster.epoch_schedule.get_epoch(slot);
-    if epoch > last_scheduled_epoch(node) {
+    let slot = slot.unwrap_or_else(|| view(api, config.commitment).block().slot);
+    let epoch = api.cluster.epoch_schedule.get_epoch(slot);
+    if epoch > last_scheduled_epoch(api) {
         return MethodOutput::json(&None::<RpcLeaderSchedule>);
     }
-    let ours = node.cluster.identity.to_string();
+    let ours = api.cluster.identity.to_string();
     if config.identity.is_some_and(|identity| identity != ours) {
         return MethodOutput::json(&RpcLeaderSchedule::new());
     }
     let template = ListTemplate::at_last_list(&RpcLeaderSchedule::from([(ours, Vec::new())]))?;
-    let end = node.cluster.epoch_schedule.get_slots_in_epoch(epoch);
-    Ok(MethodOutput::streamed(EpochSlotStream { template, next: 0, end }))
+    let end = api.cluster.epoch_schedule.get_slots_in_epoch(epoch);
+    Ok(MethodOutput::streamed(None, EpochSlotStream { template, next: 0, end }))
 }
 
 /// Streams the slots of an epoch, counted from its first.
@@ -154,13 +154,13 @@ impl StreamedResult for EpochSlotStream {
 /// Slots written or counted between two checks of the clock.
 const SLOTS: u64 = 4_096;
 
-fn block_production(node: &Node, params: Params<'_>) -> MethodResult {
+fn block_production(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcBlockProductionConfig>,) = params.parse(0)?;
     let config = config.unwrap_or_default();
     let requested = config.identity.as_deref().map(parse_key::pubkey).transpose()?;
-    let view = view(node, config.commitment);
+    let view = view(api, config.commitment);
     let slot = view.block().slot;
-    let schedule = &node.cluster.epoch_schedule;
+    let schedule = &api.cluster.epoch_schedule;
     let (first_slot, last_slot) = match config.range {
         None => (schedule.get_first_slot_in_epoch(schedule.get_epoch(slot)), slot),
         Some(range) => (range.first_slot, range.last_slot.unwrap_or(slot)),
@@ -183,24 +183,18 @@ fn block_production(node: &Node, params: Params<'_>) -> MethodResult {
         )));
     }
     let range = RpcBlockProductionRange { first_slot, last_slot };
-    if requested.is_some_and(|identity| identity != node.cluster.identity) {
+    if requested.is_some_and(|identity| identity != api.cluster.identity) {
         let by_identity = HashMap::new();
-        return MethodOutput::json(&with_context(&view, RpcBlockProduction { by_identity, range }));
+        let production = RpcBlockProduction { by_identity, range };
+        return MethodOutput::json_in(context(&view), &production);
     }
-    let identity = node.cluster.identity.to_string();
-    run_incremental(BlockProductionQuery {
-        view,
-        history,
-        identity,
-        range,
-        next: first_slot,
-        produced: 0,
-    })
+    let identity = api.cluster.identity.to_string();
+    let query = BlockProductionQuery { history, identity, range, next: first_slot, produced: 0 };
+    run_incremental(Some(context(&view)), query)
 }
 
 /// Counts the blocks of a range of slots.
 struct BlockProductionQuery {
-    view: View,
     history: SlotHistory,
     identity: String,
     range: RpcBlockProductionRange,
@@ -209,7 +203,7 @@ struct BlockProductionQuery {
 }
 
 impl IncrementalQuery for BlockProductionQuery {
-    fn step(&mut self) -> Result<Option<MethodOutput>, RpcError> {
+    fn step(&mut self) -> Result<Option<OutputBody>, RpcError> {
         let RpcBlockProductionRange { first_slot, last_slot } = self.range;
         let last = last_slot.min(self.next.saturating_add(SLOTS - 1));
         let found = |slot: &Slot| self.history.check(*slot) == Check::Found;
@@ -222,7 +216,7 @@ impl IncrementalQuery for BlockProductionQuery {
         let by_identity = HashMap::from([(self.identity.clone(), (slots, self.produced))]);
         let range = RpcBlockProductionRange { first_slot, last_slot };
         let production = RpcBlockProduction { by_identity, range };
-        MethodOutput::json(&with_context(&self.view, production)).map(Some)
+        OutputBody::json(&production).map(Some)
     }
 
     fn records_visited(&self) -> u64 {
@@ -236,17 +230,16 @@ fn slot_history(view: &View) -> Option<SlotHistory> {
     bincode::deserialize(account.0.data()).ok()
 }
 
-fn inflation_governor(node: &Node, params: Params<'_>) -> MethodResult {
+fn inflation_governor(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (_commitment,): (Option<CommitmentConfig>,) = params.parse(0)?;
-    MethodOutput::json(&RpcInflationGovernor::from(*node.cluster.inflation.inflation()))
+    MethodOutput::json(&RpcInflationGovernor::from(*api.cluster.inflation.inflation()))
 }
 
-fn inflation_rate(node: &Node, params: Params<'_>) -> MethodResult {
+fn inflation_rate(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    let slot = node.reader.view(Commitment::Finalized).block().slot;
-    let epoch = node.cluster.epoch_schedule.get_epoch(slot);
-    let (inflation, year) =
-        (node.cluster.inflation.inflation(), node.cluster.inflation.year(epoch));
+    let slot = api.reader.view(Commitment::Finalized).block().slot;
+    let epoch = api.cluster.epoch_schedule.get_epoch(slot);
+    let (inflation, year) = (api.cluster.inflation.inflation(), api.cluster.inflation.year(epoch));
     MethodOutput::json(&RpcInflationRate {
         total: inflation.total(year),
         validator: inflation.validator(year),
@@ -257,7 +250,7 @@ fn inflation_rate(node: &Node, params: Params<'_>) -> MethodResult {
 
 /// The rewards of addresses for an epoch. Vote accounts are paid in the first block after it, stake accounts in one
 /// of the blocks that follow, which depends on their address.
-fn inflation_reward(node: &Node, params: Params<'_>) -> MethodResult {
+fn inflation_reward(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (addresses, config): (Vec<String>, Option<RpcEpochConfig>) = params.parse(1)?;
     let addresses = parse_key::pubkeys(&addresses)?;
     let config = config.unwrap_or_default();
@@ -265,21 +258,21 @@ fn inflation_reward(node: &Node, params: Params<'_>) -> MethodResult {
         commitment: config.commitment,
         min_context_slot: config.min_context_slot,
     };
-    let schedule = &node.cluster.epoch_schedule;
+    let schedule = &api.cluster.epoch_schedule;
     let epoch = match config.epoch {
         Some(epoch) => epoch,
         None => {
-            let slot = view_of(node, Some(context))?.block().slot;
+            let slot = view_of(api, Some(context))?.block().slot;
             schedule.get_epoch(slot).saturating_sub(1)
         }
     };
-    let history = node.history.snapshot();
-    let first_available_block = blocks::first_available(node, &history);
+    let history = api.history.snapshot();
+    let first_available_block = blocks::first_available(api, &history);
     let slot = schedule.get_first_slot_in_epoch(epoch.saturating_add(1));
     if slot < first_available_block {
         return Err(RpcCustomError::BlockCleanedUp { slot, first_available_block }.into());
     }
-    let last = blocks::confirmed_slot(node, context)?;
+    let last = blocks::confirmed_slot(api, context)?;
     if slot > last {
         return Err(RpcCustomError::BlockNotAvailable { slot }.into());
     }
@@ -305,7 +298,7 @@ fn inflation_reward(node: &Node, params: Params<'_>) -> MethodResult {
         }
         for (partition, texts) in &by_partition {
             let block = blocks.get(*partition).ok_or_else(|| {
-                let view = view(node, config.commitment);
+                let view = view(api, config.commitment);
                 RpcCustomError::EpochRewardsPeriodActive {
                     slot: view.block().slot,
                     current_block_height: view.meta().block_height,

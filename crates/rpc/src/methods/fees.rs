@@ -20,20 +20,17 @@ use solana_transaction::versioned::sanitized::SanitizedVersionedTransaction;
 use solana_transaction_status::TransactionBinaryEncoding;
 
 use super::{
-    Class, Method, MethodOutput, MethodResult, accounts_reader, parse_key, transaction_codec,
+    Execution, MethodOutput, MethodResult, MethodSpec, accounts_reader, parse_key,
+    transaction_codec,
 };
-use crate::commitment::{view_of, with_context};
+use crate::commitment::{context, view_of};
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method { name: "getFeeForMessage", class: Class::Inline, run: fee_for_message },
-    Method {
-        name: "getRecentPrioritizationFees",
-        class: Class::Medium,
-        run: recent_prioritization_fees,
-    },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("getFeeForMessage", Execution::Inline, fee_for_message),
+    MethodSpec::new("getRecentPrioritizationFees", Execution::Medium, recent_prioritization_fees),
 ];
 
 /// Blocks in a result: one minute of 400 ms slots if none is skipped.
@@ -41,11 +38,11 @@ const BLOCKS_MAX: usize = 150;
 /// Blocks scanned: ten minutes of 400 ms slots.
 const BLOCKS_SCANNED_MAX: usize = 1_500;
 
-fn fee_for_message(node: &Node, params: Params<'_>) -> MethodResult {
+fn fee_for_message(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (text, config): (String, Option<RpcContextConfig>) = params.parse(1)?;
     let message: VersionedMessage =
         transaction_codec::decode(&text, TransactionBinaryEncoding::Base64)?;
-    let view = view_of(node, config)?;
+    let view = view_of(api, config)?;
     let invalid =
         |err: String| RpcError::invalid_params(format!("invalid transaction message: {err}"));
     let message =
@@ -55,8 +52,8 @@ fn fee_for_message(node: &Node, params: Params<'_>) -> MethodResult {
         .map_err(|err| invalid(err.to_string()))?;
     let is_known = view.meta().blockhashes.age(message.recent_blockhash()).is_some()
         || names_its_nonce(&message, &view);
-    let fee = is_known.then(|| fee(&message, &node.cluster)).flatten();
-    MethodOutput::json(&with_context(&view, fee))
+    let fee = is_known.then(|| fee(&message, &api.cluster)).flatten();
+    MethodOutput::json_in(context(&view), &fee)
 }
 
 /// Whether the message's blockhash is the durable nonce that it advances.
@@ -75,7 +72,7 @@ fn fee(message: &SanitizedMessage, cluster: &ClusterInfo) -> Option<u64> {
     Some(solana_fee::calculate_fee(message, cluster.lamports_per_signature, priority, features))
 }
 
-fn recent_prioritization_fees(node: &Node, params: Params<'_>) -> MethodResult {
+fn recent_prioritization_fees(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (texts,): (Option<Vec<String>>,) = params.parse(0)?;
     let texts = texts.unwrap_or_default();
     if texts.len() > MAX_TX_ACCOUNT_LOCKS {
@@ -83,9 +80,9 @@ fn recent_prioritization_fees(node: &Node, params: Params<'_>) -> MethodResult {
         return Err(RpcError::invalid_params(message));
     }
     let accounts: HashSet<Pubkey> = parse_key::pubkeys(&texts)?.into_iter().collect();
-    let history = node.history.snapshot();
+    let history = api.history.snapshot();
     let newest_first = history.blocks(..).rev().take(BLOCKS_SCANNED_MAX);
-    let fees = newest_first.filter_map(|block| block_fee(block, &accounts, &node.cluster.features));
+    let fees = newest_first.filter_map(|block| block_fee(block, &accounts, &api.cluster.features));
     let mut fees: Vec<RpcPrioritizationFee> = fees.take(BLOCKS_MAX).collect();
     fees.reverse();
     MethodOutput::json(&fees)

@@ -1,49 +1,54 @@
-//! Results that are computed in steps before the first byte is written: pages, largest accounts.
+//! Values that are computed in steps before the first byte is written: pages, largest accounts.
 //!
 //! Bounds: each query bounds its own memory.
 
 use pool::TimeSlice;
 
-use super::{MethodOutput, MethodResult, OutputKind, PREFIX, StreamState, StreamedResult};
+use super::output::OutputBody;
+use super::{MethodOutput, MethodResult, StreamState, StreamedResult};
 use crate::error::RpcError;
+use crate::result_context::ResultContext;
 
 /// Records read in a step: some tens of microseconds.
 pub(super) const VISITS: usize = 128;
 
-/// A query that computes a result in steps.
+/// A query that computes a value in steps.
 pub(super) trait IncrementalQuery: Send {
-    /// Continues for some tens of microseconds. Returns the result once it is known.
-    fn step(&mut self) -> Result<Option<MethodOutput>, RpcError>;
+    /// Continues for some tens of microseconds. Returns the value once it is known.
+    fn step(&mut self) -> Result<Option<OutputBody>, RpcError>;
 
     /// Number of records read so far.
     fn records_visited(&self) -> u64;
 }
 
-/// The result of `query`.
-pub(super) fn run_incremental(query: impl IncrementalQuery + 'static) -> MethodResult {
-    Ok(MethodOutput::streamed(IncrementalResult { query, result: None }))
+/// The value of `query`, in its context if it has one.
+pub(super) fn run_incremental(
+    context: Option<ResultContext>,
+    query: impl IncrementalQuery + 'static,
+) -> MethodResult {
+    Ok(MethodOutput::streamed(context, IncrementalValue { query, value: None }))
 }
 
-struct IncrementalResult<Q> {
+struct IncrementalValue<Q> {
     query: Q,
-    result: Option<Box<dyn StreamedResult>>,
+    value: Option<Box<dyn StreamedResult>>,
 }
 
-impl<Q: IncrementalQuery> StreamedResult for IncrementalResult<Q> {
+impl<Q: IncrementalQuery> StreamedResult for IncrementalValue<Q> {
     fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
-        if let Some(stream) = &mut self.result {
+        if let Some(stream) = &mut self.value {
             return stream.write(slice, out);
         }
         loop {
-            match self.query.step()?.map(MethodOutput::into_kind) {
+            match self.query.step()? {
                 None if slice.is_over() => return Ok(StreamState::More),
                 None => {}
-                Some(OutputKind::Full(bytes)) => {
-                    out.extend_from_slice(&bytes[PREFIX.len()..]); // the bytes start with it
+                Some(OutputBody::Full(value)) => {
+                    out.extend_from_slice(value.as_bytes());
                     return Ok(StreamState::Done);
                 }
-                Some(OutputKind::Streamed(stream)) => {
-                    self.result = Some(stream);
+                Some(OutputBody::Streamed(stream)) => {
+                    self.value = Some(stream);
                     return Ok(StreamState::More);
                 }
             }

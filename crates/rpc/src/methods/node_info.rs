@@ -8,23 +8,23 @@ use solana_rpc_client_types::response::{
     RpcApiVersion, RpcContactInfo, RpcIdentity, RpcVersionInfo,
 };
 
-use super::{Class, Method, MethodOutput, MethodResult};
+use super::{Execution, MethodOutput, MethodResult, MethodSpec};
 use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
 use crate::health::Status;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method { name: "getHealth", class: Class::Inline, run: health },
-    Method { name: "getIdentity", class: Class::Inline, run: identity },
-    Method { name: "getVersion", class: Class::Inline, run: version },
-    Method { name: "getGenesisHash", class: Class::Inline, run: genesis_hash },
-    Method { name: "getClusterNodes", class: Class::Inline, run: cluster_nodes },
-    Method { name: "getHighestSnapshotSlot", class: Class::Inline, run: highest_snapshot_slot },
-    Method { name: "getMaxRetransmitSlot", class: Class::Inline, run: newest_slot },
-    Method { name: "getMaxShredInsertSlot", class: Class::Inline, run: newest_slot },
-    Method { name: "getAgGenesisCert", class: Class::Inline, run: alpenglow_certificate },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("getHealth", Execution::Inline, health),
+    MethodSpec::new("getIdentity", Execution::Inline, identity),
+    MethodSpec::new("getVersion", Execution::Inline, version),
+    MethodSpec::new("getGenesisHash", Execution::Inline, genesis_hash),
+    MethodSpec::new("getClusterNodes", Execution::Inline, cluster_nodes),
+    MethodSpec::new("getHighestSnapshotSlot", Execution::Inline, highest_snapshot_slot),
+    MethodSpec::new("getMaxRetransmitSlot", Execution::Inline, newest_slot),
+    MethodSpec::new("getMaxShredInsertSlot", Execution::Inline, newest_slot),
+    MethodSpec::new("getAgGenesisCert", Execution::Inline, alpenglow_certificate),
 ];
 
 /// The client id that `getClusterNodes` reports.
@@ -35,22 +35,22 @@ pub fn api_version() -> String {
     RpcApiVersion::default().to_string()
 }
 
-fn health(node: &Node, params: Params<'_>) -> MethodResult {
+fn health(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    check_health(node)?;
+    check_health(api)?;
     MethodOutput::json(&"ok")
 }
 
 /// -32005 if the state is behind.
-pub(super) fn check_health(node: &Node) -> Result<(), RpcError> {
-    let num_slots_behind = match node.health.status() {
+pub(super) fn check_health(api: &SolanaApi) -> Result<(), RpcError> {
+    let num_slots_behind = match api.health.status() {
         Status::Ok => return Ok(()),
         Status::Unknown => None,
         Status::Behind { slots } => Some(slots),
     };
     let mut err = RpcError::from(RpcCustomError::NodeUnhealthy { num_slots_behind });
     if let (Some(data), Some([processed, ..])) =
-        (err.data.as_mut().and_then(Value::as_object_mut), node.health.slot_ages(node.pool.now()))
+        (err.data.as_mut().and_then(Value::as_object_mut), api.health.slot_ages(api.pool.now()))
     {
         // In addition to what Agave reports: time since the last block.
         data.insert("lastBlockAgeMs".to_owned(), (processed.as_millis() as u64).into());
@@ -58,27 +58,27 @@ pub(super) fn check_health(node: &Node) -> Result<(), RpcError> {
     Err(err)
 }
 
-fn identity(node: &Node, params: Params<'_>) -> MethodResult {
+fn identity(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    MethodOutput::json(&RpcIdentity { identity: node.cluster.identity.to_string() })
+    MethodOutput::json(&RpcIdentity { identity: api.cluster.identity.to_string() })
 }
 
-fn version(node: &Node, params: Params<'_>) -> MethodResult {
+fn version(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     MethodOutput::json(&RpcVersionInfo {
         solana_core: api_version(),
-        feature_set: Some(node.cluster.feature_set),
+        feature_set: Some(api.cluster.feature_set),
     })
 }
 
-fn genesis_hash(node: &Node, params: Params<'_>) -> MethodResult {
+fn genesis_hash(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    MethodOutput::json(&node.cluster.genesis_hash.to_string())
+    MethodOutput::json(&api.cluster.genesis_hash.to_string())
 }
 
-fn cluster_nodes(node: &Node, params: Params<'_>) -> MethodResult {
+fn cluster_nodes(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    let cluster = &node.cluster;
+    let cluster = &api.cluster;
     MethodOutput::json(&[RpcContactInfo {
         pubkey: cluster.identity.to_string(),
         gossip: None,
@@ -99,19 +99,19 @@ fn cluster_nodes(node: &Node, params: Params<'_>) -> MethodResult {
     }])
 }
 
-fn highest_snapshot_slot(_: &Node, params: Params<'_>) -> MethodResult {
+fn highest_snapshot_slot(_: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     Err(RpcCustomError::NoSnapshot.into())
 }
 
 /// There are no shreds, so this is the newest slot.
-fn newest_slot(node: &Node, params: Params<'_>) -> MethodResult {
+fn newest_slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    MethodOutput::json(&node.reader.view(ledger::Commitment::Processed).block().slot)
+    MethodOutput::json(&api.reader.view(ledger::Commitment::Processed).block().slot)
 }
 
 /// There is none: this ledger votes on chain, like a cluster that has not migrated to Alpenglow.
-fn alpenglow_certificate(_: &Node, params: Params<'_>) -> MethodResult {
+fn alpenglow_certificate(_: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     MethodOutput::json(&None::<()>)
 }

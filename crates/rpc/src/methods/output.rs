@@ -1,42 +1,47 @@
-//! The result of a method: complete, or streamed in chunks.
+//! The result of a method: a value, complete or streamed in chunks, and the context in which it is true.
+//!
+//! A method writes the value only. JSON-RPC writes the envelope around it, REST writes none.
 
-use std::io::Write;
-use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use chain_solana::View;
 use pool::{Clock, TimeSlice};
 use serde::Serialize;
-use solana_rpc_client_types::response::Response;
 
 use super::MethodResult;
-use crate::commitment::context;
-use crate::envelope::Id;
+use crate::envelope::{self, Id, ResponseText};
 use crate::error::RpcError;
-
-/// The beginning of a response, up to the result.
-pub(crate) const PREFIX: &[u8] = br#"{"jsonrpc":"2.0","result":"#;
+use crate::result_context::ResultContext;
 
 /// Target size of a chunk of a streamed result. A few chunks fit into a time slice.
 pub(crate) const RESULT_CHUNK_BYTES: usize = 128 * 1024;
 
-/// Initial capacity: enough for a cheap result and the end of its response.
-const INITIAL_CAPACITY: usize = 640;
+/// Initial capacity after the front: enough for a cheap value and the end of its response.
+const INITIAL_CAPACITY: usize = 512;
 
-/// A result, or the stream that writes it.
-pub struct MethodOutput(OutputKind);
+/// Room before a value for what precedes it in a response: the envelope, and a context.
+const FRONT_BYTES: usize = 128;
 
-pub(crate) enum OutputKind {
-    /// The bytes start with [`PREFIX`], so that the result is never copied.
-    Full(Vec<u8>),
-    /// Writes the result only, without [`PREFIX`].
+/// The result of a method.
+pub struct MethodOutput {
+    context: Option<ResultContext>,
+    body: OutputBody,
+}
+
+/// A value, or the stream that writes it.
+pub(crate) enum OutputBody {
+    /// All of it.
+    Full(ValueBuffer),
+    /// Written step by step.
     Streamed(Box<dyn StreamedResult>),
 }
 
-/// A result that is written step by step. It owns what it reads, for example a view.
+/// A value as JSON, after room for what precedes it in a response. So it is never copied.
+pub(crate) struct ValueBuffer(Vec<u8>);
+
+/// A value that is written step by step. It owns what it reads, for example a view.
 pub(crate) trait StreamedResult: Send {
-    /// Appends JSON to `out` until the result is complete, `slice` is over, or `out` is [`RESULT_CHUNK_BYTES`] long.
+    /// Appends JSON to `out` until the value is complete, `slice` is over, or `out` is [`RESULT_CHUNK_BYTES`] long.
     ///
     /// Errors: only before the first byte is appended.
     fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError>;
@@ -47,7 +52,7 @@ pub(crate) trait StreamedResult: Send {
     }
 }
 
-/// Whether a streamed result is complete.
+/// Whether a streamed value is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamState {
     More,
@@ -55,72 +60,129 @@ pub(crate) enum StreamState {
 }
 
 impl MethodOutput {
-    /// `result` as JSON.
-    pub(crate) fn json(result: &impl Serialize) -> MethodResult {
-        let mut bytes = Vec::with_capacity(INITIAL_CAPACITY);
-        bytes.extend_from_slice(PREFIX);
-        write_json(&mut bytes, result)?;
-        Ok(Self(OutputKind::Full(bytes)))
+    /// `value` as JSON, without a context.
+    pub(crate) fn json(value: &impl Serialize) -> MethodResult {
+        OutputBody::json(value).map(|body| Self { context: None, body })
     }
 
-    /// The context of a view, and the value that `write` appends as JSON. The bytes are the same as those of
-    /// [`crate::commitment::with_context`], but written in one pass.
-    pub(crate) fn with_context(
-        view: &View,
+    /// `value` as JSON, in its context.
+    pub(crate) fn json_in(context: ResultContext, value: &impl Serialize) -> MethodResult {
+        Self::written_in(context, |out| write_json(out, value))
+    }
+
+    /// The value that `write` appends as JSON, in its context.
+    pub(crate) fn written_in(
+        context: ResultContext,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), RpcError>,
     ) -> MethodResult {
-        let ContextTemplate { head, middle, tail } = &*CONTEXT_TEMPLATE;
-        let mut bytes = Vec::with_capacity(INITIAL_CAPACITY);
-        bytes.extend_from_slice(head);
-        write_number(&mut bytes, view.block().slot);
-        bytes.extend_from_slice(middle);
-        write(&mut bytes)?;
-        bytes.extend_from_slice(tail);
-        Ok(Self(OutputKind::Full(bytes)))
+        OutputBody::written(write).map(|body| Self { context: Some(context), body })
     }
 
-    /// The result that `stream` writes.
-    pub(crate) fn streamed(stream: impl StreamedResult + 'static) -> Self {
-        Self(OutputKind::Streamed(Box::new(stream)))
+    /// The value that `stream` writes, in its context if it has one.
+    pub(crate) fn streamed(
+        context: Option<ResultContext>,
+        stream: impl StreamedResult + 'static,
+    ) -> Self {
+        Self { context, body: OutputBody::Streamed(Box::new(stream)) }
     }
 
-    pub(crate) fn into_kind(self) -> OutputKind {
-        self.0
+    pub(crate) fn into_parts(self) -> (Option<ResultContext>, OutputBody) {
+        (self.context, self.body)
     }
 
-    /// The complete result as JSON, computed on this thread.
+    /// The complete value as JSON, computed on this thread, and its context.
+    pub(crate) fn into_value(self) -> Result<(Option<ResultContext>, ValueBuffer), RpcError> {
+        Ok((self.context, self.body.complete()?))
+    }
+
+    /// The complete result as JSON, with its context, computed on this thread.
     pub fn into_json(self) -> Result<Vec<u8>, RpcError> {
-        let mut bytes = self.into_bytes()?;
-        bytes.drain(..PREFIX.len()); // both kinds start with it
+        let (context, value) = self.into_value()?;
+        let mut bytes = Vec::with_capacity(FRONT_BYTES + value.as_bytes().len());
+        context.inspect(|context| context.write_before(&mut bytes));
+        bytes.extend_from_slice(value.as_bytes());
+        context.inspect(|context| context.write_after(&mut bytes));
         Ok(bytes)
     }
 
     /// The complete response to the request `id`, without the newline, computed on this thread.
-    pub(crate) fn into_response(self, id: &Id) -> Result<Vec<u8>, RpcError> {
-        let mut bytes = self.into_bytes()?;
-        close_response(&mut bytes, id);
-        Ok(bytes)
+    pub(crate) fn into_response(self, id: &Id) -> Result<ResponseText, RpcError> {
+        let (context, value) = self.into_value()?;
+        Ok(value.into_response(context, id))
+    }
+}
+
+impl OutputBody {
+    /// This value in its context.
+    pub(crate) fn in_context(self, context: ResultContext) -> MethodOutput {
+        MethodOutput { context: Some(context), body: self }
     }
 
-    fn into_bytes(self) -> Result<Vec<u8>, RpcError> {
-        match self.0 {
-            OutputKind::Full(bytes) => Ok(bytes),
-            OutputKind::Streamed(mut stream) => {
-                let mut bytes = PREFIX.to_vec();
+    /// `value` as JSON.
+    pub(crate) fn json(value: &impl Serialize) -> Result<Self, RpcError> {
+        Self::written(|out| write_json(out, value))
+    }
+
+    /// The value that `stream` writes.
+    pub(crate) fn streamed(stream: impl StreamedResult + 'static) -> Self {
+        Self::Streamed(Box::new(stream))
+    }
+
+    fn written(write: impl FnOnce(&mut Vec<u8>) -> Result<(), RpcError>) -> Result<Self, RpcError> {
+        let mut value = ValueBuffer::new();
+        write(&mut value.0)?;
+        Ok(Self::Full(value))
+    }
+
+    fn complete(self) -> Result<ValueBuffer, RpcError> {
+        match self {
+            Self::Full(value) => Ok(value),
+            Self::Streamed(mut stream) => {
+                let mut value = ValueBuffer::new();
                 let never = AtomicBool::new(false);
                 let slice = TimeSlice::ending_at(&FrozenClock, Duration::MAX, &never);
-                while stream.write(&slice, &mut bytes)? == StreamState::More {}
-                Ok(bytes)
+                while stream.write(&slice, &mut value.0)? == StreamState::More {}
+                Ok(value)
             }
         }
     }
 }
 
-/// Appends the end of a response, after the result.
-pub(crate) fn close_response(bytes: &mut Vec<u8>, id: &Id) {
-    bytes.extend_from_slice(br#","id":"#);
-    id.write(bytes);
-    bytes.push(b'}');
+impl ValueBuffer {
+    fn new() -> Self {
+        let mut bytes = Vec::with_capacity(FRONT_BYTES + INITIAL_CAPACITY);
+        bytes.resize(FRONT_BYTES, 0);
+        Self(bytes)
+    }
+
+    /// The value.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0[FRONT_BYTES..]
+    }
+
+    /// The value alone, without a copy.
+    pub(crate) fn into_text(self) -> ResponseText {
+        ResponseText::new(self.0, FRONT_BYTES)
+    }
+
+    /// The response to the request `id`, without the newline.
+    pub(crate) fn into_response(self, context: Option<ResultContext>, id: &Id) -> ResponseText {
+        let mut front = Vec::with_capacity(FRONT_BYTES);
+        envelope::write_before_value(&mut front, context);
+        let mut bytes = self.0;
+        let start = match FRONT_BYTES.checked_sub(front.len()) {
+            Some(start) => {
+                bytes[start..FRONT_BYTES].copy_from_slice(&front);
+                start
+            }
+            None => {
+                bytes.splice(..FRONT_BYTES, front);
+                0
+            }
+        };
+        envelope::write_after_value(&mut bytes, context, id);
+        ResponseText::new(bytes, start)
+    }
 }
 
 /// Appends a value as JSON.
@@ -136,34 +198,10 @@ pub(crate) fn not_json(err: &serde_json::Error) -> RpcError {
 
 /// Appends a whole number.
 pub(crate) fn write_number(out: &mut Vec<u8>, number: u64) {
+    use std::io::Write as _;
     // Writing to a Vec cannot fail.
     let _ = write!(out, "{number}");
 }
-
-/// The text before the slot of a context, between the slot and the value, and after the value.
-struct ContextTemplate {
-    head: Vec<u8>,
-    middle: Vec<u8>,
-    tail: Vec<u8>,
-}
-
-/// Taken from a serialized response, so that its shape is not typed by hand.
-static CONTEXT_TEMPLATE: LazyLock<ContextTemplate> = LazyLock::new(|| {
-    let empty = Response { context: context(SLOT), value: [(); 0] };
-    let template = ListTemplate::at_last_list(&empty).expect("a context is JSON");
-    let text = String::from_utf8(template.head).expect("JSON is text");
-    let (head, middle) = text.split_once(&SLOT.to_string()).expect("a context has its slot");
-    let bytes = |text: &str| text.as_bytes().to_vec();
-    let without_list = |part: &[u8]| part.strip_prefix(b"]").map(<[u8]>::to_vec);
-    ContextTemplate {
-        head: [PREFIX, head.as_bytes()].concat(),
-        middle: bytes(middle.strip_suffix('[').expect("the list starts here")),
-        tail: without_list(&template.tail).expect("the list ends here"),
-    }
-});
-
-/// A number that occurs nowhere else in a context.
-const SLOT: u64 = u64::MAX;
 
 /// A clock that stands still, so that no time slice ends.
 struct FrozenClock;
@@ -176,13 +214,18 @@ impl Clock for FrozenClock {
 
 /// The text before and after the elements of a list whose elements are streamed.
 ///
-/// It is taken from `empty`, the result with an empty list, so that its shape is not typed by hand.
+/// It is taken from `empty`, the value with an empty list, so that its shape is not typed by hand.
 pub(crate) struct ListTemplate {
     pub(crate) head: Vec<u8>,
     pub(crate) tail: Vec<u8>,
 }
 
 impl ListTemplate {
+    /// No text: the only element is the value.
+    pub(crate) fn element() -> Self {
+        Self { head: Vec::new(), tail: Vec::new() }
+    }
+
     /// Splits at the last `[]`.
     pub(crate) fn at_last_list(empty: &impl Serialize) -> Result<Self, RpcError> {
         Self::split(empty, |mut windows| windows.rposition(|window| window == b"[]"))
@@ -207,7 +250,10 @@ impl ListTemplate {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
+    use crate::result_context::ContextFrame;
 
     #[test]
     fn a_template_is_split_at_its_list() {
@@ -218,5 +264,29 @@ mod tests {
         assert_eq!(template.tail, br#"],"c":null}"#);
         let template = ListTemplate::at_first_list(&serde_json::json!({ "b": [], "c": [] }));
         assert_eq!(template.expect("it has a list").tail, br#"],"c":[]}"#);
+    }
+
+    #[test]
+    fn an_envelope_of_any_length_precedes_the_value() {
+        static SHORT: LazyLock<ContextFrame> =
+            LazyLock::new(|| ContextFrame::new(r#"{"context":{"slot":"#, r#"},"value":"#));
+        static LONG: LazyLock<ContextFrame> = LazyLock::new(|| {
+            let before = format!(r#"{{"context":{{"a":"{}","slot":"#, "x".repeat(FRONT_BYTES));
+            ContextFrame::new(before, r#"},"value":"#)
+        });
+        let text = |context: Option<ResultContext>| {
+            let value = OutputBody::json(&[7]).and_then(OutputBody::complete).expect("it is JSON");
+            assert_eq!(value.as_bytes(), b"[7]");
+            let response = value.into_response(context, &Id::Number(1));
+            String::from_utf8(response.as_bytes().to_vec()).expect("text")
+        };
+        assert_eq!(text(None), r#"{"jsonrpc":"2.0","result":[7],"id":1}"#);
+        assert_eq!(
+            text(Some(SHORT.at(5))),
+            r#"{"jsonrpc":"2.0","result":{"context":{"slot":5},"value":[7]},"id":1}"#
+        );
+        let long = text(Some(LONG.at(5)));
+        assert!(long.starts_with(r#"{"jsonrpc":"2.0","result":{"context":{"a":"xxx"#), "{long}");
+        assert!(long.ends_with(r#"x","slot":5},"value":[7]},"id":1}"#), "{long}");
     }
 }

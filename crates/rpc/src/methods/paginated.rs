@@ -22,18 +22,22 @@ use spl_generic_token::is_known_spl_token_id;
 use super::account_list::{self, AccountFilter, ListFormat};
 use super::incremental::{IncrementalQuery, VISITS, run_incremental};
 use super::index_selection::{program_keys, token_keys};
+use super::output::OutputBody;
 use super::tokens::{program_or_mint, token_program};
-use super::{Class, Method, MethodOutput, MethodResult, accounts_reader, parse_key};
-use crate::commitment::{level, view_since, with_context as in_context};
+use super::{Execution, MethodResult, MethodSpec, accounts_reader, parse_key};
+use crate::commitment::{context, level, view_since};
 use crate::dependencies::Dependencies;
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method { name: "getProgramAccountsV2", class: Class::Medium, run: program_accounts },
-    Method { name: "getTokenAccountsByOwnerV2", class: Class::Medium, run: by_owner },
-    Method { name: "getTokenAccountsByMint", class: Class::Medium, run: by_mint },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("getProgramAccountsV2", Execution::Medium, program_accounts)
+        .with_dependencies(program_dependencies),
+    MethodSpec::new("getTokenAccountsByOwnerV2", Execution::Medium, by_owner)
+        .with_dependencies(owner_dependencies),
+    MethodSpec::new("getTokenAccountsByMint", Execution::Medium, by_mint)
+        .with_dependencies(mint_dependencies),
 ];
 
 /// Default number of accounts on a page.
@@ -79,96 +83,98 @@ struct ValuePage<T> {
     pagination_key: Option<String>,
 }
 
-fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
+fn program_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (program, config): (String, Option<PageConfig>) = params.parse(1)?;
     let program = parse_key::pubkey(&program)?;
     let mut config = config.unwrap_or_default();
     let filters = Filters::new(config.filters.take().unwrap_or_default())?;
-    let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
+    let view = view_since(api, config.account.commitment, config.account.min_context_slot)?;
     let keys = program_keys(&view, &program, &filters)?;
     let is_token_list = is_known_spl_token_id(&program);
     let filter: AccountFilter =
         Box::new(move |account| *account.0.owner() == program && filters.matches(&account.0));
     let with_context = config.with_context.unwrap_or_default();
     page(
-        view,
+        (view, with_context),
         &config,
         keys,
         (is_token_list, filter),
         move |view, found, format, pagination_key| {
             let page = AccountsPage { pagination_key, accounts: [(); 0] };
-            if with_context {
-                account_list::stream_listed(view, found, format, &in_context(view, page))
-            } else {
-                account_list::stream_listed(view, found, format, &page)
-            }
+            account_list::stream_listed(view, found, format, &page)
         },
     )
 }
 
-fn by_owner(node: &Node, params: Params<'_>) -> MethodResult {
+fn by_owner(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     type OwnerParams = (String, RpcTokenAccountsFilter, Option<PageConfig>);
     let (owner, filter, config): OwnerParams = params.parse(2)?;
     let owner = parse_key::pubkey(&owner)?;
     let (program, mint) = program_or_mint(filter)?;
     let config = config.unwrap_or_default();
-    tokens(node, &config, (key_kind::OWNER, owner), (program, mint))
+    tokens(api, &config, (key_kind::OWNER, owner), (program, mint))
 }
 
-fn by_mint(node: &Node, params: Params<'_>) -> MethodResult {
+fn by_mint(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (mint, config): (String, Option<PageConfig>) = params.parse(1)?;
     let mint = parse_key::pubkey(&mint)?;
     let config = config.unwrap_or_default();
-    tokens(node, &config, (key_kind::MINT, mint), (None, Some(mint)))
+    tokens(api, &config, (key_kind::MINT, mint), (None, Some(mint)))
 }
 
 /// A page of the token accounts found by `first`, of a program, or of a mint and its program.
 fn tokens(
-    node: &Node,
+    api: &SolanaApi,
     config: &PageConfig,
     first: (KeyKind, Pubkey),
     (program, mint): (Option<Pubkey>, Option<Pubkey>),
 ) -> MethodResult {
-    let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
+    let view = view_since(api, config.account.commitment, config.account.min_context_slot)?;
     let program = token_program(&view, program, mint.as_ref())?;
     let mint = mint.filter(|_| first.0 != key_kind::MINT);
     let keys = token_keys(&view, first, mint, program)?;
     let filter: AccountFilter = Box::new(move |account| *account.0.owner() == program);
     let with_context = config.with_context.unwrap_or_default();
-    page(view, config, keys, (true, filter), move |view, found, format, pagination_key| {
-        if with_context {
-            let page = AccountsPage { accounts: [(); 0], pagination_key };
-            account_list::stream_listed(view, found, format, &in_context(view, page))
-        } else {
-            account_list::stream_listed(
-                view,
-                found,
-                format,
-                &ValuePage { value: [(); 0], pagination_key },
-            )
-        }
-    })
+    page(
+        (view, with_context),
+        config,
+        keys,
+        (true, filter),
+        move |view, found, format, pagination_key| {
+            if with_context {
+                let page = AccountsPage { accounts: [(); 0], pagination_key };
+                account_list::stream_listed(view, found, format, &page)
+            } else {
+                account_list::stream_listed(
+                    view,
+                    found,
+                    format,
+                    &ValuePage { value: [(); 0], pagination_key },
+                )
+            }
+        },
+    )
 }
 
 /// What a page of a program's accounts depends on: of the keys that find the accounts, the one with the fewest
 /// accounts.
-pub(super) fn program_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
+fn program_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (program, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
     let program = parse_key::pubkey(&program).ok()?;
     let mut config = config.unwrap_or_default();
     let filters = Filters::new(config.filters.take().unwrap_or_default()).ok()?;
-    let view = node.reader.view(level(config.account.commitment));
+    let view = api.reader.view(level(config.account.commitment));
     let keys = program_keys(&view, &program, &filters).ok()?;
     dependencies(&view, &config, &keys, is_known_spl_token_id(&program))
 }
 
 /// The same for the token accounts of an owner.
-pub(super) fn owner_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
+fn owner_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     type OwnerParams = (String, RpcTokenAccountsFilter, Option<PageConfig>);
     let (owner, filter, config): OwnerParams = params.parse(2).ok()?;
     let owner = parse_key::pubkey(&owner).ok()?;
     token_dependencies(
-        node,
+        api,
         &config.unwrap_or_default(),
         (key_kind::OWNER, owner),
         program_or_mint(filter).ok()?,
@@ -176,21 +182,21 @@ pub(super) fn owner_dependencies(node: &Node, params: Params<'_>) -> Option<Depe
 }
 
 /// The same for the token accounts of a mint.
-pub(super) fn mint_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
+fn mint_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (mint, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
     let mint = parse_key::pubkey(&mint).ok()?;
     let config = config.unwrap_or_default();
-    token_dependencies(node, &config, (key_kind::MINT, mint), (None, Some(mint)))
+    token_dependencies(api, &config, (key_kind::MINT, mint), (None, Some(mint)))
 }
 
 /// The same for token accounts. They also depend on the mint, which determines the program.
 fn token_dependencies(
-    node: &Node,
+    api: &SolanaApi,
     config: &PageConfig,
     first: (KeyKind, Pubkey),
     (program, mint): (Option<Pubkey>, Option<Pubkey>),
 ) -> Option<Dependencies> {
-    let view = node.reader.view(level(config.account.commitment));
+    let view = api.reader.view(level(config.account.commitment));
     let program = token_program(&view, program, mint.as_ref()).ok()?;
     let other_mint = mint.filter(|_| first.0 != key_kind::MINT);
     let keys = token_keys(&view, first, other_mint, program).ok()?;
@@ -216,14 +222,14 @@ fn dependencies(
     let dependencies = Dependencies::none(level(account.commitment), account.min_context_slot);
     let is_parsed = account.encoding == Some(UiAccountEncoding::JsonParsed);
     let (commitment, keys) = (dependencies.commitment, Box::from(keys));
-    let dependencies =
-        dependencies.with_precondition(move |node| is_whole(&node.reader.view(commitment), &keys));
+    let dependencies = dependencies
+        .with_precondition(move |api: &SolanaApi| is_whole(&api.reader.view(commitment), &keys));
     Some(dependencies.with_key(narrowest).with_block_if(is_parsed && is_token_list))
 }
 
-/// The result that `write` makes of the accounts of a page and the key of the next page.
+/// The value that `write` makes of the accounts of a page and the key of the next page.
 fn page(
-    view: chain_solana::View,
+    (view, with_context): (chain_solana::View, bool),
     config: &PageConfig,
     keys: Vec<(KeyKind, Address)>,
     (is_token_list, filter): (bool, AccountFilter),
@@ -232,7 +238,7 @@ fn page(
         Vec<KeyedAccount>,
         ListFormat,
         Option<String>,
-    ) -> MethodResult
+    ) -> Result<OutputBody, RpcError>
     + Send
     + 'static,
 ) -> MethodResult {
@@ -249,7 +255,8 @@ fn page(
     };
     let page = Some(view.start_page(limits)?);
     let (format, write, visits) = (ListFormat { encoding, is_token_list }, Some(write), 0);
-    run_incremental(PageQuery { view, keys, page, filter, format, write, visits })
+    let context = with_context.then(|| context(&view));
+    run_incremental(context, PageQuery { view, keys, page, filter, format, write, visits })
 }
 
 /// Finds the accounts of a page step by step.
@@ -265,10 +272,15 @@ struct PageQuery<W> {
 
 impl<W> IncrementalQuery for PageQuery<W>
 where
-    W: FnOnce(&chain_solana::View, Vec<KeyedAccount>, ListFormat, Option<String>) -> MethodResult
+    W: FnOnce(
+            &chain_solana::View,
+            Vec<KeyedAccount>,
+            ListFormat,
+            Option<String>,
+        ) -> Result<OutputBody, RpcError>
         + Send,
 {
-    fn step(&mut self) -> Result<Option<MethodOutput>, RpcError> {
+    fn step(&mut self) -> Result<Option<OutputBody>, RpcError> {
         let Some(mut page) = self.page.take() else { return Err(RpcError::internal()) };
         let (filter, encoding) = (&self.filter, self.format.encoding);
         let weigh =

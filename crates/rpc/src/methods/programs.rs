@@ -8,28 +8,29 @@ use spl_generic_token::is_known_spl_token_id;
 use super::account_list::{self, AccountFilter, ListFormat, ListQuery};
 use super::cost::{self, CostEstimate};
 use super::index_selection::program_keys;
-use super::{Class, InlineBudget, Method, MethodResult, parse_key};
-use crate::commitment::{level, view, view_since, with_context};
+use super::{Execution, InlineBudget, MethodResult, MethodSpec, parse_key};
+use crate::commitment::{context, level, view, view_since};
 use crate::dependencies::Dependencies;
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[Method {
-    name: "getProgramAccounts",
-    class: Class::ByCost { class_max: pool::Class::Heavy, class: by_candidates },
-    run: program_accounts,
-}];
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[MethodSpec::new(
+    "getProgramAccounts",
+    Execution::ByCost { class_max: pool::Class::Heavy, class: by_candidates },
+    program_accounts,
+)
+.with_dependencies(dependencies)];
 
 /// Classifies by the number of accounts to scan and their bytes. Never inline, because each account may be large.
-fn by_candidates(node: &Node, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
+fn by_candidates(api: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
     let estimate = || {
         type ProgramParams = (String, Option<RpcProgramAccountsConfig>);
         let (program, config): ProgramParams = params.parse(1).ok()?;
         let program = parse_key::pubkey(&program).ok()?;
         let config = config.unwrap_or_default();
         let filters = Filters::new(config.filters.unwrap_or_default()).ok()?;
-        let view = view(node, config.account_config.commitment);
+        let view = view(api, config.account_config.commitment);
         let keys = program_keys(&view, &program, &filters).ok()?;
         Some(CostEstimate::of_keys(&view, &keys, encoding(&config.account_config)))
     };
@@ -37,14 +38,14 @@ fn by_candidates(node: &Node, params: Params<'_>, _: &mut InlineBudget) -> Optio
 }
 
 /// What a result depends on: of the keys that find its accounts, the one with the fewest accounts.
-pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
+fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1).ok()?;
     let program = parse_key::pubkey(&program).ok()?;
     let config = config.unwrap_or_default();
     let filters = Filters::new(config.filters.unwrap_or_default()).ok()?;
     let account_config = config.account_config;
     let commitment = level(account_config.commitment);
-    let view = node.reader.view(commitment);
+    let view = api.reader.view(commitment);
     let keys = program_keys(&view, &program, &filters).ok()?;
     let is_token_program = is_known_spl_token_id(&program);
     let is_parsed = account_config.encoding == Some(UiAccountEncoding::JsonParsed);
@@ -58,13 +59,13 @@ pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependenci
     Some(dependencies.min_bytes(bytes_min).with_block_if(is_parsed && is_token_program))
 }
 
-fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
+fn program_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1)?;
     let program = parse_key::pubkey(&program)?;
     let config = config.unwrap_or_default();
     let filters = Filters::new(config.filters.unwrap_or_default())?;
     let account_config = config.account_config;
-    let view = view_since(node, account_config.commitment, account_config.min_context_slot)?;
+    let view = view_since(api, account_config.commitment, account_config.min_context_slot)?;
     let keys = program_keys(&view, &program, &filters)?;
     let query = ListQuery {
         keys,
@@ -75,11 +76,8 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     };
     let encoding = encoding(&account_config);
     let format = ListFormat { encoding, is_token_list: is_known_spl_token_id(&program) };
-    if config.with_context.unwrap_or_default() {
-        account_list::stream_matching(&view, query, format, &with_context(&view, [(); 0]))
-    } else {
-        account_list::stream_matching(&view, query, format, &[(); 0])
-    }
+    let context = config.with_context.unwrap_or_default().then(|| context(&view));
+    account_list::stream_matching(context, &view, query, format)
 }
 
 fn encoding(config: &RpcAccountInfoConfig) -> Encoding {

@@ -6,28 +6,28 @@
 use chain_solana::{Block, HistorySnapshot};
 use solana_rpc_client_types::response::RpcPerfSample;
 
-use super::{Class, Method, MethodOutput, MethodResult};
+use super::{Execution, MethodOutput, MethodResult, MethodSpec};
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] =
-    &[Method { name: "getRecentPerformanceSamples", class: Class::Medium, run: samples }];
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
+    &[MethodSpec::new("getRecentPerformanceSamples", Execution::Medium, samples)];
 
 /// Samples in a result: half a day.
 const SAMPLES_MAX: usize = 720;
 /// Length of a sample in seconds.
 const PERIOD_SECS: u16 = 60;
 
-fn samples(node: &Node, params: Params<'_>) -> MethodResult {
+fn samples(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (limit,): (Option<usize>,) = params.parse(0)?;
     let limit = limit.unwrap_or(SAMPLES_MAX);
     if limit > SAMPLES_MAX {
         let message = format!("Invalid limit; max {SAMPLES_MAX}");
         return Err(RpcError::invalid_params(message));
     }
-    let history = node.history.snapshot();
-    MethodOutput::json(&newest_first(&history, node.cluster.genesis_unix_timestamp, limit))
+    let history = api.history.snapshot();
+    MethodOutput::json(&newest_first(&history, api.cluster.genesis_unix_timestamp, limit))
 }
 
 /// The samples of the minutes that are over and whose blocks are all retained.

@@ -19,27 +19,27 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
 use super::{
-    Class, InlineBudget, Method, MethodOutput, MethodResult, node_info, parse_key, simulate,
-    transaction_codec,
+    Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec, node_info, parse_key,
+    simulate, transaction_codec,
 };
 use crate::commitment::{view, view_since};
 use crate::custom_error::RpcCustomError;
 use crate::error::{OVERLOADED, RpcError};
 use crate::metrics::Rejection;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method {
-        name: "sendTransaction",
-        class: Class::ByCost { class_max: pool::Class::Medium, class: sending },
-        run: send_transaction,
-    },
-    Method { name: "requestAirdrop", class: Class::Light, run: request_airdrop },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new(
+        "sendTransaction",
+        Execution::ByCost { class_max: pool::Class::Medium, class: sending },
+        send_transaction,
+    ),
+    MethodSpec::new("requestAirdrop", Execution::Light, request_airdrop),
 ];
 
 /// With preflight it runs the VM, like simulateTransaction; without, it only verifies signatures.
-fn sending(_: &Node, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
+fn sending(_: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct Preflight {
@@ -50,7 +50,7 @@ fn sending(_: &Node, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::C
     Some(if is_skipped { pool::Class::Light } else { pool::Class::Medium })
 }
 
-fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
+fn send_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (text, config): (String, Option<RpcSendTransactionConfig>) = params.parse(1)?;
     let config = config.unwrap_or_default();
     let transaction: VersionedTransaction =
@@ -60,7 +60,7 @@ fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
     } else {
         config.preflight_commitment.map(|commitment| CommitmentConfig { commitment })
     };
-    let view = view_since(node, commitment, config.min_context_slot)?;
+    let view = view_since(api, commitment, config.min_context_slot)?;
     transaction_codec::sanitize(transaction.clone(), &view)?;
     let verified = match VerifiedTransaction::verify(transaction) {
         Ok(verified) => verified,
@@ -73,21 +73,21 @@ fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
         }
     };
     if !config.skip_preflight {
-        node_info::check_health(node)?;
+        node_info::check_health(api)?;
         let request = SimulationRequest {
             transaction: verified.transaction().clone(),
             replace_recent_blockhash: false,
             inner_instructions: false,
         };
-        let simulation = simulate::run(node, &view, request)?;
+        let simulation = simulate::run(api, &view, request)?;
         if let Some(err) = simulation.err.clone() {
             return Err(refusal(err, Some(simulation)));
         }
     }
     let signature = verified.signature();
-    node.transaction_service
+    api.transaction_service
         .send(params.client().into(), verified)
-        .map_err(|err| not_sent(node, &err))?;
+        .map_err(|err| not_sent(api, &err))?;
     MethodOutput::json(&signature.to_string())
 }
 
@@ -119,10 +119,10 @@ fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
     .into()
 }
 
-fn not_sent(node: &Node, err: &SendError) -> RpcError {
+fn not_sent(api: &SolanaApi, err: &SendError) -> RpcError {
     match err {
         SendError::QueueFull { queued, limit, .. } => {
-            node.metrics.record_rejection(Rejection::TransactionQueue);
+            api.metrics.record_rejection(Rejection::TransactionQueue);
             RpcError::new(OVERLOADED, err.to_string())
                 .with_data(json!({ "queued": queued, "limit": limit }))
         }
@@ -130,18 +130,18 @@ fn not_sent(node: &Node, err: &SendError) -> RpcError {
     }
 }
 
-fn request_airdrop(node: &Node, params: Params<'_>) -> MethodResult {
+fn request_airdrop(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     type AirdropParams = (String, u64, Option<RpcRequestAirdropConfig>);
     let (to, lamports, config): AirdropParams = params.parse(2)?;
     let to = parse_key::pubkey(&to)?;
     let config = config.unwrap_or_default();
     let blockhash = match &config.recent_blockhash {
         Some(blockhash) => parse_key::hash(blockhash)?,
-        None => view(node, config.commitment).meta().last_blockhash(),
+        None => view(api, config.commitment).meta().last_blockhash(),
     };
-    match node.transaction_service.airdrop(params.client().into(), to, lamports, blockhash) {
+    match api.transaction_service.airdrop(params.client().into(), to, lamports, blockhash) {
         Ok(signature) => MethodOutput::json(&signature.to_string()),
-        Err(AirdropError::Send(err)) => Err(not_sent(node, &err)),
+        Err(AirdropError::Send(err)) => Err(not_sent(api, &err)),
         Err(err) => Err(RpcError::internal_with(err.to_string())),
     }
 }

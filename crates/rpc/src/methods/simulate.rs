@@ -19,15 +19,16 @@ use solana_transaction_error::TransactionError;
 use solana_transaction_status::{UiLoadedAddresses, parse_ui_inner_instructions};
 
 use super::{
-    Class, Method, MethodOutput, MethodResult, accounts_reader, parse_key, transaction_codec,
+    Execution, MethodOutput, MethodResult, MethodSpec, accounts_reader, parse_key,
+    transaction_codec,
 };
-use crate::commitment::{view_since, with_context};
+use crate::commitment::{context, view_since};
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] =
-    &[Method { name: "simulateTransaction", class: Class::Medium, run: simulate_transaction }];
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
+    &[MethodSpec::new("simulateTransaction", Execution::Medium, simulate_transaction)];
 
 /// -32602 for a transaction that contradicts itself.
 pub(super) fn unsound(why: &str) -> RpcError {
@@ -39,12 +40,12 @@ pub(super) fn fee(simulation: &Simulation) -> Option<u64> {
     (simulation.err.is_none() || simulation.fee > 0).then_some(simulation.fee)
 }
 
-fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
+fn simulate_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (text, config): (String, Option<RpcSimulateTransactionConfig>) = params.parse(1)?;
     let config = config.unwrap_or_default();
     let transaction: VersionedTransaction =
         transaction_codec::decode(&text, transaction_codec::binary(config.encoding)?)?;
-    let view = view_since(node, config.commitment, config.min_context_slot)?;
+    let view = view_since(api, config.commitment, config.min_context_slot)?;
     if config.replace_recent_blockhash && config.sig_verify {
         return Err(RpcError::invalid_params(
             "sigVerify may not be used with replaceRecentBlockhash",
@@ -64,7 +65,7 @@ fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
             replace_recent_blockhash: config.replace_recent_blockhash,
             inner_instructions: config.inner_instructions,
         };
-        Some(run(node, &view, request)?)
+        Some(run(api, &view, request)?)
     };
     let mut accounts = None;
     if let (Some(accounts_config), Some(encoding)) = (accounts_config, encoding) {
@@ -78,18 +79,18 @@ fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
         simulation.map_or_else(wrongly_signed, |simulation| simulation_result(simulation, &keys));
     result.accounts = accounts;
     result.loaded_addresses = Some(UiLoadedAddresses::from(&sane.get_loaded_addresses()));
-    MethodOutput::json(&with_context(&view, result))
+    MethodOutput::json_in(context(&view), &result)
 }
 
 /// Runs a transaction on a view. As in Agave, a transaction that is refused before it runs has loaded no data and
 /// would pay no fee.
 pub(super) fn run(
-    node: &Node,
+    api: &SolanaApi,
     view: &View,
     request: SimulationRequest,
 ) -> Result<Simulation, RpcError> {
     let mut simulation =
-        node.transaction_service.simulate(view, request).map_err(|err| match err {
+        api.transaction_service.simulate(view, request).map_err(|err| match err {
             SimulationError::Sanitize(why) => unsound(&why),
             SimulationError::Panicked => RpcError::internal_with(err.to_string()),
         })?;

@@ -5,40 +5,39 @@ use std::str::FromStr;
 use solana_hash::Hash;
 use solana_rpc_client_types::response::RpcBlockhash;
 
-use super::output::write_json;
-use super::{Class, Method, MethodOutput, MethodResult};
-use crate::commitment::{view_of, with_context};
+use super::{Execution, MethodOutput, MethodResult, MethodSpec};
+use crate::commitment::{context, view_of};
 use crate::error::RpcError;
 use crate::fast_config;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method { name: "getSlot", class: Class::Inline, run: slot },
-    Method { name: "getBlockHeight", class: Class::Inline, run: block_height },
-    Method { name: "getTransactionCount", class: Class::Inline, run: transaction_count },
-    Method { name: "getLatestBlockhash", class: Class::Inline, run: latest_blockhash },
-    Method { name: "isBlockhashValid", class: Class::Inline, run: is_blockhash_valid },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("getSlot", Execution::Inline, slot),
+    MethodSpec::new("getBlockHeight", Execution::Inline, block_height),
+    MethodSpec::new("getTransactionCount", Execution::Inline, transaction_count),
+    MethodSpec::new("getLatestBlockhash", Execution::Inline, latest_blockhash),
+    MethodSpec::new("isBlockhashValid", Execution::Inline, is_blockhash_valid),
 ];
 
-fn slot(node: &Node, params: Params<'_>) -> MethodResult {
+fn slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = fast_config::context(params)?;
-    MethodOutput::json(&view_of(node, config)?.block().slot)
+    MethodOutput::json(&view_of(api, config)?.block().slot)
 }
 
-fn block_height(node: &Node, params: Params<'_>) -> MethodResult {
+fn block_height(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = fast_config::context(params)?;
-    MethodOutput::json(&view_of(node, config)?.meta().block_height)
+    MethodOutput::json(&view_of(api, config)?.meta().block_height)
 }
 
-fn transaction_count(node: &Node, params: Params<'_>) -> MethodResult {
+fn transaction_count(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = fast_config::context(params)?;
-    MethodOutput::json(&view_of(node, config)?.meta().transaction_count)
+    MethodOutput::json(&view_of(api, config)?.meta().transaction_count)
 }
 
-fn latest_blockhash(node: &Node, params: Params<'_>) -> MethodResult {
+fn latest_blockhash(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = fast_config::context(params)?;
-    let view = view_of(node, config)?;
+    let view = view_of(api, config)?;
     let blockhash = view.meta().last_blockhash();
     let last_valid_block_height = view.meta().last_valid_block_height(&blockhash);
     let value = RpcBlockhash {
@@ -46,15 +45,15 @@ fn latest_blockhash(node: &Node, params: Params<'_>) -> MethodResult {
         // The newest hash has age 0, so it has a last valid height.
         last_valid_block_height: last_valid_block_height.ok_or_else(RpcError::internal)?,
     };
-    MethodOutput::with_context(&view, |out| write_json(out, &value))
+    MethodOutput::json_in(context(&view), &value)
 }
 
-fn is_blockhash_valid(node: &Node, params: Params<'_>) -> MethodResult {
+fn is_blockhash_valid(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (text, config) = fast_config::key_and_context(params)?;
     // Agave writes this error without "Invalid param".
     let blockhash =
         Hash::from_str(&text).map_err(|err| RpcError::invalid_params(format!("{err:?}")))?;
-    let view = view_of(node, config)?;
+    let view = view_of(api, config)?;
     let is_valid = view.meta().blockhashes.is_valid(&blockhash);
-    MethodOutput::json(&with_context(&view, is_valid))
+    MethodOutput::json_in(context(&view), &is_valid)
 }

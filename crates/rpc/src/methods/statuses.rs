@@ -16,16 +16,16 @@ use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
 use solana_signature::Signature;
 use solana_transaction_status::{TransactionConfirmationStatus, TransactionStatus};
 
-use super::{Class, Method, MethodOutput, MethodResult, parse_key};
-use crate::commitment::with_context;
+use super::{Execution, MethodOutput, MethodResult, MethodSpec, parse_key};
+use crate::commitment::context;
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] =
-    &[Method { name: "getSignatureStatuses", class: Class::Inline, run: statuses }];
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
+    &[MethodSpec::new("getSignatureStatuses", Execution::Inline, statuses)];
 
-fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
+fn statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (texts, config): (Vec<String>, Option<RpcSignatureStatusConfig>) = params.parse(1)?;
     if texts.len() > MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS {
         return Err(RpcError::invalid_params(format!(
@@ -35,8 +35,8 @@ fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
     let signatures: Vec<Signature> =
         texts.iter().map(|text| parse_key::signature(text)).collect::<Result<_, _>>()?;
     let searches = config.is_some_and(|config| config.search_transaction_history);
-    let views = node.reader.views();
-    let history = node.history.snapshot();
+    let views = api.reader.views();
+    let history = api.history.snapshot();
     let oldest_known = views.finalized.block().slot.saturating_sub(RECENT_BLOCKHASHES_MAX as u64);
     let statuses: Vec<Option<TransactionStatus>> = signatures
         .iter()
@@ -52,7 +52,7 @@ fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
                 .map(|executed| status(executed, &views))
         })
         .collect();
-    MethodOutput::json(&with_context(&views.processed, statuses))
+    MethodOutput::json_in(context(&views.processed), &statuses)
 }
 
 /// The status of a transaction, in one version of the views.

@@ -22,24 +22,26 @@ use solana_rpc_client_types::response::{RpcAccountBalance, RpcSupply};
 use solana_stake_interface::state::StakeStateV2;
 
 use super::incremental::{IncrementalQuery, VISITS, run_incremental};
-use super::{Class, Method, MethodOutput, MethodResult, accounts_reader};
-use crate::commitment::{level, view, with_context};
+use super::output::OutputBody;
+use super::{Execution, MethodResult, MethodSpec, accounts_reader};
+use crate::commitment::{context, level, view};
 use crate::dependencies::Dependencies;
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method { name: "getSupply", class: Class::Medium, run: supply },
-    Method { name: "getLargestAccounts", class: Class::Medium, run: largest_accounts },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("getSupply", Execution::Medium, supply).with_dependencies(dependencies),
+    MethodSpec::new("getLargestAccounts", Execution::Medium, largest_accounts)
+        .with_dependencies(largest_dependencies),
 ];
 
-fn supply(node: &Node, params: Params<'_>) -> MethodResult {
+fn supply(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcSupplyConfig>,) = params.parse(0)?;
     let config = config.unwrap_or_default();
-    let view = view(node, config.commitment);
+    let view = view(api, config.commitment);
     let lists = !config.exclude_non_circulating_accounts_list;
-    locked_accounts(node, view, move |view, locked| {
+    locked_accounts(api, view, move |view, locked| {
         let total = view.meta().capitalization;
         let non_circulating = locked.iter().map(|(_, lamports)| lamports).sum();
         let listed = locked.iter().filter(|_| lists);
@@ -49,39 +51,39 @@ fn supply(node: &Node, params: Params<'_>) -> MethodResult {
             non_circulating,
             non_circulating_accounts: listed.map(|(pubkey, _)| pubkey.to_string()).collect(),
         };
-        MethodOutput::json(&with_context(view, supply))
+        OutputBody::json(&supply)
     })
 }
 
 /// What the supply depends on: the block.
-pub(super) fn dependencies(params: Params<'_>) -> Option<Dependencies> {
+fn dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (config,): (Option<RpcSupplyConfig>,) = params.parse(0).ok()?;
     let commitment = level(config.unwrap_or_default().commitment);
     Some(Dependencies::none(commitment, None).with_block_if(true))
 }
 
 /// The same for the largest accounts.
-pub(super) fn largest_dependencies(params: Params<'_>) -> Option<Dependencies> {
+fn largest_dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (config,): (Option<RpcLargestAccountsConfig>,) = params.parse(0).ok()?;
     let commitment = level(config.unwrap_or_default().commitment);
     Some(Dependencies::none(commitment, None).with_block_if(true))
 }
 
-fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
+fn largest_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcLargestAccountsConfig>,) = params.parse(0)?;
     let config = config.unwrap_or_default();
-    let view = view(node, config.commitment);
+    let view = view(api, config.commitment);
     match config.filter {
-        None => circulating(&view, &HashSet::new()),
+        None => Ok(circulating(&view, &HashSet::new())?.in_context(context(&view))),
         Some(RpcLargestAccountsFilter::NonCirculating) => {
-            locked_accounts(node, view, |view, mut locked| {
+            locked_accounts(api, view, |_, mut locked| {
                 locked.sort_unstable_by_key(|(pubkey, lamports)| Reverse((*lamports, *pubkey)));
                 let highest = locked.into_iter().take(NUM_LARGEST_ACCOUNTS);
-                balances(view, highest.map(|(pubkey, lamports)| (lamports, pubkey)))
+                balances(highest.map(|(pubkey, lamports)| (lamports, pubkey)))
             })
         }
         Some(RpcLargestAccountsFilter::Circulating) => {
-            locked_accounts(node, view, |view, locked| {
+            locked_accounts(api, view, |view, locked| {
                 circulating(view, &locked.into_iter().map(|(pubkey, _)| pubkey).collect())
             })
         }
@@ -89,49 +91,44 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 /// The largest of all accounts except `locked`.
-fn circulating(view: &View, locked: &HashSet<Pubkey>) -> MethodResult {
+fn circulating(view: &View, locked: &HashSet<Pubkey>) -> Result<OutputBody, RpcError> {
     let circulates = |address: &Address| {
         locked.is_empty()
             || accounts_reader::pubkey(address).is_some_and(|it| !locked.contains(&it))
     };
     let highest = view.highest(None, NUM_LARGEST_ACCOUNTS, |address, _| circulates(address));
     let entry = |it: &RankedRecord<Account>| Some((it.rank, accounts_reader::pubkey(&it.address)?));
-    balances(view, highest.iter().filter_map(entry))
+    balances(highest.iter().filter_map(entry))
 }
 
-fn balances(view: &View, highest: impl Iterator<Item = (u64, Pubkey)>) -> MethodResult {
+fn balances(highest: impl Iterator<Item = (u64, Pubkey)>) -> Result<OutputBody, RpcError> {
     let largest: Vec<_> = highest
         .map(|(lamports, pubkey)| RpcAccountBalance { address: pubkey.to_string(), lamports })
         .collect();
-    MethodOutput::json(&with_context(view, largest))
+    OutputBody::json(&largest)
 }
 
-/// The result that `build_result` makes of the stake accounts whose lockup is in force, with their lamports, in
+/// The value that `build_value` makes of the stake accounts whose lockup is in force, with their lamports, in
 /// pubkey order.
 ///
 /// Cost: O(stake accounts with a lockup). They are few, so no state is needed between requests.
 fn locked_accounts(
-    node: &Node,
+    api: &SolanaApi,
     view: View,
-    build_result: impl FnOnce(&View, Vec<(Pubkey, u64)>) -> MethodResult + Send + 'static,
+    build_value: impl FnOnce(&View, Vec<(Pubkey, u64)>) -> Result<OutputBody, RpcError> + Send + 'static,
 ) -> MethodResult {
     let now = Clock {
         slot: view.block().slot,
-        epoch: node.cluster.epoch_schedule.get_epoch(view.block().slot),
+        epoch: api.cluster.epoch_schedule.get_epoch(view.block().slot),
         unix_timestamp: view.meta().unix_timestamp,
         ..Clock::default()
     };
     let key = (key_kind::LOCKUP, accounts_reader::address(&solana_sdk_ids::stake::id()));
-    let (next, build_result) = (Some(AddressId(0)), Some(build_result));
-    run_incremental(LockedAccountsQuery {
-        view,
-        now,
-        key,
-        next,
-        locked: Vec::new(),
-        build_result,
-        visits: 0,
-    })
+    let (next, build_value) = (Some(AddressId(0)), Some(build_value));
+    let context = context(&view);
+    let query =
+        LockedAccountsQuery { view, now, key, next, locked: Vec::new(), build_value, visits: 0 };
+    run_incremental(Some(context), query)
 }
 
 /// Finds the locked stake accounts.
@@ -141,15 +138,15 @@ struct LockedAccountsQuery<T> {
     key: (KeyKind, Address),
     next: Option<AddressId>,
     locked: Vec<(Pubkey, u64)>,
-    build_result: Option<T>,
+    build_value: Option<T>,
     visits: u64,
 }
 
 impl<T> IncrementalQuery for LockedAccountsQuery<T>
 where
-    T: FnOnce(&View, Vec<(Pubkey, u64)>) -> MethodResult + Send,
+    T: FnOnce(&View, Vec<(Pubkey, u64)>) -> Result<OutputBody, RpcError> + Send,
 {
-    fn step(&mut self) -> Result<Option<MethodOutput>, RpcError> {
+    fn step(&mut self) -> Result<Option<OutputBody>, RpcError> {
         let Self { view, now, key, next, locked, visits, .. } = self;
         if let Some(first) = next.take() {
             *next = view.scan(&[*key], first, VISITS, |id, account| {
@@ -168,8 +165,8 @@ where
         }
         let mut locked = std::mem::take(locked);
         locked.sort_unstable();
-        let build_result = self.build_result.take().ok_or_else(RpcError::internal)?;
-        build_result(&self.view, locked).map(Some)
+        let build_value = self.build_value.take().ok_or_else(RpcError::internal)?;
+        build_value(&self.view, locked).map(Some)
     }
 
     fn records_visited(&self) -> u64 {

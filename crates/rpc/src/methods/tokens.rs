@@ -20,50 +20,56 @@ use super::account_list::{self, ListFormat, ListQuery};
 use super::cost::{CostEstimate, inline_bytes};
 use super::incremental::{IncrementalQuery, VISITS, run_incremental};
 use super::index_selection::token_keys;
-use super::{Class, InlineBudget, Method, MethodOutput, MethodResult, accounts_reader, parse_key};
-use crate::commitment::{level, view, view_since, with_context};
+use super::output::OutputBody;
+use super::{
+    Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec, accounts_reader, parse_key,
+};
+use crate::commitment::{context, level, view, view_since};
 use crate::dependencies::Dependencies;
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method { name: "getTokenAccountBalance", class: Class::Inline, run: account_balance },
-    Method { name: "getTokenSupply", class: Class::Inline, run: supply },
-    Method {
-        name: "getTokenLargestAccounts",
-        class: Class::ByCost { class_max: pool::Class::Heavy, class: largest_class },
-        run: largest_accounts,
-    },
-    Method {
-        name: "getTokenAccountsByOwner",
-        class: Class::ByCost { class_max: pool::Class::Heavy, class: owned },
-        run: by_owner,
-    },
-    Method {
-        name: "getTokenAccountsByDelegate",
-        class: Class::ByCost { class_max: pool::Class::Heavy, class: delegated },
-        run: by_delegate,
-    },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("getTokenAccountBalance", Execution::Inline, account_balance),
+    MethodSpec::new("getTokenSupply", Execution::Inline, supply),
+    MethodSpec::new(
+        "getTokenLargestAccounts",
+        Execution::ByCost { class_max: pool::Class::Heavy, class: largest_class },
+        largest_accounts,
+    )
+    .with_dependencies(largest_dependencies),
+    MethodSpec::new(
+        "getTokenAccountsByOwner",
+        Execution::ByCost { class_max: pool::Class::Heavy, class: owned },
+        by_owner,
+    )
+    .with_dependencies(owner_dependencies),
+    MethodSpec::new(
+        "getTokenAccountsByDelegate",
+        Execution::ByCost { class_max: pool::Class::Heavy, class: delegated },
+        by_delegate,
+    )
+    .with_dependencies(delegate_dependencies),
 ];
 
 type AccountsParams = (String, RpcTokenAccountsFilter, Option<RpcAccountInfoConfig>);
 
-fn account_balance(node: &Node, params: Params<'_>) -> MethodResult {
+fn account_balance(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (pubkey, commitment): (String, Option<CommitmentConfig>) = params.parse(1)?;
     let pubkey = parse_key::pubkey(&pubkey)?;
-    let view = view(node, commitment);
+    let view = view(api, commitment);
     let account = accounts_reader::account(&view, &pubkey).ok_or_else(no_account)?;
     let (mint, amount) = solana::holding(&account.0)
         .ok_or_else(|| RpcError::invalid_params("Invalid param: not a Token account"))?;
     let (_, mint_info) = accounts_reader::require_mint(&view, &mint)?;
-    MethodOutput::json(&with_context(&view, mint_info.amount(amount)))
+    MethodOutput::json_in(context(&view), &mint_info.amount(amount))
 }
 
-fn supply(node: &Node, params: Params<'_>) -> MethodResult {
+fn supply(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1)?;
     let mint = parse_key::pubkey(&mint)?;
-    let view = view(node, commitment);
+    let view = view(api, commitment);
     let account = accounts_reader::account(&view, &mint).ok_or_else(no_account)?;
     if !is_known_spl_token_id(account.0.owner()) {
         return Err(not_a_mint());
@@ -73,13 +79,13 @@ fn supply(node: &Node, params: Params<'_>) -> MethodResult {
     let (Some(mint_info), Some(supply)) = (mint_info, solana::supply(data)) else {
         return Err(RpcError::invalid_params("Invalid param: mint could not be unpacked"));
     };
-    MethodOutput::json(&with_context(&view, mint_info.amount(supply)))
+    MethodOutput::json_in(context(&view), &mint_info.amount(supply))
 }
 
-fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
+fn largest_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1)?;
     let mint = parse_key::pubkey(&mint)?;
-    let view = view(node, commitment);
+    let view = view(api, commitment);
     let (program, mint_info) = accounts_reader::require_mint(&view, &mint)?;
     if !is_known_spl_token_id(&program) {
         return Err(not_a_mint());
@@ -93,40 +99,34 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
             });
         let entry =
             |it: &RankedRecord<Account>| Some((it.rank, accounts_reader::pubkey(&it.address)?));
-        return largest_result(&view, &mint_info, holders.iter().filter_map(entry));
+        let largest = largest_holders(&mint_info, holders.iter().filter_map(entry))?;
+        return Ok(largest.in_context(context(&view)));
     }
     let (next, largest) = (Some(AddressId(0)), BinaryHeap::new());
-    run_incremental(LargestHoldersQuery {
-        view,
-        keys,
-        program,
-        mint_info,
-        next,
-        largest,
-        visits: 0,
-    })
+    let context = context(&view);
+    let query = LargestHoldersQuery { view, keys, program, mint_info, next, largest, visits: 0 };
+    run_incremental(Some(context), query)
 }
 
-fn largest_result(
-    view: &View,
+fn largest_holders(
     mint_info: &MintInfo,
     holders: impl Iterator<Item = (u64, Pubkey)>,
-) -> MethodResult {
+) -> Result<OutputBody, RpcError> {
     let largest: Vec<_> = holders
         .map(|(amount, address)| RpcTokenAccountBalance {
             address: address.to_string(),
             amount: mint_info.amount(amount),
         })
         .collect();
-    MethodOutput::json(&with_context(view, largest))
+    OutputBody::json(&largest)
 }
 
 /// Classifies by the number of accounts to scan if no index covers the mint.
-fn largest_class(node: &Node, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
+fn largest_class(api: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
     let estimate = || {
         let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
         let mint = parse_key::pubkey(&mint).ok()?;
-        let view = view(node, commitment);
+        let view = view(api, commitment);
         if view.index_coverage(key_kind::MINT, &accounts_reader::address(&mint))
             == IndexCoverage::Covered
         {
@@ -152,7 +152,7 @@ struct LargestHoldersQuery {
 }
 
 impl IncrementalQuery for LargestHoldersQuery {
-    fn step(&mut self) -> Result<Option<MethodOutput>, RpcError> {
+    fn step(&mut self) -> Result<Option<OutputBody>, RpcError> {
         let Self { view, keys, program, next, largest, visits, .. } = self;
         if let Some(first) = next.take() {
             *next = view.scan(keys, first, VISITS, |id, account| {
@@ -174,7 +174,7 @@ impl IncrementalQuery for LargestHoldersQuery {
         }
         let holders =
             std::mem::take(largest).into_sorted_vec().into_iter().map(|Reverse(entry)| entry);
-        largest_result(&self.view, &self.mint_info, holders).map(Some)
+        largest_holders(&self.mint_info, holders).map(Some)
     }
 
     fn records_visited(&self) -> u64 {
@@ -182,20 +182,20 @@ impl IncrementalQuery for LargestHoldersQuery {
     }
 }
 
-fn by_owner(node: &Node, params: Params<'_>) -> MethodResult {
-    by_key(node, params, key_kind::OWNER)
+fn by_owner(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    by_key(api, params, key_kind::OWNER)
 }
 
-fn by_delegate(node: &Node, params: Params<'_>) -> MethodResult {
-    by_key(node, params, key_kind::DELEGATE)
+fn by_delegate(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    by_key(api, params, key_kind::DELEGATE)
 }
 
-fn by_key(node: &Node, params: Params<'_>, kind: KeyKind) -> MethodResult {
+fn by_key(api: &SolanaApi, params: Params<'_>, kind: KeyKind) -> MethodResult {
     let (key, filter, config): AccountsParams = params.parse(2)?;
     let key = parse_key::pubkey(&key)?;
     let (program, mint) = program_or_mint(filter)?;
     let config = config.unwrap_or_default();
-    let view = view_since(node, config.commitment, config.min_context_slot)?;
+    let view = view_since(api, config.commitment, config.min_context_slot)?;
     let program = token_program(&view, program, mint.as_ref())?;
     let keys = token_keys(&view, (kind, key), mint, program)?;
     let filter = Box::new(move |account: &Account| *account.0.owner() == program);
@@ -205,7 +205,7 @@ fn by_key(node: &Node, params: Params<'_>, kind: KeyKind) -> MethodResult {
         slice: config.data_slice,
     };
     let format = ListFormat { encoding, is_token_list: true };
-    account_list::stream_matching(&view, query, format, &with_context(&view, [(); 0]))
+    account_list::stream_matching(Some(context(&view)), &view, query, format)
 }
 
 /// The program or the mint that a filter names.
@@ -233,18 +233,22 @@ pub(super) fn token_program(
         .ok_or_else(|| RpcError::invalid_params("Invalid param: unrecognized Token program id"))
 }
 
-fn owned(node: &Node, params: Params<'_>, budget: &mut InlineBudget) -> Option<pool::Class> {
-    class(node, params, key_kind::OWNER, budget)
+fn owned(api: &SolanaApi, params: Params<'_>, budget: &mut InlineBudget) -> Option<pool::Class> {
+    class(api, params, key_kind::OWNER, budget)
 }
 
-fn delegated(node: &Node, params: Params<'_>, budget: &mut InlineBudget) -> Option<pool::Class> {
-    class(node, params, key_kind::DELEGATE, budget)
+fn delegated(
+    api: &SolanaApi,
+    params: Params<'_>,
+    budget: &mut InlineBudget,
+) -> Option<pool::Class> {
+    class(api, params, key_kind::DELEGATE, budget)
 }
 
 /// Classifies by the number of accounts to scan and their bytes: the token accounts of `key`, or those of the program,
 /// or all accounts, if there is no index.
 fn class(
-    node: &Node,
+    api: &SolanaApi,
     params: Params<'_>,
     kind: KeyKind,
     budget: &mut InlineBudget,
@@ -253,26 +257,34 @@ fn class(
     let key = parse_key::pubkey(&key).ok()?;
     let (program, mint) = program_or_mint(filter).ok()?;
     let config = config.unwrap_or_default();
-    let view = node.reader.view(level(config.commitment));
+    let view = api.reader.view(level(config.commitment));
     let program = token_program(&view, program, mint.as_ref()).ok()?;
     let keys = token_keys(&view, (kind, key), mint, program).ok()?;
     let form = config.encoding.unwrap_or(UiAccountEncoding::Binary);
     // A parsed account is parsed completely.
     let slice = config.data_slice.filter(|_| form != UiAccountEncoding::JsonParsed);
     let estimate = CostEstimate::of_keys(&view, &keys, Encoding { form, slice });
-    let exceeds_budget = estimate.accounts > node.config.inline_accounts_max
+    let exceeds_budget = estimate.accounts > api.config.inline_accounts_max
         || (estimate.accounts > 0 && !budget.try_spend(inline_bytes(estimate.bytes, form)));
     exceeds_budget.then(|| estimate.class())
 }
 
+fn owner_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
+    dependencies(api, params, key_kind::OWNER)
+}
+
+fn delegate_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
+    dependencies(api, params, key_kind::DELEGATE)
+}
+
 /// What a result depends on: the accounts with this key, and the mint, which determines the program.
-pub(super) fn dependencies(node: &Node, params: Params<'_>, kind: KeyKind) -> Option<Dependencies> {
+fn dependencies(api: &SolanaApi, params: Params<'_>, kind: KeyKind) -> Option<Dependencies> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
     let key = parse_key::pubkey(&key).ok()?;
     let (program, mint) = program_or_mint(filter).ok()?;
     let config = config.unwrap_or_default();
     let commitment = level(config.commitment);
-    let view = node.reader.view(commitment);
+    let view = api.reader.view(commitment);
     token_keys(&view, (kind, key), mint, token_program(&view, program, mint.as_ref()).ok()?)
         .ok()?;
     let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
@@ -284,11 +296,11 @@ pub(super) fn dependencies(node: &Node, params: Params<'_>, kind: KeyKind) -> Op
 
 /// What the largest holders depend on: the mint and its accounts, and for some mints the time, because it changes how
 /// their amounts are shown.
-pub(super) fn largest_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
+fn largest_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
     let mint = parse_key::pubkey(&mint).ok()?;
     let commitment = level(commitment);
-    let (program, _) = accounts_reader::require_mint(&node.reader.view(commitment), &mint).ok()?;
+    let (program, _) = accounts_reader::require_mint(&api.reader.view(commitment), &mint).ok()?;
     let key = (key_kind::MINT, accounts_reader::address(&mint));
     let dependencies = Dependencies::none(commitment, None).with_key(key);
     dependencies.with_block_if(program != spl_token_interface::id()).with_records([key.1])

@@ -16,26 +16,27 @@ use solana_transaction_status::{
     extract_and_fmt_memos,
 };
 
-use super::{Class, Method, MethodOutput, MethodResult, blocks, parse_key};
+use super::{Execution, MethodOutput, MethodResult, MethodSpec, blocks, parse_key};
 use crate::custom_error::RpcCustomError;
 use crate::dependencies::Dependencies;
 use crate::error::RpcError;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method { name: "getTransaction", class: Class::Light, run: transaction },
-    Method { name: "getSignaturesForAddress", class: Class::Medium, run: signatures_for_address },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("getTransaction", Execution::Light, transaction)
+        .with_dependencies(dependencies),
+    MethodSpec::new("getSignaturesForAddress", Execution::Medium, signatures_for_address),
 ];
 
-fn transaction(node: &Node, params: Params<'_>) -> MethodResult {
+fn transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     type TransactionParams = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
     let (signature, config): TransactionParams = params.parse(1)?;
     let signature = parse_key::signature(&signature)?;
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = blocks::at_least_confirmed(config.commitment)?;
-    let newest = node.reader.view(commitment).block().slot;
-    let history = node.history.snapshot();
+    let newest = api.reader.view(commitment).block().slot;
+    let history = api.history.snapshot();
     let executed = history.transaction(&signature).filter(|executed| executed.slot <= newest);
     let Some(executed) = executed else {
         return MethodOutput::json(&None::<EncodedConfirmedTransactionWithStatusMeta>);
@@ -52,16 +53,16 @@ fn transaction(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 /// What a result depends on. A finalized transaction never changes while it is retained.
-pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
+fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     type TransactionParams = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
     let (signature, _): TransactionParams = params.parse(1).ok()?;
     let signature = parse_key::signature(&signature).ok()?;
-    let is_final = move |node: &Node| {
-        let root = node.reader.view(Commitment::Finalized).block().slot;
-        let history = node.history.snapshot();
+    let is_final = move |api: &SolanaApi| {
+        let root = api.reader.view(Commitment::Finalized).block().slot;
+        let history = api.history.snapshot();
         history.transaction(&signature).is_some_and(|executed| executed.slot <= root)
     };
-    is_final(node)
+    is_final(api)
         .then(|| Dependencies::none(Commitment::Finalized, None).with_precondition(is_final))
 }
 
@@ -72,7 +73,7 @@ fn position_of(executed: &ExecutedTransaction) -> LedgerPosition {
     (executed.slot, executed.index)
 }
 
-fn signatures_for_address(node: &Node, params: Params<'_>) -> MethodResult {
+fn signatures_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (address, config): (String, Option<RpcSignaturesForAddressConfig>) = params.parse(1)?;
     let config = config.unwrap_or_default();
     let address = parse_key::pubkey(&address)?;
@@ -88,9 +89,9 @@ fn signatures_for_address(node: &Node, params: Params<'_>) -> MethodResult {
         commitment: config.commitment,
         min_context_slot: config.min_context_slot,
     };
-    let newest = blocks::confirmed_slot(node, context)?;
-    let root = node.reader.view(Commitment::Finalized).block().slot;
-    let history = node.history.snapshot();
+    let newest = blocks::confirmed_slot(api, context)?;
+    let root = api.reader.view(Commitment::Finalized).block().slot;
+    let history = api.history.snapshot();
     let before = before.map(|before| find_position(&history, &before, newest)).transpose()?;
     let until = until.map(|until| find_position(&history, &until, newest)).transpose()?;
     let end = before.unwrap_or_else(|| (newest.saturating_add(1), 0));

@@ -22,14 +22,14 @@ use solana_stake_interface::stake_history::StakeHistory;
 use solana_stake_interface::state::StakeStateV2;
 use solana_vote_interface::state::{MAX_LOCKOUT_HISTORY, VoteStateV4, VoteStateVersions};
 
-use super::{Class, Method, MethodOutput, MethodResult, accounts_reader, parse_key};
+use super::{Execution, MethodOutput, MethodResult, MethodSpec, accounts_reader, parse_key};
 use crate::commitment::view;
-use crate::node::Node;
 use crate::params::Params;
+use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[Method] = &[
-    Method { name: "getVoteAccounts", class: Class::Medium, run: vote_accounts },
-    Method { name: "getBlockCommitment", class: Class::Light, run: block_commitment },
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("getVoteAccounts", Execution::Medium, vote_accounts),
+    MethodSpec::new("getBlockCommitment", Execution::Light, block_commitment),
 ];
 
 /// Keys that must be indexed for the node's own reads, whatever indexes clients may use. Without them every
@@ -43,13 +43,13 @@ const NEW_RATE_ACTIVATION_EPOCH: Option<u64> = Some(0);
 /// Number of slots below the root for which stake is reported: the size of Agave's status cache.
 const ROOTED_SLOTS_REPORTED: u64 = 300;
 
-fn vote_accounts(node: &Node, params: Params<'_>) -> MethodResult {
+fn vote_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcGetVoteAccountsConfig>,) = params.parse(0)?;
     let config = config.unwrap_or_default();
     let vote_pubkey = config.vote_pubkey.as_deref().map(parse_key::pubkey).transpose()?;
-    let view = view(node, config.commitment);
+    let view = view(api, config.commitment);
     let slot = view.block().slot;
-    let stakes = activated_stakes(node, &view);
+    let stakes = activated_stakes(api, &view);
     let mut infos: Vec<RpcVoteAccountInfo> = view
         .records_by_key(key_kind::PROGRAM, &accounts_reader::address(&vote::ID))
         .filter_map(|(address, account)| Some((accounts_reader::pubkey(&address)?, account)))
@@ -95,8 +95,8 @@ fn info(pubkey: &Pubkey, data: &[u8], activated_stake: u64) -> Option<RpcVoteAcc
 }
 
 /// The stake that counts for each vote account in the epoch of the view.
-fn activated_stakes(node: &Node, view: &View) -> HashMap<Pubkey, u64> {
-    let epoch = node.cluster.epoch_schedule.get_epoch(view.block().slot);
+fn activated_stakes(api: &SolanaApi, view: &View) -> HashMap<Pubkey, u64> {
+    let epoch = api.cluster.epoch_schedule.get_epoch(view.block().slot);
     let history: StakeHistory = accounts_reader::account(view, &sysvar::stake_history::ID)
         .and_then(|account| bincode::deserialize(account.0.data()).ok())
         .unwrap_or_default();
@@ -114,13 +114,13 @@ fn activated_stakes(node: &Node, view: &View) -> HashMap<Pubkey, u64> {
 
 /// Every validator votes for every block, so all stake has one depth: the number of blocks from this one to the tip, or
 /// the depth of the root.
-fn block_commitment(node: &Node, params: Params<'_>) -> MethodResult {
+fn block_commitment(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (slot,): (Slot,) = params.parse(1)?;
-    let views = node.reader.views();
-    let total_stake: u64 = activated_stakes(node, &views.finalized).values().sum();
+    let views = api.reader.views();
+    let total_stake: u64 = activated_stakes(api, &views.finalized).values().sum();
     let root = views.finalized.block().slot;
     let is_reported = slot.saturating_add(ROOTED_SLOTS_REPORTED) > root;
-    let history = node.history.snapshot();
+    let history = api.history.snapshot();
     let block = history.block(slot).filter(|_| is_reported && slot <= views.confirmed.block().slot);
     let commitment = block.map(|block| {
         let above = views.confirmed.meta().block_height.saturating_sub(block.block_height);

@@ -8,18 +8,17 @@ use pool::{Class, ClassCounters};
 use super::exposition::{Exposition, MetricKind};
 use super::http::seconds;
 use super::{Collector, WebSocketMetrics, process};
-use crate::{Node, NodeMemory, Status};
+use crate::server_context::ServerContext;
 
 /// All metrics. Memory is measured by a walk over the ledger, so this must not run on a thread that polls sockets.
-pub(crate) fn collect_text(node: &Node) -> String {
+pub(crate) fn collect_text(server: &ServerContext) -> String {
     let mut exposition = Exposition::default();
-    let collectors = node.metrics.collectors.lock().clone();
-    calls(&mut exposition, node, &collectors);
-    pool(&mut exposition, node);
-    response_cache(&mut exposition, node);
-    node.metrics.http.write(&mut exposition);
-    ledger(&mut exposition, node);
-    memory(&mut exposition, node, &collectors);
+    let collectors = server.metrics.collectors.lock().clone();
+    calls(&mut exposition, server, &collectors);
+    pool(&mut exposition, server);
+    response_cache(&mut exposition, server);
+    server.http.metrics.write(&mut exposition);
+    memory(&mut exposition, server, &collectors);
     collectors.iter().for_each(|collector| collector.write(&mut exposition));
     process::write(&mut exposition);
     exposition.into_string()
@@ -29,10 +28,10 @@ pub(crate) fn collect_text(node: &Node) -> String {
 const HTTP: (&str, &str) = ("transport", "http");
 const WEBSOCKET: (&str, &str) = ("transport", "websocket");
 
-fn calls(exposition: &mut Exposition, node: &Node, collectors: &[Arc<dyn Collector>]) {
+fn calls(exposition: &mut Exposition, server: &ServerContext, collectors: &[Arc<dyn Collector>]) {
     let websocket: Vec<&WebSocketMetrics> =
         collectors.iter().filter_map(|collector| collector.websocket_metrics()).collect();
-    let of_http = node.metrics.calls().into_iter().map(|call| (HTTP, call));
+    let of_http = server.metrics.calls().into_iter().map(|call| (HTTP, call));
     let of_websocket = websocket.iter().flat_map(|metrics| metrics.calls());
     let calls: Vec<_> = of_http.chain(of_websocket.map(|call| (WEBSOCKET, call))).collect();
     let help = "Calls whose response is complete, by method, execution path, class and transport.";
@@ -42,7 +41,7 @@ fn calls(exposition: &mut Exposition, node: &Node, collectors: &[Arc<dyn Collect
     }
     let help = "Calls that failed, by error code; \"cut\": the response was truncated.";
     let mut family = exposition.family("hydrant_request_errors_total", MetricKind::Counter, help);
-    let of_http = node.metrics.errors().into_iter().map(|error| (HTTP, error));
+    let of_http = server.metrics.errors().into_iter().map(|error| (HTTP, error));
     let of_websocket = websocket.iter().flat_map(|metrics| metrics.errors());
     for (transport, (method, code, count)) in
         of_http.chain(of_websocket.map(|error| (WEBSOCKET, error)))
@@ -57,7 +56,7 @@ fn calls(exposition: &mut Exposition, node: &Node, collectors: &[Arc<dyn Collect
     }
     let name = "hydrant_slow_requests_total";
     let help = "Requests slower than --slow-request-ms, logged or not.";
-    exposition.single(name, MetricKind::Counter, help, node.metrics.slow_total());
+    exposition.single(name, MetricKind::Counter, help, server.metrics.slow_total());
 }
 
 /// The labels of a call: `name` is that of its execution path, or of its class in the pool.
@@ -73,8 +72,8 @@ fn call_labels<'a>(
 
 type ClassMetric = fn(&ClassCounters) -> u64;
 
-fn pool(exposition: &mut Exposition, node: &Node) {
-    let counters = node.pool.counters();
+fn pool(exposition: &mut Exposition, server: &ServerContext) {
+    let counters = server.pool.counters();
     let gauges: [(&str, &str, ClassMetric); 5] = [
         ("hydrant_requests_in_flight", "Tasks in the CPU pool that have not finished.", |it| {
             (it.queued + it.active) as u64
@@ -125,10 +124,10 @@ fn pool(exposition: &mut Exposition, node: &Node) {
             family.put(&labels("client_heavy"), counts.rejected_client);
         }
     }
-    let (requests, bytes) = node.clients.rejected();
+    let (requests, bytes) = server.clients.rejected();
     family.put(&[("class", "any"), ("cause", "client_rate")], requests);
     family.put(&[("class", "any"), ("cause", "client_bytes")], bytes);
-    node.metrics.rejections.write(&mut family);
+    server.metrics.rejections.write(&mut family);
     let help = "Time that CPU threads spent in time slices.";
     let mut family =
         exposition.family("hydrant_pool_busy_seconds_total", MetricKind::Counter, help);
@@ -149,9 +148,9 @@ fn pool(exposition: &mut Exposition, node: &Node) {
     }
 }
 
-fn response_cache(exposition: &mut Exposition, node: &Node) {
+fn response_cache(exposition: &mut Exposition, server: &ServerContext) {
     let cache::Counters { hits, misses, stale, coalesced, bypassed, evicted, bytes, entries } =
-        node.response_cache.counters();
+        server.response_cache.counters();
     let cache = ("cache", "responses");
     let help = "Cache lookups by result: hit; miss (no entry); stale (an entry whose dependencies have \
                 changed). A miss or a stale lookup may also count as waited or as bypassed.";
@@ -179,75 +178,13 @@ fn response_cache(exposition: &mut Exposition, node: &Node) {
         .put(&[cache], entries);
 }
 
-fn ledger(exposition: &mut Exposition, node: &Node) {
-    let views = node.reader.views();
-    let levels = [
-        ("processed", &views.processed),
-        ("confirmed", &views.confirmed),
-        ("finalized", &views.finalized),
-    ];
-    let mut family =
-        exposition.family("hydrant_slot", MetricKind::Gauge, "Slot of the state, by commitment.");
-    for (level, view) in levels {
-        family.put(&[("commitment", level)], view.block().slot);
-    }
-    let help = "Blocks since genesis.";
-    let mut family = exposition.family("hydrant_block_height", MetricKind::Gauge, help);
-    for (level, view) in levels {
-        family.put(&[("commitment", level)], view.meta().block_height);
-    }
-    let help = "Transactions since genesis.";
-    let mut family = exposition.family("hydrant_transactions_total", MetricKind::Counter, help);
-    for (level, view) in levels {
-        family.put(&[("commitment", level)], view.meta().transaction_count);
-    }
-    let help = "Time since the slot last changed.";
-    let mut family = exposition.family("hydrant_slot_age_seconds", MetricKind::Gauge, help);
-    let ages = node.health.slot_ages(node.pool.now());
-    for ((level, _), age) in levels.into_iter().zip(ages.into_iter().flatten()) {
-        family.put(&[("commitment", level)], seconds(age));
-    }
-    let status = node.health.status();
-    let help = "1 if /ready reports that the node can serve requests, otherwise 0.";
-    exposition.single("hydrant_ready", MetricKind::Gauge, help, u8::from(status == Status::Ok));
-    let behind = match status {
-        Status::Ok => 0.0,
-        Status::Behind { slots } => slots as f64,
-        Status::Unknown => f64::NAN,
-    };
-    let help = "Slots by which the state is behind; NaN if unknown.";
-    exposition.single("hydrant_slots_behind", MetricKind::Gauge, help, behind);
-    let history = node.history.snapshot();
-    if let Some(first) = history.first_slot() {
-        let help = "First slot of the retained history.";
-        exposition.single("hydrant_history_first_slot", MetricKind::Gauge, help, first);
-    }
-}
-
-fn memory(exposition: &mut Exposition, node: &Node, collectors: &[Arc<dyn Collector>]) {
-    let usage = NodeMemory::for_node(node);
-    let bytes = usage.ledger;
-    let parts = [
-        ("addresses", bytes.addresses as u64),
-        ("indices", bytes.indices as u64),
-        ("packed", bytes.packed as u64),
-        ("unpacked_records", bytes.unpacked as u64),
-        ("ranks", bytes.ranks as u64),
-        ("history", usage.history_bytes),
-        ("response_cache", node.response_cache.counters().bytes),
-    ];
+fn memory(exposition: &mut Exposition, server: &ServerContext, collectors: &[Arc<dyn Collector>]) {
+    let parts = [("response_cache", server.response_cache.counters().bytes)];
     let mut family =
         exposition.family("hydrant_memory_bytes", MetricKind::Gauge, "Memory in use, by part.");
     let others = collectors.iter().flat_map(|collector| collector.memory());
-    let http = node.metrics.http.memory();
+    let http = server.http.metrics.memory();
     for (part, bytes) in parts.into_iter().chain(http).chain(others) {
         family.put(&[("part", part)], bytes);
     }
-    exposition.single("hydrant_addresses", MetricKind::Gauge, "Known addresses.", usage.addresses);
-    exposition.single(
-        "hydrant_accounts",
-        MetricKind::Gauge,
-        "Accounts in the state.",
-        usage.accounts,
-    );
 }

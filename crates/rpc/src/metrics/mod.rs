@@ -23,8 +23,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::methods;
-
 pub use counters::Counters;
 pub use exposition::{Exposition, Labels, MetricFamily, MetricKind};
 pub use histogram::{Histogram, Histograms};
@@ -54,9 +52,10 @@ pub trait Collector: Send + Sync {
 
 /// The metrics of a node.
 pub struct Metrics {
+    methods: Vec<&'static str>,
     calls: Histograms,
     errors: Counters,
-    pub(crate) http: HttpCounters,
+    pub(crate) http: Arc<HttpCounters>,
     rejections: rejections::Rejections,
     pub(crate) slow_log: SlowLog,
     /// Slow requests, logged or not.
@@ -93,6 +92,9 @@ pub(crate) enum Outcome {
 
 const EXECUTION_PATHS: usize = 5;
 
+/// Number of labels that are not a method's: [`MethodLabel::other`] and [`MethodLabel::none`].
+const NOT_METHODS: u16 = 2;
+
 /// Number of error codes with their own counter: those of JSON-RPC, then Agave's from -32001 down, then all others,
 /// then truncated responses.
 const CODES: usize = 5 + AGAVE_CODES + 2;
@@ -101,12 +103,13 @@ const STANDARD_CODES: [i64; 5] = [-32700, -32600, -32601, -32602, -32603];
 
 impl Metrics {
     /// All counters are zero.
-    pub fn new() -> Self {
-        let labels = MethodLabel::count();
+    pub fn new(methods: &[&'static str]) -> Self {
+        let labels = usize::from(NOT_METHODS) + methods.len();
         Self {
+            methods: methods.to_vec(),
             calls: Histograms::new(labels * EXECUTION_PATHS),
             errors: Counters::new(labels * CODES),
-            http: HttpCounters::new(),
+            http: Arc::new(HttpCounters::new()),
             rejections: rejections::Rejections::new(),
             slow_log: SlowLog::default(),
             slow_total: AtomicU64::new(0),
@@ -115,9 +118,29 @@ impl Metrics {
         }
     }
 
+    /// The counters of HTTP.
+    pub(crate) fn http(&self) -> &Arc<HttpCounters> {
+        &self.http
+    }
+
     /// Adds the metrics of a part.
     pub fn add(&self, collector: Arc<dyn Collector>) {
         self.collectors.lock().push(collector);
+    }
+
+    /// The name of a method, as its label has it.
+    pub(crate) fn method_name(&self, label: MethodLabel) -> &'static str {
+        if label == MethodLabel::none() {
+            return "none";
+        }
+        let method = label.0.checked_sub(NOT_METHODS);
+        method.and_then(|method| self.methods.get(usize::from(method))).copied().unwrap_or("other")
+    }
+
+    /// All labels: of the methods in their order, then the others.
+    fn labels(&self) -> impl Iterator<Item = MethodLabel> {
+        let methods = (0..).take(self.methods.len()).map(MethodLabel::for_method);
+        methods.chain([MethodLabel::other(), MethodLabel::none()])
     }
 
     /// Counts a call.
@@ -155,65 +178,43 @@ impl Metrics {
 
     /// The durations of each method and execution path that was called.
     fn calls(&self) -> Vec<(&'static str, &'static str, Histogram)> {
-        let all = MethodLabel::all().flat_map(|label| ExecutionPath::ALL.map(|path| (label, path)));
+        let all = self.labels().flat_map(|label| ExecutionPath::ALL.map(|path| (label, path)));
         let series = |(label, path): (MethodLabel, ExecutionPath)| {
             let histogram = self.calls.histogram(label.number() * EXECUTION_PATHS + path.number());
-            (histogram.count() > 0).then(|| (label.name(), path.name(), histogram))
+            (histogram.count() > 0).then(|| (self.method_name(label), path.name(), histogram))
         };
         all.filter_map(series).collect()
     }
 
     /// The count of each method and error code that occurred.
     fn errors(&self) -> Vec<(&'static str, String, u64)> {
-        let all = MethodLabel::all().flat_map(|label| (0..CODES).map(move |code| (label, code)));
+        let all = self.labels().flat_map(|label| (0..CODES).map(move |code| (label, code)));
         let series = |(label, code): (MethodLabel, usize)| {
             let count = self.errors.sum(label.number() * CODES + code);
-            (count > 0).then(|| (label.name(), code_name(code), count))
+            (count > 0).then(|| (self.method_name(label), code_name(code), count))
         };
         all.filter_map(series).collect()
     }
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl MethodLabel {
-    /// The method with this index.
+    /// The method with this index in the names that [`Metrics::new`] got.
     pub(crate) fn for_method(number: u16) -> Self {
-        Self(number)
+        Self(NOT_METHODS + number)
     }
 
     /// A method that does not exist.
     pub(crate) fn other() -> Self {
-        Self(methods::all_methods().len() as u16)
+        Self(0)
     }
 
     /// A body that is no call, or a batch as a whole.
     pub(crate) fn none() -> Self {
-        Self(methods::all_methods().len() as u16 + 1)
-    }
-
-    fn count() -> usize {
-        methods::all_methods().len() + 2
-    }
-
-    fn all() -> impl Iterator<Item = Self> {
-        (0..Self::count() as u16).map(Self)
+        Self(1)
     }
 
     fn number(self) -> usize {
         usize::from(self.0)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match methods::all_methods().get(self.number()) {
-            Some(method) => method.name,
-            None if self == Self::other() => "other",
-            None => "none",
-        }
     }
 }
 
@@ -283,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_method_that_was_not_called_has_no_series() {
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(&[]);
         assert!(metrics.calls().is_empty() && metrics.errors().is_empty());
         let took = Duration::from_micros(3);
         let path = ExecutionPath::Pool(pool::Class::Heavy);

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::Mutex;
 
 use super::collect;
-use crate::Node;
+use crate::server_context::ServerContext;
 
 /// The requests so far, and the last text.
 #[derive(Default)]
@@ -29,17 +29,17 @@ struct LastScrape {
 }
 
 /// All metrics, collected after this call; `None` if the collection panicked.
-pub(crate) async fn scrape_text(node: &Arc<Node>) -> Option<Bytes> {
-    let scrapes = &node.metrics.scrape_cache;
+pub(crate) async fn scrape_text(server: &ServerContext) -> Option<Bytes> {
+    let scrapes = &server.metrics.scrape_cache;
     let number = scrapes.requests.fetch_add(1, Ordering::SeqCst) + 1;
     let mut last = Arc::clone(&scrapes.last).lock_owned().await;
     if last.requests_before >= number {
         return Some(last.text.clone());
     }
-    let node = Arc::clone(node);
+    let server = server.clone();
     let collect = move || {
-        let requests_before = node.metrics.scrape_cache.requests.load(Ordering::SeqCst);
-        let text = Bytes::from(collect::collect_text(&node));
+        let requests_before = server.metrics.scrape_cache.requests.load(Ordering::SeqCst);
+        let text = Bytes::from(collect::collect_text(&server));
         *last = LastScrape { requests_before, text: text.clone() };
         text
     };

@@ -11,10 +11,11 @@ use super::payload::Payload;
 use super::session::Session;
 use super::subscription::{BlockFilter, LogsFilter, Subscription};
 use super::{PubSub, address_sets, notification, transaction_filter};
+use crate::api::MethodResult;
 use crate::commitment::level;
 use crate::envelope::{self, Call, Id, Request};
 use crate::error::RpcError;
-use crate::methods::{MethodOutput, MethodResult};
+use crate::methods::MethodOutput;
 use crate::params::Params;
 use ledger::Commitment;
 use serde::Serialize;
@@ -122,7 +123,10 @@ fn handle_call(
     });
     record_call(pubsub, Some(&method), received_at, result.as_ref());
     let reply = result.and_then(|output| output.into_response(&id));
-    Some(reply.unwrap_or_else(|err| envelope::error_response(&err, &id, true)))
+    Some(match reply {
+        Ok(text) => text.as_bytes().to_vec(),
+        Err(err) => envelope::error_response(&err, &id, true),
+    })
 }
 
 fn run(pubsub: &PubSub, session: &Session, method: &str, params: Params<'_>) -> MethodResult {

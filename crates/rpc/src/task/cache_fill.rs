@@ -14,21 +14,21 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::{ActiveCall, CallTask};
-use crate::cache_lookup::{self, ATTEMPTS_MAX, CacheHit, FillOutcome};
+use crate::api::{Api, MethodRef};
+use crate::cache_lookup::{ATTEMPTS_MAX, CacheHit, FillOutcome};
 use crate::cached_response::{CachedResponse, ResponseCopy};
 use crate::catch_panic::catch_panic;
 use crate::content_encoding::ContentEncoding;
-use crate::dependencies::CacheableCall;
+use crate::dependencies::{CacheableCall, CallText};
 use crate::envelope::Id;
 use crate::error::RpcError;
-use crate::methods::MethodRef;
 use crate::metrics::{ExecutionPath, Outcome};
 use crate::params::Params;
 
 /// A call whose response another task is computing.
-pub(super) struct PendingFill {
+pub(super) struct PendingFill<A: Api> {
     id: Id,
-    method: MethodRef,
+    method: MethodRef<A>,
     call: CacheableCall,
     filled: oneshot::Receiver<Option<Arc<Entry<CachedResponse>>>>,
     /// Registers the waiter while it exists.
@@ -37,28 +37,27 @@ pub(super) struct PendingFill {
     attempts: usize,
 }
 
-impl CallTask {
+impl<A: Api> CallTask<A> {
     /// Handles a call of a batch through the cache.
-    pub(super) fn lookup(&mut self, id: Id, method: MethodRef) {
+    pub(super) fn lookup(&mut self, id: Id, method: MethodRef<A>) {
         let params = Params::new(self.params.as_deref());
-        let find = || match cache_lookup::lookup_by_text(
-            &self.node,
-            ContentEncoding::Plain,
-            &method,
-            params,
-        ) {
+        let (server, cache) = (&*self.server, &self.server.context.response_cache);
+        let coding = ContentEncoding::Plain;
+        let text = CallText { method: method.name, params: params.text(), coding };
+        let find = || match cache.lookup_text(&server.api, text) {
             Some(hit) => Err(hit),
-            None => Ok(cache_lookup::cacheable_call(
-                &self.node,
-                ContentEncoding::Plain,
-                &method,
-                params,
-            )),
+            None => Ok(method
+                .dependencies
+                .and_then(|dependencies| dependencies(&server.api, params))
+                .filter(|dependencies| dependencies.is_cacheable)
+                .and_then(|dependencies| {
+                    Some(CacheableCall { key: text.cache_key()?, dependencies })
+                })),
         };
         match catch_panic(method.name, self.info.context.request, find) {
             Err(err) => self.refuse(&err, &id),
             Ok(Err(hit)) => {
-                cache_lookup::record_text_hit(&self.node);
+                self.server.context.response_cache.record_text_hit();
                 self.send_hit(hit, id);
             }
             Ok(Ok(None)) => self.run_method(id, method),
@@ -72,7 +71,7 @@ impl CallTask {
         &mut self,
         cacheable: CacheableCall,
         ticket: Option<FillTicket<CachedResponse>>,
-        (id, method): (Id, MethodRef),
+        (id, method): (Id, MethodRef<A>),
         attempts: usize,
     ) {
         let (sender, filled) = oneshot::channel();
@@ -87,15 +86,11 @@ impl CallTask {
                 })
             })
         };
-        let call = (self.coding(), &*method, Params::new(self.params.as_deref()));
+        let params = self.params.as_deref();
+        let text = CallText { method: method.name, params, coding: self.coding() };
         let client = self.info.context.client;
-        match cache_lookup::lookup_or_fill(
-            &self.node,
-            (&cacheable, ticket),
-            call,
-            client,
-            on_filled,
-        ) {
+        let (api, cache) = (&self.server.api, &self.server.context.response_cache);
+        match cache.lookup_or_fill(api, (&cacheable, ticket), text, client, on_filled) {
             FillOutcome::Hit(hit) => self.send_hit(hit, id),
             FillOutcome::Fill(builder) => {
                 self.stats.cache = "made";
@@ -121,7 +116,7 @@ impl CallTask {
     }
 
     /// Checks whether the other task has completed.
-    pub(super) fn poll_fill(&mut self, mut pending: PendingFill) -> Option<TaskPoll> {
+    pub(super) fn poll_fill(&mut self, mut pending: PendingFill<A>) -> Option<TaskPoll> {
         // Checked first: a completion after this check wakes the task.
         let can_be_woken = self.sender.waker().is_set();
         let entry = match pending.filled.try_recv() {
@@ -133,7 +128,8 @@ impl CallTask {
         };
         let PendingFill { id, method, call: cacheable, attempts, guard, .. } = pending;
         drop(guard);
-        match entry.and_then(|entry| cache_lookup::revalidate(&self.node, &cacheable, entry)) {
+        let (api, cache) = (&self.server.api, &self.server.context.response_cache);
+        match entry.and_then(|entry| cache.revalidate(api, &cacheable, entry)) {
             Some(hit) if hit.entry.value.is_some() => self.send_hit(hit, id),
             _ => self.lookup_or_fill(cacheable, None, (id, method), attempts),
         }
@@ -158,9 +154,11 @@ impl CallTask {
 
     /// Starts to copy a cached response into the batch.
     pub(super) fn start_copy(&mut self, CacheHit { entry, slot }: CacheHit, id: Id) {
-        let name = self.label.map_or("", |(label, _)| label.name());
-        match ResponseCopy::start(entry, slot, &mut self.out) {
+        let metrics = &self.server.context.metrics;
+        let name = self.label.map_or("", |(label, _)| metrics.method_name(label));
+        match ResponseCopy::new(entry) {
             Some(result) => {
+                self.start_value(result.context_at(slot));
                 let result = Box::new(result);
                 self.active = Some(ActiveCall { id, name, result, starts_at: None });
             }

@@ -24,6 +24,7 @@ use std::time::Duration;
 use cache::FillTicket;
 use pool::{Task, TaskEnd, TaskPoll, TimeSlice};
 
+use crate::api::{Api, Execution, MethodRef, MethodResult, Server};
 use crate::cache_lookup::ATTEMPTS_MAX;
 use crate::cached_response::{CachedResponse, ResponseBuilder, ResponseEncoder};
 use crate::catch_panic::catch_panic;
@@ -32,29 +33,28 @@ use crate::envelope::Id;
 use crate::error::{OVERLOADED, RpcError};
 use crate::etag::ValidatorBuilder;
 use crate::memory_budget::CollectedResponse;
-use crate::methods::{
-    self, Class, InlineBudget, MethodRef, MethodResult, OutputKind, RESULT_CHUNK_BYTES,
-    StreamState, StreamedResult,
-};
+use crate::methods::{MethodOutput, OutputBody, RESULT_CHUNK_BYTES, StreamState, StreamedResult};
 use crate::metrics::{ExecutionPath, ExecutionStats, MethodLabel, Outcome};
-use crate::node::Node;
 use crate::params::Params;
 use crate::response_channel::{ResponseReceiver, ResponseSender, response_channel};
+use crate::result_context::ResultContext;
 
 use cache_fill::PendingFill;
 pub(crate) use owned_call::{CachePolicy, OwnedCall, TaskInfo};
 
 /// The calls of one body while they run.
-pub(crate) struct CallTask {
-    node: Arc<Node>,
+pub(crate) struct CallTask<A: Api> {
+    server: Arc<Server<A>>,
     info: TaskInfo,
-    calls: std::vec::IntoIter<OwnedCall>,
+    calls: std::vec::IntoIter<OwnedCall<A>>,
     answered: usize,
     /// Calls that were refused because of overload.
     overloaded: usize,
     /// Bytes that are written and not sent yet.
     out: Vec<u8>,
     active: Option<ActiveCall>,
+    /// Context of the value that is being written.
+    context: Option<ResultContext>,
     sender: ResponseSender,
     /// Everything is written, but may not be sent yet.
     is_closed: bool,
@@ -69,7 +69,7 @@ pub(crate) struct CallTask {
     /// The cache lookup to do when the only call starts.
     cache_fill: Option<(CacheableCall, FillTicket<CachedResponse>)>,
     /// Another task is computing the response to the last started call.
-    pending_fill: Option<PendingFill>,
+    pending_fill: Option<PendingFill<A>>,
     /// Builds the validator of a long response.
     validator_builder: Option<ValidatorBuilder>,
     /// Method and execution path of the active call.
@@ -85,35 +85,36 @@ struct ActiveCall {
     id: Id,
     name: &'static str,
     result: Box<dyn StreamedResult>,
-    /// Offset in `out` at which the response starts, while nothing of the result is written.
+    /// Offset in `out` at which the response starts, while nothing of the value is written.
     starts_at: Option<usize>,
 }
 
-impl CallTask {
+impl<A: Api> CallTask<A> {
     pub(crate) fn new(
-        node: Arc<Node>,
+        server: Arc<Server<A>>,
         info: TaskInfo,
-        calls: Vec<OwnedCall>,
+        calls: Vec<OwnedCall<A>>,
     ) -> (Self, ResponseReceiver) {
         let context = &info.context;
         let (sender, receiver) = response_channel(
             context.coding,
             context.options,
             context.request,
-            Arc::clone(&node.metrics),
+            Arc::clone(&server.context.http.metrics),
         );
         let calls = calls.into_iter();
         let (out, active, side_buffer, pending_fill) = (Vec::new(), None, Vec::new(), None);
         let (answered, overloaded, is_closed, builder, encoder) = (0, 0, false, None, None);
         let unsent = None;
         let task = Self {
-            node,
+            server,
             info,
             calls,
             answered,
             overloaded,
             out,
             active,
+            context: None,
             sender,
             is_closed,
             builder,
@@ -193,7 +194,7 @@ impl CallTask {
         }
     }
 
-    fn start_call(&mut self, call: OwnedCall) {
+    fn start_call(&mut self, call: OwnedCall<A>) {
         if self.info.is_batch {
             self.out.push(if self.answered == 0 { b'[' } else { b',' });
         }
@@ -201,7 +202,7 @@ impl CallTask {
         let (id, method, params, cache_policy) = match call {
             OwnedCall::Answered { text, label, outcome } => {
                 self.label = Some((label, self.path()));
-                self.out.extend(text);
+                self.out.extend_from_slice(text.as_bytes());
                 return self.record_call(outcome);
             }
             OwnedCall::Run { id, method, params, cache_policy } => {
@@ -231,30 +232,32 @@ impl CallTask {
     }
 
     /// The result of a call that would run without the pool if it were single; `None` for any other call.
-    fn run_if_cheap(&self, method: MethodRef) -> Option<MethodResult> {
+    fn run_if_cheap(&self, method: MethodRef<A>) -> Option<MethodResult> {
         let params = self.params();
-        let mut budget = InlineBudget::new(&self.node);
-        let run = || match method.class {
-            Class::Inline => Some((method.run)(&self.node, params)),
-            Class::Light | Class::Medium => None,
-            Class::ByCost { class, .. } => match class(&self.node, params, &mut budget) {
-                None => Some((method.run)(&self.node, params)),
+        let mut budget = self.server.inline_budget();
+        let run = || match method.execution {
+            Execution::Inline => Some((method.run)(&self.server.api, params)),
+            Execution::Light | Execution::Medium => None,
+            Execution::ByCost { class, .. } => match class(&self.server.api, params, &mut budget) {
+                None => Some((method.run)(&self.server.api, params)),
                 Some(_) => None,
             },
-            Class::TryInline(run) => run(&self.node, params, &mut budget).ok(),
+            Execution::TryInline(run) => run(&self.server.api, params, &mut budget).ok(),
         };
         catch_panic(method.name, self.info.context.request, run)
             .unwrap_or_else(|err| Some(Err(err)))
     }
 
-    fn run_method(&mut self, id: Id, method: MethodRef) {
+    fn run_method(&mut self, id: Id, method: MethodRef<A>) {
         let params = self.params();
         let request = self.info.context.request;
-        let before = self.validator_builder.as_ref().and_then(|builder| builder.build(&self.node));
+        let (api, cache) = (&self.server.api, &self.server.context.response_cache);
+        let build = |builder: &ValidatorBuilder| builder.build(cache, api);
+        let before = self.validator_builder.as_ref().and_then(build);
         let result =
-            catch_panic(method.name, request, || (method.run)(&self.node, params)).flatten();
+            catch_panic(method.name, request, || (method.run)(&self.server.api, params)).flatten();
         // The method took its view between the two.
-        let after = self.validator_builder.take().and_then(|builder| builder.build(&self.node));
+        let after = self.validator_builder.as_ref().and_then(build);
         let validators = before.zip(after).map(|((before, _), (after, _))| (before, after));
         self.sender.set_validator(
             validators.filter(|(before, after)| before == after).map(|(validator, _)| validator),
@@ -263,21 +266,17 @@ impl CallTask {
     }
 
     /// Accepts the result of a method.
-    fn accept_result(&mut self, result: MethodResult, id: Id, method: MethodRef) {
-        match result.map(methods::MethodOutput::into_kind) {
+    fn accept_result(&mut self, result: MethodResult, id: Id, method: MethodRef<A>) {
+        match result.map(MethodOutput::into_parts) {
             Err(err) => self.refuse(&err, &id),
-            Ok(OutputKind::Full(bytes)) => {
-                // Nearly every body is one call, whose result is not copied then.
-                if self.out.is_empty() {
-                    self.out = bytes;
-                } else {
-                    self.out.extend(bytes);
-                }
+            Ok((context, OutputBody::Full(value))) => {
+                self.start_value(context);
+                self.out.extend_from_slice(value.as_bytes());
                 self.close_response(id);
             }
-            Ok(OutputKind::Streamed(result)) => {
+            Ok((context, OutputBody::Streamed(result))) => {
                 let starts_at = Some(self.out.len());
-                self.out.extend_from_slice(methods::PREFIX);
+                self.start_value(context);
                 self.active = Some(ActiveCall { id, name: method.name, result, starts_at });
             }
         }
@@ -305,18 +304,18 @@ impl CallTask {
     }
 }
 
-impl Task for CallTask {
+impl<A: Api> Task for CallTask<A> {
     fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll {
         if self.is_closed {
             return self.finish();
         }
-        self.slice_started = self.node.pool.now();
+        self.slice_started = self.server.context.pool.now();
         self.stats.slices += 1;
         let waited = self.slice_started.saturating_sub(self.info.context.arrived);
         self.stats.waited.get_or_insert(waited);
         let poll = self.run_slice(slice).unwrap_or_else(|err| panic!("compress a response: {err}"));
         if !self.is_closed {
-            self.stats.ran += self.node.pool.now().saturating_sub(self.slice_started);
+            self.stats.ran += self.server.context.pool.now().saturating_sub(self.slice_started);
         }
         poll
     }
@@ -328,7 +327,7 @@ impl Task for CallTask {
             TaskEnd::Expired | TaskEnd::ExpiredWaiting => Outcome::Refused(OVERLOADED),
             TaskEnd::Panicked | TaskEnd::ShutDown => Outcome::Refused(RpcError::internal().code),
         };
-        self.slice_started = self.node.pool.now();
+        self.slice_started = self.server.context.pool.now();
         self.record_call(outcome);
         let path = self.path();
         for call in std::mem::take(&mut self.calls) {

@@ -8,15 +8,17 @@
 use pool::TaskPoll;
 
 use super::CallTask;
+use crate::api::Api;
 use crate::cache_lookup::CacheHit;
 use crate::cached_response::ResponseEncoder;
 use crate::envelope::{self, Id};
 use crate::error::RpcError;
 use crate::memory_budget::CollectedResponse;
-use crate::methods::{self, RESULT_CHUNK_BYTES};
+use crate::methods::RESULT_CHUNK_BYTES;
 use crate::metrics::Outcome;
+use crate::result_context::ResultContext;
 
-impl CallTask {
+impl<A: Api> CallTask<A> {
     /// Whether the written bytes can no longer be replaced by an error.
     pub(super) fn may_send(&self) -> bool {
         self.active.as_ref().is_none_or(|active| active.starts_at.is_none())
@@ -41,7 +43,7 @@ impl CallTask {
             None if self.out.len() <= 2 * RESULT_CHUNK_BYTES => return self.send(false),
             None => {
                 let mut collected = CollectedResponse::new(
-                    &self.node.response_cache.budget,
+                    &self.server.context.response_cache.budget,
                     self.info.context.client,
                 );
                 collected.push(std::mem::take(&mut self.out));
@@ -54,10 +56,11 @@ impl CallTask {
             Err((why, unsent)) => {
                 self.stats.cache = why.name();
                 self.unsent = Some(unsent);
-                let side_buffer = std::mem::take(&mut self.side_buffer);
-                if !side_buffer.is_empty() {
-                    self.stats.bytes += side_buffer.len() as u64;
-                    self.sender.write(side_buffer, false)?;
+                let mut before = std::mem::take(&mut self.side_buffer);
+                if !self.sender.is_value_only() {
+                    envelope::write_before_value(&mut before, self.context);
+                    self.stats.bytes += before.len() as u64;
+                    self.sender.write(before, false)?;
                 }
             }
         }
@@ -78,12 +81,26 @@ impl CallTask {
         Ok(())
     }
 
+    /// Writes what precedes a value, unless the value is collected for the cache or sent alone.
+    pub(super) fn start_value(&mut self, context: Option<ResultContext>) {
+        self.context = context;
+        if self.sender.is_value_only() {
+            self.sender.set_context(context);
+        } else if self.builder.is_none() {
+            envelope::write_before_value(&mut self.out, context);
+        }
+    }
+
     /// Writes an error. Errors are not cached: the next request may succeed.
     pub(super) fn refuse(&mut self, err: &RpcError, id: &Id) {
         self.builder = None;
         self.restore_side_buffer();
         self.overloaded += usize::from(err.is_overload());
-        self.out.extend(envelope::error_response(err, id, true));
+        if self.sender.is_value_only() {
+            self.sender.refuse(err.clone());
+        } else {
+            self.out.extend(envelope::error_response(err, id, true));
+        }
         self.record_call(Outcome::Refused(err.code));
     }
 
@@ -95,18 +112,20 @@ impl CallTask {
         }
     }
 
-    /// Closes the response to a complete result. For the cache it is encoded without the id.
+    /// Closes the response to a complete value. For the cache the value is encoded alone.
     pub(super) fn close_response(&mut self, id: Id) {
         if let Some(builder) = self.builder.take() {
             if !self.info.is_batch {
                 self.stats.bytes += builder.bytes() + self.out.len() as u64;
             }
-            let encoder = builder.into_encoder(std::mem::take(&mut self.out));
+            let encoder = builder.into_encoder(self.context, std::mem::take(&mut self.out));
             let encoder = encoder.unwrap_or_else(|err| panic!("compress a response: {err}"));
             self.encoder = Some((encoder, id));
             return;
         }
-        methods::close_response(&mut self.out, &id);
+        if !self.sender.is_value_only() {
+            envelope::write_after_value(&mut self.out, self.context, &id);
+        }
         self.record_call(Outcome::Succeeded);
     }
 
@@ -137,7 +156,9 @@ impl CallTask {
         if self.info.is_batch && self.answered > 0 {
             self.out.push(b']');
         }
-        self.out.push(b'\n');
+        if !self.sender.is_value_only() {
+            self.out.push(b'\n');
+        }
         self.send(true)?;
         self.is_closed = true;
         Ok(self.finish())

@@ -4,18 +4,18 @@
 
 use pool::Class as PoolClass;
 
-use crate::envelope::Id;
-use crate::methods::MethodRef;
+use crate::api::{Api, MethodRef};
+use crate::envelope::{Id, ResponseText};
 use crate::metrics::{MethodLabel, Outcome};
 use crate::params::Params;
 use crate::request_context::RequestContext;
 
 /// A call that owns its data.
-pub(crate) enum OwnedCall {
+pub(crate) enum OwnedCall<A: Api> {
     /// It has its response already.
-    Answered { text: Vec<u8>, label: MethodLabel, outcome: Outcome },
+    Answered { text: ResponseText, label: MethodLabel, outcome: Outcome },
     /// To be run.
-    Run { id: Id, method: MethodRef, params: Option<Box<str>>, cache_policy: CachePolicy },
+    Run { id: Id, method: MethodRef<A>, params: Option<Box<str>>, cache_policy: CachePolicy },
 }
 
 /// Whether a call is looked up in the cache before it runs.
@@ -29,10 +29,10 @@ pub(crate) enum CachePolicy {
     ByCost,
 }
 
-impl OwnedCall {
+impl<A: Api> OwnedCall<A> {
     pub(crate) fn new(
         id: Id,
-        method: MethodRef,
+        method: MethodRef<A>,
         params: Params<'_>,
         cache_policy: CachePolicy,
     ) -> Self {

@@ -3,35 +3,41 @@
 //! Not here: calls without a task (`dispatch`).
 
 use super::{CallTask, TaskInfo};
+use crate::api::Api;
 use crate::metrics::{ExecutionPath, Outcome, SlowRequest};
 
-impl CallTask {
+impl<A: Api> CallTask<A> {
     /// Counts the active call.
     pub(super) fn record_call(&mut self, outcome: Outcome) {
         let Some((label, path)) = self.label.take() else { return };
-        let took = self.node.pool.now().saturating_sub(self.info.context.arrived);
-        self.node.metrics.record_call(label, path, took, outcome);
+        let took = self.server.context.pool.now().saturating_sub(self.info.context.arrived);
+        self.server.context.metrics.record_call(label, path, took, outcome);
         self.stats.last = Some((label, outcome));
     }
 
     /// Logs the body if its response took too long.
     pub(super) fn log_if_slow(&mut self) {
         let TaskInfo { context, class, is_batch, .. } = &self.info;
-        let now = self.node.pool.now();
+        let now = self.server.context.pool.now();
         let took = now.saturating_sub(context.arrived);
-        let Some((label, outcome)) = self.stats.last.filter(|_| self.node.is_slow(took)) else {
+        let Some((label, outcome)) = self.stats.last.filter(|_| self.server.context.is_slow(took))
+        else {
             return;
         };
         self.stats.ran += now.saturating_sub(self.slice_started);
         let slow = SlowRequest {
             context,
-            method: if *is_batch { "batch" } else { label.name() },
+            method: if *is_batch {
+                "batch"
+            } else {
+                self.server.context.metrics.method_name(label)
+            },
             params: self.params.as_deref().filter(|_| !is_batch),
             path: ExecutionPath::Pool(*class),
             took,
             outcome,
             stats: Some(&self.stats),
         };
-        slow.log(&self.node.metrics, now);
+        slow.log(&self.server.context.metrics, now);
     }
 }

@@ -241,7 +241,7 @@ fn a_cached_response_is_what_would_be_computed_now() {
     let mut client = world.client();
     let (mut slots, mut root, mut requests) = (vec![100], 0, 0);
     let mut hits: HashMap<&str, u64> = HashMap::new();
-    let hits_now = || world.node.response_cache.counters().hits;
+    let hits_now = || world.node.context.response_cache.counters().hits;
     let mut check = |body: &str, coding: &str| {
         let cached = post_decoded(&mut client, body, coding);
         let fresh =
@@ -262,7 +262,7 @@ fn a_cached_response_is_what_would_be_computed_now() {
                 let more = vec![change(&mut random)];
                 ledger.apply(block(tip), more, bank(tip)).expect("apply");
                 ledger.complete(block(tip), bank(tip)).expect("complete");
-                add_to_history(&world.node.history, tip, parent);
+                add_to_history(&world.node.api.history, tip, parent);
             }
             1 if root < slots.len() - 1 => {
                 root += 1 + random.usize(..slots.len() - 1 - root);
@@ -295,12 +295,12 @@ fn a_cached_response_is_what_would_be_computed_now() {
     let is_enough = |kind| hits.get(kind).is_some_and(|hits| *hits > 500);
     assert!(["long", "batch", "long batch"].into_iter().all(is_enough), "{hits:?}");
     assert!(METHODS.iter().all(|method| hits.get(method) > Some(&0)), "{hits:?}");
-    let first_retained = world.node.history.snapshot().first_slot();
+    let first_retained = world.node.api.history.snapshot().first_slot();
     assert!(first_retained.is_some_and(|first| first > slots[1]), "the oldest blocks were removed");
-    let counters = world.node.response_cache.counters();
+    let counters = world.node.context.response_cache.counters();
     assert!(counters.hits > requests / 10 && counters.stale > 100, "{counters:?} of {requests}");
     // Some of these hits are found by the text of the request alone.
-    let known = world.node.response_cache.memo_hits();
+    let known = world.node.context.response_cache.memo_hits();
     assert!(known > 100 && known < counters.hits, "{known} of {counters:?}");
 }
 
@@ -368,7 +368,7 @@ fn unread_responses_use_no_more_memory_than_the_cache_may_collect() {
         })
         .collect();
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == clients.len());
-    let used = world.node.response_cache.used_bytes();
+    let used = world.node.context.response_cache.used_bytes();
     assert!(used <= CACHE_BYTES / 4 + (1 << 20), "{used}");
     // Other tests of this process count too.
     let grown = resident_bytes().saturating_sub(before);
@@ -382,7 +382,7 @@ fn unread_responses_use_no_more_memory_than_the_cache_may_collect() {
         plain,
         "complete after the others were cancelled"
     );
-    assert_eq!(world.node.response_cache.used_bytes(), 0, "all of it is released");
+    assert_eq!(world.node.context.response_cache.used_bytes(), 0, "all of it is released");
 }
 
 #[test]
@@ -391,8 +391,8 @@ fn what_is_known_to_be_too_large_is_not_collected() {
     let mut client = world.client();
     client.send(post(&from_byte(0, true)));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
-    assert_eq!(world.node.response_cache.used_bytes(), 0);
-    assert_eq!(world.node.response_cache.counters().misses, 0, "there is no lookup");
+    assert_eq!(world.node.context.response_cache.used_bytes(), 0);
+    assert_eq!(world.node.context.response_cache.counters().misses, 0, "there is no lookup");
     let whole = client.receive();
     let plain = handle_blocking(&world.node, &from_byte(0, true)).expect("a call has a response");
     assert_eq!(whole.bytes[..whole.bytes.len() - 1], plain);
@@ -444,7 +444,7 @@ fn no_client_waits_at_the_back_of_another_clients_queue() {
     drop(blocking);
     assert_eq!(same.receive().json(), response.json());
     assert!(first.receive().json()["result"].is_array());
-    let counters = world.node.response_cache.counters();
+    let counters = world.node.context.response_cache.counters();
     assert_eq!((counters.misses, counters.coalesced, counters.entries), (3, 1, 2), "{counters:?}");
 }
 

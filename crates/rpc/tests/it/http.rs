@@ -115,9 +115,9 @@ fn health_is_reported_in_a_word() {
         (response.status, response.body)
     };
     assert_eq!(health(), (200, "ok".into()));
-    world.node.health.set(Status::Behind { slots: 200 });
+    world.node.context.health.set(Status::Behind { slots: 200 });
     assert_eq!(health(), (200, "behind".into()));
-    world.node.health.set(Status::Unknown);
+    world.node.context.health.set(Status::Unknown);
     assert_eq!(health(), (200, "unknown".into()));
 }
 

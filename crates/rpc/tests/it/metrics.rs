@@ -265,8 +265,8 @@ fn a_slow_request_is_counted_and_a_limit_of_0_counts_none() {
         let mut client = world.client();
         client.send(post(SUPPLY));
         world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
-        let until = world.node.pool.now() + std::time::Duration::from_millis(2);
-        while world.node.pool.now() < until {
+        let until = world.node.context.pool.now() + std::time::Duration::from_millis(2);
+        while world.node.context.pool.now() < until {
             std::thread::yield_now();
         }
         drop(release);
@@ -319,7 +319,7 @@ impl rpc::metrics::Collector for SlowCollector {
 fn concurrent_scrapes_share_one_collection() {
     let world = World::new();
     let collector = Arc::new(SlowCollector::default());
-    world.node.metrics.add(collector.clone());
+    world.node.context.metrics.add(collector.clone());
     let mut clients: Vec<Client> = (0..50).map(|_| world.client()).collect();
     clients.iter_mut().for_each(|client| client.send(SCRAPE));
     // A client that disconnects does not permit another collection.

@@ -68,8 +68,8 @@ fn a_call_that_is_not_started_before_its_deadline_is_refused() {
     client.send(crate::wire::post(SUPPLY));
     world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
     // The deadline passes before a thread is free, by the pool's clock.
-    let until = world.node.pool.now() + std::time::Duration::from_millis(2);
-    while world.node.pool.now() < until {
+    let until = world.node.context.pool.now() + std::time::Duration::from_millis(2);
+    while world.node.context.pool.now() < until {
         std::thread::yield_now();
     }
     drop(release);

@@ -139,7 +139,7 @@ fn a_response_is_true_at_its_slot_whatever_is_written_meanwhile() {
         drop(answered);
         readers.into_iter().map(|reader| reader.join().expect("every response is true")).sum()
     });
-    let counters = world.node.response_cache.counters();
+    let counters = world.node.context.response_cache.counters();
     assert!(requests >= BLOCKS * RESPONSES_PER_BLOCK as u64);
     assert!(counters.hits > 100 && counters.stale > 100, "{counters:?} of {requests}");
 }

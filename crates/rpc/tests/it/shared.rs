@@ -61,7 +61,7 @@ fn equal_calls_of_a_batch_are_computed_once_and_of_the_next_batch_not_at_all() {
     let body = batch(&vec![list(100_000); 20]);
     for (requests, coding) in [(20, "identity"), (40, "gzip"), (60, "zstd")] {
         is_computed(&world, &mut client, &body, coding);
-        let counters = world.node.response_cache.counters();
+        let counters = world.node.context.response_cache.counters();
         assert_eq!((counters.misses, counters.entries), (1, 1), "{counters:?}");
         assert_eq!((counters.hits, counters.bypassed), (requests - 1, 0), "{counters:?}");
     }
@@ -107,11 +107,11 @@ fn the_result_of_a_single_call_is_used_by_a_batch_and_by_a_long_body() {
     is_computed(&world, &mut client, &padded(&single), "identity");
     is_computed(&world, &mut client, &batch(&[list(100_000), list(100_000)]), "identity");
     is_computed(&world, &mut client, &padded(&batch(&[list(100_000)])), "identity");
-    let counters = world.node.response_cache.counters();
+    let counters = world.node.context.response_cache.counters();
     assert_eq!((counters.hits, counters.misses), (4, 1), "{counters:?}");
     // Only the parsing of long bodies was a task. From the second request on, the text is in the memo.
     assert_eq!(completed(), before);
-    assert_eq!(world.node.response_cache.memo_hits(), 3);
+    assert_eq!(world.node.context.response_cache.memo_hits(), 3);
 }
 
 #[test]
@@ -121,11 +121,11 @@ fn the_result_of_a_long_body_is_used_by_other_calls() {
     let single = list(100_000).to_string();
     for hits in 0..3 {
         is_computed(&world, &mut client, &padded(&single), "gzip");
-        let counters = world.node.response_cache.counters();
+        let counters = world.node.context.response_cache.counters();
         assert_eq!((counters.hits, counters.misses), (hits, 1), "{counters:?}");
     }
     is_computed(&world, &mut client, &single, "gzip");
-    assert_eq!(world.node.response_cache.counters().hits, 3);
+    assert_eq!(world.node.context.response_cache.counters().hits, 3);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn equal_batches_at_once_are_computed_once() {
     for client in &mut clients {
         assert!(client.receive().bytes == computed);
     }
-    let counters = world.node.response_cache.counters();
+    let counters = world.node.context.response_cache.counters();
     assert!(counters.coalesced > 0, "a request arrived during the computation: {counters:?}");
     assert_eq!((counters.entries, counters.bypassed), (3, 0), "{counters:?}");
     // Each lookup that missed computed the result or waited for another that did.
@@ -191,7 +191,7 @@ fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
     drop(next);
     assert_eq!(follower.receive().json()[0]["result"].as_array().map(Vec::len), Some(10));
     leader.read_at_least(26_000_000);
-    let counters = world.node.response_cache.counters();
+    let counters = world.node.context.response_cache.counters();
     assert_eq!(
         (counters.coalesced, counters.bypassed, counters.entries),
         (1, 0, 1),
@@ -216,7 +216,7 @@ fn a_task_that_waits_for_a_response_that_fails_computes_it_itself() {
     for client in &mut clients {
         assert!(client.receive().bytes == computed);
     }
-    let counters = world.node.response_cache.counters();
+    let counters = world.node.context.response_cache.counters();
     assert!(counters.coalesced > 0 && counters.entries == 0, "{counters:?}");
 }
 
@@ -240,7 +240,7 @@ fn errors_are_computed_each_time_and_not_cached() {
             is_computed(&world, &mut client, &padded(&batch(&calls)), coding);
         }
     }
-    let counters = world.node.response_cache.counters();
+    let counters = world.node.context.response_cache.counters();
     assert!(counters.hits > 50, "{counters:?}");
     assert_eq!(counters.entries, 1, "{counters:?}");
 }
@@ -257,10 +257,10 @@ fn a_long_response_is_right_in_a_batch_cached_or_too_large_to_be_cached() {
         for coding in ["gzip", "zstd", "identity"] {
             is_computed(&world, &mut client, &body, coding);
         }
-        let counters = world.node.response_cache.counters();
+        let counters = world.node.context.response_cache.counters();
         assert_eq!(counters.hits, hits, "{counters:?}");
         // Except for keys and table slots, only the cached bytes are in use.
-        let others = || counters.bytes.abs_diff(world.node.response_cache.used_bytes());
+        let others = || counters.bytes.abs_diff(world.node.context.response_cache.used_bytes());
         world.wait_pool(|_| others() < 10_000);
     }
 }
@@ -279,7 +279,7 @@ fn a_client_that_disconnects_while_a_cached_response_is_copied_to_it_retains_non
     let mut client = world.client();
     let config = json!({ "encoding": "base64", "commitment": "processed" });
     let long = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
-    let used = || world.node.response_cache.used_bytes();
+    let used = || world.node.context.response_cache.used_bytes();
     // Computed in a batch, for a client that is still connected.
     let mut first = world.client();
     first.send(post(&batch(&vec![long.clone(); 2])));
@@ -290,7 +290,11 @@ fn a_client_that_disconnects_while_a_cached_response_is_copied_to_it_retains_non
     let mut second = world.client();
     second.send(post(&batch(std::slice::from_ref(&long))));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 2);
-    assert_eq!((used(), world.node.response_cache.counters().hits), (cached, 1), "the same bytes");
+    assert_eq!(
+        (used(), world.node.context.response_cache.counters().hits),
+        (cached, 1),
+        "the same bytes"
+    );
     // Another response replaces this one in the cache.
     ledger.open(block(101), block(100), bank(101)).expect("open");
     ledger.apply(block(101), write(2), bank(101)).expect("apply");

@@ -125,11 +125,11 @@ fn a_cached_response_is_sent_at_its_clients_rate_too() {
     let took = started.elapsed().as_secs_f64();
     assert!(took > 0.9, "{took} s");
     assert!(
-        world.node.response_cache.counters().hits >= 3,
+        world.node.context.response_cache.counters().hits >= 3,
         "{:?}",
-        world.node.response_cache.counters()
+        world.node.context.response_cache.counters()
     );
-    assert_eq!(world.node.clients.rejected(), (0, 0));
+    assert_eq!(world.node.context.clients.rejected(), (0, 0));
 }
 
 #[test]

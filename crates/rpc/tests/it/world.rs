@@ -21,7 +21,10 @@ use pool::{
     Class, ClassCounters, ClientId, Clock, Counters, Pool, RateLimiter, Task, TaskPoll, TimeSlice,
 };
 use query::{IndexConfig, LedgerConfig};
-use rpc::{Config, Health, Listeners, Node, Socket, SystemClock, WebSocketHandler};
+use rpc::{
+    Config, Health, Listeners, Socket, SolanaServer, SolanaServerParts, SystemClock,
+    WebSocketHandler,
+};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
@@ -77,7 +80,7 @@ pub(crate) const FREE_STAKE: Pubkey = Pubkey::new_from_array([41; 32]);
 
 /// A served node. Dropping it stops the server.
 pub(crate) struct World {
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Arc<SolanaServer>,
     pub(crate) transaction_service: Arc<FakeTransactionService>,
     pub(crate) rpc: SocketAddr,
     pub(crate) pubsub: SocketAddr,
@@ -110,7 +113,7 @@ impl World {
         reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn rpc::HttpApi>>,
+        web: Option<Arc<dyn rpc::HttpApi<rpc::SolanaApi>>>,
     ) -> Self {
         Self::timed(reader, config, pool, web, (Arc::new(SystemClock::new()), Health::default()))
     }
@@ -126,7 +129,7 @@ impl World {
         reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn rpc::HttpApi>>,
+        web: Option<Arc<dyn rpc::HttpApi<rpc::SolanaApi>>>,
         time: (Arc<dyn Clock>, Health),
     ) -> Self {
         Self::caching(reader, config, pool, web, time, 1 << 24)
@@ -137,12 +140,12 @@ impl World {
         reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn rpc::HttpApi>>,
+        web: Option<Arc<dyn rpc::HttpApi<rpc::SolanaApi>>>,
         (clock, health): (Arc<dyn Clock>, Health),
         cache_bytes_max: u64,
     ) -> Self {
         let transaction_service = Arc::new(FakeTransactionService::default());
-        let node = Arc::new(Node {
+        let parts = SolanaServerParts {
             cluster: Arc::new(cluster()),
             reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
@@ -151,9 +154,9 @@ impl World {
             clients: Arc::new(RateLimiter::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
             health: Arc::new(health),
-            metrics: Arc::new(rpc::Metrics::new()),
             config,
-        });
+        };
+        let node = Arc::new(parts.into_server());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -169,12 +172,7 @@ impl World {
         runtime.spawn(async move {
             let stopped = async move { drop(stopped.await) };
             let greeter = Arc::new(Greeter);
-            match web {
-                None => rpc::serve(serving, greeter, listeners, stopped).await,
-                Some(web) => {
-                    rpc::serve_with_http_api(serving, greeter, web, listeners, stopped).await;
-                }
-            }
+            rpc::serve(serving, greeter, web, listeners, stopped).await;
             let _ = ended.send(());
         });
         Self {
@@ -197,7 +195,7 @@ impl World {
         let (release, released): (_, Receiver<()>) = sync_channel(0);
         let (started, start) = sync_channel(1);
         let task = Box::new(Occupier { started, release: released });
-        let ticket = self.node.pool.submit(Class::Light, ClientId(0), task);
+        let ticket = self.node.context.pool.submit(Class::Light, ClientId(0), task);
         let ticket = ticket.unwrap_or_else(|full| panic!("{full}"));
         start.recv_timeout(IO_TIMEOUT).expect("the pool works");
         Occupied { _release: release, _ticket: ticket }
@@ -207,8 +205,11 @@ impl World {
     pub(crate) fn queue(&self, class: Class, client: ClientId) -> Occupied {
         let (release, released): (_, Receiver<()>) = sync_channel(0);
         let (started, _start) = sync_channel(1);
-        let ticket =
-            self.node.pool.submit(class, client, Box::new(Occupier { started, release: released }));
+        let ticket = self.node.context.pool.submit(
+            class,
+            client,
+            Box::new(Occupier { started, release: released }),
+        );
         let ticket = ticket.unwrap_or_else(|full| panic!("{full}"));
         Occupied { _release: release, _ticket: ticket }
     }
@@ -217,8 +218,8 @@ impl World {
     #[expect(clippy::disallowed_methods, reason = "patience is a matter of time")]
     pub(crate) fn wait_pool(&self, until: impl Fn(&Counters) -> bool) {
         let started = Instant::now();
-        while !until(&self.node.pool.counters()) {
-            assert!(started.elapsed() < IO_TIMEOUT, "{:?}", self.node.pool.counters());
+        while !until(&self.node.context.pool.counters()) {
+            assert!(started.elapsed() < IO_TIMEOUT, "{:?}", self.node.context.pool.counters());
             std::thread::yield_now();
         }
     }
@@ -227,15 +228,19 @@ impl World {
     #[expect(clippy::disallowed_methods, reason = "patience is a matter of time")]
     pub(crate) fn wait_response_cache(&self, until: impl Fn(&cache::Counters) -> bool) {
         let started = Instant::now();
-        while !until(&self.node.response_cache.counters()) {
-            assert!(started.elapsed() < IO_TIMEOUT, "{:?}", self.node.response_cache.counters());
+        while !until(&self.node.context.response_cache.counters()) {
+            assert!(
+                started.elapsed() < IO_TIMEOUT,
+                "{:?}",
+                self.node.context.response_cache.counters()
+            );
             std::thread::yield_now();
         }
     }
 
     /// The counters of a class of the pool.
     pub(crate) fn class(&self, class: Class) -> ClassCounters {
-        *self.node.pool.counters().class(class)
+        *self.node.context.pool.counters().class(class)
     }
 
     /// Starts the shutdown of the server.
@@ -255,7 +260,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let panicked = self.node.metrics.connections_panicked();
+            let panicked = self.node.context.metrics.connections_panicked();
             assert_eq!(panicked, 0, "connections panicked; a poll may have done too much");
         }
     }

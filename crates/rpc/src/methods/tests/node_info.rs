@@ -43,10 +43,10 @@ fn the_node_reports_what_it_is() {
 #[test]
 fn a_node_that_lags_is_unhealthy() {
     let world = World::new();
-    world.node.health.set(Status::Behind { slots: 151 });
+    world.api.health.set(Status::Behind { slots: 151 });
     let err = world.refused("getHealth", json!([]), -32005, "Node is behind by 151 slots");
     assert_eq!(err.data, Some(json!({"numSlotsBehind": 151})));
-    world.node.health.set(Status::Unknown);
+    world.api.health.set(Status::Unknown);
     let err = world.refused("getHealth", json!([]), -32005, "Node is unhealthy");
     assert_eq!(err.data, Some(json!({"numSlotsBehind": null})));
 }

@@ -62,7 +62,7 @@ fn a_valid_transaction_is_simulated_and_then_sent() {
 fn without_preflight_nothing_is_simulated() {
     let world = World::new();
     *world.transaction_service.simulation.lock() = Err(SimulationError::Panicked);
-    world.node.health.set(Status::Unknown);
+    world.api.health.set(Status::Unknown);
     let config = json!({"encoding": "base64", "skipPreflight": true, "minContextSlot": 80});
     world.ok("sendTransaction", json!([base64(&payment()), config]));
     assert!(world.transaction_service.simulated.lock().is_empty());
@@ -171,7 +171,7 @@ fn a_ledger_that_cannot_take_more_says_so() {
     *world.transaction_service.simulation.lock() = Err(SimulationError::Panicked);
     let message = "the VM panicked while running this transaction";
     world.refused("sendTransaction", params(), -32603, message);
-    world.node.health.set(Status::Behind { slots: 9 });
+    world.api.health.set(Status::Behind { slots: 9 });
     world.refused("sendTransaction", params(), -32005, "Node is behind by 9 slots");
 }
 

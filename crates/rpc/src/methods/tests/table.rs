@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::methods::{Class, all_methods};
+use crate::api::{Api, Execution};
+use crate::solana_api::SolanaApi;
 
 /// docs/methods.md
 fn document() -> String {
@@ -40,9 +41,13 @@ fn every_method_and_subscription_has_its_row() {
     let rows: BTreeSet<String> = rows().into_iter().map(|(name, _)| name).collect();
     let (subscriptions, methods): (BTreeSet<_>, BTreeSet<_>) =
         rows.into_iter().partition(|name| name.ends_with("Subscribe"));
-    let served: BTreeSet<String> = all_methods().iter().map(|method| method.name.into()).collect();
+    let served: BTreeSet<String> =
+        SolanaApi::sorted_methods().iter().map(|method| method.name.into()).collect();
     assert_eq!(methods, served);
-    assert_eq!((methods.len(), subscriptions.len(), all_methods().len()), (56, 11, 56));
+    assert_eq!(
+        (methods.len(), subscriptions.len(), SolanaApi::sorted_methods().len()),
+        (56, 11, 56)
+    );
 }
 
 #[test]
@@ -50,17 +55,17 @@ fn every_method_of_agaves_has_its_class_in_its_row() {
     let text = document();
     let (agaves, _) = text.split_once("## Extensions").expect("the extensions follow");
     let mut checked = 0;
-    for method in all_methods() {
+    for method in SolanaApi::sorted_methods() {
         let start = format!("| {} | ", method.name);
         let Some(row) = agaves.lines().find_map(|line| line.strip_prefix(&start)) else { continue };
         let (class, _) = row.split_once(" | ").expect("it has more cells");
-        match method.class {
-            Class::Inline => assert_eq!(class, "inline", "{}", method.name),
-            Class::Light => assert_eq!(class, "light", "{}", method.name),
-            Class::Medium => assert_eq!(class, "medium", "{}", method.name),
-            Class::TryInline(_) => assert_eq!(class, "by size", "{}", method.name),
+        match method.execution {
+            Execution::Inline => assert_eq!(class, "inline", "{}", method.name),
+            Execution::Light => assert_eq!(class, "light", "{}", method.name),
+            Execution::Medium => assert_eq!(class, "medium", "{}", method.name),
+            Execution::TryInline(_) => assert_eq!(class, "by size", "{}", method.name),
             // The cell says what the class depends on.
-            Class::ByCost { .. } => assert!(class.contains(' '), "{}: {class}", method.name),
+            Execution::ByCost { .. } => assert!(class.contains(' '), "{}: {class}", method.name),
         }
         checked += 1;
     }

@@ -106,7 +106,7 @@ fn pages_of_a_long_list_follow_each_other() {
         (executed.slot, executed.index) = (40 + u64::from(index / 1_000), index % 1_000);
         Arc::new(executed)
     };
-    let block = world.node.history.snapshot().block(42).cloned().expect("it is retained");
+    let block = world.api.history.snapshot().block(42).cloned().expect("it is retained");
     for slot in 40..49 {
         let first = (slot as u32 - 40) * 1_000;
         let transactions: Vec<_> = (first..first + 1_000).map(one).collect();
@@ -115,7 +115,7 @@ fn pages_of_a_long_list_follow_each_other() {
         history.record_block(&Block { id, transactions, ..(*block).clone() });
     }
     history.publish();
-    world.node.history = Arc::new(history);
+    world.api.history = Arc::new(history);
     let (mut expected, mut before) = ((0..9_000u32).rev(), Value::Null);
     loop {
         let config = json!({"before": before, "limit": 700});

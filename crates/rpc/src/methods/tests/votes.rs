@@ -42,10 +42,10 @@ pub(super) fn accounts() -> Vec<(Pubkey, AccountSharedData)> {
     ]
 }
 
-fn vote_account(node: u8, votes: &[u64], epochs: u64) -> AccountSharedData {
+fn vote_account(api: u8, votes: &[u64], epochs: u64) -> AccountSharedData {
     let landed = |slot: &u64| LandedVote { latency: 1, lockout: Lockout::new(*slot) };
     let state = VoteStateV4 {
-        node_pubkey: keypair(node).pubkey(),
+        node_pubkey: keypair(api).pubkey(),
         inflation_rewards_commission_bps: 1_050,
         votes: votes.iter().map(landed).collect::<VecDeque<_>>(),
         root_slot: votes.first().map(|slot| slot - 1),

@@ -39,10 +39,10 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::{Reward, RewardType, TransactionStatusMeta};
 
+use crate::api::Api;
 use crate::error::RpcError;
-use crate::methods::find_method;
 use crate::params::Params;
-use crate::{Config, Health, Node, SystemClock};
+use crate::{Config, Health, SolanaApi, SolanaServerParts, SystemClock};
 
 pub(super) const GENESIS_TIME: i64 = 1_700_000_000;
 pub(super) const FINALIZED: Slot = 48;
@@ -127,7 +127,7 @@ pub(super) fn simulation() -> Simulation {
 
 /// The node, its transaction service, and the transactions of its history.
 pub(super) struct World {
-    pub(super) node: Node,
+    pub(super) api: SolanaApi,
     pub(super) transaction_service: Arc<FakeTransactionService>,
     named: HashMap<&'static str, Arc<ExecutedTransaction>>,
 }
@@ -152,8 +152,9 @@ impl World {
     /// Calls a method as a client would.
     pub(super) fn call(&self, method: &str, params: &Value) -> Result<Value, RpcError> {
         let text = params.to_string();
-        let method = find_method(method).unwrap_or_else(|| panic!("no method is called {method}"));
-        let output = (method.run)(&self.node, Params::new(Some(&text)))?;
+        let found = SolanaApi::sorted_methods().into_iter().find(|spec| spec.name == method);
+        let method = found.unwrap_or_else(|| panic!("no method is called {method}"));
+        let output = (method.run)(&self.api, Params::new(Some(&text)))?;
         Ok(serde_json::from_slice(&output.into_json()?).expect("a result is JSON"))
     }
 
@@ -188,7 +189,7 @@ impl World {
 struct Builder {
     cluster: ClusterInfo,
     ledger: Ledger<Account, BlockInfo>,
-    node: Node,
+    api: SolanaApi,
     transaction_service: Arc<FakeTransactionService>,
     slot_history: SlotHistory,
     named: HashMap<&'static str, Arc<ExecutedTransaction>>,
@@ -239,7 +240,7 @@ impl Builder {
             airdrop: Mutex::new(Ok(Signature::from([9; 64]))),
         });
         let limits = HistoryLimits { slots_max: HISTORY_SLOTS, bytes_max: u64::MAX };
-        let node = Node {
+        let parts = SolanaServerParts {
             cluster: Arc::new(cluster.clone()),
             reader,
             history: Arc::new(History::new(limits)),
@@ -251,21 +252,21 @@ impl Builder {
             response_cache: Arc::new(crate::ResponseCache::new(1 << 24)),
             clients: Arc::new(RateLimiter::new(Limits::default())),
             health: Arc::new(Health::default()),
-            metrics: Arc::new(crate::Metrics::new()),
             config: Config::default(),
         };
+        let api = parts.into_server().api;
         let slot_history = SlotHistory::default();
-        Self { cluster, ledger, node, transaction_service, slot_history, named: HashMap::new() }
+        Self { cluster, ledger, api, transaction_service, slot_history, named: HashMap::new() }
     }
 
     fn build(mut self) -> World {
-        let mut parent = self.node.reader.view(ledger::Commitment::Processed).meta().clone();
+        let mut parent = self.api.reader.view(ledger::Commitment::Processed).meta().clone();
         for slot in (1..=PROCESSED).filter(|slot| !SKIPPED.contains(slot)) {
             parent = self.block(slot, &parent);
         }
         self.ledger.publish();
-        self.node.history.publish();
-        World { node: self.node, transaction_service: self.transaction_service, named: self.named }
+        self.api.history.publish();
+        World { api: self.api, transaction_service: self.transaction_service, named: self.named }
     }
 
     /// Opens, fills and completes a block; leaves the last one open.
@@ -286,14 +287,14 @@ impl Builder {
         self.slot_history.add(slot);
         let sysvars = changes(sysvars(&self.slot_history, parent.block.slot));
         self.ledger.apply(id, sysvars, Arc::clone(&open)).expect("the block is open");
-        self.node.history.record_transactions(&transactions);
+        self.api.history.record_transactions(&transactions);
         if slot == PROCESSED {
             return open;
         }
         info.complete = true;
         info.blockhashes = Arc::new(info.blockhashes.with(hash(slot)));
         let info = Arc::new(info);
-        self.node.history.record_block(&Arc::new(Block {
+        self.api.history.record_block(&Arc::new(Block {
             id,
             parent_slot: info.parent_slot,
             block_height: info.block_height,

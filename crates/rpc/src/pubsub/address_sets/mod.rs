@@ -257,7 +257,10 @@ impl PendingReply {
     fn reply(&self, pubsub: &PubSub, result: Result<MethodOutput, RpcError>) -> Vec<SessionOutput> {
         methods::record_call(pubsub, Some(self.method), self.received_at, result.as_ref());
         let reply = result.and_then(|output| output.into_response(&self.id));
-        text_output(reply.unwrap_or_else(|err| envelope::error_response(&err, &self.id, true)))
+        text_output(match reply {
+            Ok(text) => text.as_bytes().to_vec(),
+            Err(err) => envelope::error_response(&err, &self.id, true),
+        })
     }
 
     /// Runs a step of the call. An error or a panic becomes the reply.

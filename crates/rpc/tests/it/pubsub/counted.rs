@@ -44,7 +44,7 @@ fn calls_over_websocket_are_counted_by_method() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let node = runtime.block_on(make_calls());
     let world = World::new();
-    world.node.metrics.add(Arc::clone(&node.pubsub) as Arc<dyn Collector>);
+    world.node.context.metrics.add(Arc::clone(&node.pubsub) as Arc<dyn Collector>);
     let mut client = world.client();
     client.result("getVersion", json!([]));
     let metrics = ScrapedMetrics::scrape(&mut client);

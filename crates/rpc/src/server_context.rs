@@ -1,67 +1,70 @@
-//! Everything that a method may read or do, in one place.
+//! What every server has, whatever ledger it serves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chain_solana::{ClusterInfo, History, Reader, TransactionService};
+use bytes::Bytes;
+use ledger::Commitment;
 use pool::{ClientId, Pool, RateLimited, RateLimiter};
 
+use crate::body::ResponseBody;
+use crate::http_context::HttpContext;
+use crate::ledger_versions::LedgerVersions;
 use crate::metrics::Metrics;
+use crate::rate_limited_body::RateLimitedBody;
+use crate::response_channel::{BodyChunk, ResponseReceiver};
+use crate::streamed_body::StreamedBody;
 use crate::{Config, Health, ResponseCache};
 
-/// The node that methods work on.
-pub struct Node {
-    /// Facts that never change while the node runs.
-    pub cluster: Arc<ClusterInfo>,
-    /// Accounts and block facts, at each commitment.
-    pub reader: Reader,
-    /// Blocks, transactions, signatures by address.
-    pub history: Arc<History>,
-    /// Receives transactions.
-    pub transaction_service: Arc<dyn TransactionService>,
+/// The parts of a server that know no ledger. Clones share them.
+#[derive(Clone)]
+pub struct ServerContext {
+    /// Limits and counters of HTTP.
+    pub http: Arc<HttpContext>,
     /// Runs all work that is not cheap.
     pub pool: Arc<Pool>,
-    /// Cached responses.
-    pub response_cache: Arc<ResponseCache>,
     /// Requests and bytes of each client, with their limits.
     pub clients: Arc<RateLimiter>,
-    /// Health of the ledger, as `getHealth` and `GET /health` report it.
-    pub health: Arc<Health>,
+    /// Cached responses.
+    pub response_cache: Arc<ResponseCache>,
     /// Counts of requests and responses.
     pub metrics: Arc<Metrics>,
+    /// Health of the ledger, as `GET /health` reports it.
+    pub health: Arc<Health>,
     /// Limits.
     pub config: Config,
 }
 
-impl Node {
-    /// The same node, with accounts and block facts fixed at the current view for as long as it lives: for
-    /// several methods whose results must come from one view. History and health are not fixed. Cost: some
-    /// counters.
-    pub fn pinned(&self) -> Self {
-        Self {
-            cluster: Arc::clone(&self.cluster),
-            reader: self.reader.pinned(),
-            history: Arc::clone(&self.history),
-            transaction_service: Arc::clone(&self.transaction_service),
-            pool: Arc::clone(&self.pool),
-            response_cache: Arc::clone(&self.response_cache),
-            clients: Arc::clone(&self.clients),
-            health: Arc::clone(&self.health),
-            metrics: Arc::clone(&self.metrics),
-            config: self.config.clone(),
-        }
-    }
-
+impl ServerContext {
     /// Checks the progress of the ledger, and logs how many slow requests were not logged. Must be called
     /// several times a second; [`crate::serve`] does that.
-    pub fn poll_health(&self) {
-        let (views, now) = (self.reader.views(), self.pool.now());
-        let slots = [&views.processed, &views.confirmed, &views.finalized];
-        self.health.observe(now, slots.map(|view| view.block().slot));
+    pub fn poll_health(&self, ledger: &dyn LedgerVersions) {
+        let levels = [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized];
+        let now = self.pool.now();
+        self.health.observe(now, levels.map(|level| ledger.version_and_slot(level).1));
         let left_out = self.metrics.slow_log.take_unreported(now);
         if left_out > 0 {
             tracing::warn!(left_out, "slow requests were not logged");
         }
+    }
+
+    /// A cached body in parts, counted against the client's byte rate as they are sent.
+    pub(crate) fn cached_body(&self, client: ClientId, parts: Vec<Bytes>) -> ResponseBody {
+        ResponseBody::from_parts(parts, self.body_rate(client))
+    }
+
+    /// A body of a stream of chunks, counted against the client's byte rate as they are sent.
+    pub(crate) fn streamed_body(
+        &self,
+        client: ClientId,
+        first: BodyChunk,
+        rest: ResponseReceiver,
+    ) -> ResponseBody {
+        ResponseBody::streamed(Box::new(StreamedBody::new(first, rest)), self.body_rate(client))
+    }
+
+    fn body_rate(&self, client: ClientId) -> Option<Box<RateLimitedBody>> {
+        RateLimitedBody::new(&self.clients, &self.pool, client)
     }
 
     /// Whether a request that took this long is logged.

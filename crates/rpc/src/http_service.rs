@@ -1,0 +1,196 @@
+//! One HTTP request, one response: checks of the head, CORS, the request id, the upgrade to WebSocket. An
+//! [`HttpService`] answers all other requests.
+//!
+//! Not here: what a path means ([`HttpService`]), reading a body ([`crate::request_body`]).
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::upgrade::OnUpgrade;
+use hyper::{Request, Response, StatusCode};
+use pool::ClientId;
+
+use crate::body::ResponseBody;
+use crate::client_id;
+use crate::cors::CorsHeaders;
+use crate::head::{self, HeadError};
+use crate::http_context::HttpContext;
+use crate::poll_budget::{self, REQUEST_UNITS};
+use crate::request_body::RequestBody;
+use crate::request_id::{self, RequestId};
+use crate::websocket_handshake::{handshake, is_websocket_upgrade, needs_websocket};
+
+/// `Content-Type` of plain text.
+pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestOrigin {
+    pub(crate) peer: IpAddr,
+    /// Number of the connection, counted from the start of the process.
+    pub(crate) connection: u64,
+    /// Number of the request on its connection.
+    pub(crate) number: u64,
+}
+
+/// What a listener serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListenerKind {
+    /// HTTP, and WebSocket by upgrade.
+    Rpc,
+    /// WebSocket only.
+    PubSub,
+}
+
+/// Answers the requests of a port.
+pub trait HttpService: Send + Sync + 'static {
+    /// Answers a request. The future is dropped when the client disconnects, which ends all work for it.
+    fn handle(&self, request: HttpRequest) -> impl Future<Output = Response<ResponseBody>> + Send;
+
+    /// The response to a request that is refused because of its head.
+    fn refuse(&self, path: &str, status: StatusCode, message: &str) -> Response<ResponseBody>;
+
+    /// Whether a path is an API of resources, which web pages read with more methods and headers than JSON-RPC.
+    fn is_resource(&self, path: &str) -> bool;
+}
+
+/// A request whose head was checked.
+pub struct HttpRequest {
+    /// The client, for rate limits and fair scheduling.
+    pub client: ClientId,
+    /// Id of the request in the log.
+    pub id: RequestId,
+    /// Method, URI and headers.
+    pub head: Parts,
+    /// The body, which is not read yet.
+    pub body: RequestBody,
+}
+
+/// A connection that is about to change its protocol.
+pub(crate) struct Upgrade {
+    pub(crate) connection: OnUpgrade,
+    /// The client that opened it.
+    pub(crate) client: ClientId,
+}
+
+/// A response, and the connection if its protocol changes after the response.
+pub(crate) struct HandledRequest {
+    pub(crate) response: Response<ResponseBody>,
+    pub(crate) upgrade: Option<Upgrade>,
+}
+
+/// Answers one request.
+pub(crate) async fn handle<S: HttpService>(
+    context: &Arc<HttpContext>,
+    service: &S,
+    listener_kind: ListenerKind,
+    origin: RequestOrigin,
+    mut request: Request<Incoming>,
+) -> HandledRequest {
+    let id = RequestId::from_headers(request.headers(), origin.connection, origin.number);
+    let (uri, headers) = (request.uri(), request.headers());
+    let head_bytes = head::bytes(uri, headers);
+    poll_budget::charge(REQUEST_UNITS);
+    poll_budget::charge_parsed(head_bytes);
+    let mut handled = match head::check(&context.config, uri, headers, head_bytes) {
+        Err(err) => refuse(context, service, listener_kind, &err, &request),
+        Ok(()) => {
+            let client =
+                client_id::client(context.config.client_header.as_ref(), origin.peer, headers);
+            if is_websocket_upgrade(&request) {
+                handshake(&mut request, client)
+            } else {
+                respond_to(context, service, listener_kind, (client, id), request).await
+            }
+        }
+    };
+    let response = &mut handled.response;
+    // A cheap successful response has a request id only if the client supplied it.
+    if (id.is_supplied() || response.status() != StatusCode::OK)
+        && let Some(id) = id.header()
+    {
+        response.headers_mut().entry(request_id::HEADER).or_insert(id);
+    }
+    context.metrics.record_response(response.status().as_u16());
+    handled
+}
+
+/// Refuses a request because of its head. The connection is closed, because the body was not read.
+fn refuse<S: HttpService>(
+    context: &HttpContext,
+    service: &S,
+    listener_kind: ListenerKind,
+    err: &HeadError,
+    request: &Request<Incoming>,
+) -> HandledRequest {
+    let (status, message) = (err.status(), err.to_string());
+    let mut response = match listener_kind {
+        ListenerKind::Rpc => service.refuse(request.uri().path(), status, &message),
+        ListenerKind::PubSub => text_response(status, message + "\n"),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        // The encoding that is accepted (RFC 9110, 15.5.16).
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    // A page whose origin is not allowed must not be able to read the reason.
+    if !matches!(err, HeadError::Origin(_)) {
+        let path = request.uri().path();
+        cors(context, service, listener_kind, path, request.headers()).write(headers);
+    }
+    HandledRequest { response, upgrade: None }
+}
+
+fn cors<S: HttpService>(
+    context: &HttpContext,
+    service: &S,
+    listener_kind: ListenerKind,
+    path: &str,
+    headers: &HeaderMap,
+) -> CorsHeaders {
+    let is_resource = listener_kind == ListenerKind::Rpc && service.is_resource(path);
+    CorsHeaders::from_headers(&context.config.allowed_origins, headers, is_resource)
+}
+
+async fn respond_to<S: HttpService>(
+    context: &Arc<HttpContext>,
+    service: &S,
+    listener_kind: ListenerKind,
+    (client, id): (ClientId, RequestId),
+    request: Request<Incoming>,
+) -> HandledRequest {
+    let cors = cors(context, service, listener_kind, request.uri().path(), request.headers());
+    let mut response = match listener_kind {
+        ListenerKind::PubSub => needs_websocket(),
+        ListenerKind::Rpc => {
+            let (head, body) = request.into_parts();
+            let body = RequestBody::new(body, Arc::clone(context));
+            service.handle(HttpRequest { client, id, head, body }).await
+        }
+    };
+    cors.write(response.headers_mut());
+    HandledRequest { response, upgrade: None }
+}
+
+/// A response of plain text.
+pub fn text_response(status: StatusCode, body: impl Into<Bytes>) -> Response<ResponseBody> {
+    response(status, TEXT, body.into().into())
+}
+
+/// A response.
+pub fn response(
+    status: StatusCode,
+    content_type: HeaderValue,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}

@@ -1,0 +1,119 @@
+//! Solana's API: everything that its methods may read or do, in one place.
+
+use std::sync::Arc;
+
+use chain_solana::{ClusterInfo, History, Reader, TransactionService};
+use ledger::{Commitment, Slot};
+use pool::{Pool, RateLimiter};
+use query::ChangeTracker;
+
+use crate::api::{Api, MethodSpec, Server};
+use crate::http_context::HttpContext;
+use crate::ledger_metrics::LedgerMetrics;
+use crate::ledger_versions::LedgerVersions;
+use crate::metrics::Metrics;
+use crate::server_context::ServerContext;
+use crate::{Config, Health, ResponseCache, methods};
+
+/// What the methods of Solana work on.
+pub struct SolanaApi {
+    /// Facts that never change while the node runs.
+    pub cluster: Arc<ClusterInfo>,
+    /// Accounts and block facts, at each commitment.
+    pub reader: Reader,
+    /// Blocks, transactions, signatures by address.
+    pub history: Arc<History>,
+    /// Receives transactions.
+    pub transaction_service: Arc<dyn TransactionService>,
+    /// Health of the ledger, as `getHealth` reports it.
+    pub health: Arc<Health>,
+    /// Its clock is that of `health`.
+    pub pool: Arc<Pool>,
+    /// Counts transactions that were rejected.
+    pub metrics: Arc<Metrics>,
+    /// Limits.
+    pub config: Config,
+}
+
+impl LedgerVersions for SolanaApi {
+    fn version_and_slot(&self, commitment: Commitment) -> (u64, Slot) {
+        let view = self.reader.view(commitment);
+        (view.version(), view.block().slot)
+    }
+
+    fn change_tracker(&self) -> &Arc<ChangeTracker> {
+        self.reader.change_tracker()
+    }
+}
+
+impl Api for SolanaApi {
+    const METHODS: &'static [&'static [MethodSpec<Self>]] = methods::FILES;
+
+    fn pinned(&self) -> Self {
+        Self {
+            cluster: Arc::clone(&self.cluster),
+            reader: self.reader.pinned(),
+            history: Arc::clone(&self.history),
+            transaction_service: Arc::clone(&self.transaction_service),
+            health: Arc::clone(&self.health),
+            pool: Arc::clone(&self.pool),
+            metrics: Arc::clone(&self.metrics),
+            config: self.config.clone(),
+        }
+    }
+}
+
+/// A server of Solana's API.
+pub type SolanaServer = Server<SolanaApi>;
+
+/// What a server of Solana's API is made of.
+pub struct SolanaServerParts {
+    /// Facts that never change while the node runs.
+    pub cluster: Arc<ClusterInfo>,
+    /// Accounts and block facts, at each commitment.
+    pub reader: Reader,
+    /// Blocks, transactions, signatures by address.
+    pub history: Arc<History>,
+    /// Receives transactions.
+    pub transaction_service: Arc<dyn TransactionService>,
+    /// Runs all work that is not cheap.
+    pub pool: Arc<Pool>,
+    /// Cached responses.
+    pub response_cache: Arc<ResponseCache>,
+    /// Requests and bytes of each client, with their limits.
+    pub clients: Arc<RateLimiter>,
+    /// Health of the ledger.
+    pub health: Arc<Health>,
+    /// Limits.
+    pub config: Config,
+}
+
+impl SolanaServerParts {
+    /// The server. All its counters are zero.
+    pub fn into_server(self) -> SolanaServer {
+        let Self { cluster, reader, history, transaction_service, .. } = self;
+        let Self { pool, response_cache, clients, health, config, .. } = self;
+        let metrics = Arc::new(Metrics::new(&SolanaApi::method_names()));
+        metrics.add(Arc::new(LedgerMetrics {
+            reader: reader.clone(),
+            history: Arc::clone(&history),
+            health: Arc::clone(&health),
+            pool: Arc::clone(&pool),
+        }));
+        let api = SolanaApi {
+            cluster,
+            reader,
+            history,
+            transaction_service,
+            health: Arc::clone(&health),
+            pool: Arc::clone(&pool),
+            metrics: Arc::clone(&metrics),
+            config: config.clone(),
+        };
+        let http_metrics = Arc::clone(metrics.http());
+        let http = Arc::new(HttpContext { config: config.http(), metrics: http_metrics });
+        let context =
+            ServerContext { http, pool, clients, response_cache, metrics, health, config };
+        Server::new(api, context)
+    }
+}
