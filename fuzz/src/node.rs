@@ -32,7 +32,7 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
     response_cache: Arc::new(rpc::ResponseCache::new(1 << 24)),
     clients: Arc::new(RateLimiter::new(Limits::default())),
     health: Arc::new(Health::default()),
-    metrics: Arc::new(rpc::Metrics::new()),
+    metrics: Arc::new(rpc::Metrics::new(rpc::method_names())),
     config: Config::default(),
 });
 

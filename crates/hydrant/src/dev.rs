@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use localnet::{Localnet, LocalnetHandle};
-use rpc::metrics::Collector;
+use metrics::Collector;
 use rpc::pubsub::PubSub;
 use rpc::{Health, Listeners, Node, NodeMemory, SystemClock};
 
@@ -193,7 +193,7 @@ async fn serve(
         response_cache: Arc::new(rpc::ResponseCache::new(config.cache_bytes_max)),
         clients: Arc::new(pool::RateLimiter::new(config.pool.clients)),
         health: Arc::new(health(config)),
-        metrics: Arc::new(rpc::Metrics::new()),
+        metrics: Arc::new(rpc::Metrics::new(rpc::method_names())),
         config: config.rpc.clone(),
     });
     let (pubsub, sink) = PubSub::start(
@@ -206,7 +206,7 @@ async fn serve(
     .context("start PubSub")?;
     let (rest, waiter_events) = rest::Rest::start().context("start REST")?;
     let rest = Arc::new(rest);
-    node.metrics.add(Arc::clone(&pubsub) as Arc<dyn Collector>);
+    pubsub.add_metrics_to(&node.metrics);
     node.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
     node.metrics.add(Arc::new(tpu.metrics()));
     node.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));

@@ -50,6 +50,7 @@ mod value_response;
 mod write_timeout;
 mod yield_queue;
 
+pub use crate::metrics::Metrics;
 pub use body::ResponseBody;
 pub use buf_list::BufList;
 pub use cached_response::ResponseCache;
@@ -60,8 +61,7 @@ pub use dispatch::handle_blocking;
 pub use health::{Health, Status};
 pub use memory_usage::NodeMemory;
 pub use method_client::{MethodClient, MethodResponse};
-pub use methods::{MethodOutput, api_version, required_index_keys};
-pub use metrics::Metrics;
+pub use methods::{MethodOutput, api_version, method_names, required_index_keys};
 pub use node::{Node, SystemClock};
 pub use request_id::RequestId;
 pub use server::{Listeners, Socket, WebSocketHandler, serve, serve_with_http_api};

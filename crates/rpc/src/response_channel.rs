@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn bytes_are_counted_until_their_last_part_is_dropped() {
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(&[]));
         let unsent = || metrics.http.memory().map(|(_, bytes)| bytes);
         let bytes = UnsentBytes::track(vec![1; 100], &metrics);
         let part = bytes.slice(10..20);

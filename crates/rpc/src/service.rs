@@ -21,6 +21,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
+use metrics::{Collector, MEDIA_TYPE};
 use pool::ClientId;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -32,7 +33,7 @@ use crate::dispatch::{self, JsonRpcResponse};
 use crate::head::{self, HeadError};
 use crate::health::Status;
 use crate::method_client::MethodClient;
-use crate::metrics::{self, HttpEvent};
+use crate::metrics::HttpEvent;
 use crate::node::Node;
 use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::poll_budget::{self, REQUEST_UNITS};
@@ -461,10 +462,10 @@ async fn serve_metrics(node: &Arc<Node>, client: ClientId) -> Response<ResponseB
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         return response;
     }
-    match metrics::scrape_text(node).await {
+    match node.metrics.scrape(Arc::clone(node) as Arc<dyn Collector>).await {
         Some(text) => {
             node.charge(client, text.len());
-            let media = HeaderValue::from_static(metrics::MEDIA_TYPE);
+            let media = HeaderValue::from_static(MEDIA_TYPE);
             fresh(respond(StatusCode::OK, media, text.into()))
         }
         None => text(StatusCode::INTERNAL_SERVER_ERROR, "the metrics could not be collected\n"),

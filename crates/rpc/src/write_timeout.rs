@@ -314,7 +314,7 @@ mod tests {
     /// Writes `offered` bytes to a client that takes `bytes` every 5 ms, with a time limit of 50 ms; returns
     /// the outcome and how many bytes it took.
     async fn write(offered: usize, bytes: usize) -> (io::Result<()>, usize) {
-        let (slow, metrics) = (Slow::new(5, bytes), Arc::new(Metrics::new()));
+        let (slow, metrics) = (Slow::new(5, bytes), Arc::new(Metrics::new(&[])));
         let mut socket = WriteTimeout::new(slow, Duration::from_millis(50), metrics);
         let written = socket.write_all(&vec![0; offered]).await;
         (written, socket.socket.taken)
@@ -339,7 +339,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_rest_of_a_response_may_be_short() {
-        let (slow, metrics) = (Slow::new(30, 10), Arc::new(Metrics::new()));
+        let (slow, metrics) = (Slow::new(30, 10), Arc::new(Metrics::new(&[])));
         let mut socket = WriteTimeout::new(slow, Duration::from_millis(100), metrics);
         for _ in 0..8 {
             socket.write_all(b"all of it").await.expect("each is taken in time");
@@ -377,7 +377,7 @@ mod tests {
         use crate::yield_queue::YieldQueue;
 
         const BYTES: usize = 4 * 1024 * 1024;
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(&[]));
         let queue = Arc::new(YieldQueue::new(Arc::clone(&metrics)));
         let resuming = tokio::spawn(Arc::clone(&queue).run(1));
         let taken = Arc::new(AtomicUsize::new(0));

@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_client_with_one_connection_is_not_delayed_by_a_client_with_hundreds() {
-        let queue = Arc::new(YieldQueue::new(Arc::new(Metrics::new())));
+        let queue = Arc::new(YieldQueue::new(Arc::new(Metrics::new(&[]))));
         let (many, one) = (slots(&queue, 1, 300), slots(&queue, 2, 1));
         enqueue(&many);
         enqueue(&one);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_alone_may_write_more() {
-        let queue = Arc::new(YieldQueue::new(Arc::new(Metrics::new())));
+        let queue = Arc::new(YieldQueue::new(Arc::new(Metrics::new(&[]))));
         let one = slots(&queue, 1, 1);
         enqueue(&one);
         assert!(queue.wake_round(1));
@@ -237,7 +237,7 @@ mod tests {
         use std::cell::Cell;
         use std::rc::Rc;
 
-        let queue = Arc::new(YieldQueue::new(Arc::new(Metrics::new())));
+        let queue = Arc::new(YieldQueue::new(Arc::new(Metrics::new(&[]))));
         let steps = Rc::new(Cell::new(0));
         let local = tokio::task::LocalSet::new();
         let worker = {

@@ -71,7 +71,7 @@ fn node(reader: &Reader) -> Result<Node> {
         response_cache: Arc::new(rpc::ResponseCache::new(1 << 24)),
         clients: Arc::new(RateLimiter::new(Limits::default())),
         health: Arc::new(Health::default()),
-        metrics: Arc::new(rpc::Metrics::new()),
+        metrics: Arc::new(rpc::Metrics::new(rpc::method_names())),
         config: rpc::Config::default(),
     })
 }

@@ -21,7 +21,8 @@ pub(super) fn record_call(
     node.metrics.record_call(label, path, took, outcome);
     if node.is_slow(took) {
         let params = params.and_then(|params| params.text());
-        SlowRequest { context, method: label.name(), params, path, took, outcome, stats: None }
+        let method = node.metrics.method_name(label);
+        SlowRequest { context, method, params, path, took, outcome, stats: None }
             .log(&node.metrics, now);
     }
 }

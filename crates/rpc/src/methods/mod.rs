@@ -186,6 +186,13 @@ pub(crate) fn find_method(name: &str) -> Option<MethodRef> {
     METHODS.get(name).copied()
 }
 
+/// The names of all methods, sorted.
+pub fn method_names() -> &'static [&'static str] {
+    static NAMES: LazyLock<Vec<&'static str>> =
+        LazyLock::new(|| all_methods().iter().map(|method| method.name).collect());
+    &NAMES
+}
+
 /// All methods, sorted by name.
 pub(crate) fn all_methods() -> &'static [&'static Method] {
     static ALL_METHODS: LazyLock<Vec<&'static Method>> = LazyLock::new(|| {

@@ -2,17 +2,17 @@
 //!
 //! Every call is counted once, when the last byte of its response is written, by its method and its
 //! `ExecutionPath`. Events of HTTP and sockets are counted where they happen. To count takes nanoseconds
-//! and shares nothing between threads (`counters`). A scrape reads all counters of all threads.
+//! and shares nothing between threads ([`Counters`]). A scrape reads all counters of all threads.
 //! Bounds: 160 KiB per thread, allocated when the thread first counts. All unknown methods share one label.
-//! Not here: the metric families themselves (`collect`, and each [`Collector`]).
+//! Not here: the metric families themselves (`families`, and each [`Collector`]).
 
 mod collect;
-mod counters;
-mod exposition;
-mod histogram;
+mod cpu_pool;
+mod families;
 mod http;
 mod process;
 mod rejections;
+mod response_cache;
 mod scrape;
 mod slow_log;
 mod websocket;
@@ -21,39 +21,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use metrics::{BucketBounds, Collector, Counters, Histogram, Histograms};
 use parking_lot::Mutex;
+use pool::Class;
 
-use crate::methods;
-
-pub use counters::Counters;
-pub use exposition::{Exposition, Labels, MetricFamily, MetricKind};
-pub use histogram::{Histogram, Histograms};
 pub use rejections::Rejection;
 pub use websocket::WebSocketMetrics;
 
-pub(crate) use exposition::MEDIA_TYPE;
 pub(crate) use http::{HttpCounters, HttpEvent};
-pub(crate) use scrape::scrape_text;
 pub(crate) use slow_log::{ExecutionStats, SlowLog, SlowRequest};
-
-/// A part of the node that has metrics of its own.
-pub trait Collector: Send + Sync {
-    /// Writes its metric families. Called on a thread that may block.
-    fn write(&self, to: &mut Exposition);
-
-    /// Heap bytes in use, by `part` of `hydrant_memory_bytes`.
-    fn memory(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
-    /// Its calls over WebSocket, which are reported together with those over HTTP.
-    fn websocket_metrics(&self) -> Option<&WebSocketMetrics> {
-        None
-    }
-}
 
 /// The metrics of a node.
 pub struct Metrics {
+    /// The names of all methods.
+    methods: Vec<&'static str>,
     calls: Histograms,
     errors: Counters,
     pub(crate) http: HttpCounters,
@@ -62,6 +43,8 @@ pub struct Metrics {
     /// Slow requests, logged or not.
     slow_total: AtomicU64,
     collectors: Mutex<Vec<Arc<dyn Collector>>>,
+    /// Calls over WebSocket, which are reported together with those over HTTP.
+    websocket: Mutex<Vec<Arc<WebSocketMetrics>>>,
     scrape_cache: scrape::ScrapeCache,
 }
 
@@ -77,7 +60,7 @@ pub(crate) enum ExecutionPath {
     /// From the response cache, or with the result of another request that was being computed.
     Cached,
     /// On the CPU pool, by its class.
-    Pool(pool::Class),
+    Pool(Class),
 }
 
 /// How a call ended.
@@ -93,6 +76,9 @@ pub(crate) enum Outcome {
 
 const EXECUTION_PATHS: usize = 5;
 
+/// Number of labels that are not a method's: [`MethodLabel::other`] and [`MethodLabel::none`].
+const NOT_METHODS: u16 = 2;
+
 /// Number of error codes with their own counter: those of JSON-RPC, then Agave's from -32001 down, then all others,
 /// then truncated responses.
 const CODES: usize = 5 + AGAVE_CODES + 2;
@@ -100,17 +86,19 @@ const AGAVE_CODES: usize = 21;
 const STANDARD_CODES: [i64; 5] = [-32700, -32600, -32601, -32602, -32603];
 
 impl Metrics {
-    /// All counters are zero.
-    pub fn new() -> Self {
-        let labels = MethodLabel::count();
+    /// The metrics of a server with these methods. All counters are zero.
+    pub fn new(methods: &[&'static str]) -> Self {
+        let labels = usize::from(NOT_METHODS) + methods.len();
         Self {
-            calls: Histograms::new(labels * EXECUTION_PATHS),
+            methods: methods.to_vec(),
+            calls: Histograms::new(labels * EXECUTION_PATHS, BucketBounds::LOG_LINEAR),
             errors: Counters::new(labels * CODES),
             http: HttpCounters::new(),
             rejections: rejections::Rejections::new(),
             slow_log: SlowLog::default(),
             slow_total: AtomicU64::new(0),
             collectors: Mutex::default(),
+            websocket: Mutex::default(),
             scrape_cache: scrape::ScrapeCache::default(),
         }
     }
@@ -118,6 +106,26 @@ impl Metrics {
     /// Adds the metrics of a part.
     pub fn add(&self, collector: Arc<dyn Collector>) {
         self.collectors.lock().push(collector);
+    }
+
+    /// Adds calls over WebSocket.
+    pub(crate) fn add_websocket(&self, calls: Arc<WebSocketMetrics>) {
+        self.websocket.lock().push(calls);
+    }
+
+    /// The name of a method, as its label has it.
+    pub(crate) fn method_name(&self, label: MethodLabel) -> &'static str {
+        if label == MethodLabel::none() {
+            return "none";
+        }
+        let method = label.0.checked_sub(NOT_METHODS);
+        method.and_then(|method| self.methods.get(usize::from(method))).copied().unwrap_or("other")
+    }
+
+    /// All labels: of the methods in their order, then the others.
+    fn labels(&self) -> impl Iterator<Item = MethodLabel> {
+        let methods = (0..).take(self.methods.len()).map(MethodLabel::for_method);
+        methods.chain([MethodLabel::other(), MethodLabel::none()])
     }
 
     /// Counts a call.
@@ -155,65 +163,43 @@ impl Metrics {
 
     /// The durations of each method and execution path that was called.
     fn calls(&self) -> Vec<(&'static str, &'static str, Histogram)> {
-        let all = MethodLabel::all().flat_map(|label| ExecutionPath::ALL.map(|path| (label, path)));
+        let all = self.labels().flat_map(|label| ExecutionPath::ALL.map(|path| (label, path)));
         let series = |(label, path): (MethodLabel, ExecutionPath)| {
             let histogram = self.calls.histogram(label.number() * EXECUTION_PATHS + path.number());
-            (histogram.count() > 0).then(|| (label.name(), path.name(), histogram))
+            (histogram.count() > 0).then(|| (self.method_name(label), path.name(), histogram))
         };
         all.filter_map(series).collect()
     }
 
     /// The count of each method and error code that occurred.
     fn errors(&self) -> Vec<(&'static str, String, u64)> {
-        let all = MethodLabel::all().flat_map(|label| (0..CODES).map(move |code| (label, code)));
+        let all = self.labels().flat_map(|label| (0..CODES).map(move |code| (label, code)));
         let series = |(label, code): (MethodLabel, usize)| {
             let count = self.errors.sum(label.number() * CODES + code);
-            (count > 0).then(|| (label.name(), code_name(code), count))
+            (count > 0).then(|| (self.method_name(label), code_name(code), count))
         };
         all.filter_map(series).collect()
     }
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl MethodLabel {
-    /// The method with this index.
+    /// The method with this index in the names that [`Metrics::new`] got.
     pub(crate) fn for_method(number: u16) -> Self {
-        Self(number)
+        Self(NOT_METHODS + number)
     }
 
     /// A method that does not exist.
     pub(crate) fn other() -> Self {
-        Self(methods::all_methods().len() as u16)
+        Self(0)
     }
 
     /// A body that is no call, or a batch as a whole.
     pub(crate) fn none() -> Self {
-        Self(methods::all_methods().len() as u16 + 1)
-    }
-
-    fn count() -> usize {
-        methods::all_methods().len() + 2
-    }
-
-    fn all() -> impl Iterator<Item = Self> {
-        (0..Self::count() as u16).map(Self)
+        Self(1)
     }
 
     fn number(self) -> usize {
         usize::from(self.0)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match methods::all_methods().get(self.number()) {
-            Some(method) => method.name,
-            None if self == Self::other() => "other",
-            None => "none",
-        }
     }
 }
 
@@ -221,9 +207,9 @@ impl ExecutionPath {
     const ALL: [Self; EXECUTION_PATHS] = [
         Self::Inline,
         Self::Cached,
-        Self::Pool(pool::Class::Light),
-        Self::Pool(pool::Class::Medium),
-        Self::Pool(pool::Class::Heavy),
+        Self::Pool(Class::Light),
+        Self::Pool(Class::Medium),
+        Self::Pool(Class::Heavy),
     ];
 
     fn number(self) -> usize {
@@ -283,10 +269,10 @@ mod tests {
 
     #[test]
     fn a_method_that_was_not_called_has_no_series() {
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(&["getSlot"]);
         assert!(metrics.calls().is_empty() && metrics.errors().is_empty());
         let took = Duration::from_micros(3);
-        let path = ExecutionPath::Pool(pool::Class::Heavy);
+        let path = ExecutionPath::Pool(Class::Heavy);
         metrics.record_call(
             MethodLabel::other(),
             ExecutionPath::Inline,
@@ -294,9 +280,11 @@ mod tests {
             Outcome::Refused(-32601),
         );
         metrics.record_call(MethodLabel::none(), path, took, Outcome::Succeeded);
+        metrics.record_call(MethodLabel::for_method(0), path, took, Outcome::Truncated);
         let calls = metrics.calls().into_iter().map(|(name, path, it)| (name, path, it.count()));
         let calls: Vec<_> = calls.collect();
-        assert_eq!(calls, [("other", "inline", 1), ("none", "heavy", 1)]);
-        assert_eq!(metrics.errors(), [("other", "-32601".to_owned(), 1)]);
+        assert_eq!(calls, [("getSlot", "heavy", 1), ("other", "inline", 1), ("none", "heavy", 1)]);
+        let errors = [("getSlot", "cut".to_owned(), 1), ("other", "-32601".to_owned(), 1)];
+        assert_eq!(metrics.errors(), errors);
     }
 }

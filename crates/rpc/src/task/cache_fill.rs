@@ -158,7 +158,7 @@ impl CallTask {
 
     /// Starts to copy a cached response into the batch.
     pub(super) fn start_copy(&mut self, CacheHit { entry, slot }: CacheHit, id: Id) {
-        let name = self.label.map_or("", |(label, _)| label.name());
+        let name = self.label.map_or("", |(label, _)| self.node.metrics.method_name(label));
         match ResponseCopy::start(entry, slot, &mut self.out) {
             Some(result) => {
                 let result = Box::new(result);

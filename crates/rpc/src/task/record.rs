@@ -25,7 +25,7 @@ impl CallTask {
         self.stats.ran += now.saturating_sub(self.slice_started);
         let slow = SlowRequest {
             context,
-            method: if *is_batch { "batch" } else { label.name() },
+            method: if *is_batch { "batch" } else { self.node.metrics.method_name(label) },
             params: self.params.as_deref().filter(|_| !is_batch),
             path: ExecutionPath::Pool(*class),
             took,

@@ -151,7 +151,7 @@ impl World {
             clients: Arc::new(RateLimiter::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
             health: Arc::new(health),
-            metrics: Arc::new(rpc::Metrics::new()),
+            metrics: Arc::new(rpc::Metrics::new(rpc::method_names())),
             config,
         });
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -251,7 +251,7 @@ impl Builder {
             response_cache: Arc::new(crate::ResponseCache::new(1 << 24)),
             clients: Arc::new(RateLimiter::new(Limits::default())),
             health: Arc::new(Health::default()),
-            metrics: Arc::new(crate::Metrics::new()),
+            metrics: Arc::new(crate::Metrics::new(crate::method_names())),
             config: Config::default(),
         };
         let slot_history = SlotHistory::default();
