@@ -7,6 +7,7 @@ use std::sync::RwLock;
 use anyhow::{Context, Result};
 use dashmap::DashMap;
 use ledger::Record;
+use process_usage::Process;
 use solana::key_kind;
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use chain_solana::{BlockInfo, BlockhashQueue, Reader};
 use cpu_time::ThreadTime;
 use ledger::BlockId;
+use process_usage::Process;
 use query::{Ledger, LedgerConfig};
 use solana::Account;
 use solana_account::ReadableAccount;

@@ -12,6 +12,7 @@ use anyhow::Result;
 use cpu_time::ThreadTime;
 use hdrhistogram::Histogram;
 use ledger::{BlockId, Commitment};
+use process_usage::Process;
 use testkit::synthetic::{Synthetic, Updates};
 
 use crate::fixture::{LedgerFixture, ROOT, bank};
