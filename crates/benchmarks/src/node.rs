@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ::loadgen::Process;
 use anyhow::{Context, Result, bail, ensure};
+use process_usage::Process;
 use tempfile::TempDir;
 
 use crate::child_process::{KillOnDrop, sibling_binary};
@@ -84,18 +84,18 @@ impl Node {
 
     /// Seconds of CPU time that each of the node's threads has used, by name; equal names together.
     pub(crate) fn thread_times(&self) -> Result<BTreeMap<String, f64>> {
-        let times = Process(self.pid()).cpu_time_by_thread()?;
+        let times = Process::with_id(self.pid()).cpu_time_by_thread()?;
         Ok(times.into_iter().map(|(name, time)| (name, time.as_secs_f64())).collect())
     }
 
     /// Resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
-        Ok(Process(self.pid()).resident_bytes()?)
+        Ok(Process::with_id(self.pid()).resident_bytes()?)
     }
 
     /// The peak of resident memory in bytes.
     pub(crate) fn peak_resident_bytes(&self) -> Result<u64> {
-        Ok(Process(self.pid()).peak_resident_bytes()?)
+        Ok(Process::with_id(self.pid()).peak_resident_bytes()?)
     }
 }
 

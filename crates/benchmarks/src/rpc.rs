@@ -10,9 +10,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ::loadgen::{Classifier, LoadPlan, Process, Run, RunLength, Stream, Verdict, json_rpc};
+use ::loadgen::{Classifier, LoadPlan, Run, RunLength, Stream, Verdict, json_rpc};
 use anyhow::{Context, Result, bail, ensure};
 use hdrhistogram::Histogram;
+use process_usage::Process;
 use serde_json::{Value, json};
 use solana_keypair::Keypair;
 use solana_pubkey::Pubkey;
@@ -173,7 +174,7 @@ impl Bench {
             threads,
             ..Stream::closed_loop(name, requests, connections)
         };
-        let process = self.node.as_ref().map(|node| Process(node.pid()));
+        let process = self.node.as_ref().map(|node| Process::with_id(node.pid()));
         let plan = LoadPlan { process, ..LoadPlan::new(self.address.into(), stream, span) };
         require_ok(name, plan.run()?)
     }

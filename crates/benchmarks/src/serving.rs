@@ -24,8 +24,9 @@ mod targets;
 
 use std::time::Duration;
 
-use ::loadgen::{LoadPlan, Process, Run, RunLength, Stream};
+use ::loadgen::{LoadPlan, Run, RunLength, Stream};
 use anyhow::{Context, Result, ensure};
+use process_usage::Process;
 use testkit::synthetic::ACCOUNTS_MIN;
 
 use crate::protocol::Settings;

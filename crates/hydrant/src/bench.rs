@@ -12,9 +12,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use loadgen::{
     Arrival, Client, DiscoveryConfig, Endpoint, InputKinds, Inputs, LoadError, LoadPlan, Mix,
-    Process, Replay, Report, RestSuite, Run, RunLength, Stream, Suite, read_log, scan_requests,
-    write_log,
+    Replay, Report, RestSuite, Run, RunLength, Stream, Suite, read_log, scan_requests, write_log,
 };
+use process_usage::Process;
 
 use crate::dev::print_line;
 
@@ -324,7 +324,7 @@ fn plan(
         streams,
         run_length,
         timeout: Some(Duration::from_secs_f64(flags.timeout)),
-        process: flags.pid.map(Process),
+        process: flags.pid.map(Process::with_id),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use localnet::{Localnet, LocalnetHandle};
-use rpc::metrics::Collector;
+use metrics::Collector;
 use rpc::pubsub::PubSub;
 use rpc::{Health, Listeners, NodeMemory, SolanaServerParts, SystemClock};
 
@@ -206,7 +206,7 @@ async fn serve(
     .context("start PubSub")?;
     let (rest, waiter_events) = rest::Rest::start().context("start REST")?;
     let rest = Arc::new(rest);
-    node.context.metrics.add(Arc::clone(&pubsub) as Arc<dyn Collector>);
+    pubsub.add_metrics_to(&node.context.metrics);
     node.context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
     node.context.metrics.add(Arc::new(tpu.metrics()));
     node.context.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));

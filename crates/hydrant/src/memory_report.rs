@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{HumanBytes, HumanCount};
-use rpc::metrics::{Collector, Exposition};
+use metrics::{Collector, Exposition};
+use process_usage::Process;
 use rpc::{NodeMemory, SolanaServer};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
@@ -77,7 +78,7 @@ impl ProcessMemory {
         let NodeMemory { ledger, history_bytes, .. } =
             NodeMemory::new(&node.api.reader, &node.api.history);
         let parts = ledger.total() as u64 + history_bytes;
-        let anonymous = status_bytes("RssAnon:").unwrap_or_default();
+        let anonymous = Process::current().anonymous_bytes().unwrap_or_default();
         Self { start_bytes: anonymous.saturating_sub(parts) }
     }
 }
@@ -86,7 +87,7 @@ impl Collector for ProcessMemory {
     fn write(&self, _: &mut Exposition) {}
 
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        let executable = status_bytes("RssFile:").unwrap_or_default();
+        let executable = Process::current().file_bytes().unwrap_or_default();
         vec![("start", self.start_bytes), ("executable", executable)]
     }
 }
@@ -99,23 +100,10 @@ fn log(usage: &NodeMemory) {
         kept_bytes = usage.ledger.unpacked,
         ranks_bytes = usage.ledger.ranks,
         history_bytes = usage.history_bytes,
-        resident_bytes = resident_bytes(),
+        resident_bytes = Process::current().resident_bytes().ok(),
         "memory: {}",
         MemoryLine(*usage)
     );
-}
-
-/// The resident memory of the process, if the system reports it.
-fn resident_bytes() -> Option<u64> {
-    status_bytes("VmRSS:")
-}
-
-/// A size of the process, by its name in `/proc/self/status`.
-fn status_bytes(name: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1_024)
 }
 
 #[cfg(test)]
@@ -140,12 +128,5 @@ mod tests {
             "addresses 1.00 MiB (12,345), indices 2.00 MiB, accounts 3.00 GiB packed and 4.00 KiB \
              unpacked (10,000), ranks 5 B, history 6.00 MiB"
         );
-    }
-
-    #[test]
-    fn the_process_has_resident_memory() {
-        assert!(resident_bytes().is_none_or(|bytes| bytes > 1 << 20));
-        let parts = [status_bytes("RssAnon:"), status_bytes("RssFile:")];
-        assert!(parts.iter().all(|bytes| bytes.is_none_or(|bytes| bytes > 1 << 16)));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chain_solana::QueueBound;
 use localnet::{Load, TransactionQueue};
-use rpc::metrics::{Collector, Exposition, MetricKind};
+use metrics::{Collector, Exposition, MetricKind};
 
 /// The queue, for a scrape.
 pub(crate) struct QueueMetrics(pub(crate) Arc<TransactionQueue>);

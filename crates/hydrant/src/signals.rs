@@ -8,9 +8,10 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use anyhow::{Context, Result};
+use process_usage::Process;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGHUP in the masks of `/proc/self/status`: the lowest bit is signal 1.
+/// SIGHUP in the masks of signals: the lowest bit is signal 1.
 const HANGUP_BIT: u64 = 1;
 
 /// Listens for signals until it is dropped.
@@ -27,7 +28,9 @@ impl EndSignals {
             ("SIGINT", SignalKind::interrupt()),
             ("SIGQUIT", SignalKind::quit()),
         ];
-        if !ignores_hangup(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
+        // Without `/proc` it is not known, and SIGHUP ends the node.
+        let ignored = Process::current().signal_mask("SigIgn").unwrap_or_default();
+        if !has_hangup(ignored) {
             kinds.push(("SIGHUP", SignalKind::hangup()));
         }
         let ends = kinds
@@ -51,11 +54,9 @@ impl EndSignals {
     }
 }
 
-/// Whether the process was started with SIGHUP ignored, according to the text of `/proc/self/status`.
-fn ignores_hangup(status: &str) -> bool {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask & HANGUP_BIT != 0)
+/// Whether SIGHUP is in a mask of signals.
+fn has_hangup(mask: u64) -> bool {
+    mask & HANGUP_BIT != 0
 }
 
 #[cfg(test)]
@@ -64,8 +65,8 @@ mod tests {
 
     #[test]
     fn nohup_is_recognised_by_the_mask_of_ignored_signals() {
-        assert!(ignores_hangup("Name:\thydrant\nSigIgn:\t0000000000001001\nSigCgt:\t0\n"));
-        assert!(!ignores_hangup("SigBlk:\t0000000000000001\nSigIgn:\t0000000000001000\n"));
-        assert!(!ignores_hangup(""));
+        assert!(has_hangup(0x1001));
+        assert!(!has_hangup(0x1000));
+        assert!(!has_hangup(0));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use ::tpu::{Counters, DestinationStats, Forwarder};
 use localnet::ExecutorMetrics;
-use rpc::metrics::{Collector, Exposition, MetricKind};
+use metrics::{Collector, Exposition, MetricKind};
 
 /// The sources of the metrics. They do not keep the forwarder alive.
 pub(crate) struct TpuMetrics {
@@ -50,11 +50,7 @@ impl Collector for TpuMetrics {
         let name = "hydrant_quic_transaction_duration_seconds";
         let help = "Time from a transaction's first byte until the ledger accepted it.";
         let mut family = out.family(name, MetricKind::Histogram, help);
-        let last = snapshot.latencies().count() - 1;
-        let buckets = snapshot.latencies().enumerate().map(|(index, (below_us, count))| {
-            (if index == last { f64::INFINITY } else { below_us as f64 / 1e6 }, count)
-        });
-        family.buckets(&[], buckets, snapshot.latency_us as f64 / 1e6);
+        family.histogram(&[], &snapshot.latency);
         let help = "Time of the threads that check transactions, by step.";
         let mut family = out.family("hydrant_quic_step_seconds_total", MetricKind::Counter, help);
         for (step, duration) in snapshot.steps() {

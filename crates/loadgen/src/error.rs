@@ -84,14 +84,8 @@ pub enum LoadError {
     #[error("{0}")]
     Plan(String),
     /// The server's process cannot be read.
-    #[error("read process {pid}")]
-    Process {
-        /// Its process id.
-        pid: u32,
-        /// The system's error.
-        #[source]
-        err: io::Error,
-    },
+    #[error(transparent)]
+    Process(#[from] process_usage::ProcessError),
     /// A thread of ours could not be started, or panicked.
     #[error("a thread of the load generator: {0}")]
     Thread(String),

@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use crate::process::Sample;
 use crate::report::{Report, Row};
+use crate::resource_usage::Sample;
 
 /// Size of a plot in SVG units; a line of its text has 12.
 const WIDTH: f64 = 640.0;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::classify::{self, Classifier};
-use crate::{Endpoint, LoadError, Process};
+use process_usage::Process;
+
+use crate::{Endpoint, LoadError};
 
 /// A load and its length.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::process::Sample;
+use crate::resource_usage::Sample;
 use crate::run::Run;
 use crate::stats::{Counts, Second, StreamStats, ms};
 
@@ -228,7 +228,7 @@ mod tests {
 
     use super::*;
     use crate::classify::Verdict;
-    use crate::process::ResourceUsage;
+    use crate::resource_usage::ResourceUsage;
     use crate::stats::RequestResult;
 
     fn run(responses: u64, latency_ms: u64) -> Run {

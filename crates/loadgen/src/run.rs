@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock::{now, sleep_until};
 use crate::http::Connection;
-use crate::process::ResourceUsage;
+use crate::resource_usage::{ResourceUsage, Sample};
 use crate::stats::{RequestResult, StreamStats};
 use crate::{Arrival, Endpoint, LoadError, LoadPlan, RunLength, Stream};
 
@@ -99,7 +99,7 @@ impl LoadPlan {
         let mut samples = Vec::new();
         loop {
             sleep_until(began + at);
-            samples.push(process.sample(began.elapsed())?);
+            samples.push(Sample::of_process(process, began.elapsed())?);
             let is_over = || handles.iter().flatten().all(JoinHandle::is_finished);
             if last.map_or_else(is_over, |last| at >= last) {
                 return Ok(ResourceUsage::from_samples(samples));
@@ -526,8 +526,9 @@ fn spawn<T: Send + 'static>(
 mod tests {
     use std::net::SocketAddr;
 
+    use process_usage::Process;
+
     use super::*;
-    use crate::Process;
     use crate::classify::Verdict;
     use crate::testing::{respond, serve};
 
@@ -692,7 +693,7 @@ mod tests {
         let run_length = RunLength::Time { warm_up: MS, measured: 150 * MS };
         let mut plan = LoadPlan::new(server().into(), closed, run_length);
         plan.streams.push(open);
-        plan.process = Some(Process(std::process::id()));
+        plan.process = Some(Process::current());
         let run = plan.run().expect("it listens");
         assert!(run.stats[0].counts.ok > 0);
         assert_eq!(run.stats[1].counts.total(), 75);

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
+use metrics::{BucketBounds, Histogram};
+
 use crate::Class;
+
+/// The bounds of [`ClassCounters::queue_wait`]: from 1 microsecond to 17 seconds.
+const QUEUE_WAIT_BOUNDS: BucketBounds = BucketBounds::powers_of_two(1, 25);
 
 /// The counters of every class, read at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,7 +16,7 @@ pub struct Counters {
 }
 
 /// The counters of one class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassCounters {
     /// Tasks that have not started.
     pub queued: usize,
@@ -61,54 +66,24 @@ impl Counters {
     }
 }
 
-/// A histogram of durations, in powers of two of a microsecond.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Histogram {
-    buckets: [u64; Self::BUCKETS],
-    sum_us: u64,
-}
-
-impl Histogram {
-    /// Bucket `n` counts durations below 2^n microseconds and not below half of it. The last bucket
-    /// counts everything from 17 seconds on.
-    pub const BUCKETS: usize = 26;
-
-    /// Records one duration.
-    pub fn record(&mut self, took: Duration) {
-        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let bucket = (u64::BITS - us.leading_zeros()) as usize;
-        self.buckets[bucket.min(Self::BUCKETS - 1)] += 1;
-        self.sum_us = self.sum_us.saturating_add(us);
-    }
-
-    /// Each bucket: its upper bound in microseconds, and its count.
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.buckets.iter().enumerate().map(|(n, count)| (1 << n, *count))
-    }
-
-    /// Number of durations.
-    pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
-    }
-
-    /// Sum of all durations in microseconds.
-    pub fn sum_us(&self) -> u64 {
-        self.sum_us
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_counts_in_the_bucket_that_is_above_it() {
-        let mut histogram = Histogram::default();
-        for us in [0, 1, 3, 4, 1_000_000_000] {
-            histogram.record(Duration::from_micros(us));
+impl Default for ClassCounters {
+    fn default() -> Self {
+        Self {
+            queued: 0,
+            running: 0,
+            active: 0,
+            blocked: 0,
+            time_slices: 0,
+            completed: 0,
+            cancelled: 0,
+            rejected: 0,
+            rejected_client: 0,
+            rejected_share: 0,
+            expired: 0,
+            expired_waiting: 0,
+            panicked: 0,
+            busy: Duration::ZERO,
+            queue_wait: Histogram::new(QUEUE_WAIT_BOUNDS),
         }
-        let counted: Vec<_> = histogram.buckets().filter(|(_, count)| *count > 0).collect();
-        assert_eq!(counted, [(1, 1), (2, 1), (4, 1), (8, 1), (1 << 25, 1)]);
-        assert_eq!((histogram.count(), histogram.sum_us()), (5, 1_000_000_008));
     }
 }

@@ -21,11 +21,14 @@ mod scheduler;
 #[cfg(test)]
 mod scheduler_tests;
 mod task;
+mod task_id;
+mod token_bucket;
 
 pub use admission::{LimitKind, PoolFull};
 pub use class::{Class, ClientId};
 pub use config::{ClassConfig, Config};
-pub use counters::{ClassCounters, Counters, Histogram};
+pub use counters::{ClassCounters, Counters};
 pub use pool::{Pool, Ticket};
 pub use rate_limit::{Limits, RateLimited, RateLimiter};
 pub use task::{Clock, Task, TaskEnd, TaskPoll, TimeSlice};
+pub use token_bucket::TokenBucket;

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::scheduler::{Action, Scheduler, TaskId};
+use crate::scheduler::{Action, Scheduler};
 use crate::task::{Clock, Task, TaskEnd, TaskPoll, TimeSlice};
+use crate::task_id::TaskId;
 use crate::{Class, ClientId, Config, Counters, PoolFull};
 
 /// The threads and their tasks.

@@ -1,10 +1,8 @@
 //! Rate limits of a client: requests and bytes per second.
 //!
-//! Shape: one number for each client and each rate, the theoretical arrival time of the generic cell rate
-//! algorithm (GCRA): the time at which all that the client has had so far is paid off at its rate. A request that
-//! would be more than a burst ahead is refused with the time to wait. Bytes are counted as they are sent: those of a
-//! long response wait until they are due ([`RateLimiter::reserve_bytes`]), and a request is refused while the client is
-//! more than [`ADMITTED_BURST`] ahead.
+//! Shape: one [`TokenBucket`] for each client and each rate. A request that exceeds the burst is refused with the time
+//! to wait. Bytes are counted as they are sent: those of a long response wait until they are due
+//! ([`RateLimiter::reserve_bytes`]), and a request is refused while the client is more than [`ADMITTED_BURST`] ahead.
 //! Bounds: a client owes at most [`DEBT_MAX`] and one reservation. The table has [`CLIENTS_MAX`] clients that have used
 //! some of their allowance, about 64 bytes each; clients past that share one allowance. Without limits it is
 //! empty.
@@ -16,6 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::ClientId;
+use crate::token_bucket::TokenBucket;
 
 /// Maximum clients that are counted separately: 4 MiB.
 const CLIENTS_MAX: usize = 65_536;
@@ -81,16 +80,16 @@ pub struct RateLimiter {
 
 #[derive(Default)]
 struct Shard {
-    client_tats: HashMap<ClientId, ClientTat>,
+    clients: HashMap<ClientId, ClientBuckets>,
     /// The earliest time of the next sweep.
     next_sweep: Duration,
 }
 
-/// A client's theoretical arrival time for each rate: when its allowance is whole again.
+/// A client's bucket for each rate.
 #[derive(Clone, Copy, Default)]
-struct ClientTat {
-    requests: Duration,
-    bytes: Duration,
+struct ClientBuckets {
+    requests: TokenBucket,
+    bytes: TokenBucket,
 }
 
 impl RateLimiter {
@@ -121,8 +120,8 @@ impl RateLimiter {
             return Ok(());
         }
         let Limits { requests_per_s, bytes_per_s } = self.limits;
-        self.with_client_tat(client, now, |tat| {
-            let owed = tat.bytes.saturating_sub(now);
+        self.with_buckets(client, now, |buckets| {
+            let owed = buckets.bytes.time_to_full(now);
             if bytes_per_s > 0 && owed > ADMITTED_BURST {
                 let retry_after = owed - ADMITTED_BURST;
                 let (what, knob) = ("bytes a second", "pool.clients.bytes_per_s");
@@ -133,17 +132,13 @@ impl RateLimiter {
                 return Ok(());
             }
             let cost = Duration::from_secs(1) * requests / requests_per_s;
-            let after = tat.requests.max(now) + cost;
             // A batch that is longer than the burst is admitted if the client owes nothing.
-            let allowed = now + cost.max(Duration::from_secs(1));
-            if after > allowed {
+            let burst = cost.max(Duration::from_secs(1));
+            buckets.requests.try_take(cost, burst, now).map_err(|retry_after| {
                 let (what, knob) = ("requests a second", "pool.clients.requests_per_s");
                 self.rejected[0].fetch_add(1, Ordering::Relaxed);
-                let (limit, retry_after) = (u64::from(requests_per_s), after - allowed);
-                return Err(RateLimited { what, limit, knob, retry_after });
-            }
-            tat.requests = after;
-            Ok(())
+                RateLimited { what, limit: u64::from(requests_per_s), knob, retry_after }
+            })
         })
     }
 
@@ -154,19 +149,13 @@ impl RateLimiter {
             return;
         }
         let cost = Duration::from_secs(1) * requests / requests_per_s;
-        self.with_client_tat(client, now, |tat| {
-            let owed = tat.requests.max(now) + cost;
-            tat.requests = tat.requests.max(owed.min(now + DEBT_MAX));
-        });
+        self.with_buckets(client, now, |buckets| buckets.requests.take_up_to(cost, DEBT_MAX, now));
     }
 
     /// Charges bytes that are sent to a client at once.
     pub fn charge_bytes(&self, client: ClientId, bytes: u64, now: Duration) {
         let Some(cost) = self.byte_cost(bytes) else { return };
-        self.with_client_tat(client, now, |tat| {
-            let owed = tat.bytes.max(now) + cost;
-            tat.bytes = tat.bytes.max(owed.min(now + DEBT_MAX));
-        });
+        self.with_buckets(client, now, |buckets| buckets.bytes.take_up_to(cost, DEBT_MAX, now));
     }
 
     /// Maximum bytes of one [`Self::reserve_bytes`] call for a long response.
@@ -186,12 +175,12 @@ impl RateLimiter {
         now: Duration,
     ) -> Result<Duration, Duration> {
         let Some(cost) = self.byte_cost(bytes) else { return Ok(Duration::ZERO) };
-        self.with_client_tat(client, now, |tat| {
-            let owed = tat.bytes.saturating_sub(now);
+        self.with_buckets(client, now, |buckets| {
+            let owed = buckets.bytes.time_to_full(now);
             if owed > DEBT_MAX {
                 return Err(owed - DEBT_MAX / 2);
             }
-            tat.bytes = tat.bytes.max(now) + cost;
+            buckets.bytes.take(cost, now);
             Ok(owed.saturating_sub(BURST))
         })
     }
@@ -201,27 +190,27 @@ impl RateLimiter {
         (bytes_per_s > 0).then(|| Duration::from_secs_f64(bytes as f64 / bytes_per_s as f64))
     }
 
-    fn with_client_tat<T>(
+    fn with_buckets<T>(
         &self,
         client: ClientId,
         now: Duration,
-        then: impl FnOnce(&mut ClientTat) -> T,
+        then: impl FnOnce(&mut ClientBuckets) -> T,
     ) -> T {
         let shard = (client.0 ^ client.0 >> 64 ^ client.0 >> 17) as usize % SHARDS;
         let mut shard = self.shards[shard].lock();
         let mut client = client;
-        if shard.client_tats.len() >= CLIENTS_MAX / SHARDS
-            && !shard.client_tats.contains_key(&client)
-        {
+        if shard.clients.len() >= CLIENTS_MAX / SHARDS && !shard.clients.contains_key(&client) {
             if shard.next_sweep <= now {
                 shard.next_sweep = now + SWEEP_INTERVAL;
-                shard.client_tats.retain(|_, tat| tat.requests > now || tat.bytes > now);
+                shard.clients.retain(|_, buckets| {
+                    !buckets.requests.is_full(now) || !buckets.bytes.is_full(now)
+                });
             }
-            if shard.client_tats.len() >= CLIENTS_MAX / SHARDS {
+            if shard.clients.len() >= CLIENTS_MAX / SHARDS {
                 client = SHARED_CLIENT;
             }
         }
-        then(shard.client_tats.entry(client).or_default())
+        then(shard.clients.entry(client).or_default())
     }
 }
 
@@ -349,8 +338,7 @@ mod tests {
         for client in 0..2 * CLIENTS_MAX as u128 {
             let _ = limiter.admit(ClientId(client), 1, ms(0));
         }
-        let tracked: usize =
-            limiter.shards.iter().map(|shard| shard.lock().client_tats.len()).sum();
+        let tracked: usize = limiter.shards.iter().map(|shard| shard.lock().clients.len()).sum();
         assert!(tracked <= CLIENTS_MAX + SHARDS, "{tracked}");
         assert!(limiter.admit(ClientId(u128::MAX / 2), 1, ms(0)).is_err());
         assert!(

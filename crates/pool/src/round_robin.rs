@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::ClientId;
-use crate::scheduler::TaskId;
+use crate::task_id::TaskId;
 
 /// Maximum clients with active tasks, in multiples of `active_max`: while one client has 16 active heavy tasks, 63
 /// others can start theirs at once.

@@ -11,14 +11,11 @@ use std::time::Duration;
 
 use crate::admission::{LimitKind, PoolFull, TaskQuota};
 use crate::round_robin::{NextTask, RoundRobin};
+use crate::task_id::TaskId;
 use crate::{Class, ClientId, Config, Counters, TaskEnd};
 
 /// The time of a class is counted in nanoseconds times this, divided by its weight.
 const WEIGHT_ONE: u128 = 1 << 16;
-
-/// The number of a task, unique in a scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct TaskId(pub(crate) u64);
 
 /// What a thread does next.
 #[derive(Debug, PartialEq, Eq)]

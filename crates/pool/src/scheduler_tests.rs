@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::scheduler::{Action, Scheduler, TaskId};
+use crate::scheduler::{Action, Scheduler};
+use crate::task_id::TaskId;
 use crate::{Class, ClassConfig, ClientId, Config, TaskEnd};
 
 const TIME_SLICE: Duration = Duration::from_millis(1);
@@ -357,7 +358,7 @@ fn waiting_times_are_counted() {
     pool.submit(Class::Heavy, 1, "b", 1);
     pool.run(10);
     let waited = pool.scheduler.counters().class(Class::Heavy).queue_wait;
-    assert_eq!((waited.count(), waited.sum_us()), (2, 3_000));
+    assert_eq!((waited.count(), waited.sum()), (2, Duration::from_millis(3)));
     assert_eq!(pool.scheduler.counters().class(Class::Heavy).time_slices, 4);
 }
 

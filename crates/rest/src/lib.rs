@@ -31,9 +31,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::metrics::{Collector, Exposition};
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
-use rpc::metrics::{Collector, Exposition};
 use rpc::{HttpApi, HttpApiRequest, ResponseBody, SolanaApi, SolanaServer};
 
 use crate::error::ApiError;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
-use rpc::metrics::{Collector, Counters, Exposition, Histograms, MetricKind};
+use metrics::{BucketBounds, Collector, Counters, Exposition, Histograms, MetricKind};
 
 use crate::route::HttpMethod;
 use crate::routes::ROUTES;
@@ -22,7 +22,8 @@ pub(crate) struct RestMetrics {
 impl RestMetrics {
     pub(crate) fn new() -> Self {
         let len = ROUTES.len() + 1;
-        Self { durations: Histograms::new(len), statuses: Counters::new(len * STATUSES.len()) }
+        let durations = Histograms::new(len, BucketBounds::LOG_LINEAR);
+        Self { durations, statuses: Counters::new(len * STATUSES.len()) }
     }
 
     /// Counts a response and the time until it started.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use ::metrics::{Collector, Exposition, MetricKind};
 use chain_solana::{History, Reader};
 use pool::Pool;
 
-use crate::metrics::{Collector, Exposition, MetricKind};
 use crate::{Health, NodeMemory, Status};
 
 /// Collects the metrics of a ledger. Memory is measured by a walk over the ledger.

@@ -63,6 +63,7 @@ mod websocket_handshake;
 mod write_timeout;
 mod yield_queue;
 
+pub use crate::metrics::Metrics;
 pub use api::{Api, Execution, InlineBudget, MethodResult, MethodSpec, Server};
 pub use body::ResponseBody;
 pub use buf_list::BufList;
@@ -76,7 +77,6 @@ pub use http_context::HttpContext;
 pub use memory_usage::NodeMemory;
 pub use method_client::{MethodClient, MethodResponse};
 pub use methods::{MethodOutput, api_version, required_index_keys};
-pub use metrics::Metrics;
 pub use request_id::RequestId;
 pub use rpc_service::{HttpApi, HttpApiRequest};
 pub use serve::serve;

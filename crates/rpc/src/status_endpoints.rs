@@ -1,7 +1,9 @@
 //! `/health`, `/ready` and `/metrics`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::metrics::MEDIA_TYPE;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use pool::ClientId;
@@ -9,7 +11,6 @@ use pool::ClientId;
 use crate::body::ResponseBody;
 use crate::health::Status;
 use crate::http_service::{response, text_response};
-use crate::metrics;
 use crate::server_context::ServerContext;
 
 /// Headers of a node that is behind: by how many slots, and for how long there has been no new block.
@@ -64,10 +65,10 @@ pub(crate) async fn serve_metrics(
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         return response;
     }
-    match metrics::scrape_text(server).await {
+    match server.metrics.scrape(Arc::new(server.clone())).await {
         Some(text) => {
             server.charge(client, text.len());
-            let media = HeaderValue::from_static(metrics::MEDIA_TYPE);
+            let media = HeaderValue::from_static(MEDIA_TYPE);
             fresh(response(StatusCode::OK, media, text.into()))
         }
         None => {

@@ -16,7 +16,7 @@ use quinn_proto::{Dir, ReadError, StreamId, VarInt};
 
 use crate::config::Config;
 use crate::counters::DropReason;
-use crate::driver::DriverStats;
+use crate::driver_stats::DriverStats;
 use crate::reassembly::{PartialTransaction, Reassembler};
 use crate::transaction::{PeerId, ReceivedTransaction};
 

@@ -11,18 +11,18 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chain_solana::Sender;
 use foldhash::quality::RandomState;
 use parking_lot::Mutex;
-use pool::ClientId;
+use pool::{ClientId, TokenBucket};
 use solana_pubkey::Pubkey;
 
 use crate::config::Config;
 use crate::counters::DropReason;
+use crate::handshake_rate::{AddressBuckets, HandshakeRate};
 use crate::stream_window::PeerLoad;
-use crate::token_bucket::{RateConfig, TokenBucket, TokenBucketTable};
 use crate::transaction::PeerId;
 use crate::weights::Weights;
 
@@ -44,6 +44,9 @@ pub(crate) enum IncomingDecision {
 /// Admits connections; one instance for all shards.
 pub struct ConnectionAdmission {
     config: Arc<Config>,
+    /// The rate of all addresses together.
+    global_rate: HandshakeRate,
+    started: Instant,
     state: Mutex<State>,
     /// Incremented whenever a stream window may have to change.
     version: AtomicU64,
@@ -62,7 +65,7 @@ struct State {
     /// Connections of all others.
     unweighted_connections: usize,
     global_bucket: TokenBucket,
-    address_buckets: TokenBucketTable,
+    address_buckets: AddressBuckets,
 }
 
 /// Key of a peer. A certificate whose key is not Ed25519 has no identity.
@@ -97,12 +100,9 @@ impl Peer {
 impl ConnectionAdmission {
     /// Creates it without connections.
     pub fn new(config: Arc<Config>, now: Instant) -> Self {
-        let per_minute = f64::from(config.handshakes_per_address_per_minute);
-        let rate = global_rate(&config);
-        let rates = TokenBucketTable::new(
-            RateConfig { per_second: per_minute / 60.0, burst: per_minute },
-            RATED_ADDRESSES_MAX,
-        );
+        let per_minute = config.handshakes_per_address_per_minute;
+        let address_rate = HandshakeRate::new(per_minute, Duration::from_secs(60));
+        let global_rate = HandshakeRate::new(config.handshakes_per_second, Duration::from_secs(1));
         let state = State {
             connections: 0,
             handshakes: 0,
@@ -113,10 +113,11 @@ impl ConnectionAdmission {
             weights: Weights::default(),
             weights_sum: 0,
             unweighted_connections: 0,
-            global_bucket: TokenBucket::new_full(rate, now),
-            address_buckets: rates,
+            global_bucket: TokenBucket::default(),
+            address_buckets: AddressBuckets::new(address_rate, RATED_ADDRESSES_MAX),
         };
-        Self { config, state: Mutex::new(state), version: AtomicU64::new(0) }
+        let (state, version) = (Mutex::new(state), AtomicU64::new(0));
+        Self { config, global_rate, started: now, state, version }
     }
 
     /// Decides about a first packet from `address`.
@@ -141,8 +142,9 @@ impl ConnectionAdmission {
         if from_address >= config.connections_per_address_max {
             return IncomingDecision::Refuse(DropReason::AddressFull);
         }
+        let now = now.saturating_duration_since(self.started);
         if !state.address_buckets.take_token(address, now)
-            || !state.global_bucket.take_token(global_rate(config), now)
+            || !self.global_rate.take_token(&mut state.global_bucket, now)
         {
             return IncomingDecision::Ignore(DropReason::HandshakeRate);
         }
@@ -257,7 +259,7 @@ impl ConnectionAdmission {
     /// Drops stale entries and releases memory. Call it from time to time.
     pub(crate) fn evict_stale(&self, now: Instant) {
         let state = &mut *self.state.lock();
-        state.address_buckets.evict_full(now);
+        state.address_buckets.evict_full(now.saturating_duration_since(self.started));
         while state.peers.last().is_some_and(Option::is_none) {
             state.peers.pop();
         }
@@ -306,15 +308,8 @@ impl State {
     }
 }
 
-fn global_rate(config: &Config) -> RateConfig {
-    let per_second = f64::from(config.handshakes_per_second);
-    RateConfig { per_second, burst: per_second }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::clock;
 

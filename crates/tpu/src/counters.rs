@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use metrics::{BucketBounds, Histogram, Histograms};
+
 /// Why something was refused, or a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
@@ -107,8 +109,17 @@ impl VerifyStepTimes {
     }
 }
 
-/// Latencies are counted by the power of two of their microseconds.
-const LATENCIES: usize = 32;
+/// The bounds of latencies: from 2 microseconds to 36 minutes.
+const LATENCY_BOUNDS: BucketBounds = BucketBounds::powers_of_two(2, 31);
+
+/// The one histogram of latencies.
+struct LatencyHistogram(Histograms);
+
+impl Default for LatencyHistogram {
+    fn default() -> Self {
+        Self(Histograms::new(1, LATENCY_BOUNDS))
+    }
+}
 
 /// Counters of the whole port. Threads add to them in batches, not for every event.
 #[derive(Default)]
@@ -132,8 +143,7 @@ pub struct Counters {
     /// Retry tokens sent.
     pub retries: AtomicU64,
     refused: [AtomicU64; DROP_REASONS.len()],
-    latencies: [AtomicU64; LATENCIES],
-    latency_us: AtomicU64,
+    latency: LatencyHistogram,
     /// Nanoseconds.
     steps: [AtomicU64; VERIFY_STEPS.len()],
 }
@@ -154,10 +164,7 @@ impl Counters {
     /// Counts a transaction that the ledger accepted, `latency` after its first byte.
     pub fn accept(&self, latency: Duration) {
         self.accepted.fetch_add(1, Ordering::Relaxed);
-        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX).max(1);
-        let power = (us.ilog2() as usize).min(LATENCIES - 1);
-        self.latencies[power].fetch_add(1, Ordering::Relaxed);
-        self.latency_us.fetch_add(us, Ordering::Relaxed);
+        self.latency.0.record(0, latency);
     }
 
     /// Adds what a batch's steps took.
@@ -182,15 +189,14 @@ impl Counters {
             open: load(&self.open),
             retries: load(&self.retries),
             refused: self.refused.each_ref().map(load),
-            latencies: self.latencies.each_ref().map(load),
+            latency: self.latency.0.histogram(0),
             steps: self.steps.each_ref().map(load),
-            latency_us: load(&self.latency_us),
         }
     }
 }
 
 /// A snapshot of all counters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsSnapshot {
     /// Complete transactions received.
     pub received: u64,
@@ -210,10 +216,9 @@ pub struct MetricsSnapshot {
     pub open: u64,
     /// Retry tokens sent.
     pub retries: u64,
-    /// Microseconds from first byte to the ledger, summed over the accepted.
-    pub latency_us: u64,
+    /// Time from first byte to the ledger of the accepted.
+    pub latency: Histogram,
     refused: [u64; DROP_REASONS.len()],
-    latencies: [u64; LATENCIES],
     steps: [u64; VERIFY_STEPS.len()],
 }
 
@@ -234,26 +239,6 @@ impl MetricsSnapshot {
             .iter()
             .map(|(cause, name)| (*name, self.refused(*cause)))
             .filter(|(_, n)| *n > 0)
-    }
-
-    /// Histogram of latencies from first byte to the ledger: upper bound in microseconds, and the
-    /// number of accepted transactions below it and not below half of it.
-    pub fn latencies(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.latencies.iter().enumerate().map(|(power, count)| (2 << power, *count))
-    }
-
-    /// Quantile of the latency from first byte to the ledger, in microseconds, rounded up to a
-    /// power of two.
-    pub fn latency_us(&self, share: f64) -> u64 {
-        let all: u64 = self.latencies.iter().sum();
-        let mut below = 0;
-        for (power, count) in self.latencies.iter().enumerate() {
-            below += count;
-            if below > 0 && below as f64 >= share * all as f64 {
-                return 2 << power;
-            }
-        }
-        0
     }
 }
 
@@ -290,9 +275,9 @@ mod tests {
         let counters = Counters::default();
         (0..99).for_each(|_| counters.accept(Duration::from_micros(100)));
         counters.accept(Duration::from_millis(10));
-        let metrics = counters.snapshot();
-        assert_eq!((metrics.latency_us(0.5), metrics.latency_us(0.999)), (128, 16_384));
-        let latencies: Vec<_> = metrics.latencies().filter(|(_, count)| *count > 0).collect();
-        assert_eq!((latencies, metrics.latency_us), (vec![(128, 99), (16_384, 1)], 19_900));
+        let latency = counters.snapshot().latency;
+        let buckets: Vec<_> = latency.buckets().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(buckets, [(128e-6, 99), (0.016_384, 1)]);
+        assert_eq!((latency.count(), latency.sum()), (100, Duration::from_micros(19_900)));
     }
 }

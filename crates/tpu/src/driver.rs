@@ -13,7 +13,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use quinn_proto::{
@@ -30,6 +29,7 @@ use crate::connection::{CloseCode, Connection, ConnectionState};
 use crate::connection_admission::{ConnectionAdmission, IncomingDecision};
 use crate::connection_id::ShardConnectionIds;
 use crate::counters::{Counters, DropReason};
+use crate::driver_stats::DriverStats;
 use crate::reassembly::Reassembler;
 use crate::stream_window;
 use crate::timers::Timers;
@@ -59,29 +59,6 @@ const PROCESS_PASSES_MAX: usize = 4;
 pub trait DatagramSender {
     /// Sends one datagram. It may be lost.
     fn send(&mut self, transmit: &Transmit, datagram: &[u8]);
-}
-
-/// Counts of one driver since the last [`Driver::publish`].
-#[derive(Default)]
-pub(crate) struct DriverStats {
-    pub(crate) received: u64,
-    pub(crate) received_bytes: u64,
-    datagrams: u64,
-    rounds: u64,
-    admitted: u64,
-    ended: u64,
-    retries: u64,
-    buffers_made: u64,
-    refused: Vec<(DropReason, u64)>,
-}
-
-impl DriverStats {
-    pub(crate) fn refuse(&mut self, cause: DropReason) {
-        match self.refused.iter_mut().find(|(known, _)| *known == cause) {
-            Some((_, count)) => *count += 1,
-            None => self.refused.push((cause, 1)),
-        }
-    }
 }
 
 /// What all shards of a server share.
@@ -569,29 +546,8 @@ impl Driver {
 
     /// Adds the counts since the last call to `counters`.
     pub fn publish(&mut self, counters: &Counters) {
-        let stats = std::mem::take(&mut self.stats);
-        let add = |to: &std::sync::atomic::AtomicU64, count: u64| {
-            if count > 0 {
-                to.fetch_add(count, Ordering::Relaxed);
-            }
-        };
-        add(&counters.received, stats.received);
-        add(&counters.received_bytes, stats.received_bytes);
-        add(&counters.datagrams, stats.datagrams);
-        add(&counters.rounds, stats.rounds);
-        add(&counters.retries, stats.retries);
-        add(&counters.connections, stats.admitted);
-        add(&counters.open, stats.admitted);
-        counters.open.fetch_sub(stats.ended, Ordering::Relaxed);
-        let made = self.buffers.made + self.reassembler.buffers_made();
-        add(&counters.buffers_made, made - stats.buffers_made);
-        self.stats.buffers_made = made;
-        for (cause, count) in &stats.refused {
-            counters.refuse_many(*cause, *count);
-        }
-        // Reuse its memory.
-        self.stats.refused = stats.refused;
-        self.stats.refused.clear();
+        let buffers_made = self.buffers.made + self.reassembler.buffers_made();
+        self.stats.publish(buffers_made, counters);
     }
 }
 

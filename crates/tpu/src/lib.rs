@@ -19,8 +19,10 @@ mod connection_id;
 mod counters;
 mod dedup;
 mod driver;
+mod driver_stats;
 mod fair_queue;
 mod forwarder;
+mod handshake_rate;
 mod reassembly;
 mod sanitize;
 mod server;
@@ -29,7 +31,6 @@ mod sigverify;
 mod socket;
 mod stream_window;
 mod timers;
-mod token_bucket;
 mod transaction;
 mod weights;
 

@@ -8,8 +8,8 @@ use crate::workspace::Crate;
 /// Layer by layer, the lowest first. A new crate is added here and in ARCHITECTURE.md.
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
-    &["address", "state", "index"],
-    &["subscriptions", "pool", "cache"],
+    &["address", "state", "index", "metrics"],
+    &["subscriptions", "pool", "cache", "process_usage"],
     &["query", "solana"],
     &["chain_solana", "snapshot_solana"],
     &["localnet", "tpu", "rpc", "loadgen"],

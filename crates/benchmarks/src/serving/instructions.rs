@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::loadgen::{Process, Run, RunLength, Stream};
+use ::loadgen::{Run, RunLength, Stream};
 use anyhow::{Context, Result, ensure};
+use process_usage::Process;
 use serde_json::{Value, json};
 
 use super::baseline::{self, Ratio};
@@ -78,7 +79,7 @@ fn history_ratios(size: &Size) -> Result<Vec<Ratio>> {
     wait_for_next_slot(&mut client)?;
     let payers = suites::send(node.rpc, size)?;
     let cases = suites::history_cases(node.rpc, SLOTS, payers)?;
-    let mut counted = CountedServer { callgrind, process: Process(node.pid()), size };
+    let mut counted = CountedServer { callgrind, process: Process::with_id(node.pid()), size };
     counted.ratios(&cases, "suite_", HISTORY_ROUNDS)
 }
 

@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::loadgen::{Process, Report, Run, RunLength, Stream};
+use ::loadgen::{Report, Run, RunLength, Stream};
 use anyhow::{Result, ensure};
+use process_usage::Process;
 
 use super::Size;
 use crate::median;

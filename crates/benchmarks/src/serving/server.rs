@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use ::loadgen::Process;
 use anyhow::Result;
+use process_usage::Process;
 
 use super::callgrind::Callgrind;
 use crate::ledger_process::LedgerProcess;
@@ -67,7 +67,7 @@ impl Server {
     }
 
     pub(crate) fn process(&self) -> Process {
-        Process(self.ledger.id())
+        Process::with_id(self.ledger.id())
     }
 }
 

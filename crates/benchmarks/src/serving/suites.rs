@@ -9,10 +9,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::loadgen::{
-    Client, DiscoveryConfig, Endpoint, InputKinds, Inputs, LoadError, Mix, Process, Report,
-    RestSuite, RunLength, Stream, Suite, status_ok,
+    Client, DiscoveryConfig, Endpoint, InputKinds, Inputs, LoadError, Mix, Report, RestSuite,
+    RunLength, Stream, Suite, status_ok,
 };
 use anyhow::{Context, Result, ensure};
+use process_usage::Process;
 use solana_signer::Signer as _;
 
 use super::Size;
@@ -45,7 +46,7 @@ pub(crate) fn run(server: &Server, serving: Serving, size: &Size) -> Result<()> 
     let node = Node::start(&[])?;
     println!("suites over hydrant dev, {} transactions", size.transactions);
     let payers = send(node.rpc, size)?;
-    measure(&history_cases(node.rpc, u64::MAX, payers)?, Process(node.pid()), size)
+    measure(&history_cases(node.rpc, u64::MAX, payers)?, Process::with_id(node.pid()), size)
 }
 
 fn measure(cases: &[Case], process: Process, size: &Size) -> Result<()> {

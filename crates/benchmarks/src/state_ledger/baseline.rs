@@ -7,12 +7,13 @@ use std::sync::RwLock;
 use anyhow::{Context, Result};
 use dashmap::DashMap;
 use ledger::Record;
+use process_usage::Process;
 use solana::key_kind;
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 use testkit::synthetic::Synthetic;
 
-use crate::{own_process, print_metric};
+use crate::print_metric;
 
 /// `SecondaryIndex` of agave-accounts-db 4.2.
 #[derive(Default)]
@@ -48,7 +49,7 @@ pub(crate) fn run(ledger: &Synthetic) -> Result<()> {
         });
         accounts.insert(pubkey, account.0.clone());
     }
-    print_metric("resident", own_process().resident_bytes()? as f64);
+    print_metric("resident", Process::current().resident_bytes()? as f64);
     print_metric("token_accounts", ledger.counts().tokens as f64);
     std::hint::black_box((&accounts, &indices));
     Ok(())

@@ -7,13 +7,14 @@ use anyhow::Result;
 use chain_solana::{BlockInfo, BlockhashQueue, Reader};
 use cpu_time::ThreadTime;
 use ledger::BlockId;
+use process_usage::Process;
 use query::{Ledger, LedgerConfig};
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use testkit::synthetic::Synthetic;
 
-use crate::{now, own_process, print_metric};
+use crate::{now, print_metric};
 
 /// Accounts that are applied at a time.
 const CHUNK: usize = 8_192;
@@ -79,8 +80,8 @@ impl LedgerFixture {
     pub(crate) fn print_metrics(&self, synthetic: &Synthetic) -> Result<()> {
         let accounts = f64::from(synthetic.config().accounts);
         let usage = self.ledger.usage();
-        print_metric("resident", own_process().resident_bytes()? as f64);
-        print_metric("resident_max", own_process().peak_resident_bytes()? as f64);
+        print_metric("resident", Process::current().resident_bytes()? as f64);
+        print_metric("resident_max", Process::current().peak_resident_bytes()? as f64);
         print_metric("accounts", accounts);
         print_metric("token_accounts", synthetic.counts().tokens as f64);
         print_metric("data_bytes", self.data_bytes as f64);

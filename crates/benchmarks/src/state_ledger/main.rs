@@ -21,7 +21,6 @@ use std::io::{BufRead, stdin};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use loadgen::Process;
 use testkit::synthetic::{Synthetic, SyntheticConfig};
 
 use crate::fixture::LedgerFixture;
@@ -61,11 +60,6 @@ fn serve(ledger: &Synthetic, slots: u32) -> Result<()> {
         Ok(())
     })?;
     if slots == 0 { Ok(()) } else { stream::run(ledger, built, slots) }
-}
-
-/// This process.
-fn own_process() -> Process {
-    Process(std::process::id())
 }
 
 /// Reports a measurement to the program that started this one.

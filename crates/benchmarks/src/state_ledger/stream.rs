@@ -12,10 +12,11 @@ use anyhow::Result;
 use cpu_time::ThreadTime;
 use hdrhistogram::Histogram;
 use ledger::{BlockId, Commitment};
+use process_usage::Process;
 use testkit::synthetic::{Synthetic, Updates};
 
 use crate::fixture::{LedgerFixture, ROOT, bank};
-use crate::{now, own_process, print_metric};
+use crate::{now, print_metric};
 
 const SLOT: Duration = Duration::from_millis(400);
 const RATES: [usize; 3] = [1_000, 10_000, 50_000];
@@ -58,7 +59,7 @@ impl Stream {
             sleep_until(began + SLOT * slot);
             self.slot(changes, &mut times)?;
             if (slot + 1) % (slots / 4).max(1) == 0 {
-                resident.push(own_process().resident_bytes()? as f64);
+                resident.push(Process::current().resident_bytes()? as f64);
             }
         }
         let took = began.elapsed().max(SLOT * slots);

@@ -41,18 +41,10 @@ pub(crate) fn answer(
              \"held\":{in_use},\"cpu_us\":{cpu},\"resident\":{}{}}}",
             received.streams.load(Ordering::Relaxed),
             received.bytes.load(Ordering::Relaxed),
-            resident(),
+            process_usage::Process::current().resident_bytes().unwrap_or_default(),
             extra(),
         );
         // The benchmark reads each reply before its next request.
         let _ = std::io::stdout().flush();
     }
-}
-
-/// Resident bytes of this process.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse().ok());
-    kib.unwrap_or(0u64) * 1024
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use process_usage::Process;
 use serde_json::Value;
 use solana_commitment_config::CommitmentConfig;
 use solana_pubkey::Pubkey;
@@ -99,15 +100,12 @@ fn signals_that_are_ignored_leave_the_node_running() -> Result<()> {
     let files = TempDir::new()?;
     let mut node = Plain::start(&["nohup", HYDRANT], files.path())?;
     // The masks show what the system does with a signal before the node could notice it.
-    let status = fs::read_to_string(format!("/proc/{}/status", node.child.id()))?;
-    let mask = |name: &str| {
-        let mask = status.lines().find_map(|line| line.strip_prefix(name));
-        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).context("a mask")
-    };
+    let process = Process::with_id(node.child.id());
+    let (ignored, caught) = (process.signal_mask("SigIgn")?, process.signal_mask("SigCgt")?);
     let (hangup, user2) = (1, 1 << 11);
-    ensure!(mask("SigIgn:")? & hangup != 0, "SIGHUP is not ignored: {status}");
-    ensure!(mask("SigCgt:")? & hangup == 0, "SIGHUP has a handler: {status}");
-    ensure!(mask("SigCgt:")? & user2 != 0, "SIGUSR2 ends the process: {status}");
+    ensure!(ignored & hangup != 0, "SIGHUP is not ignored: {ignored:x}");
+    ensure!(caught & hangup == 0, "SIGHUP has a handler: {caught:x}");
+    ensure!(caught & user2 != 0, "SIGUSR2 ends the process: {caught:x}");
     for name in ["USR2", "HUP"] {
         node.signal(name)?;
         node.rpc.get_slot().with_context(|| format!("after SIG{name}"))?;

@@ -37,11 +37,7 @@ fn now() -> Instant {
 
 /// The number of clients for which this process may have sockets.
 fn clients() -> u32 {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // Only the resulting limit counts.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    let may = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).saturating_sub(500);
+    let may = process_usage::raise_open_files_max().saturating_sub(500);
     CLIENTS.min(u32::try_from(may).unwrap_or(u32::MAX))
 }
 

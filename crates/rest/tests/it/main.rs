@@ -82,7 +82,7 @@ impl Node {
         let web = Arc::clone(&rest) as Arc<dyn rpc::HttpApi<rpc::SolanaApi>>;
         let time = (clock, rpc::Health::default());
         let world = World::caching(reader, config, pool, Some(web), time, cache_bytes_max);
-        world.node.context.metrics.add(Arc::clone(&rest) as Arc<dyn rpc::metrics::Collector>);
+        world.node.context.metrics.add(Arc::clone(&rest) as Arc<dyn ::metrics::Collector>);
         Self { world, rest, events }
     }
 

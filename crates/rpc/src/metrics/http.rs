@@ -1,9 +1,6 @@
 //! Metrics of HTTP and its sockets: connections, bytes, responses by status.
 
-use std::time::Duration;
-
-use super::counters::Counters;
-use super::exposition::{Exposition, MetricKind};
+use metrics::{Counters, Exposition, MetricKind};
 
 /// An event that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,11 +183,6 @@ impl HttpCounters {
             }
         }
     }
-}
-
-/// A duration in seconds, the unit of Prometheus.
-pub(super) fn seconds(duration: Duration) -> f64 {
-    duration.as_secs_f64()
 }
 
 #[cfg(test)]

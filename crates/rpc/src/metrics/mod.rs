@@ -2,17 +2,17 @@
 //!
 //! Every call is counted once, when the last byte of its response is written, by its method and its
 //! `ExecutionPath`. Events of HTTP and sockets are counted where they happen. To count takes nanoseconds
-//! and shares nothing between threads (`counters`). A scrape reads all counters of all threads.
+//! and shares nothing between threads ([`Counters`]). A scrape reads all counters of all threads.
 //! Bounds: 160 KiB per thread, allocated when the thread first counts. All unknown methods share one label.
-//! Not here: the metric families themselves (`collect`, and each [`Collector`]).
+//! Not here: the metric families themselves (`families`, and each [`Collector`]).
 
 mod collect;
-mod counters;
-mod exposition;
-mod histogram;
+mod cpu_pool;
+mod families;
 mod http;
 mod process;
 mod rejections;
+mod response_cache;
 mod scrape;
 mod slow_log;
 mod websocket;
@@ -21,37 +21,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use metrics::{BucketBounds, Collector, Counters, Histogram, Histograms};
 use parking_lot::Mutex;
+use pool::Class;
 
-pub use counters::Counters;
-pub use exposition::{Exposition, Labels, MetricFamily, MetricKind};
-pub use histogram::{Histogram, Histograms};
 pub use rejections::Rejection;
 pub use websocket::WebSocketMetrics;
 
-pub(crate) use exposition::MEDIA_TYPE;
 pub(crate) use http::{HttpCounters, HttpEvent};
-pub(crate) use scrape::scrape_text;
 pub(crate) use slow_log::{ExecutionStats, SlowLog, SlowRequest};
-
-/// A part of the node that has metrics of its own.
-pub trait Collector: Send + Sync {
-    /// Writes its metric families. Called on a thread that may block.
-    fn write(&self, to: &mut Exposition);
-
-    /// Heap bytes in use, by `part` of `hydrant_memory_bytes`.
-    fn memory(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
-    /// Its calls over WebSocket, which are reported together with those over HTTP.
-    fn websocket_metrics(&self) -> Option<&WebSocketMetrics> {
-        None
-    }
-}
 
 /// The metrics of a node.
 pub struct Metrics {
+    /// The names of all methods.
     methods: Vec<&'static str>,
     calls: Histograms,
     errors: Counters,
@@ -61,6 +43,8 @@ pub struct Metrics {
     /// Slow requests, logged or not.
     slow_total: AtomicU64,
     collectors: Mutex<Vec<Arc<dyn Collector>>>,
+    /// Calls over WebSocket, which are reported together with those over HTTP.
+    websocket: Mutex<Vec<Arc<WebSocketMetrics>>>,
     scrape_cache: scrape::ScrapeCache,
 }
 
@@ -76,7 +60,7 @@ pub(crate) enum ExecutionPath {
     /// From the response cache, or with the result of another request that was being computed.
     Cached,
     /// On the CPU pool, by its class.
-    Pool(pool::Class),
+    Pool(Class),
 }
 
 /// How a call ended.
@@ -102,18 +86,19 @@ const AGAVE_CODES: usize = 21;
 const STANDARD_CODES: [i64; 5] = [-32700, -32600, -32601, -32602, -32603];
 
 impl Metrics {
-    /// All counters are zero.
+    /// The metrics of a server with these methods. All counters are zero.
     pub fn new(methods: &[&'static str]) -> Self {
         let labels = usize::from(NOT_METHODS) + methods.len();
         Self {
             methods: methods.to_vec(),
-            calls: Histograms::new(labels * EXECUTION_PATHS),
+            calls: Histograms::new(labels * EXECUTION_PATHS, BucketBounds::LOG_LINEAR),
             errors: Counters::new(labels * CODES),
             http: Arc::new(HttpCounters::new()),
             rejections: rejections::Rejections::new(),
             slow_log: SlowLog::default(),
             slow_total: AtomicU64::new(0),
             collectors: Mutex::default(),
+            websocket: Mutex::default(),
             scrape_cache: scrape::ScrapeCache::default(),
         }
     }
@@ -126,6 +111,11 @@ impl Metrics {
     /// Adds the metrics of a part.
     pub fn add(&self, collector: Arc<dyn Collector>) {
         self.collectors.lock().push(collector);
+    }
+
+    /// Adds calls over WebSocket.
+    pub(crate) fn add_websocket(&self, calls: Arc<WebSocketMetrics>) {
+        self.websocket.lock().push(calls);
     }
 
     /// The name of a method, as its label has it.
@@ -222,9 +212,9 @@ impl ExecutionPath {
     const ALL: [Self; EXECUTION_PATHS] = [
         Self::Inline,
         Self::Cached,
-        Self::Pool(pool::Class::Light),
-        Self::Pool(pool::Class::Medium),
-        Self::Pool(pool::Class::Heavy),
+        Self::Pool(Class::Light),
+        Self::Pool(Class::Medium),
+        Self::Pool(Class::Heavy),
     ];
 
     fn number(self) -> usize {
@@ -284,10 +274,10 @@ mod tests {
 
     #[test]
     fn a_method_that_was_not_called_has_no_series() {
-        let metrics = Metrics::new(&[]);
+        let metrics = Metrics::new(&["getSlot"]);
         assert!(metrics.calls().is_empty() && metrics.errors().is_empty());
         let took = Duration::from_micros(3);
-        let path = ExecutionPath::Pool(pool::Class::Heavy);
+        let path = ExecutionPath::Pool(Class::Heavy);
         metrics.record_call(
             MethodLabel::other(),
             ExecutionPath::Inline,
@@ -295,9 +285,11 @@ mod tests {
             Outcome::Refused(-32601),
         );
         metrics.record_call(MethodLabel::none(), path, took, Outcome::Succeeded);
+        metrics.record_call(MethodLabel::for_method(0), path, took, Outcome::Truncated);
         let calls = metrics.calls().into_iter().map(|(name, path, it)| (name, path, it.count()));
         let calls: Vec<_> = calls.collect();
-        assert_eq!(calls, [("other", "inline", 1), ("none", "heavy", 1)]);
-        assert_eq!(metrics.errors(), [("other", "-32601".to_owned(), 1)]);
+        assert_eq!(calls, [("getSlot", "heavy", 1), ("other", "inline", 1), ("none", "heavy", 1)]);
+        let errors = [("getSlot", "cut".to_owned(), 1), ("other", "-32601".to_owned(), 1)];
+        assert_eq!(metrics.errors(), errors);
     }
 }

@@ -1,13 +1,14 @@
 //! Calls over WebSocket, by method: durations and errors.
 //!
 //! Their methods are not in the table of HTTP's methods, so they have their own labels and counters. The server of
-//! these calls counts here, and is added to [`super::Metrics`] as a [`super::Collector`].
+//! these calls counts here, and adds the counters to [`super::Metrics`].
 //! Bounds: 18 KiB per thread for 24 methods, allocated when the thread first counts.
 
 use std::time::Duration;
 
-use super::histogram::{Histogram, Histograms};
-use super::{CODES, Counters, Outcome, code_name};
+use metrics::{BucketBounds, Counters, Histogram, Histograms};
+
+use super::{CODES, Outcome, code_name};
 
 /// The counters of calls over WebSocket.
 pub struct WebSocketMetrics {
@@ -20,7 +21,8 @@ impl WebSocketMetrics {
     /// `methods`: name and class of each method.
     pub(crate) fn new(methods: &'static [(&'static str, &'static str)]) -> Self {
         let len = methods.len() + 2;
-        Self { methods, calls: Histograms::new(len), errors: Counters::new(len * CODES) }
+        let calls = Histograms::new(len, BucketBounds::LOG_LINEAR);
+        Self { methods, calls, errors: Counters::new(len * CODES) }
     }
 
     /// Counts a call. `method` is `None` for a message that is no call.

@@ -1,13 +1,15 @@
 //! PubSub's metrics: connections, calls, notifications, and clients that were closed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use metrics::{Collector, Counters, Exposition, MetricKind};
 use subscriptions::CloseReason;
 
 use super::PubSub;
 use crate::error::RpcError;
 use crate::methods::MethodOutput;
-use crate::metrics::{Collector, Counters, Exposition, MetricKind, Outcome, WebSocketMetrics};
+use crate::metrics::{Metrics, Outcome, WebSocketMetrics};
 
 /// Events of connections that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +69,11 @@ const METHODS: &[(&str, &str)] = &[
 ];
 
 /// The counts, of all connections together.
-pub(super) struct PubSubMetrics(Counters, WebSocketMetrics);
+pub(super) struct PubSubMetrics(Counters, Arc<WebSocketMetrics>);
 
 impl PubSubMetrics {
     pub(super) fn new() -> Self {
-        Self(Counters::new(SESSION_EVENTS), WebSocketMetrics::new(METHODS))
+        Self(Counters::new(SESSION_EVENTS), Arc::new(WebSocketMetrics::new(METHODS)))
     }
 
     /// Records a call, or an invalid message, by its result.
@@ -102,11 +104,15 @@ impl PubSubMetrics {
     }
 }
 
-impl Collector for PubSub {
-    fn websocket_metrics(&self) -> Option<&WebSocketMetrics> {
-        Some(&self.metrics.1)
+impl PubSub {
+    /// Adds its metrics, and its calls, to those of a node.
+    pub fn add_metrics_to(self: &Arc<Self>, metrics: &Metrics) {
+        metrics.add_websocket(Arc::clone(&self.metrics.1));
+        metrics.add(Arc::clone(self) as Arc<dyn Collector>);
     }
+}
 
+impl Collector for PubSub {
     fn write(&self, exposition: &mut Exposition) {
         let stats = self.stats();
         let gauges = [

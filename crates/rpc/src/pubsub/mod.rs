@@ -51,8 +51,8 @@ use solana::Encoding;
 use subscriptions::{CloseReason, Subscriptions};
 use tokio::sync::Semaphore;
 
+use self::metrics::PubSubMetrics;
 use incoming_budget::IncomingBudget;
-use metrics::PubSubMetrics;
 use notifier::{EventCursor, RecentBlocks};
 use payload::Payload;
 use subscription::Subscription;

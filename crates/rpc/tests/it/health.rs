@@ -59,17 +59,17 @@ fn a_writer_that_stops_is_reported_everywhere_until_it_continues() {
         ledger.complete(block(slot), complete).expect("complete");
         ledger.publish();
         clock.advance(SLOT);
-        world.node.poll_health();
+        world.node.context.poll_health(&world.node.api);
     };
     (FINALIZED + 1..FINALIZED + 40).for_each(&mut make_block);
     assert_eq!(health(&mut client), ("ok".to_owned(), 200, None));
 
     clock.advance(STALL - 2 * SLOT);
-    world.node.poll_health();
+    world.node.context.poll_health(&world.node.api);
     assert_eq!(health(&mut client), ("ok".to_owned(), 200, None), "a delay is allowed");
 
     clock.advance(2 * SLOT);
-    world.node.poll_health();
+    world.node.context.poll_health(&world.node.api);
     let (word, ready, err) = health(&mut client);
     assert_eq!((word.as_str(), ready), ("behind", 503));
     // The last block was seen by the poll after it: the stall is ten seconds, 25 slots.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use metrics::{Collector, Exposition};
 use pool::Class;
 use prometheus_parse::{LineInfo, SampleType, Scrape, Value};
 use rpc::Config;
@@ -304,8 +305,8 @@ struct SlowCollector {
     nothing: (Mutex<()>, Condvar),
 }
 
-impl rpc::metrics::Collector for SlowCollector {
-    fn write(&self, _: &mut rpc::metrics::Exposition) {
+impl Collector for SlowCollector {
+    fn write(&self, _: &mut Exposition) {
         let concurrent = self.concurrent.fetch_add(1, Ordering::SeqCst) + 1;
         self.concurrent_max.fetch_max(concurrent, Ordering::SeqCst);
         let lock = self.nothing.0.lock().expect("not poisoned");

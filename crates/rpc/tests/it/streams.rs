@@ -194,7 +194,5 @@ fn read_until(client: &mut Client, stop: &AtomicBool) {
 
 /// Resident memory of this process.
 pub(crate) fn resident_bytes() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
-    pages.expect("pages") * 4096
+    process_usage::Process::current().resident_bytes().expect("Linux") as usize
 }

@@ -1,18 +1,17 @@
 //! A process' resident memory, sampled from outside.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use parking_lot::Mutex;
+use process_usage::Process;
 
 use super::{Node, Task, task};
 
 /// Samples of a process. A clone shares them.
 #[derive(Clone)]
 pub struct MemorySampler {
-    pid: u32,
+    process: Process,
     interval: Duration,
     samples: Arc<Mutex<Vec<u64>>>,
 }
@@ -20,7 +19,7 @@ pub struct MemorySampler {
 impl MemorySampler {
     /// No samples yet.
     pub fn new(node: &Node, interval: Duration) -> Self {
-        Self { pid: node.pid(), interval, samples: Arc::default() }
+        Self { process: Process::with_id(node.pid()), interval, samples: Arc::default() }
     }
 
     /// Samples until the scenario is over.
@@ -28,7 +27,7 @@ impl MemorySampler {
         let memory = self.clone();
         task(async move |mut stop| {
             loop {
-                let bytes = resident_bytes(memory.pid)?;
+                let bytes = memory.process.resident_bytes()?;
                 memory.samples.lock().push(bytes);
                 tokio::select! {
                     () = stop.stopped() => return Ok(()),
@@ -50,11 +49,4 @@ impl MemorySampler {
         let counted = &samples[first.min(samples.len().saturating_sub(1))..];
         counted.iter().sum::<u64>() as f64 / counted.len() as f64
     }
-}
-
-pub(super) fn resident_bytes(pid: u32) -> Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
-    Ok(kib.parse::<u64>()? * 1024)
 }

@@ -9,14 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use process_usage::Process;
 use tempfile::TempDir;
 
 /// How long a node may take to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often the node is polled for that.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Clock ticks a second, as Linux counts the CPU time of processes on every architecture.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A running node, or any other process that is measured from outside.
 pub struct Node {
@@ -80,17 +79,12 @@ impl Node {
 
     /// Its CPU time in user and kernel mode. Resolution: 10 ms.
     pub fn cpu_time(&self) -> Result<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The second field is a name in parentheses and may have any text; the 14th and 15th are the times.
-        let (_, fields) = stat.rsplit_once(')').context("an unknown form of /proc/PID/stat")?;
-        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-        let ticks: Vec<f64> = ticks.collect::<Result<_, _>>()?;
-        Ok(Duration::from_secs_f64(ticks.iter().sum::<f64>() / TICKS_PER_SECOND))
+        Ok(Process::with_id(self.pid()).cpu_time()?)
     }
 
     /// Its resident memory in bytes.
     pub fn resident_bytes(&self) -> Result<u64> {
-        super::memory::resident_bytes(self.child.id())
+        Ok(Process::with_id(self.pid()).resident_bytes()?)
     }
 
     /// Its process id.

@@ -1,8 +1,5 @@
 //! Calls over WebSocket in `/metrics`: by method, apart from calls over HTTP, each counted once.
 
-use std::sync::Arc;
-
-use rpc::metrics::Collector;
 use rpc::pubsub::Config;
 use serde_json::json;
 
@@ -44,7 +41,7 @@ fn calls_over_websocket_are_counted_by_method() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let node = runtime.block_on(make_calls());
     let world = World::new();
-    world.node.context.metrics.add(Arc::clone(&node.pubsub) as Arc<dyn Collector>);
+    node.pubsub.add_metrics_to(&world.node.context.metrics);
     let mut client = world.client();
     client.result("getVersion", json!([]));
     let metrics = ScrapedMetrics::scrape(&mut client);

@@ -5,10 +5,10 @@
 
 use std::fmt::{Display, Write};
 
-use super::histogram::Histogram;
+use crate::Histogram;
 
 /// The media type of the format.
-pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The text of a scrape.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl MetricFamily<'_> {
 
     /// Writes a histogram from its buckets: upper bound, and count without the lower buckets. The bound of the last one
     /// is infinite.
-    pub fn buckets(
+    fn buckets(
         &mut self,
         labels: Labels<'_>,
         buckets: impl Iterator<Item = (f64, u64)>,

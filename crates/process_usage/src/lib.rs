@@ -1,0 +1,11 @@
+//! Resources of a process: memory, CPU time, threads and file descriptors, and the limit of the last.
+//!
+//! In: a process of this machine. Out: its resources from Linux's `/proc`; an error on other systems.
+//! Not here: samples over time (`loadgen`, `testkit`), metric families (`rpc`).
+#![forbid(unsafe_code)]
+
+mod process;
+mod rlimit;
+
+pub use process::{Process, ProcessError};
+pub use rlimit::raise_open_files_max;
