@@ -6,8 +6,10 @@
 //! Not here: advisories. Their list would have to be fetched; `cargo deny check advisories` reads the same
 //! `deny.toml` on a machine with a network.
 
+mod circles;
 mod dependencies;
 mod docs;
+mod imports;
 mod layers;
 mod licenses;
 mod names;
@@ -69,6 +71,7 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
         let own = Source::read(root, &krate.dir.join("Cargo.toml"))?;
         let code = rust.iter().filter(|source| source.path.starts_with(&krate.dir));
         complaints.extend(dependencies::unused(krate, &own.text, code));
+        complaints.extend(circles::check(krate, &rust));
     }
     complaints.extend(licenses::check(&policy, workspace));
     complaints.extend(docs::crate_list(&architecture.text, &workspace.crates));
