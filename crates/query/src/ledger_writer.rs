@@ -10,15 +10,16 @@ use std::sync::Arc;
 
 use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
-use index::{Index, Postings};
+use index::Index;
 use ledger::{Address, AddressId, BlockId, Change, Key, Record};
-use state::{BlockError, RemovedVersion, Snapshot, State, StateMemory};
+use state::{BlockError, RemovedVersion, Snapshot, State};
 
+use crate::address_resolver::address_resolver;
 use crate::block_writes::BlockWrites;
+use crate::published::Published;
 use crate::rank_index::{RankBounds, RankIndex};
 use crate::resolve_changes::{ResolvedChanges, ResolvedWrite};
-use crate::view::{Published, address_resolver};
-use crate::{IndexConfig, Reader};
+use crate::{IndexConfig, LedgerMemory, Reader};
 
 /// The limits of a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,44 +63,6 @@ pub struct LedgerUsage {
     pub index_entries: usize,
     /// Blocks above the root.
     pub unrooted_blocks: usize,
-}
-
-/// The heap bytes of a ledger, part by part: what is in use now, without what only old views need.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LedgerMemory {
-    /// Of the address table.
-    pub addresses: usize,
-    /// Of all indices.
-    pub indices: usize,
-    /// Of packed records, and of the structures that lead to them.
-    pub packed: usize,
-    /// Of records that are stored unpacked, and of unrooted versions. Memory that they share with a VM is
-    /// included.
-    pub unpacked: usize,
-    /// Of the entries of the highest-ranked records, approximately.
-    pub ranks: usize,
-}
-
-impl LedgerMemory {
-    pub(crate) fn new(
-        addresses: &AddressTable,
-        postings: &Postings,
-        state: StateMemory,
-        ranks: usize,
-    ) -> Self {
-        Self {
-            addresses: addresses.bytes(),
-            indices: postings.bytes(),
-            packed: state.packed + state.pages,
-            unpacked: state.unpacked,
-            ranks,
-        }
-    }
-
-    /// The sum of all parts.
-    pub fn total(&self) -> usize {
-        self.addresses + self.indices + self.packed + self.unpacked + self.ranks
-    }
 }
 
 /// The one writer of a ledger. Readers see none of its changes before [`Ledger::publish`]: index entries
