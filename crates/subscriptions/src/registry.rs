@@ -20,100 +20,15 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::address_set::AddressSet;
 use crate::block_log::{BlockLog, BlockStep, Direction, MissingParent, Retention};
+use crate::error::ListenError;
 use crate::filter::{Filter, Interest, Position, Topic};
 use crate::id_set::IdSet;
+use crate::ids::{ListenerId, SubscriptionId};
 use crate::index::Index;
-use crate::listener::Listener;
+use crate::limits::Limits;
 use crate::posting_lists::INDEX_SLOT_MAX;
 use crate::queue::{CloseReason, Delivery, Message, Queue};
 use crate::queue_memory::{OwnerId, QueueMemory};
-
-/// The limits of subscriptions, queues and memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Listeners at once.
-    pub listeners_max: usize,
-    /// Subscriptions of all listeners; a shared one counts for each listener. Memory: about 200
-    /// bytes each, and 100 for each that is not shared.
-    pub subscriptions_max: usize,
-    /// Subscriptions of one listener.
-    pub subscriptions_per_listener_max: usize,
-    /// Addresses of all sets; an address counts for each distinct subscription that has it, and a shared subscription
-    /// counts once. Memory: at most 16 bytes each, and the address table's for each that is in any set.
-    pub addresses_max: usize,
-    /// Addresses in the sets of one listener.
-    pub addresses_per_listener_max: usize,
-    /// Scattered addresses for which each topic and key kind allocates memory on its first use. 0: on demand. Memory:
-    /// about 9 bytes each.
-    pub preallocated_ids: usize,
-    /// Steps of each commitment that are retained for clients that resume. Memory: the blocks.
-    pub retained_steps: usize,
-    /// Bytes of the blocks of those steps, each block counted once. Beyond that the oldest steps are evicted, of any
-    /// commitment.
-    pub retained_bytes: usize,
-    /// Blocks that may wait for a root.
-    pub unrooted_max: usize,
-    /// Messages that may wait for one listener.
-    pub queue_messages_max: usize,
-    /// Bytes that may wait for one listener. Worst-case memory: this times the listeners, if they
-    /// share no message.
-    pub queue_bytes_max: usize,
-    /// Bytes that may wait for all listeners, including messages that are being written. A shared message
-    /// counts once. Above it listeners are closed (`queue_memory`).
-    pub queues_bytes_max: usize,
-}
-
-/// The id of a subscription. Listeners that share a fixed subscription have the same id for it; a subscription to a
-/// set has another id for each listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SubscriptionId(pub u64);
-
-/// Why a subscription was refused. All or nothing: nothing has changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SubscribeError {
-    /// The subscriptions of all listeners are at the limit. Fix: raise the limit.
-    #[error("the node has {limit} subscriptions, the most it may have")]
-    NodeFull {
-        /// The limit.
-        limit: usize,
-    },
-    /// The subscriptions of this listener are at the limit. Fix: end some, or raise the limit.
-    #[error("the connection has {limit} subscriptions, the most it may have")]
-    ListenerFull {
-        /// The limit.
-        limit: usize,
-    },
-    /// All sets together would exceed the limit of addresses. Fix: raise the limit.
-    #[error("the node tracks as many addresses as it may: {limit}")]
-    AddressesFull {
-        /// The limit.
-        limit: usize,
-    },
-    /// This listener's sets would exceed the limit of addresses. Fix: raise the limit.
-    #[error("the connection may track {limit} addresses")]
-    ListenerAddressesFull {
-        /// The limit.
-        limit: usize,
-    },
-    /// The address table is full.
-    #[error(transparent)]
-    Addresses(#[from] address::TableFull),
-    /// This listener has no set of that id.
-    #[error("no such subscription")]
-    Unknown,
-    /// This listener is closed.
-    #[error(transparent)]
-    Closed(#[from] CloseReason),
-}
-
-/// The listeners are at the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the node has {limit} listeners, the most it may have")]
-pub struct ListenError {
-    /// The limit.
-    pub limit: usize,
-}
 
 /// The current counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -225,9 +140,6 @@ pub(crate) struct Registry<S, M: Message, B> {
     next_listener: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ListenerId(u64);
-
 pub(crate) struct Subscription<S, M: Message> {
     pub(crate) identity: Arc<S>,
     pub(crate) index_slot: u32,
@@ -298,28 +210,6 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         let registry = Mutex::new(registry);
         let (memory, eviction_lock, idle) = (Arc::default(), Mutex::default(), Condvar::new());
         Self { shared: Arc::new(Shared { limits, memory, eviction_lock, registry, idle }) }
-    }
-
-    /// A new listener of an owner. `wake` is called, possibly under our lock, when its queue gets a message after
-    /// it was empty, or is closed. It must return at once and must not call us.
-    pub fn listen(
-        &self,
-        owner: OwnerId,
-        wake: impl Fn() + Send + Sync + 'static,
-    ) -> Result<Listener<S, M, B>, ListenError> {
-        let queue = Arc::new(Queue::new(Arc::clone(&self.shared.memory), Box::new(wake)));
-        let mut registry = self.shared.registry.lock();
-        let limit = self.shared.limits.listeners_max;
-        if registry.listeners.len() >= limit {
-            return Err(ListenError { limit });
-        }
-        let id = ListenerId(registry.next_listener);
-        registry.next_listener += 1;
-        let subscriptions = HashMap::default();
-        let entry =
-            ListenerEntry { owner, queue: Arc::clone(&queue), subscriptions, tracked_addresses: 0 };
-        registry.listeners.insert(id, entry);
-        Ok(Listener { subscriptions: self.clone(), id, queue })
     }
 
     /// Sets the tip of each commitment: at the start, or after a gap. Drops all retained steps.
@@ -644,6 +534,25 @@ impl<S, M: Message, B> Registry<S, M, B> {
             Subscription { identity, index_slot, interests, subscribers, pending: Vec::new() };
         self.subscriptions.insert(id, subscription);
         index_slot
+    }
+
+    /// Adds a listener, with its queue.
+    pub(crate) fn add_listener(
+        &mut self,
+        owner: OwnerId,
+        queue: &Arc<Queue<M>>,
+        limit: usize,
+    ) -> Result<ListenerId, ListenError> {
+        if self.listeners.len() >= limit {
+            return Err(ListenError { limit });
+        }
+        let id = ListenerId(self.next_listener);
+        self.next_listener += 1;
+        let subscriptions = HashMap::default();
+        let entry =
+            ListenerEntry { owner, queue: Arc::clone(queue), subscriptions, tracked_addresses: 0 };
+        self.listeners.insert(id, entry);
+        Ok(id)
     }
 }
 
