@@ -13,6 +13,7 @@ mod imports;
 mod layers;
 mod licenses;
 mod names;
+mod source;
 mod sources;
 
 use std::fs;
@@ -20,21 +21,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use self::source::Source;
 use crate::workspace::{Crate, Workspace};
-
-/// A text file of the repository. Its path is relative to the root.
-pub(crate) struct Source {
-    pub(crate) path: PathBuf,
-    pub(crate) text: String,
-}
-
-impl Source {
-    fn read(root: &Path, path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(root.join(path))
-            .with_context(|| format!("read {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), text })
-    }
-}
 
 pub(crate) fn run() -> Result<()> {
     let workspace = Workspace::load()?;
