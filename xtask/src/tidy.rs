@@ -1,18 +1,21 @@
 //! The rules of this repository that neither rustc nor clippy knows.
 //!
-//! In: `cargo metadata`, the `.rs` files, `Cargo.toml`, `deny.toml`, ARCHITECTURE.md, `docs/` and the other documents.
+//! In: `cargo metadata`, the `.rs` files, `Cargo.toml`, `deny.toml`, ARCHITECTURE.md, `docs/` and the other documents,
+//! the subjects of commits.
 //! Out: one line for each breach, all of them in one run. The rules are pure functions over text. Each is
 //! tested by a text that breaks it.
 //! Not here: advisories. Their list would have to be fetched; `cargo deny check advisories` reads the same
 //! `deny.toml` on a machine with a network.
 
 mod circles;
+mod commits;
 mod dependencies;
 mod docs;
 mod imports;
 mod layers;
 mod licenses;
 mod names;
+mod shares;
 mod source;
 mod sources;
 
@@ -61,6 +64,8 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
         complaints.extend(dependencies::unused(krate, &own.text, code));
         complaints.extend(circles::check(krate, &rust));
     }
+    complaints.extend(shares::check(&workspace.crates, &rust));
+    complaints.extend(commits::check(&commits::subjects(root)));
     complaints.extend(licenses::check(&policy, workspace));
     complaints.extend(docs::crate_list(&architecture.text, &workspace.crates));
     let help = Source::read(root, Path::new("docs/help.txt"))?;
