@@ -51,6 +51,37 @@ pub struct Counters {
 }
 
 /// Values by request. Cheap to clone; clones share the cache.
+///
+/// ```
+/// use cache::{Cache, Config, Entry, FillStart, Lookup, Weight};
+///
+/// struct Body(String);
+///
+/// impl Weight for Body {
+///     fn bytes(&self) -> u64 {
+///         self.0.len() as u64
+///     }
+/// }
+///
+/// let config = Config { bytes_max: 1 << 20, entry_bytes_max: 1 << 16, waiters_max: 100 };
+/// let cache = Cache::new(config);
+/// let client = 1;
+/// // The value depends on cell 7, which changed at version 3 last.
+/// let changed_at = |_cell| 3;
+/// let nothing_waits = || unreachable!("no fill is running");
+/// let Lookup::Ticket(ticket) = cache.lookup(b"sum", (client, 5), changed_at, nothing_waits) else {
+///     panic!("it is not cached yet")
+/// };
+/// // The ticket is scheduled: compute the value.
+/// let FillStart::Fill(fill) = cache.start_fill(b"sum", Some(ticket), 5, changed_at, || None) else {
+///     panic!("no other caller computes it")
+/// };
+/// fill.complete(Entry { value: Some(Body("12".into())), valid_at: 5, dependencies: [7].into() });
+///
+/// let hit = |now, changed: u64| cache.peek(b"sum", now, |_| changed).is_some();
+/// assert!(hit(6, 3));
+/// assert!(!hit(6, 6), "cell 7 has changed since version 5");
+/// ```
 pub struct Cache<V: Weight>(pub(crate) Arc<Shared<V>>);
 
 pub(crate) struct Shared<V: Weight> {

@@ -67,6 +67,33 @@ pub struct LedgerUsage {
 
 /// The one writer of a ledger. Readers see none of its changes before [`Ledger::publish`]: index entries
 /// are visible earlier, but lead to records that a reader's block does not see under their key.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record};
+/// use query::{Ledger, LedgerConfig};
+///
+/// struct Counter(u64);
+///
+/// impl Record for Counter {
+///     fn keys(&self, _: &mut dyn FnMut(KeyKind, Address)) {}
+/// }
+///
+/// let (genesis, block) = (BlockId { slot: 0, bank: 0 }, BlockId { slot: 1, bank: 0 });
+/// let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), genesis, Arc::new(()));
+/// ledger.publish();
+///
+/// let address = Address::from([7; 32]);
+/// ledger.open(block, genesis, Arc::new(()))?;
+/// let change = Change { address, record: Some(Arc::new(Counter(5))) };
+/// ledger.apply(block, vec![change], Arc::new(()))?;
+/// let processed = || reader.view(Commitment::Processed).record(&address).map(|record| record.0);
+/// assert_eq!(processed(), None);
+/// ledger.publish();
+/// assert_eq!(processed(), Some(5));
+/// # Ok::<(), query::LedgerError>(())
+/// ```
 pub struct Ledger<R, M> {
     addresses: Arc<AddressTable>,
     state: State<R, M>,

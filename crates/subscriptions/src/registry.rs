@@ -95,6 +95,57 @@ pub enum AfterDelivery {
 /// All subscriptions of a node. A clone is another handle on the same subscriptions.
 ///
 /// `S` is the identity of a subscription (equal ones are shared), `M` the body of a message, `B` the body of a block.
+///
+/// ```
+/// use subscriptions::{
+///     AfterDelivery, Filter, Interest, Limits, Message, Next, OwnerId, Position, Publication,
+///     Subscriptions, Topic,
+/// };
+///
+/// #[derive(Clone)]
+/// struct Text(&'static str);
+///
+/// impl Message for Text {
+///     type Conflated = ();
+///
+///     fn conflate(self, (): &mut ()) -> usize {
+///         unreachable!("only subscriptions to sets are conflated")
+///     }
+/// }
+///
+/// # let limits = Limits {
+/// #     listeners_max: 100,
+/// #     subscriptions_max: 100,
+/// #     subscriptions_per_listener_max: 100,
+/// #     addresses_max: 100,
+/// #     addresses_per_listener_max: 100,
+/// #     preallocated_ids: 0,
+/// #     retained_steps: 1,
+/// #     retained_bytes: 100,
+/// #     unrooted_max: 1,
+/// #     queue_messages_max: 100,
+/// #     queue_bytes_max: 1_000,
+/// #     queues_bytes_max: 10_000,
+/// # };
+/// const SLOTS: Topic = Topic(0);
+/// let subscriptions: Subscriptions<&str, Text, ()> = Subscriptions::new(limits);
+/// let listener = subscriptions.listen(OwnerId(1), || {})?;
+/// let interests = vec![Interest { topic: SLOTS, filter: Filter::All }];
+/// let id = listener.subscribe("slots", interests, Position(0))?;
+///
+/// let matches = subscriptions.matches().matching(SLOTS, []);
+/// let publications = matches.into_iter().map(|found| Publication {
+///     subscription: found.id,
+///     body: Text("slot 1"),
+///     bytes: 6,
+///     at: Position(1),
+///     after_delivery: AfterDelivery::Continue,
+/// });
+/// assert_eq!(subscriptions.deliver(publications), 1);
+/// let Next::Message(delivery) = listener.next() else { panic!("a message was delivered") };
+/// assert_eq!((delivery.subscription, delivery.body.0), (id, "slot 1"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Subscriptions<S, M: Message, B> {
     pub(crate) shared: Arc<Shared<S, M, B>>,
 }
