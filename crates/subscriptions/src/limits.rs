@@ -31,6 +31,6 @@ pub struct Limits {
     /// share no message.
     pub queue_bytes_max: usize,
     /// Bytes that may wait for all listeners, including messages that are being written. A shared message
-    /// counts once. Above it listeners are closed (`queue_memory`).
+    /// counts once. Above it listeners are closed (`eviction`).
     pub queues_bytes_max: usize,
 }

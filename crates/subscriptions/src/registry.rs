@@ -7,7 +7,8 @@
 //! Invariant: an id is allocated once. A message for a subscription that has ended meanwhile is dropped.
 //! Invariant: the last message of a subscription is delivered, and its listener removed, in one step, so a last message
 //! is delivered at most once.
-//! Not here: what listeners do (`listener`), sets that change (`address_set_subscription`, `set_update`).
+//! Not here: what listeners do (`listener`), which are closed at the limit (`eviction`), sets that change
+//! (`address_set_subscription`, `set_update`).
 
 use std::hash::Hash;
 use std::hint::black_box;

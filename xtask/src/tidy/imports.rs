@@ -91,7 +91,7 @@ impl Leaves<'_> {
         while let Some(&token) = tokens.get(at) {
             match token {
                 "::" | ";" => {}
-                "*" => return self.add(None, prefix.drain(..).collect(), inline),
+                "*" => return self.add(None, std::mem::take(prefix), inline),
                 "{" => {
                     let inside = &tokens[at + 1..end_of_item(tokens, at, &[]) - 1];
                     for branch in split_at_commas(inside) {
@@ -103,7 +103,7 @@ impl Leaves<'_> {
                 }
                 "as" => {
                     let name = tokens.get(at + 1).copied().unwrap_or("_").to_owned();
-                    return self.add(Some(name), prefix.drain(..).collect(), inline);
+                    return self.add(Some(name), std::mem::take(prefix), inline);
                 }
                 // `a::{self}` is `a`.
                 "self" if !prefix.is_empty() => {}
