@@ -19,9 +19,9 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 
 use crate::ci::budget::Budget;
-use crate::shell::{CapturedOutput, Cmd, CommandEnd};
+use crate::shell::{CapturedOutput, Cmd, CommandEnd, cargo};
+use crate::tidy;
 use crate::workspace::root;
-use crate::{cargo, tidy};
 
 /// When `.ci/run` was started, in seconds of the Unix epoch: the time before this program runs counts too.
 const STARTED: &str = "HYDRANT_CI_STARTED";

@@ -11,9 +11,8 @@ use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::cargo;
-use crate::compiler::Purpose;
-use crate::shell::Cmd;
+use crate::compilation::Purpose;
+use crate::shell::{Cmd, cargo};
 use crate::workspace::{root, target_dir};
 
 /// The compiler options that libFuzzer needs: counters on edges, and reports of comparisons.

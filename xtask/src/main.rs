@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "a task reports to its caller")]
 
 mod ci;
+mod compilation;
 mod compiler;
 mod fuzz;
 mod readme;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::shell::Cmd;
+use crate::shell::cargo;
 use crate::workspace::target_dir;
 
 const USAGE: &str = "\
@@ -89,9 +90,4 @@ fn hydrant(args: &[String]) -> Result<PathBuf> {
     }
     cargo().args(["build", "--release", "--quiet"]).run()?;
     Ok(target_dir().join("release/hydrant"))
-}
-
-/// The `cargo` that started this program.
-fn cargo() -> Cmd {
-    Cmd::new(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
 }

@@ -151,6 +151,11 @@ impl Cmd {
     }
 }
 
+/// The `cargo` that started this program.
+pub(crate) fn cargo() -> Cmd {
+    Cmd::new(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
+}
+
 /// How a program with a limit of time ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandEnd {

@@ -10,9 +10,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::cargo;
 use crate::ci::measured;
-use crate::shell::Cmd;
+use crate::shell::{Cmd, cargo};
 use crate::workspace::{root, target_dir};
 
 /// The option of the benchmark `load` that counts instructions.

@@ -1,16 +1,22 @@
 //! The rules of this repository that neither rustc nor clippy knows.
 //!
-//! In: `cargo metadata`, the `.rs` files, `Cargo.toml`, `deny.toml`, ARCHITECTURE.md, `docs/` and the other documents.
+//! In: `cargo metadata`, the `.rs` files, `Cargo.toml`, `deny.toml`, ARCHITECTURE.md, `docs/` and the other documents,
+//! the subjects of commits.
 //! Out: one line for each breach, all of them in one run. The rules are pure functions over text. Each is
 //! tested by a text that breaks it.
 //! Not here: advisories. Their list would have to be fetched; `cargo deny check advisories` reads the same
 //! `deny.toml` on a machine with a network.
 
+mod circles;
+mod commits;
 mod dependencies;
 mod docs;
+mod imports;
 mod layers;
 mod licenses;
 mod names;
+mod shares;
+mod source;
 mod sources;
 
 use std::fs;
@@ -18,21 +24,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use self::source::Source;
 use crate::workspace::{Crate, Workspace};
-
-/// A text file of the repository. Its path is relative to the root.
-pub(crate) struct Source {
-    pub(crate) path: PathBuf,
-    pub(crate) text: String,
-}
-
-impl Source {
-    fn read(root: &Path, path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(root.join(path))
-            .with_context(|| format!("read {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), text })
-    }
-}
 
 pub(crate) fn run() -> Result<()> {
     let workspace = Workspace::load()?;
@@ -69,7 +62,10 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
         let own = Source::read(root, &krate.dir.join("Cargo.toml"))?;
         let code = rust.iter().filter(|source| source.path.starts_with(&krate.dir));
         complaints.extend(dependencies::unused(krate, &own.text, code));
+        complaints.extend(circles::check(krate, &rust));
     }
+    complaints.extend(shares::check(&workspace.crates, &rust));
+    complaints.extend(commits::check(&commits::subjects(root)));
     complaints.extend(licenses::check(&policy, workspace));
     complaints.extend(docs::crate_list(&architecture.text, &workspace.crates));
     let help = Source::read(root, Path::new("docs/help.txt"))?;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::shell::cargo;
+
 /// The workspace and all it is built from.
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
@@ -60,8 +62,7 @@ pub(crate) fn target_dir() -> PathBuf {
 impl Workspace {
     pub(crate) fn load() -> Result<Self> {
         let root = root();
-        let text =
-            crate::cargo().args(["metadata", "--format-version", "1"]).dir(&root).output()?;
+        let text = cargo().args(["metadata", "--format-version", "1"]).dir(&root).output()?;
         let metadata: Value = serde_json::from_str(&text).context("parse `cargo metadata`")?;
         Self::parse(root, &metadata).context("`cargo metadata` has an unknown form")
     }

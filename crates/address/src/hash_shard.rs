@@ -66,7 +66,7 @@ impl HashShard {
     }
 
     /// Number of ids.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn len(&self) -> usize {
         self.live.load(Ordering::Relaxed) as usize
     }

@@ -38,6 +38,23 @@ pub struct TableFull {
 /// Address <-> number, with reference counts. See the crate's documentation.
 ///
 /// Cost: a lookup is one hash and three cache misses, without a lock; see [`Self::retain`].
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use address::AddressTable;
+/// use ledger::Address;
+///
+/// let table = Arc::new(AddressTable::new(1_000, 0x5eed));
+/// let wallet = Address::from([7; 32]);
+/// let registered = table.register(&wallet)?;
+/// assert_eq!(table.lookup(&wallet), Some(registered.id()));
+/// assert_eq!(table.address(registered.id()), Some(wallet));
+///
+/// drop(registered);
+/// assert!(table.is_empty());
+/// # Ok::<(), address::TableFull>(())
+/// ```
 pub struct AddressTable {
     /// From hash to id. The directory is indexed by the hash's highest bits, and a shard is in all entries whose hashes
     /// it has. Its slots change under the lock of `writer`. A full shard is replaced, by two once it is large. Read

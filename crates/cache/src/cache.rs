@@ -1,4 +1,6 @@
-//! The cached values, and whether one of them is still valid.
+//! The cached values, their bounds and counters.
+//!
+//! Not here: looking up a value (`lookup`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +9,8 @@ use parking_lot::Mutex;
 use quick_cache::sync::Cache as QuickCache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
-use crate::single_flight::{FillGuard, FillTicket, JoinOutcome, OnFilled, SingleFlight, WaitGuard};
+use crate::entry::{Entry, Weight};
+use crate::single_flight::SingleFlight;
 
 /// Bytes of an entry besides its value and its key: its slot in the table, the list of dependencies.
 const ENTRY_BYTES: u64 = 256;
@@ -24,58 +27,6 @@ pub struct Config {
     pub entry_bytes_max: u64,
     /// Maximum callers that wait for another caller's fill. One more computes the value itself.
     pub waiters_max: usize,
-}
-
-/// The size of a value.
-pub trait Weight {
-    /// The size in bytes.
-    fn bytes(&self) -> u64;
-}
-
-/// A value with its dependencies.
-#[derive(Debug)]
-pub struct Entry<V> {
-    /// The value; `None` if it is too large to cache, which is remembered.
-    pub value: Option<V>,
-    /// The version at which the value is valid. May be earlier than the version at which it was computed.
-    pub valid_at: u64,
-    /// What the value was computed from, in the caller's numbers.
-    pub dependencies: Box<[u64]>,
-}
-
-/// The result of [`Cache::lookup`].
-pub enum Lookup<V: Weight> {
-    /// The value is valid now.
-    Hit(Arc<Entry<V>>),
-    /// The value is not cached, and no fill is running. Call [`Cache::start_fill`] when the task is scheduled.
-    Ticket(FillTicket<V>),
-    /// A fill is running, or the client has a ticket already. The caller is notified while the guard lives. The
-    /// value may be of another version: check [`Entry::is_valid_at`], as for a cached one.
-    Wait(WaitGuard<V>),
-    /// Compute the value, and do not cache it is too large, too many callers wait, or the cache has no bytes.
-    Bypass,
-}
-
-/// The result of [`Cache::start_fill`].
-pub enum FillStart<V: Weight> {
-    /// The value is valid now.
-    Hit(Arc<Entry<V>>),
-    /// Compute the value and pass it to the [`FillGuard`]. Later callers wait for it.
-    Fill(FillGuard<V>),
-    /// As [`Lookup::Wait`]; a fill is running.
-    Wait(WaitGuard<V>),
-    /// As [`Lookup::Bypass`], or the caller does not wait.
-    Bypass,
-}
-
-/// The cached entry of a key, at the caller's version.
-enum EntryState<V> {
-    Valid(Arc<Entry<V>>),
-    /// The value is too large to cache.
-    TooLarge,
-    /// A dependency has changed.
-    Stale,
-    Missing,
 }
 
 /// The counters of a cache.
@@ -100,20 +51,51 @@ pub struct Counters {
 }
 
 /// Values by request. Cheap to clone; clones share the cache.
+///
+/// ```
+/// use cache::{Cache, Config, Entry, FillStart, Lookup, Weight};
+///
+/// struct Body(String);
+///
+/// impl Weight for Body {
+///     fn bytes(&self) -> u64 {
+///         self.0.len() as u64
+///     }
+/// }
+///
+/// let config = Config { bytes_max: 1 << 20, entry_bytes_max: 1 << 16, waiters_max: 100 };
+/// let cache = Cache::new(config);
+/// let client = 1;
+/// // The value depends on cell 7, which changed at version 3 last.
+/// let changed_at = |_cell| 3;
+/// let nothing_waits = || unreachable!("no fill is running");
+/// let Lookup::Ticket(ticket) = cache.lookup(b"sum", (client, 5), changed_at, nothing_waits) else {
+///     panic!("it is not cached yet")
+/// };
+/// // The ticket is scheduled: compute the value.
+/// let FillStart::Fill(fill) = cache.start_fill(b"sum", Some(ticket), 5, changed_at, || None) else {
+///     panic!("no other caller computes it")
+/// };
+/// fill.complete(Entry { value: Some(Body("12".into())), valid_at: 5, dependencies: [7].into() });
+///
+/// let hit = |now, changed: u64| cache.peek(b"sum", now, |_| changed).is_some();
+/// assert!(hit(6, 3));
+/// assert!(!hit(6, 6), "cell 7 has changed since version 5");
+/// ```
 pub struct Cache<V: Weight>(pub(crate) Arc<Shared<V>>);
 
 pub(crate) struct Shared<V: Weight> {
-    config: Config,
+    pub(crate) config: Config,
     entries:
         QuickCache<Box<[u8]>, Arc<Entry<V>>, EntryWeighter, DefaultHashBuilder, EvictionCounter>,
     pub(crate) single_flight: Mutex<SingleFlight<V>>,
     eviction_lock: Mutex<()>,
     evicted: Arc<AtomicU64>,
-    hits: AtomicU64,
-    misses: AtomicU64,
-    stale: AtomicU64,
-    coalesced: AtomicU64,
-    bypassed: AtomicU64,
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    pub(crate) stale: AtomicU64,
+    pub(crate) coalesced: AtomicU64,
+    pub(crate) bypassed: AtomicU64,
 }
 
 impl<V: Weight> Cache<V> {
@@ -148,112 +130,6 @@ impl<V: Weight> Cache<V> {
         }))
     }
 
-    /// Looks up the value of `key` for `client`, which sees the state at version `now`. `changed_at` returns the
-    /// version at which a dependency last changed, or a later one. It is called after the client chose its `now`. If
-    /// the client waits, the fill calls what `on_filled` returned.
-    ///
-    /// Cost: a lookup, and one `changed_at` for each dependency.
-    pub fn lookup(
-        &self,
-        key: &[u8],
-        (client, now): (u128, u64),
-        changed_at: impl Fn(u64) -> u64,
-        on_filled: impl FnOnce() -> OnFilled<V>,
-    ) -> Lookup<V> {
-        let shared = &self.0;
-        if shared.config.bytes_max == 0 {
-            // A waiter would be notified that nothing was cached, and would compute the value after all.
-            count(&shared.bypassed);
-            return Lookup::Bypass;
-        }
-        match self.entry_state(key, now, changed_at) {
-            EntryState::Valid(entry) => {
-                count(&shared.hits);
-                return Lookup::Hit(entry);
-            }
-            EntryState::TooLarge => {
-                count(&shared.bypassed);
-                return Lookup::Bypass;
-            }
-            EntryState::Stale => count(&shared.stale),
-            EntryState::Missing => count(&shared.misses),
-        }
-        let joined =
-            shared.single_flight.lock().join(key, client, shared.config.waiters_max, on_filled);
-        match joined {
-            JoinOutcome::Ticket(number) => {
-                Lookup::Ticket(FillTicket::new(self.clone(), key, number))
-            }
-            JoinOutcome::Wait(number) => {
-                count(&shared.coalesced);
-                Lookup::Wait(WaitGuard::new(self.clone(), key, number))
-            }
-            JoinOutcome::TooMany => {
-                count(&shared.bypassed);
-                Lookup::Bypass
-            }
-        }
-    }
-
-    /// As [`Cache::lookup`], but the caller computes the value now unless a fill is running: its `ticket` was
-    /// scheduled, or it needs none. If a fill is running and `on_filled` returns nothing, the caller does not wait.
-    pub fn start_fill(
-        &self,
-        key: &[u8],
-        ticket: Option<FillTicket<V>>,
-        now: u64,
-        changed_at: impl Fn(u64) -> u64,
-        on_filled: impl FnOnce() -> Option<OnFilled<V>>,
-    ) -> FillStart<V> {
-        let shared = &self.0;
-        if shared.config.bytes_max == 0 {
-            count(&shared.bypassed);
-            return FillStart::Bypass;
-        }
-        let state = self.entry_state(key, now, changed_at);
-        match (state, &ticket) {
-            (EntryState::Valid(entry), ticket) => {
-                // Another caller filled it before the ticket was scheduled.
-                count(if ticket.is_some() { &shared.coalesced } else { &shared.hits });
-                return FillStart::Hit(entry);
-            }
-            (EntryState::TooLarge, _) => {
-                count(&shared.bypassed);
-                return FillStart::Bypass;
-            }
-            // This was counted when the ticket was issued.
-            (EntryState::Stale | EntryState::Missing, Some(_)) => {}
-            (EntryState::Stale, None) => count(&shared.stale),
-            (EntryState::Missing, None) => count(&shared.misses),
-        }
-        let joined = shared.single_flight.lock().start(key, shared.config.waiters_max, on_filled);
-        // Only now: the waiters of this ticket wait for the running fill instead.
-        drop(ticket);
-        match joined {
-            None => FillStart::Fill(FillGuard::new(self.clone(), key)),
-            Some(JoinOutcome::Wait(number)) => {
-                count(&shared.coalesced);
-                FillStart::Wait(WaitGuard::new(self.clone(), key, number))
-            }
-            Some(JoinOutcome::Ticket(_) | JoinOutcome::TooMany) => {
-                count(&shared.bypassed);
-                FillStart::Bypass
-            }
-        }
-    }
-
-    /// A stale entry never becomes valid again, so it is removed.
-    fn entry_state(&self, key: &[u8], now: u64, changed_at: impl Fn(u64) -> u64) -> EntryState<V> {
-        let Some(entry) = self.0.entries.get(key) else { return EntryState::Missing };
-        if !entry.is_valid_at(now, changed_at) {
-            if entry.valid_at <= now {
-                self.0.entries.remove_if(key, |cached| Arc::ptr_eq(cached, &entry));
-            }
-            return EntryState::Stale;
-        }
-        if entry.value.is_none() { EntryState::TooLarge } else { EntryState::Valid(entry) }
-    }
-
     /// Evicts the least used entries, `bytes` in all.
     ///
     /// Cost: the evicted entries, and some of the history that the eviction policy has of them.
@@ -264,23 +140,6 @@ impl<V: Weight> Cache<V> {
         // A capacity of 0 would disable the cache, so it is at least 1.
         shared.entries.set_capacity(left.max(1));
         shared.entries.set_capacity(shared.config.bytes_max);
-    }
-
-    /// The value, for a caller that would compute it in another way or may not use it. Nothing is counted, and no
-    /// caller waits. A caller that uses the value calls [`Cache::count_hit`].
-    pub fn peek(
-        &self,
-        key: &[u8],
-        now: u64,
-        changed_at: impl Fn(u64) -> u64,
-    ) -> Option<Arc<Entry<V>>> {
-        let entry = self.0.entries.get(key)?;
-        (entry.value.is_some() && entry.is_valid_at(now, changed_at)).then_some(entry)
-    }
-
-    /// Counts the use of a value that [`Cache::peek`] returned.
-    pub fn count_hit(&self) {
-        count(&self.0.hits);
     }
 
     /// Maximum bytes of a cached value.
@@ -309,6 +168,16 @@ impl<V: Weight> Cache<V> {
         }
     }
 
+    /// The entry of a key, valid or not.
+    pub(crate) fn entry(&self, key: &[u8]) -> Option<Arc<Entry<V>>> {
+        self.0.entries.get(key)
+    }
+
+    /// Removes an entry, unless another one has replaced it.
+    pub(crate) fn remove(&self, key: &[u8], entry: &Arc<Entry<V>>) {
+        self.0.entries.remove_if(key, |cached| Arc::ptr_eq(cached, entry));
+    }
+
     pub(crate) fn insert(&self, key: Box<[u8]>, entry: &Arc<Entry<V>>) {
         let bytes = entry.value.as_ref().map_or(0, Weight::bytes);
         if bytes <= self.0.config.entry_bytes_max && self.0.config.bytes_max > 0 {
@@ -319,22 +188,14 @@ impl<V: Weight> Cache<V> {
     }
 }
 
-impl<V> Entry<V> {
-    /// Whether the value is valid at `now`.
-    pub fn is_valid_at(&self, now: u64, changed_at: impl Fn(u64) -> u64) -> bool {
-        // A value of a later version says nothing about earlier ones.
-        self.valid_at <= now
-            && self.dependencies.iter().all(|dependency| changed_at(*dependency) <= self.valid_at)
-    }
-}
-
 impl<V: Weight> Clone for Cache<V> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-fn count(counter: &AtomicU64) {
+/// Adds one to a counter.
+pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 

@@ -12,11 +12,17 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod entry;
+mod guards;
+mod lookup;
 mod request_memo;
 mod single_flight;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{Cache, Config, Counters, Entry, FillStart, Lookup, Weight};
+pub use cache::{Cache, Config, Counters};
+pub use entry::{Entry, Weight};
+pub use guards::{FillGuard, FillTicket, WaitGuard};
+pub use lookup::{FillStart, Lookup};
 pub use request_memo::{RequestMemo, TEXT_BYTES_MAX};
-pub use single_flight::{FillGuard, FillTicket, OnFilled, WaitGuard};
+pub use single_flight::OnFilled;

@@ -1,18 +1,19 @@
 //! Single flight: one caller computes a value, and the concurrent ones wait for it.
 //!
-//! The first caller gets a [`FillTicket`]. It may wait in the run queue before it starts to compute, and others might
+//! The first caller gets a `FillTicket`. It may wait in the run queue before it starts to compute, and others might
 //! be scheduled earlier. So only the same client waits for that ticket; other clients get tickets of their own, up to
-//! [`LEADERS_MAX`]. The first ticket that is scheduled becomes the fill ([`FillGuard`]), and from then on all wait for
+//! [`LEADERS_MAX`]. The first ticket that is scheduled becomes the fill (`FillGuard`), and from then on all wait for
 //! it.
-//! Bounds: `waiters_max` waiters, each counted while its [`WaitGuard`] lives. Of waiters that have no task to compute
+//! Bounds: `waiters_max` waiters, each counted while its `WaitGuard` lives. Of waiters that have no task to compute
 //! the value, a client has at most as many as are still free for others, so that a new client can wait. Waiters with a
 //! task are bounded as tasks.
+//! Not here: what the callers hold (`guards`).
 
 use std::collections::hash_map::Entry as HashMapEntry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::cache::{Cache, Entry, Weight};
+use crate::entry::Entry;
 
 /// Notifies a waiter: with the value, or with nothing, and then the waiter computes it itself.
 pub type OnFilled<V> = Box<dyn FnOnce(Option<Arc<Entry<V>>>) + Send>;
@@ -32,7 +33,7 @@ pub(crate) struct SingleFlight<V> {
 }
 
 struct Flight<V> {
-    /// A [`FillGuard`] exists.
+    /// A `FillGuard` exists.
     is_filling: bool,
     /// The number and the client of each ticket that is not scheduled yet.
     tickets: Vec<(u64, u128)>,
@@ -128,7 +129,8 @@ impl<V> SingleFlight<V> {
         self.next
     }
 
-    fn complete_flight(&mut self, key: &[u8]) -> Vec<OnFilled<V>> {
+    /// The fill is over. Returns all waiters.
+    pub(crate) fn complete_flight(&mut self, key: &[u8]) -> Vec<OnFilled<V>> {
         let waiters = self.flights.remove(key).map(|flight| flight.waiters).unwrap_or_default();
         waiters.into_values().map(|waiter| self.release_waiter(waiter)).collect()
     }
@@ -148,7 +150,7 @@ impl<V> SingleFlight<V> {
     }
 
     /// A ticket was scheduled or dropped. Returns the waiters that waited only for it.
-    fn release_ticket(&mut self, key: &[u8], number: u64) -> Vec<OnFilled<V>> {
+    pub(crate) fn release_ticket(&mut self, key: &[u8], number: u64) -> Vec<OnFilled<V>> {
         let Some(flight) = self.flights.get_mut(key) else { return Vec::new() };
         let Some(at) = flight.tickets.iter().position(|(ticket, _)| *ticket == number) else {
             return Vec::new();
@@ -165,7 +167,8 @@ impl<V> SingleFlight<V> {
         left.into_iter().map(|waiter| self.release_waiter(waiter)).collect()
     }
 
-    fn cancel_waiter(&mut self, key: &[u8], number: u64) -> Option<OnFilled<V>> {
+    /// A waiter left before it was notified.
+    pub(crate) fn cancel_waiter(&mut self, key: &[u8], number: u64) -> Option<OnFilled<V>> {
         let waiter = self.flights.get_mut(key)?.waiters.remove(&number)?;
         Some(self.release_waiter(waiter))
     }
@@ -180,102 +183,5 @@ impl<V> Default for SingleFlight<V> {
 impl<V> Default for Flight<V> {
     fn default() -> Self {
         Self { is_filling: false, tickets: Vec::new(), waiters: BTreeMap::new() }
-    }
-}
-
-/// The right to fill a key once its holder is scheduled: [`Cache::start_fill`]. If it is dropped before that, waiters
-/// of the same client are notified to look up again.
-pub struct FillTicket<V: Weight> {
-    cache: Cache<V>,
-    key: Box<[u8]>,
-    number: u64,
-}
-
-impl<V: Weight> FillTicket<V> {
-    pub(crate) fn new(cache: Cache<V>, key: &[u8], number: u64) -> Self {
-        Self { cache, key: key.into(), number }
-    }
-}
-
-impl<V: Weight> Drop for FillTicket<V> {
-    fn drop(&mut self) {
-        let left = self.cache.0.single_flight.lock().release_ticket(&self.key, self.number);
-        for on_filled in left {
-            on_filled(None);
-        }
-    }
-}
-
-/// Counts one waiter. After it is dropped the waiter is not notified.
-pub struct WaitGuard<V: Weight> {
-    cache: Cache<V>,
-    key: Box<[u8]>,
-    number: u64,
-}
-
-impl<V: Weight> WaitGuard<V> {
-    pub(crate) fn new(cache: Cache<V>, key: &[u8], number: u64) -> Self {
-        Self { cache, key: key.into(), number }
-    }
-}
-
-impl<V: Weight> Drop for WaitGuard<V> {
-    fn drop(&mut self) {
-        let on_filled = self.cache.0.single_flight.lock().cancel_waiter(&self.key, self.number);
-        // Outside the lock.
-        drop(on_filled);
-    }
-}
-
-/// The task to compute a value. If it is dropped without one, the waiters are notified to compute it themselves.
-pub struct FillGuard<V: Weight> {
-    cache: Cache<V>,
-    key: Box<[u8]>,
-    entry: Option<Arc<Entry<V>>>,
-    is_cacheable: bool,
-}
-
-impl<V: Weight> FillGuard<V> {
-    pub(crate) fn new(cache: Cache<V>, key: &[u8]) -> Self {
-        Self { cache, key: key.into(), entry: None, is_cacheable: true }
-    }
-
-    /// Maximum bytes of a value that will be cached.
-    pub fn bytes_max(&self) -> u64 {
-        self.cache.entry_bytes_max()
-    }
-
-    /// The cache that it fills.
-    pub fn cache(&self) -> &Cache<V> {
-        &self.cache
-    }
-
-    /// Completes the fill. Returns the entry as it is cached.
-    pub fn complete(mut self, entry: Entry<V>) -> Arc<Entry<V>> {
-        let entry = Arc::new(entry);
-        self.entry = Some(Arc::clone(&entry));
-        entry
-    }
-
-    /// Ends the fill for its caller alone: the waiters compute the value themselves. `entry` has no value, and it is
-    /// not cached.
-    pub fn abort(mut self, entry: Entry<V>) {
-        self.entry = Some(Arc::new(entry));
-        self.is_cacheable = false;
-    }
-}
-
-impl<V: Weight> Drop for FillGuard<V> {
-    fn drop(&mut self) {
-        let key = std::mem::take(&mut self.key);
-        let entry = self.entry.take();
-        if let Some(entry) = entry.as_ref().filter(|_| self.is_cacheable) {
-            self.cache.insert(key.clone(), entry);
-        }
-        // Later callers find the entry, or start a new fill.
-        let waiters = self.cache.0.single_flight.lock().complete_flight(&key);
-        for on_filled in waiters {
-            on_filled(entry.clone());
-        }
     }
 }

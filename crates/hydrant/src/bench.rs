@@ -16,7 +16,7 @@ use loadgen::{
 };
 use process_usage::Process;
 
-use crate::dev::print_line;
+use crate::console::print_line;
 
 /// Open loops need a connection for each request in flight.
 const OPEN_CONNECTIONS_DEFAULT: usize = 64;

@@ -1,6 +1,5 @@
 //! The command line: commands, flags, and their texts in `--help`.
 
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -9,7 +8,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 use crate::bench::BenchFlags;
-use crate::index_flags::AccountIndex;
+use crate::console::print_stderr;
 use crate::test_validator;
 
 /// A read node for ledgers: accepts transactions, holds the state in memory, serves many clients.
@@ -48,8 +47,7 @@ pub(crate) fn parse() -> Result<Command> {
     let matches = command().get_matches();
     if let Some(dev) = matches.subcommand_matches("dev") {
         for line in test_validator::check_flags(dev)? {
-            // A closed standard error must not prevent the start.
-            let _ = writeln!(std::io::stderr(), "hydrant: {line}");
+            print_stderr(&format!("hydrant: {line}"));
         }
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|err| err.exit());
@@ -279,6 +277,22 @@ pub(crate) struct DevFlags {
     /// logs none [default: 1000].
     #[arg(long, value_name = "MS", help_heading = "Output")]
     pub(crate) slow_request_ms: Option<u64>,
+}
+
+/// An index of accounts, by its name on the command line.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AccountIndex {
+    /// By the program that owns the account.
+    ProgramId,
+    /// By the wallet that owns the token account.
+    SplTokenOwner,
+    /// By the mint of the token account.
+    SplTokenMint,
+    /// By the delegate of the token account; Agave has no such index.
+    SplTokenDelegate,
+    /// No index.
+    None,
 }
 
 /// A set of features.

@@ -384,7 +384,7 @@ fn programs(flags: &DevFlags) -> Result<Vec<localnet::GenesisProgram>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index_flags::AccountIndex;
+    use crate::cli::AccountIndex;
 
     fn check(flags: DevFlags, file: &str) -> Result<NodeConfig> {
         let file: DevFlags = toml::from_str(file)?;

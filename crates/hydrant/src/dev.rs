@@ -15,6 +15,7 @@ use rpc::{Health, Listeners, NodeMemory, SolanaServerParts, SystemClock};
 use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};
 use crate::config::{self, NodeConfig};
+use crate::console::{now, print_line};
 use crate::memory_report::ProcessMemory;
 use crate::queue_metrics::QueueMetrics;
 use crate::signals::EndSignals;
@@ -360,16 +361,6 @@ fn start_log(format: LogFormat) {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().flatten_event(true).init(),
     }
-}
-
-#[expect(clippy::print_stdout, reason = "the banner is what this command prints")]
-pub(crate) fn print_line(text: &str) {
-    println!("{text}");
-}
-
-#[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]

@@ -5,40 +5,20 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
 use ledger::{Address, KeyKind};
 use query::{IndexConfig, IndexKeyFilter};
-use serde::Deserialize;
 use solana::key_kind;
 use solana_pubkey::Pubkey;
 
-use crate::cli::DevFlags;
+use crate::cli::{AccountIndex, DevFlags};
 
-/// An index of accounts, by its name on the command line.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum AccountIndex {
-    /// By the program that owns the account.
-    ProgramId,
-    /// By the wallet that owns the token account.
-    SplTokenOwner,
-    /// By the mint of the token account.
-    SplTokenMint,
-    /// By the delegate of the token account; Agave has no such index.
-    SplTokenDelegate,
-    /// No index.
-    None,
-}
-
-impl AccountIndex {
-    /// The indices, and the kind of key of each.
-    const ALL: [(Self, KeyKind); 4] = [
-        (Self::ProgramId, key_kind::PROGRAM),
-        (Self::SplTokenOwner, key_kind::OWNER),
-        (Self::SplTokenMint, key_kind::MINT),
-        (Self::SplTokenDelegate, key_kind::DELEGATE),
-    ];
-}
+/// The indices, and the kind of key of each.
+const INDICES: [(AccountIndex, KeyKind); 4] = [
+    (AccountIndex::ProgramId, key_kind::PROGRAM),
+    (AccountIndex::SplTokenOwner, key_kind::OWNER),
+    (AccountIndex::SplTokenMint, key_kind::MINT),
+    (AccountIndex::SplTokenDelegate, key_kind::DELEGATE),
+];
 
 /// The indices that the flags enable, and the keys that the node itself needs.
 pub(crate) fn from_flags(flags: &DevFlags) -> Result<IndexConfig> {
@@ -58,7 +38,7 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<IndexConfig> {
         included.map(IndexKeyFilter::Only).or_else(|| excluded.map(IndexKeyFilter::AllBut));
     let filter = filter.unwrap_or_default();
     let mut indices = IndexConfig::default();
-    for (index, key_kind) in AccountIndex::ALL {
+    for (index, key_kind) in INDICES {
         let is_on = enabled.is_empty() || enabled.contains(&index);
         indices = indices.with(key_kind, if is_on { filter.clone() } else { IndexKeyFilter::Off });
     }

@@ -12,7 +12,7 @@ use solana_native_token::LAMPORTS_PER_SOL;
 use solana_pubkey::Pubkey;
 
 use crate::cli::InspectFlags;
-use crate::dev::print_line;
+use crate::console::print_line;
 use crate::snapshot_file::SnapshotFile;
 
 /// The main indices by name; all others are small.

@@ -6,6 +6,7 @@ mod bench;
 mod bounds;
 mod cli;
 mod config;
+mod console;
 mod dev;
 mod index_flags;
 mod input_file;

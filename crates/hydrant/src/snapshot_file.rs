@@ -3,7 +3,7 @@
 //! Both go to standard error, so that standard output has only the command's output.
 //! Bounds: ten redraws a second, a line every five seconds.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
@@ -14,7 +14,7 @@ use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use localnet::LoadedSnapshot;
 use snapshot_solana::Progress;
 
-use crate::dev::now;
+use crate::console::{now, print_stderr};
 
 const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
@@ -116,9 +116,4 @@ fn counts(progress: &Progress, elapsed: Duration) -> String {
         HumanBytes(progress.unpacked_bytes()),
         HumanBytes(rate(progress.unpacked_bytes())),
     )
-}
-
-/// Prints a line on standard error. A closed standard error is ignored.
-fn print_stderr(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

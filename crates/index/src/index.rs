@@ -15,6 +15,25 @@ use crate::small_sets::{self, BLOCK_MAX};
 const RECLAIMED_MIN: usize = 16;
 
 /// The records by key, as the writer sees them: without entries that only old snapshots need.
+///
+/// ```
+/// use index::Index;
+/// use ledger::{AddressId, Key, KeyKind};
+///
+/// let mut index = Index::new(1_000, 0x5eed);
+/// let owner = Key { kind: KeyKind(0), id: AddressId(9) };
+/// for record in [5, 3, 800] {
+///     index.insert(owner, AddressId(record));
+/// }
+/// let found: Vec<AddressId> = index.postings().records(owner).collect();
+/// assert_eq!(found, [3, 5, 800].map(AddressId));
+///
+/// // Readers whose snapshots are from epoch 4 or before still find what is removed now.
+/// index.remove(owner, AddressId(5), 4);
+/// assert!(index.postings().contains(owner, AddressId(5)));
+/// index.reclaim(5);
+/// assert!(!index.postings().contains(owner, AddressId(5)));
+/// ```
 pub struct Index {
     postings: Arc<Postings>,
     slab_allocator: small_sets::SlabAllocator,

@@ -19,6 +19,33 @@ pub struct Key {
 }
 
 /// What a ledger stores under an address.
+///
+/// ```
+/// use ledger::{Address, KeyKind, Record};
+///
+/// struct Balance {
+///     amount: u64,
+///     owner: Address,
+/// }
+///
+/// const OWNER: KeyKind = KeyKind(0);
+///
+/// impl Record for Balance {
+///     fn keys(&self, key: &mut dyn FnMut(KeyKind, Address)) {
+///         key(OWNER, self.owner);
+///     }
+///
+///     /// The richest first.
+///     fn global_rank(&self) -> Option<u64> {
+///         Some(self.amount)
+///     }
+/// }
+///
+/// let balance = Balance { amount: 5, owner: Address::from([7; 32]) };
+/// let mut keys = Vec::new();
+/// balance.keys(&mut |kind, address| keys.push((kind, address)));
+/// assert!(keys == [(OWNER, Address::from([7; 32]))]);
+/// ```
 pub trait Record: Send + Sync + 'static {
     /// Calls `key` once for every key of this record.
     fn keys(&self, key: &mut dyn FnMut(KeyKind, Address));

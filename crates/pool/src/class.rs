@@ -1,8 +1,13 @@
 //! What the pool knows of a task: its class and its client.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
+
+/// The key of the hashes of names, random for each process: clients choose their names, and a client that could compute
+/// the hash could share the time slices of another one on purpose.
+static NAME_KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// What a task costs, by the data that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,12 +63,10 @@ impl ClientId {
         }
     }
 
-    /// A client by a name from a trusted source.
+    /// A client by a name from a trusted source. The id is valid in this process only.
     pub fn from_name(name: &[u8]) -> Self {
         // Two names in 2^64 collide: the two clients then share their time slices.
-        let mut hasher = DefaultHasher::new();
-        name.hash(&mut hasher);
-        Self(u128::from(u64::MAX) << 64 | u128::from(hasher.finish()))
+        Self(u128::from(u64::MAX) << 64 | u128::from(NAME_KEY.hash_one(name)))
     }
 
     /// The id of the same client's background work, so that it is not queued behind the client's other tasks:
@@ -76,7 +79,7 @@ impl ClientId {
     }
 }
 
-/// The client's name in the log: its address or network, or the hash of its name.
+/// The client's name in the log: its address or network, or the hash of its name in this process.
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (u32::try_from(self.0), (self.0 >> 64) as u64) {

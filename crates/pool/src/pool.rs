@@ -14,6 +14,52 @@ use crate::task_id::TaskId;
 use crate::{Class, ClientId, Config, Counters, PoolFull};
 
 /// The threads and their tasks.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::mpsc::{SyncSender, sync_channel};
+/// use std::time::{Duration, Instant};
+///
+/// use pool::{Class, ClientId, Clock, Config, Pool, Task, TaskPoll, TimeSlice};
+///
+/// struct Uptime(Instant);
+///
+/// impl Clock for Uptime {
+///     fn now(&self) -> Duration {
+///         self.0.elapsed()
+///     }
+/// }
+///
+/// /// Adds up all numbers below `end`.
+/// struct Sum {
+///     next: u64,
+///     end: u64,
+///     sum: u64,
+///     result: SyncSender<u64>,
+/// }
+///
+/// impl Task for Sum {
+///     fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll {
+///         while self.next < self.end {
+///             self.sum += self.next;
+///             self.next += 1;
+///             if self.next % 1_000 == 0 && slice.is_over() {
+///                 return TaskPoll::More;
+///             }
+///         }
+///         let _ = self.result.send(self.sum);
+///         TaskPoll::Done
+///     }
+/// }
+///
+/// let pool = Pool::new(Config::default(), Arc::new(Uptime(Instant::now())), || {})?;
+/// let (result, received) = sync_channel(1);
+/// let task = Sum { next: 0, end: 1_000_000, sum: 0, result };
+/// // Dropping the ticket would cancel the task.
+/// let _ticket = pool.submit(Class::Medium, ClientId(1), Box::new(task))?;
+/// assert_eq!(received.recv()?, 499_999_500_000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,

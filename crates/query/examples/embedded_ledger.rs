@@ -24,7 +24,7 @@ impl Record for Balance {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let (alice, first, second) = (address("alice")?, address("first")?, address("second")?);
     let genesis = BlockId { slot: 0, bank: 0 };
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), genesis, Arc::new(()));

@@ -10,15 +10,16 @@ use std::sync::Arc;
 
 use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
-use index::{Index, Postings};
+use index::Index;
 use ledger::{Address, AddressId, BlockId, Change, Key, Record};
-use state::{BlockError, RemovedVersion, Snapshot, State, StateMemory};
+use state::{BlockError, RemovedVersion, Snapshot, State};
 
+use crate::address_resolver::address_resolver;
 use crate::block_writes::BlockWrites;
+use crate::published::Published;
 use crate::rank_index::{RankBounds, RankIndex};
 use crate::resolve_changes::{ResolvedChanges, ResolvedWrite};
-use crate::view::{Published, address_resolver};
-use crate::{IndexConfig, Reader};
+use crate::{IndexConfig, LedgerMemory, Reader};
 
 /// The limits of a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,46 +65,35 @@ pub struct LedgerUsage {
     pub unrooted_blocks: usize,
 }
 
-/// The heap bytes of a ledger, part by part: what is in use now, without what only old views need.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LedgerMemory {
-    /// Of the address table.
-    pub addresses: usize,
-    /// Of all indices.
-    pub indices: usize,
-    /// Of packed records, and of the structures that lead to them.
-    pub packed: usize,
-    /// Of records that are stored unpacked, and of unrooted versions. Memory that they share with a VM is
-    /// included.
-    pub unpacked: usize,
-    /// Of the entries of the highest-ranked records, approximately.
-    pub ranks: usize,
-}
-
-impl LedgerMemory {
-    pub(crate) fn new(
-        addresses: &AddressTable,
-        postings: &Postings,
-        state: StateMemory,
-        ranks: usize,
-    ) -> Self {
-        Self {
-            addresses: addresses.bytes(),
-            indices: postings.bytes(),
-            packed: state.packed + state.pages,
-            unpacked: state.unpacked,
-            ranks,
-        }
-    }
-
-    /// The sum of all parts.
-    pub fn total(&self) -> usize {
-        self.addresses + self.indices + self.packed + self.unpacked + self.ranks
-    }
-}
-
 /// The one writer of a ledger. Readers see none of its changes before [`Ledger::publish`]: index entries
 /// are visible earlier, but lead to records that a reader's block does not see under their key.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record};
+/// use query::{Ledger, LedgerConfig};
+///
+/// struct Counter(u64);
+///
+/// impl Record for Counter {
+///     fn keys(&self, _: &mut dyn FnMut(KeyKind, Address)) {}
+/// }
+///
+/// let (genesis, block) = (BlockId { slot: 0, bank: 0 }, BlockId { slot: 1, bank: 0 });
+/// let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), genesis, Arc::new(()));
+/// ledger.publish();
+///
+/// let address = Address::from([7; 32]);
+/// ledger.open(block, genesis, Arc::new(()))?;
+/// let change = Change { address, record: Some(Arc::new(Counter(5))) };
+/// ledger.apply(block, vec![change], Arc::new(()))?;
+/// let processed = || reader.view(Commitment::Processed).record(&address).map(|record| record.0);
+/// assert_eq!(processed(), None);
+/// ledger.publish();
+/// assert_eq!(processed(), Some(5));
+/// # Ok::<(), query::LedgerError>(())
+/// ```
 pub struct Ledger<R, M> {
     addresses: Arc<AddressTable>,
     state: State<R, M>,

@@ -7,6 +7,7 @@
 //! Not here: what a record is (the chain's implementation says), limits and scheduling of reads (`pool`, `rpc`).
 #![forbid(unsafe_code)]
 
+mod address_resolver;
 mod batch_read;
 mod block_writes;
 mod change_tracker;
@@ -14,9 +15,11 @@ mod change_tracker;
 mod change_tracker_tests;
 mod index_config;
 mod key_query;
+mod ledger_memory;
 mod ledger_writer;
 mod memory_usage;
 mod page;
+mod published;
 mod rank_index;
 mod resolve_changes;
 mod scan;
@@ -27,7 +30,8 @@ pub use address::{AddressRef, AddressTable, TableFull};
 pub use change_tracker::{ChangeTracker, Dependency, WATCHED_MAX};
 pub use index::KeyKindUsage;
 pub use index_config::{IndexConfig, IndexCoverage, IndexKeyFilter};
-pub use ledger_writer::{Ledger, LedgerConfig, LedgerError, LedgerMemory, LedgerUsage};
+pub use ledger_memory::LedgerMemory;
+pub use ledger_writer::{Ledger, LedgerConfig, LedgerError, LedgerUsage};
 pub use page::{Cursor, Page, PageLimits, PageSearch, StaleCursor};
 pub use rank_index::RankBounds;
 pub use state::{BlockError, UNROOTED_MAX};

@@ -20,7 +20,7 @@ use index::Index;
 use ledger::{Address, AddressId, Key, Record};
 use state::{RemovedVersion, State, Version, VisibleVersion};
 
-use crate::view::address_resolver;
+use crate::address_resolver::address_resolver;
 
 /// The bounds of the rank index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,35 +2,14 @@
 
 use std::sync::Arc;
 
-use address::{AddressTable, Epoch};
+use address::AddressTable;
 use arc_swap::ArcSwap;
-use imbl::OrdMap;
-use index::Postings;
 use ledger::{Address, AddressId, BlockId, Commitment, Key, KeyKind, Record};
-use state::{Snapshot, StateMemory, VisibleVersion};
+use state::{Snapshot, VisibleVersion};
 
-use crate::rank_index::{self, RankScope, TopRecords};
-use crate::{ChangeTracker, IndexConfig, IndexCoverage, LedgerMemory};
-
-/// One published version.
-pub(crate) struct Published<R, M> {
-    pub(crate) processed: Snapshot<R, M>,
-    pub(crate) confirmed: Snapshot<R, M>,
-    pub(crate) finalized: Snapshot<R, M>,
-    /// Contains all that this version needs as long as the epoch lives.
-    pub(crate) postings: Arc<Postings>,
-    /// For which keys `postings` has entries.
-    pub(crate) indices: Arc<IndexConfig>,
-    pub(crate) tops: OrdMap<RankScope, TopRecords>,
-    pub(crate) state_memory: StateMemory,
-    /// Identifies the ledger among all: ids have no meaning beyond it.
-    pub(crate) instance: u64,
-    /// Number of publishes.
-    pub(crate) version: u64,
-    pub(crate) addresses: Arc<AddressTable>,
-    /// Keeps every id that is known here from being reused for another address, and every posting.
-    pub(crate) _epoch: Epoch,
-}
+use crate::address_resolver::address_resolver;
+use crate::published::Published;
+use crate::{ChangeTracker, IndexCoverage, LedgerMemory, rank_index};
 
 /// The readers' access to a ledger. Cheap to clone, usable from any thread, never waits for the writer.
 pub struct Reader<R, M> {
@@ -204,11 +183,6 @@ impl<R: Record, M> View<R, M> {
             Commitment::Finalized => &self.published.finalized,
         }
     }
-}
-
-/// The addresses of ids that are referenced, or pinned by an epoch.
-pub(crate) fn address_resolver(addresses: &AddressTable) -> impl Fn(AddressId) -> Address {
-    |id| addresses.address(id).unwrap_or_else(|| panic!("{id:?} of a version has no address"))
 }
 
 impl<R, M> Clone for Reader<R, M> {

@@ -5,26 +5,10 @@ use std::sync::Arc;
 use ledger::{Address, KeyKind, Record};
 use solana_account::{AccountSharedData, ReadableAccount};
 use spl_generic_token::token::GenericTokenAccount;
-use spl_generic_token::{is_known_spl_token_id, token, token_2022};
+use spl_generic_token::{token, token_2022};
 
-use crate::{holding, pack};
-
-/// The kinds of index keys: the relation of a key's address to the account.
-pub mod key_kind {
-    use ledger::KeyKind;
-
-    /// The program that owns the account.
-    pub const PROGRAM: KeyKind = KeyKind(0);
-    /// The mint of a token account, of either token program.
-    pub const MINT: KeyKind = KeyKind(1);
-    /// The wallet that owns a token account.
-    pub const OWNER: KeyKind = KeyKind(2);
-    /// The wallet that may spend from a token account on behalf of its owner.
-    pub const DELEGATE: KeyKind = KeyKind(3);
-    /// The stake program, for a stake account whose lockup is or was in force. Few accounts have
-    /// one.
-    pub const LOCKUP: KeyKind = KeyKind(4);
-}
+use crate::token::{holding, token_data};
+use crate::{key_kind, pack};
 
 /// An account. Its data is shared with the VM that wrote it, until its block is rooted and the
 /// account is packed (`pack`).
@@ -86,14 +70,6 @@ impl Record for Account {
     fn rank_in(&self, kind: KeyKind) -> Option<u64> {
         (kind == key_kind::MINT).then(|| holding(&self.0).map_or(0, |(_, amount)| amount))
     }
-}
-
-/// The data of a valid token account of either token program.
-pub(crate) fn token_data(account: &AccountSharedData) -> Option<&[u8]> {
-    let data = account.data();
-    let is_token =
-        is_known_spl_token_id(account.owner()) && token_2022::Account::valid_account_data(data);
-    is_token.then_some(data)
 }
 
 /// Whether a stake account's lockup has a time or an epoch: its state is 1 or 2 (a 4-byte tag at

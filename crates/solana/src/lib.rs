@@ -6,10 +6,11 @@ mod account;
 mod encode;
 mod filter;
 mod incremental;
+pub mod key_kind;
 mod pack;
 mod token;
 
-pub use account::{Account, key_kind};
+pub use account::Account;
 pub use encode::{Base58TooLong, Encoding, parsed_token};
 pub use filter::{FilterError, Filters};
 pub use incremental::{AccountEncoder, LONG_BYTES_MIN};

@@ -12,7 +12,8 @@ use ledger::{Address, KeyKind};
 use solana_account::{Account as Plain, AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 
-use crate::account::{key_kind, token_data};
+use crate::key_kind;
+use crate::token::token_data;
 
 /// More than a stake account or a mint with a few extensions needs.
 const DATA_MAX: usize = 450;

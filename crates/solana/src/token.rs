@@ -5,7 +5,8 @@ use solana_account_decoder::parse_account_data::SplTokenAdditionalDataV2;
 use solana_account_decoder::parse_token::{get_token_account_mint, token_amount_to_ui_amount_v3};
 use solana_account_decoder_client_types::token::UiTokenAmount;
 use solana_pubkey::Pubkey;
-use spl_generic_token::{generic_token, is_known_spl_token_id};
+use spl_generic_token::token::GenericTokenAccount;
+use spl_generic_token::{generic_token, is_known_spl_token_id, token_2022};
 use spl_token_2022_interface::extension::interest_bearing_mint::InterestBearingConfig;
 use spl_token_2022_interface::extension::scaled_ui_amount::ScaledUiAmountConfig;
 use spl_token_2022_interface::extension::{BaseStateWithExtensions, StateWithExtensions};
@@ -59,6 +60,14 @@ pub fn mint_of(account: &AccountSharedData) -> Option<Pubkey> {
 pub fn holding(account: &AccountSharedData) -> Option<(Pubkey, u64)> {
     let token = StateWithExtensions::<TokenAccount>::unpack(account.data()).ok()?;
     is_known_spl_token_id(account.owner()).then_some((token.base.mint, token.base.amount))
+}
+
+/// The data of a valid token account of either token program.
+pub(crate) fn token_data(account: &AccountSharedData) -> Option<&[u8]> {
+    let data = account.data();
+    let is_token =
+        is_known_spl_token_id(account.owner()) && token_2022::Account::valid_account_data(data);
+    is_token.then_some(data)
 }
 
 /// The supply of a mint; `None` if it is not a mint.

@@ -13,6 +13,37 @@ use crate::{BlockError, Snapshot, StateMemory, Version, VisibleVersion};
 /// Records of type `R` by address id, and metadata of type `M` by block.
 ///
 /// The root is open at first, so that it can be filled; it cannot have a child until it is complete.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use ledger::{Address, AddressId, BlockId, KeyKind, Record};
+/// use state::{State, Version};
+///
+/// struct Counter(u64);
+///
+/// impl Record for Counter {
+///     fn keys(&self, _: &mut dyn FnMut(KeyKind, Address)) {}
+/// }
+///
+/// let [root, left, right] = [(0, 0), (1, 0), (1, 1)].map(|(slot, bank)| BlockId { slot, bank });
+/// let mut state = State::new(root, Arc::new(()));
+/// state.complete(root)?;
+/// for (fork, count) in [(left, 5), (right, 7)] {
+///     state.open(fork, root, Arc::new(()))?;
+///     let version = Version { record: Some(Arc::new(Counter(count))), keys: [].into() };
+///     state.write(fork, vec![(AddressId(3), version)], &mut Vec::new())?;
+/// }
+///
+/// // Each fork sees its own version; the root sees none.
+/// let count_at = |block| -> Result<Option<u64>, state::BlockError> {
+///     let snapshot = state.snapshot(block)?;
+///     let found = snapshot.version(AddressId(3));
+///     Ok(found.map(|version| version.record(|_| unreachable!("it has no keys")).0))
+/// };
+/// assert_eq!([count_at(root)?, count_at(left)?, count_at(right)?], [None, Some(5), Some(7)]);
+/// # Ok::<(), state::BlockError>(())
+/// ```
 pub struct State<R, M> {
     tree: ForkTree<M>,
     leaves: LeafMap<R>,

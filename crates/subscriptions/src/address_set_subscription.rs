@@ -15,13 +15,14 @@ use ledger::{AddressId, BlockId, Commitment, KeyKind};
 
 use crate::address_set::AddressSet;
 use crate::block_log::{BlockStep, ResumePoint};
+use crate::error::SubscribeError;
 use crate::filter::{Filter, Interest, Position, Topic};
 use crate::id_set::{IdSet, in_batches};
+use crate::ids::SubscriptionId;
 use crate::listener::Listener;
 use crate::queue::Message;
-use crate::registry::{
-    PendingIds, PendingStart, Registry, SubscribeError, Subscriber, SubscriptionId,
-};
+use crate::registry::{PendingIds, PendingStart, Registry, Subscriber};
+use crate::set_change::{Activation, AddedIds, SetChange};
 use crate::set_update::SetUpdate;
 
 /// A subscription to a set.
@@ -46,71 +47,6 @@ pub enum SlowConsumerPolicy {
     Close,
     /// Its messages are conflated to one with the newest state of each item.
     Conflate,
-}
-
-/// A change of a set.
-pub enum SetChange {
-    /// Adds addresses.
-    Add(AddressSet),
-    /// Removes addresses.
-    Remove(AddressSet),
-    /// Replaces all addresses.
-    Replace(AddressSet),
-}
-
-impl SetChange {
-    pub(crate) fn set(&self) -> &AddressSet {
-        match self {
-            Self::Add(set) | Self::Remove(set) | Self::Replace(set) => set,
-        }
-    }
-}
-
-/// A subscription, or an addition to one, that is to be started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Activation {
-    /// The subscription.
-    pub subscription: SubscriptionId,
-    /// The addition, if not all addresses of the set.
-    pub(crate) token: Option<u64>,
-}
-
-/// The result of a change.
-pub struct SetChangeResult {
-    /// The addition to start, if anything was added.
-    pub activation: Option<Activation>,
-    /// The addresses that were added and were not in the set before.
-    pub added: AddedIds,
-    /// The number of addresses removed.
-    pub removed: usize,
-    /// The number of addresses in the set now.
-    pub len: usize,
-}
-
-/// Addresses that were added.
-#[derive(Clone, Default)]
-pub struct AddedIds(pub(crate) Arc<IdSet>);
-
-impl AddedIds {
-    /// Whether an address is among them.
-    pub fn contains(&self, id: AddressId) -> bool {
-        self.0.contains(id.0)
-    }
-
-    /// The number of addresses.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Their ids, in ascending order.
-    pub fn ids(&self) -> impl Iterator<Item = AddressId> + '_ {
-        self.0.iter().map(AddressId)
-    }
 }
 
 /// Where a listener resumes.

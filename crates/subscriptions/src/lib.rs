@@ -23,30 +23,35 @@
 mod address_set;
 mod address_set_subscription;
 mod block_log;
+mod error;
+mod eviction;
 mod filter;
 mod id_postings;
 mod id_set;
+mod ids;
 mod index;
+mod limits;
 mod listener;
 mod posting_lists;
 mod posting_page;
 mod queue;
 mod queue_memory;
 mod registry;
+mod set_change;
 mod set_update;
 
 pub use address_set::AddressSet;
-pub use address_set_subscription::{
-    Activation, AddedIds, CatchUp, ResumeFrom, SetChange, SetChangeResult, SetSubscription,
-    SlowConsumerPolicy,
-};
+pub use address_set_subscription::{CatchUp, ResumeFrom, SetSubscription, SlowConsumerPolicy};
 pub use block_log::{BlockStep, Direction, MissingParent};
+pub use error::{ListenError, SubscribeError};
 pub use filter::{ExactKey, Filter, Interest, Position, Topic};
+pub use ids::SubscriptionId;
+pub use limits::Limits;
 pub use listener::{Listener, UnsubscribeTask};
 pub use queue::{CloseReason, Conflated, Delivery, Message, Next};
 pub use queue_memory::{Charge, OwnerId, QueueMemory};
 pub use registry::{
-    AfterDelivery, Limits, ListenError, Match, Matches, MemoryUsage, Publication, Stats, Steps,
-    SubscribeError, SubscriptionId, Subscriptions,
+    AfterDelivery, Match, Matches, MemoryUsage, Publication, Stats, Steps, Subscriptions,
 };
+pub use set_change::{Activation, AddedIds, SetChange, SetChangeResult};
 pub use set_update::SetUpdate;

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use ledger::KeyKind;
 
 use crate::address_set::{AddressSet, ReleaseTask};
+use crate::error::{ListenError, SubscribeError};
 use crate::filter::{Filter, Interest, Position, Topic};
 use crate::id_set::Cursor;
+use crate::ids::{ListenerId, SubscriptionId};
 use crate::queue::{CloseReason, Message, Next, Queue};
+use crate::queue_memory::OwnerId;
 use crate::registry::{
-    ListenerId, Registry, SubscribeError, Subscriber, Subscription, SubscriptionId, Subscriptions,
-    count_addresses, fingerprint,
+    Registry, Subscriber, Subscription, Subscriptions, count_addresses, fingerprint,
 };
 
 /// One connected client. Dropping it ends its subscriptions.
@@ -21,6 +23,21 @@ pub struct Listener<S: Eq + Hash, M: Message, B> {
     pub(crate) subscriptions: Subscriptions<S, M, B>,
     pub(crate) id: ListenerId,
     pub(crate) queue: Arc<Queue<M>>,
+}
+
+impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
+    /// A new listener of an owner. `wake` is called, possibly under our lock, when its queue gets a message after
+    /// it was empty, or is closed. It must return at once and must not call us.
+    pub fn listen(
+        &self,
+        owner: OwnerId,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Listener<S, M, B>, ListenError> {
+        let queue = Arc::new(Queue::new(Arc::clone(&self.shared.memory), Box::new(wake)));
+        let limit = self.shared.limits.listeners_max;
+        let id = self.shared.registry.lock().add_listener(owner, &queue, limit)?;
+        Ok(Listener { subscriptions: self.clone(), id, queue })
+    }
 }
 
 impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {

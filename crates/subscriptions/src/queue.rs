@@ -16,8 +16,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::filter::Position;
+use crate::ids::SubscriptionId;
+use crate::limits::Limits;
 use crate::queue_memory::QueueMemory;
-use crate::registry::{Limits, SubscriptionId};
 
 /// The body of a message. Cloned for each listener, so let cloning it be cheap.
 pub trait Message: Clone {

@@ -7,7 +7,8 @@
 //! Invariant: an id is allocated once. A message for a subscription that has ended meanwhile is dropped.
 //! Invariant: the last message of a subscription is delivered, and its listener removed, in one step, so a last message
 //! is delivered at most once.
-//! Not here: what listeners do (`listener`), sets that change (`address_set_subscription`, `set_update`).
+//! Not here: what listeners do (`listener`), which are closed at the limit (`eviction`), sets that change
+//! (`address_set_subscription`, `set_update`).
 
 use std::hash::Hash;
 use std::hint::black_box;
@@ -20,100 +21,15 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::address_set::AddressSet;
 use crate::block_log::{BlockLog, BlockStep, Direction, MissingParent, Retention};
+use crate::error::ListenError;
 use crate::filter::{Filter, Interest, Position, Topic};
 use crate::id_set::IdSet;
+use crate::ids::{ListenerId, SubscriptionId};
 use crate::index::Index;
-use crate::listener::Listener;
+use crate::limits::Limits;
 use crate::posting_lists::INDEX_SLOT_MAX;
 use crate::queue::{CloseReason, Delivery, Message, Queue};
 use crate::queue_memory::{OwnerId, QueueMemory};
-
-/// The limits of subscriptions, queues and memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Listeners at once.
-    pub listeners_max: usize,
-    /// Subscriptions of all listeners; a shared one counts for each listener. Memory: about 200
-    /// bytes each, and 100 for each that is not shared.
-    pub subscriptions_max: usize,
-    /// Subscriptions of one listener.
-    pub subscriptions_per_listener_max: usize,
-    /// Addresses of all sets; an address counts for each distinct subscription that has it, and a shared subscription
-    /// counts once. Memory: at most 16 bytes each, and the address table's for each that is in any set.
-    pub addresses_max: usize,
-    /// Addresses in the sets of one listener.
-    pub addresses_per_listener_max: usize,
-    /// Scattered addresses for which each topic and key kind allocates memory on its first use. 0: on demand. Memory:
-    /// about 9 bytes each.
-    pub preallocated_ids: usize,
-    /// Steps of each commitment that are retained for clients that resume. Memory: the blocks.
-    pub retained_steps: usize,
-    /// Bytes of the blocks of those steps, each block counted once. Beyond that the oldest steps are evicted, of any
-    /// commitment.
-    pub retained_bytes: usize,
-    /// Blocks that may wait for a root.
-    pub unrooted_max: usize,
-    /// Messages that may wait for one listener.
-    pub queue_messages_max: usize,
-    /// Bytes that may wait for one listener. Worst-case memory: this times the listeners, if they
-    /// share no message.
-    pub queue_bytes_max: usize,
-    /// Bytes that may wait for all listeners, including messages that are being written. A shared message
-    /// counts once. Above it listeners are closed (`queue_memory`).
-    pub queues_bytes_max: usize,
-}
-
-/// The id of a subscription. Listeners that share a fixed subscription have the same id for it; a subscription to a
-/// set has another id for each listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SubscriptionId(pub u64);
-
-/// Why a subscription was refused. All or nothing: nothing has changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SubscribeError {
-    /// The subscriptions of all listeners are at the limit. Fix: raise the limit.
-    #[error("the node has {limit} subscriptions, the most it may have")]
-    NodeFull {
-        /// The limit.
-        limit: usize,
-    },
-    /// The subscriptions of this listener are at the limit. Fix: end some, or raise the limit.
-    #[error("the connection has {limit} subscriptions, the most it may have")]
-    ListenerFull {
-        /// The limit.
-        limit: usize,
-    },
-    /// All sets together would exceed the limit of addresses. Fix: raise the limit.
-    #[error("the node tracks as many addresses as it may: {limit}")]
-    AddressesFull {
-        /// The limit.
-        limit: usize,
-    },
-    /// This listener's sets would exceed the limit of addresses. Fix: raise the limit.
-    #[error("the connection may track {limit} addresses")]
-    ListenerAddressesFull {
-        /// The limit.
-        limit: usize,
-    },
-    /// The address table is full.
-    #[error(transparent)]
-    Addresses(#[from] address::TableFull),
-    /// This listener has no set of that id.
-    #[error("no such subscription")]
-    Unknown,
-    /// This listener is closed.
-    #[error(transparent)]
-    Closed(#[from] CloseReason),
-}
-
-/// The listeners are at the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the node has {limit} listeners, the most it may have")]
-pub struct ListenError {
-    /// The limit.
-    pub limit: usize,
-}
 
 /// The current counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,6 +96,57 @@ pub enum AfterDelivery {
 /// All subscriptions of a node. A clone is another handle on the same subscriptions.
 ///
 /// `S` is the identity of a subscription (equal ones are shared), `M` the body of a message, `B` the body of a block.
+///
+/// ```
+/// use subscriptions::{
+///     AfterDelivery, Filter, Interest, Limits, Message, Next, OwnerId, Position, Publication,
+///     Subscriptions, Topic,
+/// };
+///
+/// #[derive(Clone)]
+/// struct Text(&'static str);
+///
+/// impl Message for Text {
+///     type Conflated = ();
+///
+///     fn conflate(self, (): &mut ()) -> usize {
+///         unreachable!("only subscriptions to sets are conflated")
+///     }
+/// }
+///
+/// # let limits = Limits {
+/// #     listeners_max: 100,
+/// #     subscriptions_max: 100,
+/// #     subscriptions_per_listener_max: 100,
+/// #     addresses_max: 100,
+/// #     addresses_per_listener_max: 100,
+/// #     preallocated_ids: 0,
+/// #     retained_steps: 1,
+/// #     retained_bytes: 100,
+/// #     unrooted_max: 1,
+/// #     queue_messages_max: 100,
+/// #     queue_bytes_max: 1_000,
+/// #     queues_bytes_max: 10_000,
+/// # };
+/// const SLOTS: Topic = Topic(0);
+/// let subscriptions: Subscriptions<&str, Text, ()> = Subscriptions::new(limits);
+/// let listener = subscriptions.listen(OwnerId(1), || {})?;
+/// let interests = vec![Interest { topic: SLOTS, filter: Filter::All }];
+/// let id = listener.subscribe("slots", interests, Position(0))?;
+///
+/// let matches = subscriptions.matches().matching(SLOTS, []);
+/// let publications = matches.into_iter().map(|found| Publication {
+///     subscription: found.id,
+///     body: Text("slot 1"),
+///     bytes: 6,
+///     at: Position(1),
+///     after_delivery: AfterDelivery::Continue,
+/// });
+/// assert_eq!(subscriptions.deliver(publications), 1);
+/// let Next::Message(delivery) = listener.next() else { panic!("a message was delivered") };
+/// assert_eq!((delivery.subscription, delivery.body.0), (id, "slot 1"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Subscriptions<S, M: Message, B> {
     pub(crate) shared: Arc<Shared<S, M, B>>,
 }
@@ -224,9 +191,6 @@ pub(crate) struct Registry<S, M: Message, B> {
     next_subscription: u64,
     next_listener: u64,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ListenerId(u64);
 
 pub(crate) struct Subscription<S, M: Message> {
     pub(crate) identity: Arc<S>,
@@ -298,28 +262,6 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         let registry = Mutex::new(registry);
         let (memory, eviction_lock, idle) = (Arc::default(), Mutex::default(), Condvar::new());
         Self { shared: Arc::new(Shared { limits, memory, eviction_lock, registry, idle }) }
-    }
-
-    /// A new listener of an owner. `wake` is called, possibly under our lock, when its queue gets a message after
-    /// it was empty, or is closed. It must return at once and must not call us.
-    pub fn listen(
-        &self,
-        owner: OwnerId,
-        wake: impl Fn() + Send + Sync + 'static,
-    ) -> Result<Listener<S, M, B>, ListenError> {
-        let queue = Arc::new(Queue::new(Arc::clone(&self.shared.memory), Box::new(wake)));
-        let mut registry = self.shared.registry.lock();
-        let limit = self.shared.limits.listeners_max;
-        if registry.listeners.len() >= limit {
-            return Err(ListenError { limit });
-        }
-        let id = ListenerId(registry.next_listener);
-        registry.next_listener += 1;
-        let subscriptions = HashMap::default();
-        let entry =
-            ListenerEntry { owner, queue: Arc::clone(&queue), subscriptions, tracked_addresses: 0 };
-        registry.listeners.insert(id, entry);
-        Ok(Listener { subscriptions: self.clone(), id, queue })
     }
 
     /// Sets the tip of each commitment: at the start, or after a gap. Drops all retained steps.
@@ -644,6 +586,25 @@ impl<S, M: Message, B> Registry<S, M, B> {
             Subscription { identity, index_slot, interests, subscribers, pending: Vec::new() };
         self.subscriptions.insert(id, subscription);
         index_slot
+    }
+
+    /// Adds a listener, with its queue.
+    pub(crate) fn add_listener(
+        &mut self,
+        owner: OwnerId,
+        queue: &Arc<Queue<M>>,
+        limit: usize,
+    ) -> Result<ListenerId, ListenError> {
+        if self.listeners.len() >= limit {
+            return Err(ListenError { limit });
+        }
+        let id = ListenerId(self.next_listener);
+        self.next_listener += 1;
+        let subscriptions = HashMap::default();
+        let entry =
+            ListenerEntry { owner, queue: Arc::clone(queue), subscriptions, tracked_addresses: 0 };
+        self.listeners.insert(id, entry);
+        Ok(id)
     }
 }
 

@@ -12,12 +12,14 @@ use std::sync::Arc;
 use ledger::KeyKind;
 
 use crate::address_set::{AddressSet, ReleaseTask};
-use crate::address_set_subscription::{Activation, AddedIds, SetChange, SetChangeResult};
+use crate::error::SubscribeError;
 use crate::filter::{Position, Topic};
 use crate::id_set::{Cursor, IdSet};
+use crate::ids::SubscriptionId;
 use crate::listener::Listener;
 use crate::queue::Message;
-use crate::registry::{PendingIds, SubscribeError, SubscriptionId};
+use crate::registry::PendingIds;
+use crate::set_change::{Activation, AddedIds, SetChange, SetChangeResult};
 
 /// A change of a set in progress. See [`Listener::start_set_update`].
 pub struct SetUpdate<S: Eq + Hash, M: Message, B> {

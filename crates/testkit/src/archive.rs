@@ -9,37 +9,14 @@
 mod bank_fields;
 mod lt_hash;
 mod read;
+mod stored;
 
 use std::io::{self, Write};
 
 pub use bank_fields::{StorageFile, bank_fields};
 pub use lt_hash::LtHash;
 pub use read::{Accounts, LocatedAccount, files};
-
-/// Bytes of an account in a storage file before its data.
-const HEAD_BYTES: usize = 136;
-
-/// An account to be written.
-#[derive(Clone, Copy, Debug)]
-pub struct Stored<'a> {
-    /// Its lamports. 0: it is closed.
-    pub lamports: u64,
-    /// The program that owns it.
-    pub owner: [u8; 32],
-    /// Whether it is a program.
-    pub executable: bool,
-    /// Its rent epoch.
-    pub rent_epoch: u64,
-    /// Its data.
-    pub data: &'a [u8],
-}
-
-impl Stored<'_> {
-    /// Its bytes in a storage file.
-    pub fn bytes(&self) -> usize {
-        (HEAD_BYTES + self.data.len()).next_multiple_of(8)
-    }
-}
+pub use stored::Stored;
 
 /// Appends an account to a storage file.
 pub fn put(file: &mut Vec<u8>, address: &[u8; 32], account: &Stored<'_>) {

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::cargo;
-use crate::shell::Cmd;
+use crate::shell::{Cmd, cargo};
 use crate::workspace::target_dir;
 
 /// An example of the workspace, so that the dependencies of tests count.

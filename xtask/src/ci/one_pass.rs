@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::compiler::{Compilation, Purpose, exit_code};
+use crate::compilation::{Compilation, Purpose, exit_code};
 use crate::shell::Cmd;
 use crate::workspace::target_dir;
 

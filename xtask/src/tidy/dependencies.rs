@@ -1,6 +1,6 @@
 //! Rules for dependencies: a reason for each, none forbidden, none unused.
 
-use super::Source;
+use super::source::Source;
 use crate::workspace::{Crate, Package};
 
 /// Packages that must not be locked at all, and why.

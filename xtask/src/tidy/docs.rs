@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::Source;
 use super::layers::layer_of;
+use super::source::Source;
 use crate::workspace::Crate;
 
 /// Differences between ARCHITECTURE.md's codemap and the crates that exist.

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use super::Source;
+use super::source::Source;
 
 /// Where the replacements are explained.
 const GLOSSARY: &str = "CONTRIBUTING.md, \"Names and language\"";

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use super::Source;
 use super::layers::LAST_NEUTRAL_LAYER;
+use super::source::Source;
 
 /// A longer file has a reason at its top: a line with [`LONG_REASON`].
 const LINES_MAX: usize = 800;

@@ -3,6 +3,7 @@
 mod bounds;
 mod elf;
 mod epochs;
+mod examples;
 mod features;
 mod fixture;
 mod from_snapshot;

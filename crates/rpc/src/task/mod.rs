@@ -78,6 +78,20 @@ pub(crate) struct CallTask<A: Api> {
     params: Option<Box<str>>,
     stats: ExecutionStats,
     slice_started: Duration,
+    /// Why the response cannot be completed.
+    failure: Option<ResponseFailure>,
+}
+
+/// Why a response cannot be completed, which is a bug. The client gets -32603, or a truncated response if a part of
+/// it was sent.
+#[derive(Debug, thiserror::Error)]
+enum ResponseFailure {
+    /// A method returned an error after a part of its result.
+    #[error("a method failed after a part of its result was written")]
+    PartialResult(#[source] RpcError),
+    /// The response could not be compressed.
+    #[error("compress a response")]
+    Compression(#[from] std::io::Error),
 }
 
 /// A call whose response is being computed, or copied.
@@ -128,6 +142,7 @@ impl<A: Api> CallTask<A> {
             params: None,
             stats: ExecutionStats { cache: info.cache, ..ExecutionStats::default() },
             slice_started: Duration::ZERO,
+            failure: None,
         };
         (task, receiver)
     }
@@ -151,7 +166,7 @@ impl<A: Api> CallTask<A> {
     }
 
     /// Runs until the slice is over; returns whether there is more.
-    fn run_slice(&mut self, slice: &TimeSlice<'_>) -> std::io::Result<TaskPoll> {
+    fn run_slice(&mut self, slice: &TimeSlice<'_>) -> Result<TaskPoll, ResponseFailure> {
         if !self.sender.has_capacity() {
             return Ok(TaskPoll::Wait);
         }
@@ -183,7 +198,10 @@ impl<A: Api> CallTask<A> {
             } else if let Some(call) = self.calls.next() {
                 self.start_call(call);
             } else {
-                return self.close();
+                return Ok(self.close()?);
+            }
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
             }
             if self.is_closed {
                 return Ok(self.finish());
@@ -298,8 +316,30 @@ impl<A: Api> CallTask<A> {
                 self.out.truncate(starts_at);
                 self.refuse(&err, &active.id);
             }
-            // A part may have been sent already: the pool ends the task, which closes the connection.
-            (Err(err), None) => panic!("a response failed after it had started: {err}"),
+            // A part may have been sent already.
+            (Err(err), None) => self.failure = Some(ResponseFailure::PartialResult(err)),
+        }
+    }
+
+    /// Ends the task without the rest of its response. The receiver sees that the channel is closed.
+    fn fail(&mut self, failure: &ResponseFailure) -> TaskPoll {
+        let request = self.info.context.request;
+        let err: &(dyn std::error::Error + 'static) = failure;
+        tracing::error!(%request, err, "a response could not be completed");
+        self.record_end(Outcome::Refused(RpcError::internal().code));
+        TaskPoll::Done
+    }
+
+    /// Counts and logs the calls that get no response.
+    fn record_end(&mut self, outcome: Outcome) {
+        self.record_call(outcome);
+        let path = self.path();
+        for call in std::mem::take(&mut self.calls) {
+            self.label = Some((call.label(), path));
+            self.record_call(outcome);
+        }
+        if !self.is_closed {
+            self.log_if_slow();
         }
     }
 }
@@ -313,7 +353,10 @@ impl<A: Api> Task for CallTask<A> {
         self.stats.slices += 1;
         let waited = self.slice_started.saturating_sub(self.info.context.arrived);
         self.stats.waited.get_or_insert(waited);
-        let poll = self.run_slice(slice).unwrap_or_else(|err| panic!("compress a response: {err}"));
+        let poll = match self.run_slice(slice) {
+            Ok(poll) => poll,
+            Err(failure) => return self.fail(&failure),
+        };
         if !self.is_closed {
             self.stats.ran += self.server.context.pool.now().saturating_sub(self.slice_started);
         }
@@ -328,15 +371,7 @@ impl<A: Api> Task for CallTask<A> {
             TaskEnd::Panicked | TaskEnd::ShutDown => Outcome::Refused(RpcError::internal().code),
         };
         self.slice_started = self.server.context.pool.now();
-        self.record_call(outcome);
-        let path = self.path();
-        for call in std::mem::take(&mut self.calls) {
-            self.label = Some((call.label(), path));
-            self.record_call(outcome);
-        }
-        if !self.is_closed {
-            self.log_if_slow();
-        }
+        self.record_end(outcome);
         self.sender.send_end(why);
     }
 }

@@ -119,8 +119,10 @@ impl<A: Api> CallTask<A> {
                 self.stats.bytes += builder.bytes() + self.out.len() as u64;
             }
             let encoder = builder.into_encoder(self.context, std::mem::take(&mut self.out));
-            let encoder = encoder.unwrap_or_else(|err| panic!("compress a response: {err}"));
-            self.encoder = Some((encoder, id));
+            match encoder {
+                Ok(encoder) => self.encoder = Some((encoder, id)),
+                Err(err) => self.failure = Some(err.into()),
+            }
             return;
         }
         if !self.sender.is_value_only() {

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use solana_pubkey::Pubkey;
 
-use super::{HEAD_BYTES, LtHash, Stored};
+use super::stored::HEAD_BYTES;
+use super::{LtHash, Stored};
 
 /// An account and where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

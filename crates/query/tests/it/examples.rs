@@ -1,0 +1,9 @@
+//! The examples of this crate run, and their assertions hold.
+
+#[path = "../../examples/embedded_ledger.rs"]
+mod embedded_ledger;
+
+#[test]
+fn the_example_of_an_embedded_ledger_runs() {
+    embedded_ledger::main().expect("its assertions hold");
+}

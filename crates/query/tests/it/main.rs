@@ -1,0 +1,3 @@
+//! Integration tests of the ledger's interface.
+
+mod examples;
