@@ -8,9 +8,10 @@ use chain_solana::{
     Sender, Simulation, SimulationError, SimulationRequest, TransactionService,
     VerifiedTransaction, View,
 };
+use jsonrpc::{Health, SystemClock};
 use ledger::{Address, BlockId, Change};
 use pool::{Limits, Pool, RateLimiter};
-use rpc::{Config, Health, SolanaServer, SolanaServerParts, SystemClock};
+use rpc::{Config, SolanaServer, SolanaServerParts};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
@@ -31,7 +32,7 @@ pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
             Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
                 .expect("a thread"),
         ),
-        response_cache: Arc::new(rpc::ResponseCache::new(1 << 24)),
+        response_cache: Arc::new(response_cache::ResponseCache::new(1 << 24)),
         clients: Arc::new(RateLimiter::new(Limits::default())),
         health: Arc::new(Health::default()),
         config: Config::default(),

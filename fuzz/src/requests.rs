@@ -1,8 +1,9 @@
 //! Bodies: envelope, parameters, every method on a small node, every subscription's parameters.
 
+use jsonrpc::envelope::{self, Call, Id, Request};
+use jsonrpc::handle_blocking;
 use jsonrpc_core::types as theirs;
-use rpc::envelope::{self, Call, Id, Request};
-use rpc::{fuzzing, handle_blocking};
+use rpc::fuzzing;
 use serde_json::Value;
 
 use crate::node::NODE;
@@ -36,7 +37,7 @@ pub fn request(bytes: &[u8]) {
 }
 
 /// The node must accept what `jsonrpc-core` accepts, and reject what it rejects.
-fn compare(body: &str, ours: &Result<Request<'_>, rpc::error::RpcError>) {
+fn compare(body: &str, ours: &Result<Request<'_>, jsonrpc::error::RpcError>) {
     let theirs = serde_json::from_str::<theirs::Request>(body);
     if has_array_as_call(body) {
         return;

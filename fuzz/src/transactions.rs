@@ -2,7 +2,8 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use rpc::{fuzzing, handle_blocking};
+use jsonrpc::handle_blocking;
+use rpc::fuzzing;
 use serde_json::json;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionBinaryEncoding;

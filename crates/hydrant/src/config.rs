@@ -274,7 +274,8 @@ fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
         body_bytes_max: flags.rpc_max_request_body_size.unwrap_or(file.body_bytes_max),
         connections_max: flags.connections_max.unwrap_or(file.connections_max),
         slow_request_ms: flags.slow_request_ms.unwrap_or(file.slow_request_ms),
-        allowed_origins: rpc::AllowedOrigins::new(&flags.allow_origin).context("--allow-origin")?,
+        allowed_origins: http_server::AllowedOrigins::new(&flags.allow_origin)
+            .context("--allow-origin")?,
         ..file
     };
     bounds::check(&bounds::rpc(&config))?;
@@ -444,10 +445,10 @@ mod tests {
         };
         let config = check(flags, "allow-origin = [\"http://localhost:5173\"]");
         let both = ["https://app.example", "http://localhost:5173"].map(str::to_owned);
-        let allowed = rpc::AllowedOrigins::new(&both).expect("origins");
+        let allowed = http_server::AllowedOrigins::new(&both).expect("origins");
         assert_eq!(config.expect("valid settings").rpc.allowed_origins, allowed);
         let any = check(DevFlags::default(), "").expect("valid settings").rpc.allowed_origins;
-        assert_eq!(any, rpc::AllowedOrigins::default());
+        assert_eq!(any, http_server::AllowedOrigins::default());
         let wrong = check(DevFlags::default(), "allow-origin = [\"https://app.example/path\"]");
         let wrong = format!("{:#}", wrong.err().expect("it has a path"));
         assert!(wrong.contains("--allow-origin: \"https://app.example/path\" is no"), "{wrong}");

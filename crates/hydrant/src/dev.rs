@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use http_server::Listeners;
+use jsonrpc::{Health, SystemClock};
 use localnet::{Localnet, LocalnetHandle};
 use metrics::Collector;
 use rpc::pubsub::PubSub;
-use rpc::{Health, Listeners, NodeMemory, SolanaServerParts, SystemClock};
+use rpc::{NodeMemory, SolanaServerParts};
 
 use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};
@@ -191,7 +193,7 @@ async fn serve(
         history: Arc::clone(localnet.history()),
         transaction_service: localnet.transaction_service(),
         pool: Arc::new(cpu_pool(&config.pool).context("start the CPU threads")?),
-        response_cache: Arc::new(rpc::ResponseCache::new(config.cache_bytes_max)),
+        response_cache: Arc::new(response_cache::ResponseCache::new(config.cache_bytes_max)),
         clients: Arc::new(pool::RateLimiter::new(config.pool.clients)),
         health: Arc::new(health(config)),
         config: config.rpc.clone(),
@@ -219,9 +221,9 @@ async fn serve(
     let listeners =
         Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let server = tokio::spawn(rpc::serve(
+    let server = tokio::spawn(jsonrpc::serve(
         Arc::clone(&node),
-        Arc::clone(&pubsub) as Arc<dyn rpc::WebSocketHandler>,
+        Arc::clone(&pubsub) as Arc<dyn http_server::WebSocketHandler>,
         Some(rest),
         listeners,
         // A message or a dropped sender both mean stop.

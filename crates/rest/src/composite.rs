@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use http_body_util::BodyExt;
+use http_server::ResponseBody;
 use hyper::Response;
-use rpc::error::RpcError;
-use rpc::{MethodResponse, ResponseBody, ResponseOptions};
+use jsonrpc::error::RpcError;
+use jsonrpc::{MethodResponse, ResponseOptions};
 
 use crate::error::ApiError;
 use crate::params::Params;

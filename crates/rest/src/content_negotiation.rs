@@ -67,7 +67,7 @@ impl MediaQuality {
             };
             if exactness > best.0 {
                 // An invalid weight counts as 1.
-                let q = rpc::parse_qvalue(params).unwrap_or(1_000);
+                let q = http_server::parse_qvalue(params).unwrap_or(1_000);
                 best = (exactness, Self { q, is_named: exactness == 3, position });
             }
         }

@@ -4,11 +4,11 @@
 //! code. A missing object is missing at a slot. That slot and its commitment are in the headers, as for any response,
 //! and in `data` if the code has no other. The table below maps a code to its HTTP status and name.
 
+use http_server::ResponseBody;
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
+use jsonrpc::error::RpcError;
 use ledger::{Commitment, Slot};
-use rpc::ResponseBody;
-use rpc::error::RpcError;
 use serde_json::{Value, json};
 
 use crate::response::{self, COMMITMENT, SLOT};

@@ -1,6 +1,6 @@
 //! REST: a second interface to the methods of JSON-RPC, for scripts, spreadsheets and HTTP caches.
 //!
-//! In: requests below `/v1/`, on the port of JSON-RPC ([`rpc::HttpApi`]). Out: the result of a
+//! In: requests below `/v1/`, on the port of JSON-RPC ([`jsonrpc::HttpApi`]). Out: the result of a
 //! `route::Route`'s method without its envelope. The slot and the commitment are in headers.
 //! Bounds: those of the methods, which run as for JSON-RPC, with the same limits and cancellation. In addition, up to
 //! `response::ETAG_BUFFER_BYTES_MAX` of a response are buffered to compute its `ETag`. A longer response is streamed.
@@ -32,9 +32,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::metrics::{Collector, Exposition};
+use http_server::ResponseBody;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
-use rpc::{HttpApi, HttpApiRequest, ResponseBody, SolanaApi, SolanaServer};
+use jsonrpc::{HttpApi, HttpApiRequest};
+use rpc::{SolanaApi, SolanaServer};
 
 use crate::error::ApiError;
 use crate::metrics::RestMetrics;

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use jsonrpc::error::RpcError;
 use ledger::{Commitment, Slot};
 use parking_lot::Mutex;
 use rpc::SolanaServer;
-use rpc::error::RpcError;
 
 use crate::error::ApiError;
 use crate::params::Limits;

@@ -35,7 +35,7 @@ pub(crate) struct Limits {
 impl Limits {
     /// The limits of a node.
     pub(crate) fn from_node(server: &SolanaServer) -> Self {
-        Self { accounts_max: server.context.config.multiple_accounts_max }
+        Self { accounts_max: server.api.config.multiple_accounts_max }
     }
 
     /// The maximum number of addresses in a list, and the setting that defines it, if any.

@@ -11,14 +11,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http_server::{ContentEncoding, ResponseBody};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode, Uri};
+use jsonrpc::error::RpcError;
+use jsonrpc::{MethodClient, MethodResponse, ResponseMeta, ResponseOptions};
 use ledger::{Commitment, Slot};
-use rpc::error::RpcError;
-use rpc::{
-    ContentEncoding, MethodClient, MethodResponse, ResponseBody, ResponseMeta, ResponseOptions,
-    SolanaServer,
-};
+use rpc::SolanaServer;
 
 use crate::content_negotiation::{Media, RAW};
 use crate::error::ApiError;
@@ -327,7 +326,7 @@ impl StaticResponse {
         let codings =
             [ContentEncoding::Plain, ContentEncoding::Gzip, ContentEncoding::Zstd].into_iter();
         let representations = codings.filter_map(|coding| {
-            let bytes = rpc::encode_all(coding, body).ok()?;
+            let bytes = http_server::encode_all(coding, body).ok()?;
             let etag = etag(&blake3::hash(&bytes).as_bytes()[..16]);
             Some((coding, bytes.into(), etag))
         });

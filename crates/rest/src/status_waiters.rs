@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use chain_solana::{EventSink, LedgerEvent};
+use jsonrpc::error::{OVERLOADED, RpcError};
 use parking_lot::Mutex;
-use rpc::error::{OVERLOADED, RpcError};
 use serde_json::json;
 use solana_signature::Signature;
 use tokio::sync::Notify;

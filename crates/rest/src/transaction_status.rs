@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_server::ResponseBody;
 use hyper::Response;
+use jsonrpc::error::RpcError;
+use jsonrpc::metrics::Rejection;
 use ledger::{Commitment, Slot};
-use rpc::ResponseBody;
-use rpc::error::RpcError;
-use rpc::metrics::Rejection;
 use serde::Deserialize;
 use solana_signature::Signature;
 use tokio::time::Instant;

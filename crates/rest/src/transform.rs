@@ -8,8 +8,8 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::header::{HeaderName, HeaderValue};
-use rpc::error::RpcError;
-use rpc::{BodyTransform, BodyTransformFactory};
+use jsonrpc::error::RpcError;
+use jsonrpc::{BodyTransform, BodyTransformFactory};
 use serde::Deserialize;
 use serde_json::Value;
 

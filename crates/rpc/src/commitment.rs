@@ -9,9 +9,9 @@ use solana_rpc_client_types::config::RpcContextConfig;
 use solana_rpc_client_types::response::{Response, RpcApiVersion, RpcResponseContext};
 
 use crate::custom_error::RpcCustomError;
-use crate::error::RpcError;
-use crate::result_context::{ContextFrame, ResultContext};
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::RpcError;
+use response_cache::{ContextFrame, ResultContext};
 
 /// The commitment of a request. Default: finalized.
 pub fn level(commitment: Option<CommitmentConfig>) -> Commitment {

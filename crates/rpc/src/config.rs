@@ -4,8 +4,8 @@ use hyper::header::HeaderName;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::cors::AllowedOrigins;
-use crate::http_config::HttpConfig;
+use http_server::AllowedOrigins;
+use http_server::HttpConfig;
 
 /// Range of `head_bytes_max`. The buffer of hyper is never shorter, and parsing a longer head would take more
 /// than some hundred microseconds.
@@ -109,6 +109,12 @@ pub struct ConfigError {
 }
 
 impl Config {
+    /// The limits of JSON-RPC.
+    pub fn jsonrpc(&self) -> jsonrpc::Config {
+        let Self { batch_max, inline_bytes_max, slow_request_ms, .. } = *self;
+        jsonrpc::Config { batch_max, inline_bytes_max, slow_request_ms }
+    }
+
     /// The limits of HTTP.
     pub fn http(&self) -> HttpConfig {
         HttpConfig {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use solana_rpc_client_types::response::RpcSimulateTransactionResult;
 use solana_transaction_status::EncodeError;
 
-use crate::error::RpcError;
+use jsonrpc::error::RpcError;
 
 /// An error that clients know by its code.
 #[derive(Debug)]

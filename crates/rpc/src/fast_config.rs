@@ -15,8 +15,8 @@ use solana_account_decoder_client_types::{UiAccountEncoding, UiDataSliceConfig};
 use solana_commitment_config::{CommitmentConfig, CommitmentLevel};
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 
-use crate::error::RpcError;
-use crate::params::Params;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 
 /// `[config]`, which is optional.
 pub(crate) fn context(params: Params<'_>) -> Result<Option<RpcContextConfig>, RpcError> {

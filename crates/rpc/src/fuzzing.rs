@@ -1,16 +1,16 @@
 //! Parsers of client data that need no node: each is a pure function of its text, for fuzzing and for tools.
 //!
-//! Requests are parsed by [`crate::envelope`], their parameters by [`crate::params`]. Whole calls, including
-//! state, are handled by [`crate::handle_blocking`].
+//! Requests are parsed by [`jsonrpc::envelope`], their parameters by [`jsonrpc::params`]. Whole calls, including
+//! state, are handled by [`jsonrpc::handle_blocking`].
 
 use solana_message::VersionedMessage;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionBinaryEncoding;
 
-use crate::error::RpcError;
 use crate::methods;
-use crate::params::Params;
 use crate::pubsub;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 
 /// A transaction as sendTransaction and simulateTransaction accept it: well-formed bytes, which may be
 /// inconsistent or not signed. -32602 says what is wrong with the text.

@@ -6,7 +6,8 @@ use ::metrics::{Collector, Exposition, MetricKind};
 use chain_solana::{History, Reader};
 use pool::Pool;
 
-use crate::{Health, NodeMemory, Status};
+use crate::NodeMemory;
+use jsonrpc::{Health, Status};
 
 /// Collects the metrics of a ledger. Memory is measured by a walk over the ledger.
 pub(crate) struct LedgerMetrics {

@@ -7,13 +7,15 @@ use ledger::{Commitment, Slot};
 use pool::{Pool, RateLimiter};
 use query::ChangeTracker;
 
-use crate::api::{Api, MethodSpec, Server};
-use crate::http_context::HttpContext;
 use crate::ledger_metrics::LedgerMetrics;
-use crate::ledger_versions::LedgerVersions;
-use crate::metrics::Metrics;
-use crate::server_context::ServerContext;
-use crate::{Config, Health, ResponseCache, methods};
+use crate::{Config, methods};
+use http_server::HttpContext;
+use jsonrpc::Health;
+use jsonrpc::ServerContext;
+use jsonrpc::metrics::Metrics;
+use jsonrpc::{Api, MethodSpec, Server};
+use response_cache::LedgerVersions;
+use response_cache::ResponseCache;
 
 /// What the methods of Solana work on.
 pub struct SolanaApi {
@@ -100,6 +102,9 @@ impl SolanaServerParts {
             health: Arc::clone(&health),
             pool: Arc::clone(&pool),
         }));
+        let http_metrics = Arc::clone(metrics.http());
+        let http = Arc::new(HttpContext { config: config.http(), metrics: http_metrics });
+        let limits = config.jsonrpc();
         let api = SolanaApi {
             cluster,
             reader,
@@ -108,12 +113,10 @@ impl SolanaServerParts {
             health: Arc::clone(&health),
             pool: Arc::clone(&pool),
             metrics: Arc::clone(&metrics),
-            config: config.clone(),
+            config,
         };
-        let http_metrics = Arc::clone(metrics.http());
-        let http = Arc::new(HttpContext { config: config.http(), metrics: http_metrics });
         let context =
-            ServerContext { http, pool, clients, response_cache, metrics, health, config };
+            ServerContext { http, pool, clients, response_cache, metrics, health, config: limits };
         Server::new(api, context)
     }
 }

@@ -10,10 +10,10 @@ use chain_solana::{
     AirdropError, ClusterInfo, History, HistoryLimits, Reader, SendError, Sender, Simulation,
     SimulationError, SimulationRequest, TransactionService, VerifiedTransaction, View,
 };
+use http_server::{Listeners, Socket, WebSocketHandler};
+use jsonrpc::{Health, SystemClock};
 use pool::{ClientId, Limits, Pool, RateLimiter};
-use rpc::{
-    Health, Listeners, Socket, SolanaServer, SolanaServerParts, SystemClock, WebSocketHandler,
-};
+use rpc::{SolanaServer, SolanaServerParts};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -32,7 +32,7 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
     let (stop, stopped) = oneshot::channel::<()>();
     let listeners = Listeners { rpc: listener, pubsub: None };
     let node = Arc::new(parts(reader)?.into_server());
-    let server = runtime.spawn(rpc::serve(node, Arc::new(NoPubSub), None, listeners, async {
+    let server = runtime.spawn(jsonrpc::serve(node, Arc::new(NoPubSub), None, listeners, async {
         // An error means that the other end has closed the connection.
         let _ = stopped.await;
     }));
@@ -70,7 +70,7 @@ fn parts(reader: &Reader) -> Result<SolanaServerParts> {
         history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
         transaction_service: Arc::new(RejectingTransactionService),
         pool: Arc::new(pool),
-        response_cache: Arc::new(rpc::ResponseCache::new(1 << 24)),
+        response_cache: Arc::new(response_cache::ResponseCache::new(1 << 24)),
         clients: Arc::new(RateLimiter::new(Limits::default())),
         health: Arc::new(Health::default()),
         config: rpc::Config::default(),
@@ -86,7 +86,8 @@ pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<SolanaSe
         // On Linux it applies to this thread only. Raising the value is always allowed.
         let _ = rustix::process::setpriority_process(None, nice.into());
     })?;
-    let (pool, response_cache) = (Arc::new(pool), Arc::new(rpc::ResponseCache::new(cache_bytes)));
+    let (pool, response_cache) =
+        (Arc::new(pool), Arc::new(response_cache::ResponseCache::new(cache_bytes)));
     let config = rpc::Config { inline_bytes_max: inline_bytes, ..rpc::Config::default() };
     Ok(SolanaServerParts { pool, response_cache, config, ..parts(reader)? }.into_server())
 }

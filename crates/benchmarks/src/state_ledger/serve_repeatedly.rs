@@ -13,13 +13,13 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use chain_solana::Reader;
 use http_body_util::Full;
+use http_server::Listeners;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
 use rest::Rest;
-use rpc::Listeners;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -66,12 +66,18 @@ fn serve_once(
         let node = Arc::new(serve::node_with(reader, &Settings { cache_bytes, ..*settings })?);
         let listeners = Listeners { rpc: listener, pubsub: None };
         let speaker = Arc::new(serve::NoPubSub);
-        let web = Arc::new(Rest::new()) as Arc<dyn rpc::HttpApi<rpc::SolanaApi>>;
+        let web = Arc::new(Rest::new()) as Arc<dyn jsonrpc::HttpApi<rpc::SolanaApi>>;
         let mut stopped = stopped.clone();
-        servers.push(runtime.spawn(rpc::serve(node, speaker, Some(web), listeners, async move {
-            // An error means that the other end has closed the connection.
-            let _ = stopped.wait_for(|stopped| *stopped).await;
-        })));
+        servers.push(runtime.spawn(jsonrpc::serve(
+            node,
+            speaker,
+            Some(web),
+            listeners,
+            async move {
+                // An error means that the other end has closed the connection.
+                let _ = stopped.wait_for(|stopped| *stopped).await;
+            },
+        )));
     }
     let constant = runtime.spawn(serve_constant(constant));
     println!("serving {}", serde_json::to_string(&serving)?);

@@ -67,7 +67,7 @@ impl Node {
         pool: pool::Config,
         cache_bytes_max: u64,
     ) -> Self {
-        let clock = Arc::new(rpc::SystemClock::new());
+        let clock = Arc::new(jsonrpc::SystemClock::new());
         Self::with_clock((rest, events), reader, (config, pool), clock, cache_bytes_max)
     }
 
@@ -79,8 +79,8 @@ impl Node {
         cache_bytes_max: u64,
     ) -> Self {
         let rest = Arc::new(rest);
-        let web = Arc::clone(&rest) as Arc<dyn rpc::HttpApi<rpc::SolanaApi>>;
-        let time = (clock, rpc::Health::default());
+        let web = Arc::clone(&rest) as Arc<dyn jsonrpc::HttpApi<rpc::SolanaApi>>;
+        let time = (clock, jsonrpc::Health::default());
         let world = World::caching(reader, config, pool, Some(web), time, cache_bytes_max);
         world.node.context.metrics.add(Arc::clone(&rest) as Arc<dyn ::metrics::Collector>);
         Self { world, rest, events }

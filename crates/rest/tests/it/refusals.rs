@@ -356,7 +356,7 @@ fn a_long_body_is_read_on_the_pool() {
 #[test]
 fn a_page_of_an_origin_that_is_not_allowed_is_refused_in_the_one_shape() {
     let origins = ["https://app.example".to_owned()];
-    let allowed_origins = rpc::AllowedOrigins::new(&origins).expect("an origin");
+    let allowed_origins = http_server::AllowedOrigins::new(&origins).expect("an origin");
     let config = rpc::Config { allowed_origins, ..rpc::Config::default() };
     let node = Node::with_config(world::ledger(query::IndexConfig::default()), config);
     let account = format!("/v1/accounts/{WALLET}");

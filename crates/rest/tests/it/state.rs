@@ -87,7 +87,7 @@ fn publish_next_block(ledger: &mut Ledger<Account, chain_solana::BlockInfo>, slo
 }
 
 /// A clock that advances the ledger: after each read of the time, as at each call, there is one more block.
-struct AdvancingClock(Mutex<(Ledger<Account, chain_solana::BlockInfo>, u64)>, rpc::SystemClock);
+struct AdvancingClock(Mutex<(Ledger<Account, chain_solana::BlockInfo>, u64)>, jsonrpc::SystemClock);
 
 impl pool::Clock for AdvancingClock {
     fn now(&self) -> Duration {
@@ -103,7 +103,7 @@ impl pool::Clock for AdvancingClock {
 fn the_ledger_is_read_at_one_version_though_it_advances_between_the_calls() {
     let (mut ledger, reader) = short_ledger();
     publish_next_block(&mut ledger, 101);
-    let clock = Arc::new(AdvancingClock(Mutex::new((ledger, 101)), rpc::SystemClock::new()));
+    let clock = Arc::new(AdvancingClock(Mutex::new((ledger, 101)), jsonrpc::SystemClock::new()));
     let rest = Rest::start().expect("a thread");
     let node = Node::with_clock(rest, reader, Default::default(), clock, 0);
     let mut client = node.client();

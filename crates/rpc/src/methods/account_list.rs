@@ -20,12 +20,12 @@ use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::response::RpcKeyedAccount;
 
-use super::output::{ListTemplate, OutputBody, not_json, write_json};
-use super::{
-    MethodOutput, MethodResult, RESULT_CHUNK_BYTES, StreamState, StreamedResult, accounts_reader,
-};
-use crate::error::RpcError;
-use crate::result_context::ResultContext;
+use super::accounts_reader;
+use jsonrpc::error::RpcError;
+use jsonrpc::{ListTemplate, OutputBody, not_json, write_json};
+use jsonrpc::{MethodOutput, MethodResult, StreamState, StreamedResult};
+use response_cache::RESULT_CHUNK_BYTES;
+use response_cache::ResultContext;
 
 /// Accounts sorted at once.
 const SORTED_MAX: usize = 1 << 20;

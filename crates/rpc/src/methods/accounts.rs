@@ -13,17 +13,18 @@ use solana_pubkey::Pubkey;
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 
 use super::cost::{CostEstimate, inline_bytes};
-use super::output::{ListTemplate, write_number};
-use super::{
-    Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec, RESULT_CHUNK_BYTES,
-    StreamState, StreamedResult, accounts_reader, parse_key,
-};
+use super::{accounts_reader, parse_key};
 use crate::commitment::{context, level, view_of, view_since};
-use crate::dependencies::Dependencies;
-use crate::error::RpcError;
 use crate::fast_config;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{
+    Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec, StreamState, StreamedResult,
+};
+use jsonrpc::{ListTemplate, write_number};
+use response_cache::Dependencies;
+use response_cache::RESULT_CHUNK_BYTES;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getBalance", Execution::Inline, balance),

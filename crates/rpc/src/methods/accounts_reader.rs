@@ -8,8 +8,8 @@ use solana::{Account, AccountEncoder, Encoding, MintInfo};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 
-use super::StreamState;
-use crate::error::RpcError;
+use jsonrpc::StreamState;
+use jsonrpc::error::RpcError;
 
 /// A pubkey as the ledger's address.
 pub(crate) fn address(pubkey: &Pubkey) -> Address {
@@ -81,7 +81,7 @@ pub(crate) fn start_account(
     };
     check_encoding(account, encoding)?;
     let written = encoding.start(out, pubkey, &account.0, |mint| mint_info(view, mint));
-    written.map_err(|err| super::output::not_json(&err))
+    written.map_err(|err| jsonrpc::not_json(&err))
 }
 
 /// What the JSON of a token account needs to show amounts of a mint; `None` if `mint` is not a mint.

@@ -21,17 +21,15 @@ use solana_transaction_status::{
     VersionedTransactionWithStatusMeta,
 };
 
-use super::output::{ListTemplate, write_json, write_number};
-use super::{
-    Execution, MethodOutput, MethodResult, MethodSpec, RESULT_CHUNK_BYTES, StreamState,
-    StreamedResult,
-};
 use crate::commitment::{level, view_of};
 use crate::custom_error::RpcCustomError;
-use crate::dependencies::Dependencies;
-use crate::error::RpcError;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, StreamState, StreamedResult};
+use jsonrpc::{ListTemplate, write_json, write_number};
+use response_cache::Dependencies;
+use response_cache::RESULT_CHUNK_BYTES;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getBlock", Execution::Medium, block).with_dependencies(dependencies),

@@ -25,17 +25,16 @@ use solana_rpc_client_types::response::{
 use solana_slot_history::{Check, SlotHistory};
 use solana_transaction_status::{Reward, RewardType};
 
-use super::incremental::{IncrementalQuery, run_incremental};
-use super::output::{ListTemplate, OutputBody, write_number};
-use super::{
-    Execution, MethodOutput, MethodResult, MethodSpec, RESULT_CHUNK_BYTES, StreamState,
-    StreamedResult, accounts_reader, blocks, parse_key,
-};
+use super::{accounts_reader, blocks, parse_key};
 use crate::commitment::{context, view, view_of};
 use crate::custom_error::RpcCustomError;
-use crate::error::RpcError;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, StreamState, StreamedResult};
+use jsonrpc::{IncrementalQuery, run_incremental};
+use jsonrpc::{ListTemplate, OutputBody, write_number};
+use response_cache::RESULT_CHUNK_BYTES;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getEpochInfo", Execution::Inline, epoch_info),

@@ -19,14 +19,12 @@ use solana_transaction::sanitized::{MAX_TX_ACCOUNT_LOCKS, MessageHash};
 use solana_transaction::versioned::sanitized::SanitizedVersionedTransaction;
 use solana_transaction_status::TransactionBinaryEncoding;
 
-use super::{
-    Execution, MethodOutput, MethodResult, MethodSpec, accounts_reader, parse_key,
-    transaction_codec,
-};
+use super::{accounts_reader, parse_key, transaction_codec};
 use crate::commitment::{context, view_of};
-use crate::error::RpcError;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getFeeForMessage", Execution::Inline, fee_for_message),

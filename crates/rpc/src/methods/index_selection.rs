@@ -14,7 +14,7 @@ use solana_pubkey::Pubkey;
 
 use super::accounts_reader;
 use crate::custom_error::RpcCustomError;
-use crate::error::RpcError;
+use jsonrpc::error::RpcError;
 
 /// The keys of the accounts of a program that pass `filters`.
 pub(super) fn program_keys(
@@ -22,7 +22,7 @@ pub(super) fn program_keys(
     program: &Pubkey,
     filters: &Filters,
 ) -> Result<Vec<(KeyKind, Address)>, RpcError> {
-    let keys = filters.keys(program)?;
+    let keys = filters.keys(program).map_err(super::programs::invalid_filter)?;
     let with_kind = |kind| keys.iter().copied().find(|key| key.0 == kind);
     // Agave has no such index. An index that excludes the delegate must not refuse a call that Agave answers.
     let delegate =

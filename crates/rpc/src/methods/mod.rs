@@ -1,7 +1,7 @@
 //! The methods of Solana's API.
 //!
 //! Each file of methods has a table `METHODS`; [`FILES`] lists these tables.
-//! Not here: the rules for a method ([`crate::api`]), where it runs (`dispatch`).
+//! Not here: the rules for a method ([`jsonrpc`]), where it runs (`dispatch`).
 
 mod account_list;
 mod accounts;
@@ -10,10 +10,8 @@ mod blocks;
 mod cost;
 mod epoch;
 mod fees;
-mod incremental;
 mod index_selection;
 mod node_info;
-mod output;
 mod paginated;
 mod parse_key;
 mod programs;
@@ -30,12 +28,10 @@ mod transaction_codec;
 mod transactions;
 mod votes;
 
-use crate::api::{Execution, InlineBudget, MethodResult, MethodSpec};
 use crate::solana_api::SolanaApi;
+use jsonrpc::MethodSpec;
 
 pub use node_info::api_version;
-pub use output::MethodOutput;
-pub(crate) use output::{OutputBody, RESULT_CHUNK_BYTES, StreamState, StreamedResult, ValueBuffer};
 pub(crate) use transaction_codec::decode;
 pub use votes::required_index_keys;
 

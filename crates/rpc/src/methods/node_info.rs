@@ -8,12 +8,12 @@ use solana_rpc_client_types::response::{
     RpcApiVersion, RpcContactInfo, RpcIdentity, RpcVersionInfo,
 };
 
-use super::{Execution, MethodOutput, MethodResult, MethodSpec};
 use crate::custom_error::RpcCustomError;
-use crate::error::RpcError;
-use crate::health::Status;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::Status;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getHealth", Execution::Inline, health),

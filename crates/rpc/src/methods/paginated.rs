@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ledger::{Address, KeyKind, Slot};
 use query::{Cursor, PageLimits, PageSearch, StaleCursor};
 use serde::{Deserialize, Serialize};
-use solana::{Encoding, Filters, key_kind};
+use solana::{Encoding, key_kind};
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_pubkey::Pubkey;
@@ -20,16 +20,18 @@ use solana_rpc_client_types::filter::RpcFilterType;
 use spl_generic_token::is_known_spl_token_id;
 
 use super::account_list::{self, AccountFilter, ListFormat};
-use super::incremental::{IncrementalQuery, VISITS, run_incremental};
 use super::index_selection::{program_keys, token_keys};
-use super::output::OutputBody;
+use super::programs::parse_filters;
 use super::tokens::{program_or_mint, token_program};
-use super::{Execution, MethodResult, MethodSpec, accounts_reader, parse_key};
+use super::{accounts_reader, parse_key};
 use crate::commitment::{context, level, view_since};
-use crate::dependencies::Dependencies;
-use crate::error::RpcError;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::OutputBody;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodResult, MethodSpec};
+use jsonrpc::{IncrementalQuery, VISITS, run_incremental};
+use response_cache::Dependencies;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getProgramAccountsV2", Execution::Medium, program_accounts)
@@ -87,7 +89,7 @@ fn program_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (program, config): (String, Option<PageConfig>) = params.parse(1)?;
     let program = parse_key::pubkey(&program)?;
     let mut config = config.unwrap_or_default();
-    let filters = Filters::new(config.filters.take().unwrap_or_default())?;
+    let filters = parse_filters(config.filters.take())?;
     let view = view_since(api, config.account.commitment, config.account.min_context_slot)?;
     let keys = program_keys(&view, &program, &filters)?;
     let is_token_list = is_known_spl_token_id(&program);
@@ -162,7 +164,7 @@ fn program_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependenc
     let (program, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
     let program = parse_key::pubkey(&program).ok()?;
     let mut config = config.unwrap_or_default();
-    let filters = Filters::new(config.filters.take().unwrap_or_default()).ok()?;
+    let filters = parse_filters(config.filters.take()).ok()?;
     let view = api.reader.view(level(config.account.commitment));
     let keys = program_keys(&view, &program, &filters).ok()?;
     dependencies(&view, &config, &keys, is_known_spl_token_id(&program))
@@ -253,7 +255,7 @@ fn page(
         weight_max: PAGE_BYTES_MAX,
         visits_max: VISITS_MAX,
     };
-    let page = Some(view.start_page(limits)?);
+    let page = Some(view.start_page(limits).map_err(stale_cursor)?);
     let (format, write, visits) = (ListFormat { encoding, is_token_list }, Some(write), 0);
     let context = with_context.then(|| context(&view));
     run_incremental(context, PageQuery { view, keys, page, filter, format, write, visits })
@@ -323,10 +325,8 @@ fn cursor(text: &str) -> Result<Cursor, RpcError> {
     }
 }
 
-impl From<StaleCursor> for RpcError {
-    fn from(_: StaleCursor) -> Self {
-        Self::invalid_params(
-            "Invalid param: paginationKey is of another node instance, start with the first page",
-        )
-    }
+fn stale_cursor(_: StaleCursor) -> RpcError {
+    RpcError::invalid_params(
+        "Invalid param: paginationKey is of another node instance, start with the first page",
+    )
 }

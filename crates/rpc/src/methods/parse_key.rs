@@ -7,7 +7,7 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 
-use crate::error::RpcError;
+use jsonrpc::error::RpcError;
 
 /// An address.
 pub(crate) fn pubkey(text: &str) -> Result<Pubkey, RpcError> {

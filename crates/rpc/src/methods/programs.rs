@@ -3,17 +3,19 @@
 use solana::{Encoding, FilterError, Filters};
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcProgramAccountsConfig};
+use solana_rpc_client_types::filter::RpcFilterType;
 use spl_generic_token::is_known_spl_token_id;
 
 use super::account_list::{self, AccountFilter, ListFormat, ListQuery};
 use super::cost::{self, CostEstimate};
 use super::index_selection::program_keys;
-use super::{Execution, InlineBudget, MethodResult, MethodSpec, parse_key};
+use super::parse_key;
 use crate::commitment::{context, level, view, view_since};
-use crate::dependencies::Dependencies;
-use crate::error::RpcError;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, InlineBudget, MethodResult, MethodSpec};
+use response_cache::Dependencies;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[MethodSpec::new(
     "getProgramAccounts",
@@ -29,7 +31,7 @@ fn by_candidates(api: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> O
         let (program, config): ProgramParams = params.parse(1).ok()?;
         let program = parse_key::pubkey(&program).ok()?;
         let config = config.unwrap_or_default();
-        let filters = Filters::new(config.filters.unwrap_or_default()).ok()?;
+        let filters = parse_filters(config.filters).ok()?;
         let view = view(api, config.account_config.commitment);
         let keys = program_keys(&view, &program, &filters).ok()?;
         Some(CostEstimate::of_keys(&view, &keys, encoding(&config.account_config)))
@@ -42,7 +44,7 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1).ok()?;
     let program = parse_key::pubkey(&program).ok()?;
     let config = config.unwrap_or_default();
-    let filters = Filters::new(config.filters.unwrap_or_default()).ok()?;
+    let filters = parse_filters(config.filters).ok()?;
     let account_config = config.account_config;
     let commitment = level(account_config.commitment);
     let view = api.reader.view(commitment);
@@ -63,7 +65,7 @@ fn program_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1)?;
     let program = parse_key::pubkey(&program)?;
     let config = config.unwrap_or_default();
-    let filters = Filters::new(config.filters.unwrap_or_default())?;
+    let filters = parse_filters(config.filters)?;
     let account_config = config.account_config;
     let view = view_since(api, account_config.commitment, account_config.min_context_slot)?;
     let keys = program_keys(&view, &program, &filters)?;
@@ -85,8 +87,11 @@ fn encoding(config: &RpcAccountInfoConfig) -> Encoding {
     Encoding { form, slice: config.data_slice }
 }
 
-impl From<FilterError> for RpcError {
-    fn from(err: FilterError) -> Self {
-        Self::invalid_params(err.to_string())
-    }
+/// The filters of a request.
+pub(super) fn parse_filters(filters: Option<Vec<RpcFilterType>>) -> Result<Filters, RpcError> {
+    Filters::new(filters.unwrap_or_default()).map_err(invalid_filter)
+}
+
+pub(super) fn invalid_filter(err: FilterError) -> RpcError {
+    RpcError::invalid_params(err.to_string())
 }

@@ -6,10 +6,10 @@
 use chain_solana::{Block, HistorySnapshot};
 use solana_rpc_client_types::response::RpcPerfSample;
 
-use super::{Execution, MethodOutput, MethodResult, MethodSpec};
-use crate::error::RpcError;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("getRecentPerformanceSamples", Execution::Medium, samples)];

@@ -18,16 +18,14 @@ use solana_rpc_client_types::response::RpcSimulateTransactionResult;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
-use super::{
-    Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec, node_info, parse_key,
-    simulate, transaction_codec,
-};
+use super::{node_info, parse_key, simulate, transaction_codec};
 use crate::commitment::{view, view_since};
 use crate::custom_error::RpcCustomError;
-use crate::error::{OVERLOADED, RpcError};
-use crate::metrics::Rejection;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::{OVERLOADED, RpcError};
+use jsonrpc::metrics::Rejection;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new(

@@ -18,14 +18,12 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::{UiLoadedAddresses, parse_ui_inner_instructions};
 
-use super::{
-    Execution, MethodOutput, MethodResult, MethodSpec, accounts_reader, parse_key,
-    transaction_codec,
-};
+use super::{accounts_reader, parse_key, transaction_codec};
 use crate::commitment::{context, view_since};
-use crate::error::RpcError;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("simulateTransaction", Execution::Medium, simulate_transaction)];

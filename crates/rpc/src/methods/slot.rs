@@ -5,12 +5,12 @@ use std::str::FromStr;
 use solana_hash::Hash;
 use solana_rpc_client_types::response::RpcBlockhash;
 
-use super::{Execution, MethodOutput, MethodResult, MethodSpec};
 use crate::commitment::{context, view_of};
-use crate::error::RpcError;
 use crate::fast_config;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getSlot", Execution::Inline, slot),

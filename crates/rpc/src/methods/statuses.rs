@@ -16,11 +16,12 @@ use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
 use solana_signature::Signature;
 use solana_transaction_status::{TransactionConfirmationStatus, TransactionStatus};
 
-use super::{Execution, MethodOutput, MethodResult, MethodSpec, parse_key};
+use super::parse_key;
 use crate::commitment::context;
-use crate::error::RpcError;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("getSignatureStatuses", Execution::Inline, statuses)];

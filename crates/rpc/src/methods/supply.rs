@@ -21,14 +21,15 @@ use solana_rpc_client_types::request::NUM_LARGEST_ACCOUNTS;
 use solana_rpc_client_types::response::{RpcAccountBalance, RpcSupply};
 use solana_stake_interface::state::StakeStateV2;
 
-use super::incremental::{IncrementalQuery, VISITS, run_incremental};
-use super::output::OutputBody;
-use super::{Execution, MethodResult, MethodSpec, accounts_reader};
+use super::accounts_reader;
 use crate::commitment::{context, level, view};
-use crate::dependencies::Dependencies;
-use crate::error::RpcError;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::OutputBody;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodResult, MethodSpec};
+use jsonrpc::{IncrementalQuery, VISITS, run_incremental};
+use response_cache::Dependencies;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getSupply", Execution::Medium, supply).with_dependencies(dependencies),

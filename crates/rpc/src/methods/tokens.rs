@@ -18,17 +18,16 @@ use spl_generic_token::is_known_spl_token_id;
 
 use super::account_list::{self, ListFormat, ListQuery};
 use super::cost::{CostEstimate, inline_bytes};
-use super::incremental::{IncrementalQuery, VISITS, run_incremental};
 use super::index_selection::token_keys;
-use super::output::OutputBody;
-use super::{
-    Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec, accounts_reader, parse_key,
-};
+use super::{accounts_reader, parse_key};
 use crate::commitment::{context, level, view, view_since};
-use crate::dependencies::Dependencies;
-use crate::error::RpcError;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::OutputBody;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec};
+use jsonrpc::{IncrementalQuery, VISITS, run_incremental};
+use response_cache::Dependencies;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getTokenAccountBalance", Execution::Inline, account_balance),

@@ -30,7 +30,7 @@ use wincode::SchemaRead;
 use wincode::config::DefaultConfig;
 
 use super::accounts_reader;
-use crate::error::RpcError;
+use jsonrpc::error::RpcError;
 
 /// Maximum bytes of a transaction up to version 0: they fit into a packet.
 const PACKET_BYTES_MAX: usize = 1232;

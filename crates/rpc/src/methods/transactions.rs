@@ -16,12 +16,13 @@ use solana_transaction_status::{
     extract_and_fmt_memos,
 };
 
-use super::{Execution, MethodOutput, MethodResult, MethodSpec, blocks, parse_key};
+use super::{blocks, parse_key};
 use crate::custom_error::RpcCustomError;
-use crate::dependencies::Dependencies;
-use crate::error::RpcError;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
+use response_cache::Dependencies;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getTransaction", Execution::Light, transaction)

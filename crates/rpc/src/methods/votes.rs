@@ -22,10 +22,11 @@ use solana_stake_interface::stake_history::StakeHistory;
 use solana_stake_interface::state::StakeStateV2;
 use solana_vote_interface::state::{MAX_LOCKOUT_HISTORY, VoteStateV4, VoteStateVersions};
 
-use super::{Execution, MethodOutput, MethodResult, MethodSpec, accounts_reader, parse_key};
+use super::{accounts_reader, parse_key};
 use crate::commitment::view;
-use crate::params::Params;
 use crate::solana_api::SolanaApi;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getVoteAccounts", Execution::Medium, vote_accounts),

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use solana_pubkey::Pubkey;
 use tokio_tungstenite::tungstenite::Bytes;
 
-use crate::error::RpcError;
+use jsonrpc::error::RpcError;
 
 /// The most characters of an address in base58.
 const BASE58_MAX: usize = 44;

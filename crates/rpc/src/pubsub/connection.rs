@@ -33,7 +33,7 @@ use super::session::Session;
 use super::shared_text::SharedText;
 use super::writer::{COPIED_BYTES_MAX, FrameWriter, WriteError};
 use super::{Config, PubSub, set_task};
-use crate::poll_budget::{self, Budgeted};
+use http_server::poll_budget::{self, Budgeted};
 
 /// Notifications that are written before the connection checks for a message from the client.
 const BURST_MESSAGES: usize = 256;

@@ -106,7 +106,7 @@ mod tests {
     use pool::{ClassConfig, Config};
 
     use super::*;
-    use crate::SystemClock;
+    use jsonrpc::SystemClock;
 
     fn pool(config: Config) -> Pool {
         Pool::new(config, Arc::new(SystemClock::new()), || {}).expect("threads are there in tests")

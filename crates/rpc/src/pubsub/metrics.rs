@@ -7,9 +7,9 @@ use metrics::{Collector, Counters, Exposition, MetricKind};
 use subscriptions::CloseReason;
 
 use super::PubSub;
-use crate::error::RpcError;
-use crate::methods::MethodOutput;
-use crate::metrics::{Metrics, Outcome, WebSocketMetrics};
+use jsonrpc::MethodOutput;
+use jsonrpc::error::RpcError;
+use jsonrpc::metrics::{Metrics, Outcome, WebSocketMetrics};
 
 /// Events of connections that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -57,9 +57,9 @@ use notifier::{EventCursor, RecentBlocks};
 use payload::Payload;
 use subscription::Subscription;
 
-use crate::error::RpcError;
-use crate::params::Params;
-use crate::{Socket, WebSocketHandler};
+use http_server::{Socket, WebSocketHandler};
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 
 pub use config::Config;
 pub use connection::serve_connection;

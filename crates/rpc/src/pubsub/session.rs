@@ -15,7 +15,7 @@ use subscriptions::Listener;
 use super::PubSub;
 use super::payload::Payload;
 use super::subscription::Subscription;
-use crate::error::RpcError;
+use jsonrpc::error::RpcError;
 
 /// A connection.
 pub(super) struct Session {

@@ -25,8 +25,8 @@ use subscriptions::{AddressSet, ExactKey, Filter};
 
 use super::subscription::{Subscription, key_kind};
 use crate::commitment::level;
-use crate::error::RpcError;
-use crate::params::Params;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 
 /// The most addresses in one list.
 const ADDRESSES_MAX: usize = 50_000;

@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::OpCode;
 
 use super::shared_text::SharedText;
-use crate::poll_budget;
+use http_server::poll_budget;
 
 /// Bytes that are collected before a write, unless nothing more waits.
 pub(super) const BUFFER_BYTES: usize = 16 * 1024;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use jsonrpc::Health;
 use pool::Clock;
 use query::{IndexConfig, Ledger, LedgerConfig};
-use rpc::{Config, Health};
+use rpc::Config;
 use serde_json::json;
 
 use crate::wire::{Client, Response};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hyper::header::HeaderName;
-use rpc::{Config, Status};
+use jsonrpc::Status;
+use rpc::Config;
 use serde_json::json;
 
 use crate::wire::{Client, post};

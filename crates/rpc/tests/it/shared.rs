@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use hyper::header::HeaderName;
+use jsonrpc::{Health, SystemClock, handle_blocking};
 use ledger::{Address, Change};
 use pool::{Class, ClientId, Clock};
 use query::{Ledger, LedgerConfig};
-use rpc::{Config, Health, SystemClock, handle_blocking};
+use rpc::Config;
 use serde_json::{Value, json};
 use solana::Account;
 

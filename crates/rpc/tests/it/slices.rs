@@ -118,7 +118,7 @@ fn what_a_batch_encodes_inline_has_one_bound() {
         // The last counters of a task change after its response was sent.
         world.wait_pool(|pool| Class::ALL.iter().all(|class| pool.class(*class).active == 0));
         assert!(slices() > before, "{body}");
-        let expected = rpc::handle_blocking(&world.node, &body).expect("there is a response");
+        let expected = jsonrpc::handle_blocking(&world.node, &body).expect("there is a response");
         assert_eq!(reply.bytes[..reply.bytes.len() - 1], expected);
         before = slices();
     }

@@ -15,16 +15,15 @@ use chain_solana::{
     SendError, Sender, Simulation, SimulationError, SimulationRequest, TransactionService,
     VerifiedTransaction, View,
 };
+use http_server::{Listeners, Socket, WebSocketHandler};
+use jsonrpc::{Health, SystemClock};
 use ledger::{Address, BlockId, Change};
 use parking_lot::Mutex;
 use pool::{
     Class, ClassCounters, ClientId, Clock, Counters, Pool, RateLimiter, Task, TaskPoll, TimeSlice,
 };
 use query::{IndexConfig, LedgerConfig};
-use rpc::{
-    Config, Health, Listeners, Socket, SolanaServer, SolanaServerParts, SystemClock,
-    WebSocketHandler,
-};
+use rpc::{Config, SolanaServer, SolanaServerParts};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
@@ -113,7 +112,7 @@ impl World {
         reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn rpc::HttpApi<rpc::SolanaApi>>>,
+        web: Option<Arc<dyn jsonrpc::HttpApi<rpc::SolanaApi>>>,
     ) -> Self {
         Self::timed(reader, config, pool, web, (Arc::new(SystemClock::new()), Health::default()))
     }
@@ -129,7 +128,7 @@ impl World {
         reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn rpc::HttpApi<rpc::SolanaApi>>>,
+        web: Option<Arc<dyn jsonrpc::HttpApi<rpc::SolanaApi>>>,
         time: (Arc<dyn Clock>, Health),
     ) -> Self {
         Self::caching(reader, config, pool, web, time, 1 << 24)
@@ -140,7 +139,7 @@ impl World {
         reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn rpc::HttpApi<rpc::SolanaApi>>>,
+        web: Option<Arc<dyn jsonrpc::HttpApi<rpc::SolanaApi>>>,
         (clock, health): (Arc<dyn Clock>, Health),
         cache_bytes_max: u64,
     ) -> Self {
@@ -150,7 +149,7 @@ impl World {
             reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
             transaction_service: Arc::clone(&transaction_service) as Arc<dyn TransactionService>,
-            response_cache: Arc::new(rpc::ResponseCache::new(cache_bytes_max)),
+            response_cache: Arc::new(response_cache::ResponseCache::new(cache_bytes_max)),
             clients: Arc::new(RateLimiter::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
             health: Arc::new(health),
@@ -172,7 +171,7 @@ impl World {
         runtime.spawn(async move {
             let stopped = async move { drop(stopped.await) };
             let greeter = Arc::new(Greeter);
-            rpc::serve(serving, greeter, web, listeners, stopped).await;
+            jsonrpc::serve(serving, greeter, web, listeners, stopped).await;
             let _ = ended.send(());
         });
         Self {

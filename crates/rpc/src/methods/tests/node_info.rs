@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::{PROCESSED, World, hash, keypair};
-use crate::Status;
+use jsonrpc::Status;
 use solana_signer::Signer;
 
 #[test]

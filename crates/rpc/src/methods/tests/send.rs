@@ -15,7 +15,7 @@ use solana_transaction_error::TransactionError;
 use super::world::{
     CONFIRMED, FINALIZED, PROCESSED, World, hash, keypair, signed, simulation, with_lookup,
 };
-use crate::Status;
+use jsonrpc::Status;
 
 fn wire(transaction: &VersionedTransaction) -> Vec<u8> {
     wincode::serialize(transaction).expect("a transaction has a size")

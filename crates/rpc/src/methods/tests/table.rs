@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::api::{Api, Execution};
 use crate::solana_api::SolanaApi;
+use jsonrpc::{Api, Execution};
 
 /// docs/methods.md
 fn document() -> String {

@@ -39,10 +39,11 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::{Reward, RewardType, TransactionStatusMeta};
 
-use crate::api::Api;
-use crate::error::RpcError;
-use crate::params::Params;
-use crate::{Config, Health, SolanaApi, SolanaServerParts, SystemClock};
+use crate::{Config, SolanaApi, SolanaServerParts};
+use jsonrpc::Api;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Health, SystemClock};
 
 pub(super) const GENESIS_TIME: i64 = 1_700_000_000;
 pub(super) const FINALIZED: Slot = 48;
@@ -249,7 +250,7 @@ impl Builder {
                 Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
                     .expect("a thread starts"),
             ),
-            response_cache: Arc::new(crate::ResponseCache::new(1 << 24)),
+            response_cache: Arc::new(response_cache::ResponseCache::new(1 << 24)),
             clients: Arc::new(RateLimiter::new(Limits::default())),
             health: Arc::new(Health::default()),
             config: Config::default(),

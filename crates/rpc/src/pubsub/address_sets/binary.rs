@@ -11,11 +11,11 @@ use tokio_tungstenite::tungstenite::Bytes;
 
 use super::update::update_request;
 use super::{PendingReply, StepOutput, start_registration};
-use crate::envelope::Id;
-use crate::error::RpcError;
 use crate::pubsub::PubSub;
 use crate::pubsub::address_stream::AddressList;
 use crate::pubsub::session::Session;
+use jsonrpc::envelope::Id;
+use jsonrpc::error::RpcError;
 
 /// The first byte of a binary message about a set. No text begins with it.
 pub(in crate::pubsub) const BINARY: u8 = 0xad;

@@ -16,13 +16,13 @@ use solana_hash::Hash;
 use subscriptions::{AddressSet, ResumeFrom, SetSubscription, SlowConsumerPolicy};
 
 use super::{PendingReply, SetActivation, SetParams, SetRequest, SetTaskState, StepOutput};
-use crate::error::RpcError;
-use crate::methods::MethodOutput;
-use crate::params::Params;
 use crate::pubsub::address_stream::AddressList;
 use crate::pubsub::session::Session;
 use crate::pubsub::subscription::{Subscription, SubscriptionKind, key_kind};
 use crate::pubsub::{PubSub, methods};
+use jsonrpc::MethodOutput;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 
 /// A subscription to make.
 pub(super) struct SubscribeRequest {

@@ -15,14 +15,14 @@ use subscriptions::{
 
 use super::subscribe::check_snapshot;
 use super::{PendingReply, SetActivation, SetParams, SetRequest, SetTaskState, StepOutput};
-use crate::error::RpcError;
-use crate::methods::MethodOutput;
-use crate::params::Params;
 use crate::pubsub::address_stream::AddressList;
 use crate::pubsub::payload::Payload;
 use crate::pubsub::session::Session;
 use crate::pubsub::subscription::Subscription;
 use crate::pubsub::{PubSub, methods};
+use jsonrpc::MethodOutput;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 
 /// A change to make with the addresses of a message.
 pub(super) struct UpdateRequest {

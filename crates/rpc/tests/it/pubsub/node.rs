@@ -12,10 +12,10 @@ use chain_solana::{
     History, HistoryLimits, LedgerEvent, Reader,
 };
 use futures_util::{SinkExt, StreamExt};
+use jsonrpc::SystemClock;
 use ledger::{Address, BlockId, Change, KeyKind, Record, Slot};
 use pool::{ClientId, Limits, Pool, RateLimiter};
 use query::{Ledger, LedgerConfig};
-use rpc::SystemClock;
 use rpc::pubsub::{Config, EventSender, PubSub, Stats, serve_connection};
 use serde_json::{Value, json};
 use solana::Account;

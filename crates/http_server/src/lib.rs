@@ -1,0 +1,42 @@
+//! An HTTP/1.1 server with WebSocket upgrades: listeners, connections, limits, bodies, compression.
+//!
+//! In: bound listeners, an [`HttpService`] and a [`WebSocketHandler`]. Out: bytes of responses.
+//! Bounds: [`HttpConfig`]. The work of one poll of a connection is bounded as well ([`poll_budget`]).
+//! Invariant: a client that is slow, or that sends anything, delays no other client by more than a bounded poll.
+//! Not here: what a request means ([`HttpService`]), any chain.
+
+mod body;
+mod buf_list;
+mod client_id;
+mod content_encoding;
+mod cors;
+mod fd_reserve;
+mod head;
+mod http_config;
+mod http_context;
+mod http_metrics;
+mod http_service;
+mod ip_connection_limit;
+mod listener;
+pub mod poll_budget;
+mod rate_limited_body;
+mod request_body;
+pub mod request_id;
+mod websocket_handshake;
+mod write_timeout;
+mod yield_queue;
+
+pub use body::{ChunkSource, ResponseBody};
+pub use buf_list::BufList;
+pub use content_encoding::{
+    BodyEncoder, COMPRESS_BYTES_MIN, ContentEncoding, encode_all, parse_qvalue,
+};
+pub use cors::{AllowedOrigins, NoOrigin};
+pub use http_config::HttpConfig;
+pub use http_context::HttpContext;
+pub use http_metrics::{HttpCounters, HttpEvent};
+pub use http_service::{HttpRequest, HttpService, TEXT, response, text_response};
+pub use listener::{Listeners, Socket, WebSocketHandler, serve_http};
+pub use rate_limited_body::RateLimitedBody;
+pub use request_body::{BodyError, RequestBody};
+pub use request_id::RequestId;

@@ -1,0 +1,201 @@
+//! The work that one poll of a connection's task may do before it yields.
+//!
+//! Shape: a counter of work units for each thread. [`Budgeted`] wraps the task of a connection and resets the
+//! counter before each poll. Code that works on a polling thread calls [`charge`]: it adds bytes that were
+//! read, parsed, encoded, copied or written. The socket and the HTTP service check [`is_spent`] before each
+//! step, and yield ([`crate::yield_queue`]) when the budget is spent.
+//! Bounds: a poll starts no request and no read after [`UNITS`] units. It writes at most what is left of
+//! [`UNITS`], or of the [`GRANT_UNITS`] that the yield queue granted. One step is bounded by the limits of
+//! `Config`. So a poll does at most [`UNITS_MAX`] units.
+//! Invariant: with debug assertions, a poll that did more than [`UNITS_MAX`] panics. Each test that serves
+//! clients checks this, in bytes and not in time. Outside of a [`Budgeted`] task nothing is counted.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A unit is about the cost of copying one byte to a socket. The budget of a poll is some 50 microseconds.
+pub const UNITS: usize = 64 * 1024;
+
+/// What a poll may write if nothing else waits in the yield queue: some 100 microseconds.
+pub const GRANT_UNITS: usize = 256 * 1024;
+
+/// No poll does more. The worst one reads 64 KiB just before its budget is spent, then parses a head of 32 KiB
+/// (the most that `rpc.head_bytes_max` can be) and a body of 8 KiB, and encodes a response of some 100 KB.
+pub const UNITS_MAX: usize = 448 * 1024;
+
+/// The fixed cost of a request: reading headers, counting it, and writing the head of its response.
+pub const REQUEST_UNITS: usize = 4 * 1024;
+
+/// A byte that is parsed costs as much as four that are copied.
+pub const PARSE_UNITS: usize = 4;
+
+/// The units of the current poll.
+#[derive(Clone, Copy)]
+struct Meter {
+    spent: usize,
+    /// What may be written, all units of this poll included.
+    write_max: usize,
+    /// Whether the yield queue let this poll write on.
+    is_granted: bool,
+}
+
+thread_local! {
+    /// None outside of the poll of a [`Budgeted`] task.
+    static METER: Cell<Option<Meter>> = const { Cell::new(None) };
+}
+
+/// Adds work to the current poll.
+pub fn charge(units: usize) {
+    if let Some(meter) = METER.get() {
+        METER.set(Some(Meter { spent: meter.spent.saturating_add(units), ..meter }));
+    }
+}
+
+/// Adds the work of parsing `bytes` bytes to the current poll.
+pub fn charge_parsed(bytes: usize) {
+    charge(bytes.saturating_mul(PARSE_UNITS));
+}
+
+/// Whether the current poll must not start another step.
+pub fn is_spent() -> bool {
+    METER.get().is_some_and(|meter| meter.spent >= UNITS)
+}
+
+/// How many bytes the current poll may still write.
+pub fn write_left() -> usize {
+    METER.get().map_or(usize::MAX, |meter| meter.write_max.saturating_sub(meter.spent))
+}
+
+/// Lets the current poll write more than the budget.
+pub fn grant(write_max: usize) {
+    if let Some(meter) = METER.get() {
+        let write_max = write_max.max(meter.write_max);
+        METER.set(Some(Meter { write_max, is_granted: true, ..meter }));
+    }
+}
+
+/// Whether the yield queue let the current poll write on.
+pub fn is_granted() -> bool {
+    METER.get().is_some_and(|meter| meter.is_granted)
+}
+
+/// A task whose polls are counted.
+pub struct Budgeted<F>(Pin<Box<F>>);
+
+impl<F: Future> Budgeted<F> {
+    /// Counts the polls of `task`.
+    pub fn new(task: F) -> Self {
+        Self(Box::pin(task))
+    }
+}
+
+impl<F: Future> Future for Budgeted<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        if METER.get().is_some() {
+            // It is a part of a task that is counted as a whole.
+            return self.0.as_mut().poll(cx);
+        }
+        let metered = Metered::start();
+        let polled = self.0.as_mut().poll(cx);
+        let spent = metered.end();
+        debug_assert!(
+            spent <= UNITS_MAX,
+            "one poll of a connection did {spent} units of work, at most {UNITS_MAX} are allowed"
+        );
+        polled
+    }
+}
+
+/// A poll that is counted. The count ends with it also if the poll panics.
+struct Metered;
+
+impl Metered {
+    fn start() -> Self {
+        METER.set(Some(Meter { spent: 0, write_max: UNITS, is_granted: false }));
+        Self
+    }
+
+    fn end(self) -> usize {
+        METER.get().map_or(0, |meter| meter.spent)
+    }
+}
+
+impl Drop for Metered {
+    fn drop(&mut self) {
+        METER.set(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    /// Polls a task once that does `units` of work.
+    fn poll_once(units: usize) -> (bool, usize) {
+        let task = poll_fn(|_| {
+            charge(units);
+            Poll::Ready((is_spent(), write_left()))
+        });
+        let mut task = Budgeted::new(task);
+        match Pin::new(&mut task).poll(&mut Context::from_waker(std::task::Waker::noop())) {
+            Poll::Ready(state) => state,
+            Poll::Pending => unreachable!("it is ready at once"),
+        }
+    }
+
+    #[test]
+    fn a_poll_has_a_budget_and_the_next_one_a_new_one() {
+        assert_eq!(poll_once(UNITS - 1), (false, 1));
+        assert_eq!(poll_once(UNITS), (true, 0));
+        assert_eq!(poll_once(0), (false, UNITS));
+        charge(10 * UNITS_MAX);
+        assert!(!is_spent(), "nothing is counted outside of a task");
+        assert_eq!(write_left(), usize::MAX);
+    }
+
+    #[test]
+    fn a_grant_is_for_writing_only_and_for_one_poll() {
+        let mut task = Budgeted::new(poll_fn(|_| {
+            assert!(!is_granted());
+            charge(UNITS);
+            grant(GRANT_UNITS);
+            assert!(is_spent() && is_granted());
+            assert_eq!(write_left(), GRANT_UNITS - UNITS);
+            Poll::Ready(())
+        }));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(Pin::new(&mut task).poll(&mut cx).is_ready());
+        assert_eq!(poll_once(0), (false, UNITS));
+    }
+
+    #[test]
+    fn a_part_of_a_task_is_counted_with_the_whole() {
+        let part = Budgeted::new(poll_fn(|_| {
+            charge(UNITS);
+            Poll::Ready(is_spent())
+        }));
+        let mut whole = Budgeted::new(async move {
+            charge(1);
+            (part.await, write_left(), is_spent())
+        });
+        let polled = Pin::new(&mut whole).poll(&mut Context::from_waker(std::task::Waker::noop()));
+        assert_eq!(polled, Poll::Ready((true, 0, true)));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn a_poll_that_does_too_much_panics_in_tests() {
+        assert_eq!(poll_once(UNITS_MAX), (true, 0));
+        let poll = AssertUnwindSafe(|| poll_once(UNITS_MAX + 1));
+        let panicked = catch_unwind(poll).expect_err("it did one unit too many");
+        let message = panicked.downcast_ref::<String>().expect("a formatted message");
+        assert!(message.contains(&format!("did {} units", UNITS_MAX + 1)), "{message}");
+        assert_eq!(poll_once(0), (false, UNITS), "the next task is counted by itself");
+    }
+}

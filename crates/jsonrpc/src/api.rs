@@ -1,0 +1,186 @@
+//! A ledger's API on the serving layer: its table of methods, and the server that serves it.
+//!
+//! A method is a plain function `fn(&A, Params) -> MethodResult`: it parses its parameters, takes one view and returns
+//! one result. It must not block, sleep or have state. If it panics, only its own request fails (-32603).
+//! Not here: sockets, batches, the pool ([`crate::dispatch`]).
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+
+use crate::error::RpcError;
+use crate::method_output::MethodOutput;
+use crate::metrics::MethodLabel;
+use crate::params::Params;
+use crate::server_context::ServerContext;
+use response_cache::Dependencies;
+use response_cache::LedgerVersions;
+
+/// The methods of one ledger, and what they read.
+pub trait Api: LedgerVersions + Sized {
+    /// The tables of all methods, in any order. Metrics have a label for each.
+    const METHODS: &'static [&'static [MethodSpec<Self>]];
+
+    /// The same API with its state fixed at the current view for as long as it lives: for several methods whose
+    /// results must come from one view. Cost: some counters.
+    fn pinned(&self) -> Self;
+
+    /// The names of all methods, sorted. Metrics count them in this order.
+    fn method_names() -> Vec<&'static str> {
+        Self::sorted_methods().into_iter().map(|spec| spec.name).collect()
+    }
+
+    /// All methods, sorted by name.
+    fn sorted_methods() -> Vec<&'static MethodSpec<Self>> {
+        let mut sorted: Vec<_> = Self::METHODS.iter().copied().flatten().collect();
+        sorted.sort_unstable_by_key(|spec| spec.name);
+        sorted
+    }
+}
+
+/// What a method returns.
+pub type MethodResult = Result<MethodOutput, RpcError>;
+
+/// One method.
+pub struct MethodSpec<A: 'static> {
+    /// The name that clients send.
+    pub name: &'static str,
+    /// Where it runs.
+    pub execution: Execution<A>,
+    /// Runs it.
+    pub run: fn(&A, Params<'_>) -> MethodResult,
+    /// What its result depends on, for the cache. `None` for a result that is not cacheable.
+    pub dependencies: Option<fn(&A, Params<'_>) -> Option<Dependencies>>,
+}
+
+impl<A> MethodSpec<A> {
+    /// A method whose result is not cacheable.
+    pub const fn new(
+        name: &'static str,
+        execution: Execution<A>,
+        run: fn(&A, Params<'_>) -> MethodResult,
+    ) -> Self {
+        Self { name, execution, run, dependencies: None }
+    }
+
+    /// The same method, whose result is cacheable if `dependencies` finds what it depends on.
+    pub const fn with_dependencies(
+        mut self,
+        dependencies: fn(&A, Params<'_>) -> Option<Dependencies>,
+    ) -> Self {
+        self.dependencies = Some(dependencies);
+        self
+    }
+
+    /// Whether a call may be heavy, whatever its parameters are. For calls that are not classified one by one.
+    pub(crate) fn may_be_heavy(&self) -> bool {
+        // A call that is tried inline is nearly always small.
+        matches!(self.execution, Execution::ByCost { class_max: pool::Class::Heavy, .. })
+    }
+}
+
+/// Where a method runs. It depends on its cost.
+pub enum Execution<A: 'static> {
+    /// On the thread that polls the socket: some microseconds for any parameters.
+    Inline,
+    /// On the CPU pool: a signature, one transaction of history.
+    Light,
+    /// On the CPU pool: a block, a page, the VM.
+    Medium,
+    /// `class` decides for each call, up to `class_max`; `None` is inline. The function itself must be cheap.
+    /// Its result does not matter if the parameters are invalid.
+    ByCost {
+        /// The heaviest class of a call.
+        class_max: pool::Class,
+        /// Decides for one call.
+        class: fn(&A, Params<'_>, &mut InlineBudget) -> Option<pool::Class>,
+    },
+    /// Tried on the thread that polls the socket. The function gives up early if the call is expensive, and
+    /// returns the class in which the call runs on the CPU pool.
+    TryInline(fn(&A, Params<'_>, &mut InlineBudget) -> Result<MethodResult, pool::Class>),
+}
+
+/// How much all calls of a body together may still encode inline, in bytes of data.
+pub struct InlineBudget(u64);
+
+impl InlineBudget {
+    /// The budget of one body.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self(bytes_max as u64)
+    }
+
+    /// Subtracts `bytes` and returns true, or leaves the budget as it is if `bytes` is more. `None` is always more.
+    pub fn try_spend(&mut self, bytes: Option<u64>) -> bool {
+        let left = bytes.and_then(|bytes| self.0.checked_sub(bytes));
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+}
+
+/// An API, and what every server has.
+pub struct Server<A: Api> {
+    /// The methods, and what they read.
+    pub api: A,
+    /// What every server has.
+    pub context: ServerContext,
+    methods: Arc<MethodTable<A>>,
+}
+
+/// The methods by name.
+type MethodTable<A> = HashMap<&'static str, MethodRef<A>, RandomState>;
+
+impl<A: Api> Server<A> {
+    /// A server of `api`. The metrics of `context` must be those of its methods ([`Api::method_names`]).
+    pub fn new(api: A, context: ServerContext) -> Self {
+        let numbered = A::sorted_methods().into_iter().zip(0..);
+        let methods = numbered.map(|(spec, number)| (spec.name, MethodRef { spec, number }));
+        Self { api, context, methods: Arc::new(methods.collect()) }
+    }
+
+    /// The same server with the API's state fixed at the current view ([`Api::pinned`]).
+    pub fn pinned(&self) -> Self {
+        let methods = Arc::clone(&self.methods);
+        Self { api: self.api.pinned(), context: self.context.clone(), methods }
+    }
+
+    /// The method with this name.
+    pub(crate) fn find_method(&self, name: &str) -> Option<MethodRef<A>> {
+        self.methods.get(name).copied()
+    }
+
+    /// The budget of one body for calls that run inline.
+    pub(crate) fn inline_budget(&self) -> InlineBudget {
+        InlineBudget::new(self.context.config.inline_bytes_max)
+    }
+}
+
+/// A method with its number, which its metrics use.
+pub(crate) struct MethodRef<A: 'static> {
+    spec: &'static MethodSpec<A>,
+    number: u16,
+}
+
+impl<A> MethodRef<A> {
+    /// Its label in the metrics.
+    pub(crate) fn label(self) -> MethodLabel {
+        MethodLabel::for_method(self.number)
+    }
+}
+
+impl<A> Clone for MethodRef<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for MethodRef<A> {}
+
+impl<A> Deref for MethodRef<A> {
+    type Target = MethodSpec<A>;
+
+    fn deref(&self) -> &MethodSpec<A> {
+        self.spec
+    }
+}

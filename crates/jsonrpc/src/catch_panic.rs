@@ -1,0 +1,20 @@
+//! Isolates panics in the code of a method.
+//!
+//! Not here: tasks, for each of which the pool does the same.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::RpcError;
+use http_server::RequestId;
+
+/// Runs a method's code. A panic is an error of this call only.
+pub fn catch_panic<T>(
+    name: &str,
+    request: RequestId,
+    run: impl FnOnce() -> T,
+) -> Result<T, RpcError> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|_| {
+        tracing::error!(%request, method = name, "a method panicked; its request got -32603");
+        RpcError::internal()
+    })
+}

@@ -1,0 +1,14 @@
+//! The limits of JSON-RPC.
+
+/// Limits. A request over one of them is refused with a message that names its setting, in the table `rpc` of the
+/// configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Calls in a batch.
+    pub batch_max: usize,
+    /// Bytes of data, of all calls of a batch together, above which a read runs on the CPU pool and not on the thread
+    /// that polls the socket.
+    pub inline_bytes_max: usize,
+    /// Milliseconds from a request's arrival to the last byte of its response above which it is logged; 0 logs none.
+    pub slow_request_ms: u64,
+}

@@ -1,0 +1,168 @@
+//! A single call that is answered from the cache, or from another task that is computing the same response.
+//!
+//! Out: a whole response, or [`CacheMiss`] for the task that will compute it.
+//! Bounds: it waits at most [`ATTEMPTS_MAX`] times, within the deadline of the call's class.
+//! Not here: which responses may be cached ([`response_cache`], [`response_cache`]), calls of a batch
+//! ([`super::batch`], and [`crate::task`] once they run).
+
+use cache::{FillTicket, OnFilled};
+use pool::Class as PoolClass;
+use tokio::sync::oneshot;
+
+use super::receive::with_deadline;
+use super::record::record_call;
+use super::response::{JsonRpcResponse, refuse_call};
+use crate::api::{Api, Server};
+use crate::api::{Execution, MethodRef, MethodSpec};
+use crate::envelope::Id;
+use crate::metrics::{ExecutionPath, Outcome};
+use crate::params::Params;
+use crate::request_context::RequestContext;
+use crate::value_response::ResponseMeta;
+use response_cache::CachedResponse;
+use response_cache::{ATTEMPTS_MAX, CacheHit, LookupOutcome};
+use response_cache::{CacheableCall, CallText};
+use response_cache::{Validator, ValidatorBuilder};
+
+/// The cached response for a text that was received before, if it is still valid.
+pub(super) fn lookup_text<A: Api>(
+    server: &Server<A>,
+    context: RequestContext,
+    (id, method, params): (&Id, MethodRef<A>, Params<'_>),
+) -> Option<JsonRpcResponse> {
+    // These are answered without the cache, or nearly always.
+    if matches!(method.execution, Execution::Inline | Execution::TryInline(_)) {
+        return None;
+    }
+    if context.options.is_some_and(|options| options.transform.is_some()) {
+        return None;
+    }
+    let text = CallText { method: method.name, params: params.text(), coding: context.coding };
+    let cache = &server.context.response_cache;
+    let CacheHit { entry, slot } = cache.lookup_text(&server.api, text)?;
+    let response = JsonRpcResponse::from_cached(entry.value.as_ref()?, context, slot, id);
+    cache.record_text_hit();
+    let label = (method.label(), Some(params));
+    record_call(&server.context, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
+    Some(response)
+}
+
+/// Cache key and dependencies of a call whose response may be cached, or needs a validator although it is long.
+pub(super) fn cacheable<A: Api>(
+    server: &Server<A>,
+    context: &RequestContext,
+    method: &MethodSpec<A>,
+    params: Params<'_>,
+) -> Option<CacheableCall> {
+    if context.options.is_some_and(|options| options.transform.is_some()) {
+        return None;
+    }
+    let dependencies = method.dependencies?(&server.api, params)?;
+    let needs_key = dependencies.is_cacheable || context.options.is_some();
+    let text = CallText { method: method.name, params: params.text(), coding: context.coding };
+    let key = needs_key.then(|| text.cache_key())??;
+    Some(CacheableCall { key, dependencies })
+}
+
+/// The response from the cache, or from another task that computes it; otherwise how to run the call.
+pub(super) async fn await_cached<A: Api>(
+    server: &Server<A>,
+    context: RequestContext,
+    (id, method, params, class): (&Id, MethodRef<A>, Params<'_>, PoolClass),
+    cacheable: &CacheableCall,
+) -> Result<JsonRpcResponse, CacheMiss> {
+    let cache = &server.context.response_cache;
+    let mut miss = CacheMiss::uncached("bypass");
+    let respond = |hit: &CacheHit| {
+        let response =
+            JsonRpcResponse::from_cached(hit.entry.value.as_ref()?, context, hit.slot, id);
+        let label = (method.label(), Some(params));
+        record_call(&server.context, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
+        Some(response)
+    };
+    for _ in 0..ATTEMPTS_MAX {
+        let (sender, receiver) = oneshot::channel();
+        let on_filled = || -> OnFilled<CachedResponse> {
+            Box::new(move |entry| {
+                // The receiver may have been dropped.
+                let _ = sender.send(entry);
+            })
+        };
+        let text = CallText { method: method.name, params: params.text(), coding: context.coding };
+        let _guard = match cache.lookup(&server.api, cacheable, text, context.client, on_filled) {
+            LookupOutcome::Hit(hit) => return respond(&hit).ok_or(miss),
+            LookupOutcome::Ticket(ticket) => {
+                return Err(CacheMiss { cache: "none", ticket: Some(ticket), ..miss });
+            }
+            LookupOutcome::Uncached(cache) => return Err(CacheMiss { cache, ..miss }),
+            LookupOutcome::Wait(guard) => guard,
+        };
+        miss.has_waited = true;
+        match with_deadline(&server.context, &context, class, receiver).await {
+            Err(late) => {
+                return Ok(refuse_call(
+                    &server.context,
+                    &context,
+                    (id, method.label(), params, class),
+                    late,
+                ));
+            }
+            Ok(Ok(Some(entry))) => {
+                if let Some(hit) = cache.revalidate(&server.api, cacheable, entry) {
+                    return respond(&hit).ok_or(miss);
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+    Err(miss)
+}
+
+/// How to run a call that the cache did not answer.
+pub(super) struct CacheMiss {
+    /// Outcome of the cache lookup, for the log.
+    pub(super) cache: &'static str,
+    /// The right to fill the cache with the response, if it is cacheable.
+    pub(super) ticket: Option<FillTicket<CachedResponse>>,
+    /// A part of its deadline was spent waiting for another task.
+    pub(super) has_waited: bool,
+}
+
+impl CacheMiss {
+    pub(super) fn uncached(cache: &'static str) -> Self {
+        Self { cache, ticket: None, has_waited: false }
+    }
+}
+
+/// Builds the validator of a response for an interface other than JSON-RPC.
+pub(super) fn validator_builder<A: Api>(
+    server: &Server<A>,
+    context: &RequestContext,
+    cacheable: Option<&CacheableCall>,
+) -> Option<ValidatorBuilder> {
+    cacheable
+        .filter(|_| context.options.is_some())
+        .map(|cacheable| ValidatorBuilder::new(&server.api, cacheable))
+}
+
+/// Metadata of a call's response without computing it, if `is_known` says that the client has a response with
+/// this validator. The request was admitted already.
+pub(crate) fn revalidate<A: Api>(
+    server: &Server<A>,
+    context: RequestContext,
+    (method, params): (&str, &str),
+    is_known: impl FnOnce(&Validator) -> bool,
+) -> Option<ResponseMeta> {
+    let (method, params) = (server.find_method(method)?, Params::new(Some(params)));
+    let cacheable = cacheable(server, &context, &method, params)?;
+    let (validator, slot) = ValidatorBuilder::new(&server.api, &cacheable)
+        .build(server.context.response_cache.process_key(), &server.api)?;
+    if cacheable.dependencies.min_context_slot.is_some_and(|min| slot < min)
+        || !is_known(&validator)
+    {
+        return None;
+    }
+    let label = (method.label(), Some(params));
+    record_call(&server.context, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
+    Some(ResponseMeta { slot: Some(slot), etag: Some(validator), ..ResponseMeta::default() })
+}

@@ -1,0 +1,165 @@
+//! Errors of JSON-RPC: one error object, with the codes and messages of Agave.
+//!
+//! Codes: -32700, -32600 to -32603 as in JSON-RPC 2.0; -32001 to -32021 as in Agave, from `RpcCustomError`. One
+//! code has a meaning of ours: [`OVERLOADED`].
+
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde_json::Value;
+
+/// Overload, such as a full CPU pool. Agave has no such code, because it has no such limit. Its clients read
+/// -32005 as "this node cannot serve you now".
+pub const OVERLOADED: i64 = -32005;
+
+/// The error object that replaces a result.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct RpcError {
+    /// The code, for programs.
+    pub code: i64,
+    /// The message, for people.
+    pub message: String,
+    /// Details for programs; their shape depends on the code.
+    pub data: Option<Value>,
+}
+
+impl RpcError {
+    /// An error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// The body is not JSON, or not the JSON of a request.
+    pub fn parse_error() -> Self {
+        Self::new(-32700, "Parse error")
+    }
+
+    /// The object is not a request.
+    pub fn malformed_request() -> Self {
+        Self::new(-32600, "Invalid request")
+    }
+
+    /// The request is valid, but cannot be served: -32600, which Agave uses for limits.
+    pub fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(-32600, message)
+    }
+
+    /// `"jsonrpc": "2.0"` is missing.
+    pub fn invalid_version() -> Self {
+        Self::new(-32600, "Unsupported JSON-RPC protocol version")
+    }
+
+    /// The method does not exist.
+    pub fn method_not_found() -> Self {
+        Self::new(-32601, "Method not found")
+    }
+
+    /// A parameter is not valid.
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(-32602, message)
+    }
+
+    /// Our bug, or an interface that is closed: not the fault of the client.
+    pub fn internal() -> Self {
+        Self::new(-32603, "Internal error")
+    }
+
+    /// As [`Self::internal`], with a message.
+    pub fn internal_with(message: impl Into<String>) -> Self {
+        Self::new(-32603, message)
+    }
+
+    /// The CPU pool is full.
+    pub(crate) fn full(full: &pool::PoolFull) -> Self {
+        let data = serde_json::json!({
+            "class": full.class.name(), "queued": full.tasks, "limit": full.limit,
+        });
+        Self::new(OVERLOADED, full.to_string()).with_data(data)
+    }
+
+    /// The client reached its rate limit.
+    pub fn too_many(too_many: &pool::RateLimited) -> Self {
+        let retry_after_ms = too_many.retry_after.as_millis() as u64;
+        let data = serde_json::json!({ "limit": too_many.limit, "retryAfterMs": retry_after_ms });
+        Self::new(OVERLOADED, too_many.to_string()).with_data(data)
+    }
+
+    /// A task of the CPU pool ended without a result.
+    pub(crate) fn ended(why: Option<pool::TaskEnd>, class: pool::Class, deadline_ms: u64) -> Self {
+        let late = match why {
+            Some(pool::TaskEnd::ExpiredWaiting) => "begun",
+            Some(pool::TaskEnd::Expired) => "done",
+            Some(pool::TaskEnd::ShutDown | pool::TaskEnd::Cancelled) => {
+                return Self::internal_with("the node is shutting down");
+            }
+            Some(pool::TaskEnd::Panicked) | None => return Self::internal(),
+        };
+        let class = class.name();
+        let message = format!(
+            "too busy: it was not {late} after {deadline_ms} ms, the deadline of {class} requests \
+             (pool.{class}.deadline_ms)"
+        );
+        let data = serde_json::json!({
+            "limit": "deadline_ms", "class": class, "deadlineMs": deadline_ms,
+        });
+        Self::new(OVERLOADED, message).with_data(data)
+    }
+
+    /// Whether the client should retry later: HTTP 429.
+    pub fn is_overload(&self) -> bool {
+        self.code == OVERLOADED
+            && self.data.as_ref().is_some_and(|data| data.get("limit").is_some())
+    }
+
+    /// The same error with `data`.
+    pub fn with_data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+}
+
+impl Serialize for RpcError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = 2 + usize::from(self.data.is_some());
+        let mut object = serializer.serialize_struct("RpcError", fields)?;
+        object.serialize_field("code", &self.code)?;
+        object.serialize_field("message", &self.message)?;
+        if let Some(data) = &self.data {
+            object.serialize_field("data", data)?;
+        }
+        object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonrpc_core::Error as AgaveError;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(ours: RpcError, agaves: AgaveError) {
+        assert_eq!(
+            (ours.code, ours.message, ours.data),
+            (agaves.code.code(), agaves.message, agaves.data)
+        );
+    }
+
+    #[test]
+    fn words_and_codes_are_agaves() {
+        check(RpcError::parse_error(), AgaveError::parse_error());
+        check(RpcError::malformed_request(), AgaveError::invalid_request());
+        check(RpcError::invalid_version(), AgaveError::invalid_version());
+        check(RpcError::method_not_found(), AgaveError::method_not_found());
+        check(RpcError::internal(), AgaveError::internal_error());
+    }
+
+    #[test]
+    fn an_error_is_an_object_with_data_only_if_it_has_some() {
+        let json = |err: RpcError| serde_json::to_string(&err).unwrap_or_default();
+        assert_eq!(json(RpcError::parse_error()), r#"{"code":-32700,"message":"Parse error"}"#);
+        assert_eq!(
+            json(RpcError::new(-32016, "no").with_data(serde_json::json!({ "contextSlot": 7 }))),
+            r#"{"code":-32016,"message":"no","data":{"contextSlot":7}}"#
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! JSON-RPC 2.0 over HTTP for any ledger: envelope, dispatch, batches, tasks of the CPU pool, metrics.
+//!
+//! In: an [`Api`], which is a table of methods, and bytes of clients. Out: responses. A method returns a value
+//! ([`MethodOutput`]); this crate writes the envelope around it, or sends the value alone to another interface
+//! ([`MethodClient`]).
+//! Invariant: a thread that polls sockets does at most microseconds of a method's work. More work runs on
+//! [`pool::Pool`]. If the pool is full, the client gets an error at once.
+//! Not here: methods, any chain, sockets ([`http_server`]), what is cached ([`response_cache`]).
+
+mod api;
+mod catch_panic;
+mod config;
+mod dispatch;
+pub mod envelope;
+pub mod error;
+mod fast_parse;
+mod health;
+mod incremental;
+mod method_client;
+mod method_output;
+pub mod metrics;
+mod offload;
+pub mod params;
+mod request_context;
+mod response_channel;
+mod rpc_service;
+mod serve;
+mod server_context;
+mod status_endpoints;
+mod streamed_body;
+mod task;
+mod value_response;
+
+pub use crate::metrics::Metrics;
+pub use api::{Api, Execution, InlineBudget, MethodResult, MethodSpec, Server};
+pub use catch_panic::catch_panic;
+pub use config::Config;
+pub use dispatch::handle_blocking;
+pub use health::{Health, Status};
+pub use incremental::{IncrementalQuery, VISITS, run_incremental};
+pub use method_client::{MethodClient, MethodResponse};
+pub use method_output::{
+    ListTemplate, MethodOutput, OutputBody, StreamState, StreamedResult, not_json, write_json,
+    write_number,
+};
+pub use rpc_service::{HttpApi, HttpApiRequest};
+pub use serve::serve;
+pub use server_context::{ServerContext, SystemClock};
+pub use value_response::{BodyTransform, BodyTransformFactory, ResponseMeta, ResponseOptions};

@@ -1,0 +1,149 @@
+//! Calls one method by its name, for an interface other than JSON-RPC: with the same methods, classes, limits
+//! and streaming.
+//!
+//! In: the name of a method, its parameters as JSON, and the options for its result
+//! ([`crate::ResponseOptions`]). Out: the metadata of the result, and its bytes, in chunks if they are many.
+//! Bounds: those of `dispatch`, and [`crate::ResponseOptions::etag_buffer_bytes_max`].
+//! Invariant: dropping the result of [`MethodClient::call`], or its future, ends the task behind it.
+
+use std::sync::Arc;
+
+use pool::ClientId;
+
+use crate::api::{Api, Server};
+use crate::dispatch::{self, JsonRpcResponse};
+use crate::error::RpcError;
+use crate::offload::{self, INLINE_BODY_BYTES_MAX};
+use crate::request_context::RequestContext;
+use crate::server_context::ServerContext;
+use crate::value_response::{ResponseMeta, ResponseOptions};
+use http_server::ContentEncoding;
+use http_server::RequestId;
+use http_server::ResponseBody;
+use http_server::poll_budget;
+
+/// The client and the id of a request, for rate limits, fair scheduling and the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MethodClient {
+    client: ClientId,
+    request: RequestId,
+}
+
+/// A result: its metadata, and its bytes.
+pub struct MethodResponse {
+    /// Metadata, which is known before any of it is sent.
+    pub meta: ResponseMeta,
+    /// Its encoding.
+    pub coding: ContentEncoding,
+    /// Its bytes, at the rate at which they are read. They are counted against the client's byte rate when they
+    /// are sent.
+    pub body: ResponseBody,
+}
+
+impl MethodClient {
+    pub(crate) fn new(client: ClientId, request: RequestId) -> Self {
+        Self { client, request }
+    }
+
+    /// Id of the request in the log.
+    pub fn request(self) -> RequestId {
+        self.request
+    }
+
+    /// Counts one request against the client's rate limit; -32005 if it exceeds the limit.
+    pub fn admit(self, server: &ServerContext) -> Result<(), RpcError> {
+        server.admit(self.client, 1).map_err(|too_many| RpcError::too_many(&too_many))
+    }
+
+    /// Runs `read` on this thread if `bytes` is small, otherwise on the CPU pool. `read` owns the data of the
+    /// client, which has `bytes` bytes.
+    ///
+    /// Errors: -32005 if the pool is full, -32603 if `read` panics.
+    pub async fn parse_offloaded<T: Send + 'static>(
+        self,
+        server: &ServerContext,
+        bytes: usize,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, RpcError> {
+        if bytes <= INLINE_BODY_BYTES_MAX {
+            return Ok(read());
+        }
+        offload::run_on_pool(server, offload::class_of(bytes), self.client, read).await
+    }
+
+    /// Counts sent bytes against the client's byte rate.
+    pub fn charge(self, server: &ServerContext, bytes: usize) {
+        server.charge(self.client, bytes);
+    }
+
+    /// Metadata of a result that is too long to be hashed, without computing it, if `is_known` says that the
+    /// client has the result with that [`ResponseMeta::etag`], which is that of the current state.
+    ///
+    /// Cost: it parses the parameters and looks up the dependencies: some microseconds.
+    pub fn revalidate<A: Api>(
+        self,
+        server: &Server<A>,
+        method: &str,
+        params: &str,
+        options: ResponseOptions,
+        is_known: impl FnOnce(&[u8; 16]) -> bool,
+    ) -> Option<ResponseMeta> {
+        dispatch::revalidate(
+            server,
+            self.request_context(&server.context, options),
+            (method, params),
+            is_known,
+        )
+    }
+
+    fn request_context(self, server: &ServerContext, options: ResponseOptions) -> RequestContext {
+        let Self { client, request } = self;
+        RequestContext {
+            client,
+            coding: options.coding,
+            options: Some(options),
+            request,
+            arrived: server.pool.now(),
+        }
+    }
+
+    /// Runs a method where its class says, on parameters that are a JSON array. Long parameters are parsed on
+    /// the CPU pool.
+    ///
+    /// Errors: those of the method, and -32005 if the pool is full.
+    pub async fn call<A: Api>(
+        self,
+        server: &Arc<Server<A>>,
+        method: &str,
+        params: &str,
+        options: ResponseOptions,
+    ) -> Result<MethodResponse, RpcError> {
+        let context = self.request_context(&server.context, options);
+        poll_budget::charge(params.len());
+        let response = if params.len() > INLINE_BODY_BYTES_MAX {
+            Box::pin(dispatch::call_method_offloaded(server, context, method, params)).await
+        } else {
+            poll_budget::charge_parsed(params.len());
+            dispatch::call_method(server, context, method, params).await
+        };
+        let (meta, coding, body) = match response {
+            JsonRpcResponse::Empty => return Err(RpcError::internal()),
+            JsonRpcResponse::Full(full) => {
+                let meta = full.meta.ok_or_else(RpcError::internal)?;
+                (*meta, full.coding, full.text.into())
+            }
+            JsonRpcResponse::Cached(parts, coding, meta) => {
+                (meta, coding, server.context.cached_body(self.client, parts))
+            }
+            JsonRpcResponse::Streamed(mut first, rest) => {
+                let meta = first.meta.take().ok_or_else(RpcError::internal)?;
+                let coding = first.coding;
+                (*meta, coding, server.context.streamed_body(self.client, first, rest))
+            }
+        };
+        match meta.err {
+            Some(err) => Err(err),
+            None => Ok(MethodResponse { meta, coding, body }),
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The result of a method: a value, complete or streamed in chunks, and the context in which it is true.
+//!
+//! A method writes the value only. JSON-RPC writes the envelope around it, REST writes none.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use pool::{Clock, TimeSlice};
+use serde::Serialize;
+
+use crate::api::MethodResult;
+use crate::envelope::{self, Id, ResponseText};
+use crate::error::RpcError;
+use response_cache::ResultContext;
+
+/// Initial capacity after the front: enough for a cheap value and the end of its response.
+const INITIAL_CAPACITY: usize = 512;
+
+/// Room before a value for what precedes it in a response: the envelope, and a context.
+const FRONT_BYTES: usize = 128;
+
+/// The result of a method.
+pub struct MethodOutput {
+    context: Option<ResultContext>,
+    body: OutputBody,
+}
+
+/// A value, or the stream that writes it.
+pub enum OutputBody {
+    /// All of it.
+    Full(ValueBuffer),
+    /// Written step by step.
+    Streamed(Box<dyn StreamedResult>),
+}
+
+/// A value as JSON, after room for what precedes it in a response. So it is never copied.
+pub struct ValueBuffer(Vec<u8>);
+
+/// A value that is written step by step. It owns what it reads, for example a view.
+pub trait StreamedResult: Send {
+    /// Appends JSON to `out` until the value is complete, `slice` is over, or `out` is [`RESULT_CHUNK_BYTES`] long.
+    ///
+    /// Errors: only before the first byte is appended.
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError>;
+
+    /// Number of records read so far, for the log.
+    fn records_visited(&self) -> u64 {
+        0
+    }
+}
+
+/// Whether a streamed value is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamState {
+    /// There is more to write.
+    More,
+    /// It is complete.
+    Done,
+}
+
+impl MethodOutput {
+    /// `value` as JSON, without a context.
+    pub fn json(value: &impl Serialize) -> MethodResult {
+        OutputBody::json(value).map(|body| Self { context: None, body })
+    }
+
+    /// `value` as JSON, in its context.
+    pub fn json_in(context: ResultContext, value: &impl Serialize) -> MethodResult {
+        Self::written_in(context, |out| write_json(out, value))
+    }
+
+    /// The value that `write` appends as JSON, in its context.
+    pub fn written_in(
+        context: ResultContext,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), RpcError>,
+    ) -> MethodResult {
+        OutputBody::written(write).map(|body| Self { context: Some(context), body })
+    }
+
+    /// The value that `stream` writes, in its context if it has one.
+    pub fn streamed(context: Option<ResultContext>, stream: impl StreamedResult + 'static) -> Self {
+        Self { context, body: OutputBody::Streamed(Box::new(stream)) }
+    }
+
+    pub(crate) fn into_parts(self) -> (Option<ResultContext>, OutputBody) {
+        (self.context, self.body)
+    }
+
+    /// The complete value as JSON, computed on this thread, and its context.
+    pub(crate) fn into_value(self) -> Result<(Option<ResultContext>, ValueBuffer), RpcError> {
+        Ok((self.context, self.body.complete()?))
+    }
+
+    /// The complete result as JSON, with its context, computed on this thread.
+    pub fn into_json(self) -> Result<Vec<u8>, RpcError> {
+        let (context, value) = self.into_value()?;
+        let mut bytes = Vec::with_capacity(FRONT_BYTES + value.as_bytes().len());
+        context.inspect(|context| context.write_before(&mut bytes));
+        bytes.extend_from_slice(value.as_bytes());
+        context.inspect(|context| context.write_after(&mut bytes));
+        Ok(bytes)
+    }
+
+    /// The complete response to the request `id`, without the newline, computed on this thread.
+    pub fn into_response(self, id: &Id) -> Result<ResponseText, RpcError> {
+        let (context, value) = self.into_value()?;
+        Ok(value.into_response(context, id))
+    }
+}
+
+impl OutputBody {
+    /// This value in its context.
+    pub fn in_context(self, context: ResultContext) -> MethodOutput {
+        MethodOutput { context: Some(context), body: self }
+    }
+
+    /// `value` as JSON.
+    pub fn json(value: &impl Serialize) -> Result<Self, RpcError> {
+        Self::written(|out| write_json(out, value))
+    }
+
+    /// The value that `stream` writes.
+    pub fn streamed(stream: impl StreamedResult + 'static) -> Self {
+        Self::Streamed(Box::new(stream))
+    }
+
+    fn written(write: impl FnOnce(&mut Vec<u8>) -> Result<(), RpcError>) -> Result<Self, RpcError> {
+        let mut value = ValueBuffer::new();
+        write(&mut value.0)?;
+        Ok(Self::Full(value))
+    }
+
+    fn complete(self) -> Result<ValueBuffer, RpcError> {
+        match self {
+            Self::Full(value) => Ok(value),
+            Self::Streamed(mut stream) => {
+                let mut value = ValueBuffer::new();
+                let never = AtomicBool::new(false);
+                let slice = TimeSlice::ending_at(&FrozenClock, Duration::MAX, &never);
+                while stream.write(&slice, &mut value.0)? == StreamState::More {}
+                Ok(value)
+            }
+        }
+    }
+}
+
+impl ValueBuffer {
+    fn new() -> Self {
+        let mut bytes = Vec::with_capacity(FRONT_BYTES + INITIAL_CAPACITY);
+        bytes.resize(FRONT_BYTES, 0);
+        Self(bytes)
+    }
+
+    /// The value.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0[FRONT_BYTES..]
+    }
+
+    /// The value alone, without a copy.
+    pub(crate) fn into_text(self) -> ResponseText {
+        ResponseText::new(self.0, FRONT_BYTES)
+    }
+
+    /// The response to the request `id`, without the newline.
+    pub(crate) fn into_response(self, context: Option<ResultContext>, id: &Id) -> ResponseText {
+        let mut front = Vec::with_capacity(FRONT_BYTES);
+        envelope::write_before_value(&mut front, context);
+        let mut bytes = self.0;
+        let start = match FRONT_BYTES.checked_sub(front.len()) {
+            Some(start) => {
+                bytes[start..FRONT_BYTES].copy_from_slice(&front);
+                start
+            }
+            None => {
+                bytes.splice(..FRONT_BYTES, front);
+                0
+            }
+        };
+        envelope::write_after_value(&mut bytes, context, id);
+        ResponseText::new(bytes, start)
+    }
+}
+
+/// Appends a value as JSON.
+pub fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> Result<(), RpcError> {
+    serde_json::to_writer(out, value).map_err(|err| not_json(&err))
+}
+
+/// The error for a result that serde_json cannot write. No type of ours fails.
+pub fn not_json(err: &serde_json::Error) -> RpcError {
+    tracing::error!(%err, "a result could not be written as JSON");
+    RpcError::internal()
+}
+
+/// Appends a whole number.
+pub fn write_number(out: &mut Vec<u8>, number: u64) {
+    use std::io::Write as _;
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{number}");
+}
+
+/// A clock that stands still, so that no time slice ends.
+struct FrozenClock;
+
+impl Clock for FrozenClock {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// The text before and after the elements of a list whose elements are streamed.
+///
+/// It is taken from `empty`, the value with an empty list, so that its shape is not typed by hand.
+pub struct ListTemplate {
+    /// The text before the first element.
+    pub head: Vec<u8>,
+    /// The text after the last element.
+    pub tail: Vec<u8>,
+}
+
+impl ListTemplate {
+    /// No text: the only element is the value.
+    pub fn element() -> Self {
+        Self { head: Vec::new(), tail: Vec::new() }
+    }
+
+    /// Splits at the last `[]`.
+    pub fn at_last_list(empty: &impl Serialize) -> Result<Self, RpcError> {
+        Self::split(empty, |mut windows| windows.rposition(|window| window == b"[]"))
+    }
+
+    /// Splits at the first `[]`, if more follow.
+    pub fn at_first_list(empty: &impl Serialize) -> Result<Self, RpcError> {
+        Self::split(empty, |mut windows| windows.position(|window| window == b"[]"))
+    }
+
+    fn split(
+        empty: &impl Serialize,
+        find: impl FnOnce(std::slice::Windows<'_, u8>) -> Option<usize>,
+    ) -> Result<Self, RpcError> {
+        let mut head = Vec::with_capacity(64);
+        write_json(&mut head, empty)?;
+        let at = find(head.windows(2)).ok_or_else(RpcError::internal)?;
+        let tail = head.split_off(at + 1);
+        Ok(Self { head, tail })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+    use response_cache::ContextFrame;
+
+    #[test]
+    fn a_template_is_split_at_its_list() {
+        let template =
+            ListTemplate::at_last_list(&serde_json::json!({ "a": 1, "b": [], "c": null }));
+        let template = template.expect("it has a list");
+        assert_eq!(template.head, br#"{"a":1,"b":["#);
+        assert_eq!(template.tail, br#"],"c":null}"#);
+        let template = ListTemplate::at_first_list(&serde_json::json!({ "b": [], "c": [] }));
+        assert_eq!(template.expect("it has a list").tail, br#"],"c":[]}"#);
+    }
+
+    #[test]
+    fn an_envelope_of_any_length_precedes_the_value() {
+        static SHORT: LazyLock<ContextFrame> =
+            LazyLock::new(|| ContextFrame::new(r#"{"context":{"slot":"#, r#"},"value":"#));
+        static LONG: LazyLock<ContextFrame> = LazyLock::new(|| {
+            let before = format!(r#"{{"context":{{"a":"{}","slot":"#, "x".repeat(FRONT_BYTES));
+            ContextFrame::new(before, r#"},"value":"#)
+        });
+        let text = |context: Option<ResultContext>| {
+            let value = OutputBody::json(&[7]).and_then(OutputBody::complete).expect("it is JSON");
+            assert_eq!(value.as_bytes(), b"[7]");
+            let response = value.into_response(context, &Id::Number(1));
+            String::from_utf8(response.as_bytes().to_vec()).expect("text")
+        };
+        assert_eq!(text(None), r#"{"jsonrpc":"2.0","result":[7],"id":1}"#);
+        assert_eq!(
+            text(Some(SHORT.at(5))),
+            r#"{"jsonrpc":"2.0","result":{"context":{"slot":5},"value":[7]},"id":1}"#
+        );
+        let long = text(Some(LONG.at(5)));
+        assert!(long.starts_with(r#"{"jsonrpc":"2.0","result":{"context":{"a":"xxx"#), "{long}");
+        assert!(long.ends_with(r#"x","slot":5},"value":[7]},"id":1}"#), "{long}");
+    }
+}

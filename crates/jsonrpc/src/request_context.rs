@@ -1,0 +1,26 @@
+//! The context of a request, which everything that handles the request gets.
+//!
+//! Shape: small, and `Copy`. Not here: scheduling (`pool`), encoding ([`http_server`]).
+
+use std::time::Duration;
+
+use pool::ClientId;
+
+use crate::value_response::ResponseOptions;
+use http_server::ContentEncoding;
+use http_server::RequestId;
+
+/// The client of a request, and its options.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RequestContext {
+    /// The client, for rate limits and fair scheduling.
+    pub(crate) client: ClientId,
+    /// Encoding of a long response.
+    pub(crate) coding: ContentEncoding,
+    /// Set for an interface other than JSON-RPC: only the value is sent, with these options.
+    pub(crate) options: Option<ResponseOptions>,
+    /// Id of the request in the log.
+    pub(crate) request: RequestId,
+    /// When the request was complete, by the clock of the pool.
+    pub(crate) arrived: Duration,
+}

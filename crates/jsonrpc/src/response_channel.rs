@@ -1,0 +1,337 @@
+//! The bounded channel of a response, from the task that computes it to the socket.
+//!
+//! [`ResponseSender`] is the task's end: it accepts bytes, encodes them, and reports when the channel is full.
+//! [`ResponseReceiver`] is the socket's end: it receives chunks, wakes the task, and ends it when it is
+//! dropped.
+//! Bounds: [`CHUNKS_MAX`] chunks of [`RESULT_CHUNK_BYTES`] in the channel, and the bytes of one time slice in
+//! the sender.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock, Weak};
+
+use bytes::Bytes;
+use cache::Entry;
+use pool::{TaskEnd, Ticket};
+use tokio::sync::mpsc;
+
+use crate::error::RpcError;
+use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
+use http_server::RequestId;
+use http_server::{BodyEncoder, COMPRESS_BYTES_MIN, ContentEncoding};
+use http_server::{HttpCounters, HttpEvent};
+use response_cache::CachedResponse;
+use response_cache::RESULT_CHUNK_BYTES;
+use response_cache::ResultContext;
+use response_cache::Validator;
+
+/// Chunks that wait for the socket: at most a megabyte of a response, because a chunk is sent once it has
+/// [`RESULT_CHUNK_BYTES`], and has at most about twice that.
+const CHUNKS_MAX: usize = 4;
+
+/// A part of a response.
+pub(crate) struct BodyChunk {
+    pub(crate) bytes: Bytes,
+    /// The same in all chunks of a response.
+    pub(crate) coding: ContentEncoding,
+    pub(crate) is_last: bool,
+    /// The whole response is overload errors.
+    pub(crate) is_overload: bool,
+    /// Metadata, in the first chunk for an interface other than JSON-RPC.
+    pub(crate) meta: Option<Box<ResponseMeta>>,
+}
+
+/// Bytes of a response that are counted until they are written to the socket, or dropped.
+struct UnsentBytes {
+    bytes: Vec<u8>,
+    metrics: Arc<HttpCounters>,
+}
+
+impl UnsentBytes {
+    fn track(bytes: Vec<u8>, metrics: &Arc<HttpCounters>) -> Bytes {
+        if bytes.is_empty() {
+            return Bytes::new();
+        }
+        metrics.add(HttpEvent::UnsentAdded, bytes.capacity() as u64);
+        Bytes::from_owner(Self { bytes, metrics: Arc::clone(metrics) })
+    }
+}
+
+impl AsRef<[u8]> for UnsentBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for UnsentBytes {
+    fn drop(&mut self) {
+        self.metrics.add(HttpEvent::UnsentReleased, self.bytes.capacity() as u64);
+    }
+}
+
+/// What the socket's end receives.
+pub(crate) enum Received {
+    Chunk(BodyChunk),
+    /// The whole response from the cache, and the slot for its context. It is the only message.
+    Cached(Arc<Entry<CachedResponse>>, u64),
+    /// The task ended before the response was complete.
+    Ended(Option<TaskEnd>),
+}
+
+enum ChannelMessage {
+    Chunk(BodyChunk),
+    Cached(Arc<Entry<CachedResponse>>, u64),
+    Ended(TaskEnd),
+}
+
+/// Wakes the task, from elsewhere than the receiver. It does not keep the task alive.
+#[derive(Clone, Default)]
+pub(crate) struct TaskWaker(Arc<OnceLock<Weak<Ticket>>>);
+
+/// The task's end.
+pub(crate) struct ResponseSender {
+    sender: mpsc::Sender<ChannelMessage>,
+    metrics: Arc<HttpCounters>,
+    waker: TaskWaker,
+    coding: ContentEncoding,
+    /// Created with the first chunk: a short response needs none.
+    encoder: Option<BodyEncoder>,
+    /// Chunks that wait for capacity of the channel.
+    ready: VecDeque<BodyChunk>,
+    has_sent: bool,
+    is_overload: bool,
+    /// Writes the value alone, for an interface other than JSON-RPC.
+    value_writer: Option<Box<ValueWriter>>,
+}
+
+/// The socket's end.
+pub(crate) struct ResponseReceiver {
+    receiver: mpsc::Receiver<ChannelMessage>,
+    ticket: Option<Arc<Ticket>>,
+    waker: TaskWaker,
+    /// Id of the request in the log.
+    pub(crate) request: RequestId,
+}
+
+/// Both ends for one response. It is encoded as `coding` if it is long enough; with `options` only its value is
+/// sent.
+pub(crate) fn response_channel(
+    coding: ContentEncoding,
+    options: Option<ResponseOptions>,
+    request: RequestId,
+    metrics: Arc<HttpCounters>,
+) -> (ResponseSender, ResponseReceiver) {
+    let (sender, receiver) = mpsc::channel(CHUNKS_MAX);
+    let (encoder, ready, is_overload) = (None, VecDeque::new(), false);
+    let value_writer = options.map(|options| Box::new(ValueWriter::new(options)));
+    let (waker, has_sent) = (TaskWaker::default(), false);
+    let receiver = ResponseReceiver { receiver, ticket: None, waker: waker.clone(), request };
+    (
+        ResponseSender {
+            sender,
+            metrics,
+            waker,
+            coding,
+            encoder,
+            ready,
+            has_sent,
+            is_overload,
+            value_writer,
+        },
+        receiver,
+    )
+}
+
+impl TaskWaker {
+    /// Whether there is a task to wake: a task may start before its ticket is set.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(ticket) = self.0.get().and_then(Weak::upgrade) {
+            ticket.wake();
+        }
+    }
+}
+
+impl ResponseSender {
+    /// Sets the validator of a value that is too long to be hashed, for an interface other than JSON-RPC.
+    pub(crate) fn set_validator(&mut self, validator: Option<Validator>) {
+        if let Some(value_writer) = &mut self.value_writer {
+            value_writer.set_validator(validator);
+        }
+    }
+
+    /// Whether only the value is sent, without an envelope.
+    pub(crate) fn is_value_only(&self) -> bool {
+        self.value_writer.is_some()
+    }
+
+    /// Sets the context of a value that is sent alone.
+    pub(crate) fn set_context(&mut self, context: Option<ResultContext>) {
+        if let Some(value_writer) = &mut self.value_writer {
+            value_writer.set_context(context);
+        }
+    }
+
+    /// Replaces a value that is sent alone by an error.
+    pub(crate) fn refuse(&mut self, err: RpcError) {
+        if let Some(value_writer) = &mut self.value_writer {
+            value_writer.refuse(err);
+        }
+    }
+
+    /// Wakes this task.
+    pub(crate) fn waker(&self) -> &TaskWaker {
+        &self.waker
+    }
+
+    /// Whether everything written was sent, and there is capacity for more.
+    pub(crate) fn has_capacity(&mut self) -> bool {
+        self.flush() && (self.sender.capacity() > 0 || self.sender.is_closed())
+    }
+
+    /// Sends waiting chunks while there is capacity; returns whether none is left. Buffered chunks of a value
+    /// do not count.
+    pub(crate) fn flush(&mut self) -> bool {
+        if self.value_writer.as_ref().is_some_and(|value_writer| value_writer.is_buffering()) {
+            return true;
+        }
+        while let Some(chunk) = self.ready.pop_front() {
+            match self.sender.try_send(ChannelMessage::Chunk(chunk)) {
+                Ok(()) => {}
+                Err(mpsc::error::TrySendError::Full(ChannelMessage::Chunk(chunk))) => {
+                    self.ready.push_front(chunk);
+                    return false;
+                }
+                // The receiver was dropped, which ends the task as well.
+                Err(_) => self.ready.clear(),
+            }
+        }
+        true
+    }
+
+    /// Writes a part of the response, or its last part.
+    pub(crate) fn write(&mut self, bytes: Vec<u8>, is_last: bool) -> std::io::Result<()> {
+        let bytes = match &mut self.value_writer {
+            Some(value_writer) => value_writer.write_part(bytes, is_last),
+            None => bytes,
+        };
+        let bytes = match &mut self.encoder {
+            None if is_last && !self.has_sent && bytes.len() < COMPRESS_BYTES_MIN => {
+                self.coding = ContentEncoding::Plain;
+                bytes
+            }
+            None => self.encoder.insert(BodyEncoder::new(self.coding)?).encode(bytes)?,
+            Some(encoder) => encoder.encode(bytes)?,
+        };
+        let rest = match self.encoder.take() {
+            Some(encoder) if is_last => encoder.finish()?,
+            encoder => {
+                self.encoder = encoder;
+                Vec::new()
+            }
+        };
+        self.push(bytes, is_last && rest.is_empty());
+        if !rest.is_empty() {
+            self.push(rest, is_last);
+        }
+        self.has_sent = true;
+        if let Some(meta) =
+            self.value_writer.as_mut().and_then(|value_writer| value_writer.take_meta(is_last))
+            && let Some(first) = self.ready.front_mut()
+        {
+            first.meta = Some(meta);
+        }
+        self.flush();
+        Ok(())
+    }
+
+    /// Marks everything written from now on as overload errors.
+    pub(crate) fn mark_overloaded(&mut self) {
+        self.is_overload = true;
+    }
+
+    fn push(&mut self, bytes: Vec<u8>, is_last: bool) {
+        let mut bytes = UnsentBytes::track(bytes, &self.metrics);
+        let (coding, is_overload) = (self.coding, self.is_overload);
+        if let Some(value_writer) = &mut self.value_writer {
+            value_writer.record_sent(&bytes);
+        }
+        while bytes.len() > 2 * RESULT_CHUNK_BYTES {
+            let bytes = bytes.split_to(RESULT_CHUNK_BYTES);
+            self.ready.push_back(BodyChunk {
+                bytes,
+                coding,
+                is_last: false,
+                is_overload,
+                meta: None,
+            });
+        }
+        if is_last || !bytes.is_empty() {
+            self.ready.push_back(BodyChunk { bytes, coding, is_last, is_overload, meta: None });
+        }
+    }
+
+    /// Sends a cached response. Nothing was written before, so there is capacity.
+    pub(crate) fn send_cached(&mut self, entry: Arc<Entry<CachedResponse>>, slot: u64) {
+        let _ = self.sender.try_send(ChannelMessage::Cached(entry, slot));
+    }
+
+    /// Sends why the response ends, if there is capacity. Otherwise the receiver sees that the channel is
+    /// closed.
+    pub(crate) fn send_end(&mut self, why: TaskEnd) {
+        let _ = self.sender.try_send(ChannelMessage::Ended(why));
+    }
+}
+
+impl ResponseReceiver {
+    /// The same, with the ticket of the task, which ends with it.
+    pub(crate) fn with_ticket(mut self, ticket: Ticket) -> Self {
+        let ticket = self.ticket.insert(Arc::new(ticket));
+        // It is the only ticket of this receiver.
+        let _ = self.waker.0.set(Arc::downgrade(ticket));
+        self
+    }
+
+    /// The next chunk. Cancel safe.
+    pub(crate) async fn recv(&mut self) -> Received {
+        std::future::poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    pub(crate) fn poll_recv(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Received> {
+        self.receiver.poll_recv(cx).map(|message| match message {
+            Some(ChannelMessage::Chunk(chunk)) => {
+                // Not for every chunk: the task should have enough to do when it continues.
+                let is_low = !chunk.is_last && self.receiver.len() <= CHUNKS_MAX / 2;
+                if let Some(ticket) = self.ticket.as_ref().filter(|_| is_low) {
+                    ticket.wake();
+                }
+                Received::Chunk(chunk)
+            }
+            Some(ChannelMessage::Cached(entry, slot)) => Received::Cached(entry, slot),
+            Some(ChannelMessage::Ended(why)) => Received::Ended(Some(why)),
+            None => Received::Ended(None),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_counted_until_their_last_part_is_dropped() {
+        let metrics = Arc::new(HttpCounters::new());
+        let unsent = || metrics.memory().map(|(_, bytes)| bytes);
+        let bytes = UnsentBytes::track(vec![1; 100], &metrics);
+        let part = bytes.slice(10..20);
+        drop(bytes);
+        assert_eq!(unsent(), [0, 0, 100]);
+        drop(part);
+        assert_eq!(unsent(), [0, 0, 0]);
+    }
+}

@@ -1,0 +1,195 @@
+//! JSON-RPC by POST, and the paths beside it. An [`HttpApi`] gets the requests for its own paths.
+//!
+//! Statuses and texts are those of `jsonrpc-http-server` 18, which Agave uses. These are ours: 408 (a body that
+//! arrives too slowly), 426 (the WebSocket port) and 429 (a class of the CPU pool or the transaction queue is
+//! full, or the client reached its rate limit).
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+
+use crate::api::{Api, Server};
+use crate::dispatch::{self, JsonRpcResponse};
+use crate::method_client::MethodClient;
+use crate::offload::INLINE_BODY_BYTES_MAX;
+use crate::request_context::RequestContext;
+use crate::status_endpoints::{health, ready, serve_metrics};
+use http_server::ContentEncoding;
+use http_server::ResponseBody;
+use http_server::poll_budget;
+use http_server::request_id;
+use http_server::{BodyError, RequestBody};
+use http_server::{HttpRequest, HttpService, response, text_response};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+
+/// Serves the requests that are not JSON-RPC on the JSON-RPC port: REST.
+pub trait HttpApi<A: Api>: Send + Sync + 'static {
+    /// Whether this API serves the path.
+    fn owns_path(&self, path: &str) -> bool;
+
+    /// Answers a request. The future is dropped when the client disconnects, which ends all work for it.
+    fn handle<'a>(
+        &'a self,
+        server: &'a Arc<Server<A>>,
+        request: HttpApiRequest,
+    ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>>;
+
+    /// The response to a request that is refused because of its head.
+    fn refuse(&self, status: StatusCode, message: &str) -> Response<ResponseBody>;
+}
+
+/// A request for [`HttpApi`].
+pub struct HttpApiRequest {
+    /// Calls methods for the client of the request.
+    pub method_client: MethodClient,
+    /// Method, URI and headers.
+    pub head: Parts,
+    /// The whole body; if it was not read, the status and the text of the refusal. After status 408 or 413 the
+    /// connection must be closed.
+    pub body: Result<Bytes, (StatusCode, String)>,
+}
+
+/// The service of the JSON-RPC port.
+pub(crate) struct RpcService<A: Api> {
+    pub(crate) server: Arc<Server<A>>,
+    pub(crate) http_api: Option<Arc<dyn HttpApi<A>>>,
+}
+
+impl<A: Api> RpcService<A> {
+    /// The API that serves a path, if it is not JSON-RPC.
+    fn api_for_path(&self, path: &str) -> Option<&dyn HttpApi<A>> {
+        self.http_api.as_deref().filter(|http_api| http_api.owns_path(path))
+    }
+}
+
+impl<A: Api> HttpService for RpcService<A> {
+    async fn handle(&self, request: HttpRequest) -> Response<ResponseBody> {
+        let Some(http_api) = self.api_for_path(request.head.uri.path()) else {
+            let is_options = request.head.method == Method::OPTIONS;
+            let mut response = route(&self.server, request).await;
+            if is_options {
+                let headers = response.headers_mut();
+                headers.insert(header::ALLOW, HeaderValue::from_static("OPTIONS, POST"));
+                headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+            }
+            return response;
+        };
+        let HttpRequest { client, id, head, body } = request;
+        let method_client = MethodClient::new(client, id);
+        let body = body.read().await.map_err(BodyError::into_status_and_text);
+        poll_budget::charge_parsed(body.as_ref().map_or(0, inline_bytes));
+        let request = HttpApiRequest { method_client, head, body };
+        let mut response = http_api.handle(&self.server, request).await;
+        if let Some(id) = id.header() {
+            response.headers_mut().insert(request_id::HEADER, id);
+        }
+        response
+    }
+
+    fn refuse(&self, path: &str, status: StatusCode, message: &str) -> Response<ResponseBody> {
+        match self.api_for_path(path) {
+            Some(http_api) => http_api.refuse(status, message),
+            None => text_response(status, format!("{message}\n")),
+        }
+    }
+
+    fn is_resource(&self, path: &str) -> bool {
+        self.api_for_path(path).is_some()
+    }
+}
+
+async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Response<ResponseBody> {
+    let HttpRequest { client, id, head, body } = request;
+    let is_read = matches!(head.method, Method::GET | Method::HEAD);
+    match head.uri.path() {
+        "/health" => return health(&server.context),
+        "/ready" if is_read => return ready(&server.context),
+        "/metrics" if is_read => return serve_metrics(&server.context, client).await,
+        _ => {}
+    }
+    match head.method {
+        Method::POST if is_json(&head.headers) => {
+            let coding = ContentEncoding::negotiate(&head.headers);
+            let (options, arrived) = (None, Duration::ZERO);
+            let context = RequestContext { client, coding, options, request: id, arrived };
+            post(server, context, body).await
+        }
+        Method::POST => text_response(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "Supplied content type is not allowed. Content-Type: application/json is required\n",
+        ),
+        Method::OPTIONS => response(StatusCode::OK, JSON, ResponseBody::default()),
+        _ => text_response(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "Used HTTP Method is not allowed. POST or OPTIONS is required\n",
+        ),
+    }
+}
+
+async fn post<A: Api>(
+    server: &Arc<Server<A>>,
+    mut context: RequestContext,
+    body: RequestBody,
+) -> Response<ResponseBody> {
+    let body = match body.read().await {
+        Ok(body) => body,
+        Err(err) => return err.into_response(),
+    };
+    context.arrived = server.context.pool.now();
+    let (mut is_here, mut retry_after_s) = (false, None);
+    let answer = match dispatch::handle_body(server, context, body).await {
+        Ok(answer) => answer,
+        Err(err) => return BodyError::Utf8(err).into_response(),
+    };
+    let (body, coding) = match answer {
+        JsonRpcResponse::Empty => {
+            return response(StatusCode::OK, JSON, ResponseBody::default());
+        }
+        JsonRpcResponse::Full(full) => {
+            server.context.charge(context.client, full.text.len());
+            (is_here, retry_after_s) = (!full.is_from_pool, full.retry_after_s);
+            (full.text.into(), full.coding)
+        }
+        JsonRpcResponse::Cached(parts, coding, _) => {
+            (server.context.cached_body(context.client, parts), coding)
+        }
+        JsonRpcResponse::Streamed(first, rest) => {
+            let coding = first.coding;
+            (server.context.streamed_body(context.client, first, rest), coding)
+        }
+    };
+    let mut response = response(StatusCode::OK, JSON, body);
+    let headers = response.headers_mut();
+    if let Some(coding) = coding.header() {
+        headers.insert(header::CONTENT_ENCODING, coding);
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    if !is_here && let Some(id) = context.request.header() {
+        headers.insert(request_id::HEADER, id);
+    }
+    if let Some(seconds) = retry_after_s {
+        headers.insert(header::RETRY_AFTER, seconds.into());
+        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    }
+    response
+}
+
+/// Bytes of a body that are parsed on this thread.
+fn inline_bytes(body: &Bytes) -> usize {
+    if body.len() > INLINE_BODY_BYTES_MAX { 0 } else { body.len() }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.is_some_and(|content_type| {
+        ["application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"]
+            .iter()
+            .any(|allowed| content_type.eq_ignore_ascii_case(allowed))
+    })
+}

@@ -1,0 +1,379 @@
+//! The calls of a body as a task of the CPU pool: methods run and their responses are written, one time slice
+//! after another.
+//!
+//! Calls run one after another, so a body is one task however long its batch is, and it uses the memory of one
+//! call.
+//! A call of a batch is looked up in the response cache before it runs. A hit is copied part by part. A miss
+//! that is worth caching is computed for all waiters, collected, and then copied as well. If another task is
+//! computing the response, the task waits, and is not one of those that the pool is running.
+//! Invariant: a response is sent only after its last fallible step has succeeded.
+//! Invariant: a task that computes a response for others waits for nothing, not even its own client: it sends
+//! nothing meanwhile, and what its batch had before is in the side buffer.
+//!
+//! The files: `owned_call` (the calls of a task), `cache_fill` (a call that uses the cache), `output` (sending
+//! what is written), `record` (metrics and log). Here: the task itself, and running methods.
+
+mod cache_fill;
+mod cached_copy;
+mod output;
+mod owned_call;
+mod record;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cache::FillTicket;
+use pool::{Task, TaskEnd, TaskPoll, TimeSlice};
+
+use crate::api::{Api, Execution, MethodRef, MethodResult, Server};
+use crate::catch_panic::catch_panic;
+use crate::envelope::Id;
+use crate::error::{OVERLOADED, RpcError};
+use crate::method_output::{MethodOutput, OutputBody, StreamState, StreamedResult};
+use crate::metrics::{ExecutionPath, ExecutionStats, MethodLabel, Outcome};
+use crate::params::Params;
+use crate::response_channel::{ResponseReceiver, ResponseSender, response_channel};
+use response_cache::ATTEMPTS_MAX;
+use response_cache::CacheableCall;
+use response_cache::CollectedResponse;
+use response_cache::RESULT_CHUNK_BYTES;
+use response_cache::ResultContext;
+use response_cache::ValidatorBuilder;
+use response_cache::{CachedResponse, ResponseBuilder, ResponseEncoder};
+
+use cache_fill::PendingFill;
+pub(crate) use owned_call::{CachePolicy, OwnedCall, TaskInfo};
+
+/// The calls of one body while they run.
+pub(crate) struct CallTask<A: Api> {
+    server: Arc<Server<A>>,
+    info: TaskInfo,
+    calls: std::vec::IntoIter<OwnedCall<A>>,
+    answered: usize,
+    /// Calls that were refused because of overload.
+    overloaded: usize,
+    /// Bytes that are written and not sent yet.
+    out: Vec<u8>,
+    active: Option<ActiveCall>,
+    /// Context of the value that is being written.
+    context: Option<ResultContext>,
+    sender: ResponseSender,
+    /// Everything is written, but may not be sent yet.
+    is_closed: bool,
+    /// Collects the response for the cache instead of sending it in chunks.
+    builder: Option<ResponseBuilder>,
+    /// Bytes before `out` that are too many to be sent at once.
+    unsent: Option<CollectedResponse>,
+    /// In a batch: what was written before the response that is being collected.
+    side_buffer: Vec<u8>,
+    /// Encodes the collected response of the call with that id.
+    encoder: Option<(ResponseEncoder, Id)>,
+    /// The cache lookup to do when the only call starts.
+    cache_fill: Option<(CacheableCall, FillTicket<CachedResponse>)>,
+    /// Another task is computing the response to the last started call.
+    pending_fill: Option<PendingFill<A>>,
+    /// Builds the validator of a long response.
+    validator_builder: Option<ValidatorBuilder>,
+    /// Method and execution path of the active call.
+    label: Option<(MethodLabel, ExecutionPath)>,
+    /// Params of the last started call.
+    params: Option<Box<str>>,
+    stats: ExecutionStats,
+    slice_started: Duration,
+    /// Why the response cannot be completed.
+    failure: Option<ResponseFailure>,
+}
+
+/// Why a response cannot be completed, which is a bug. The client gets -32603, or a truncated response if a part of
+/// it was sent.
+#[derive(Debug, thiserror::Error)]
+enum ResponseFailure {
+    /// A method returned an error after a part of its result.
+    #[error("a method failed after a part of its result was written")]
+    PartialResult(#[source] RpcError),
+    /// The response could not be compressed.
+    #[error("compress a response")]
+    Compression(#[from] std::io::Error),
+}
+
+/// A call whose response is being computed, or copied.
+struct ActiveCall {
+    id: Id,
+    name: &'static str,
+    result: Box<dyn StreamedResult>,
+    /// Offset in `out` at which the response starts, while nothing of the value is written.
+    starts_at: Option<usize>,
+}
+
+impl<A: Api> CallTask<A> {
+    pub(crate) fn new(
+        server: Arc<Server<A>>,
+        info: TaskInfo,
+        calls: Vec<OwnedCall<A>>,
+    ) -> (Self, ResponseReceiver) {
+        let context = &info.context;
+        let (sender, receiver) = response_channel(
+            context.coding,
+            context.options,
+            context.request,
+            Arc::clone(&server.context.http.metrics),
+        );
+        let calls = calls.into_iter();
+        let (out, active, side_buffer, pending_fill) = (Vec::new(), None, Vec::new(), None);
+        let (answered, overloaded, is_closed, builder, encoder) = (0, 0, false, None, None);
+        let unsent = None;
+        let task = Self {
+            server,
+            info,
+            calls,
+            answered,
+            overloaded,
+            out,
+            active,
+            context: None,
+            sender,
+            is_closed,
+            builder,
+            unsent,
+            side_buffer,
+            encoder,
+            cache_fill: None,
+            pending_fill,
+            validator_builder: None,
+            label: None,
+            params: None,
+            stats: ExecutionStats { cache: info.cache, ..ExecutionStats::default() },
+            slice_started: Duration::ZERO,
+            failure: None,
+        };
+        (task, receiver)
+    }
+
+    /// The same for a single call that is looked up in the cache when it starts, and may fill it.
+    pub(crate) fn with_cache_fill(
+        mut self,
+        cache_fill: Option<(CacheableCall, FillTicket<CachedResponse>)>,
+    ) -> Self {
+        self.cache_fill = cache_fill;
+        self
+    }
+
+    /// The same for a single call whose response needs a validator even if it is long.
+    pub(crate) fn with_validator_builder(
+        mut self,
+        validator_builder: Option<ValidatorBuilder>,
+    ) -> Self {
+        self.validator_builder = validator_builder;
+        self
+    }
+
+    /// Runs until the slice is over; returns whether there is more.
+    fn run_slice(&mut self, slice: &TimeSlice<'_>) -> Result<TaskPoll, ResponseFailure> {
+        if !self.sender.has_capacity() {
+            return Ok(TaskPoll::Wait);
+        }
+        loop {
+            if self.out.len() >= RESULT_CHUNK_BYTES && self.unsent.is_none() && self.may_send() {
+                self.flush_chunk()?;
+                if !self.sender.has_capacity() {
+                    return Ok(TaskPoll::Wait);
+                }
+            }
+            if slice.is_cancelled() {
+                return Ok(TaskPoll::More);
+            }
+            if let Some(unsent) = self.unsent.take() {
+                self.drain_collected(unsent)?;
+                if !self.sender.has_capacity() {
+                    return Ok(TaskPoll::Wait);
+                }
+            } else if let Some(encoder) = self.encoder.take() {
+                if let Some(poll) = self.encode_chunk(encoder)? {
+                    return Ok(poll);
+                }
+            } else if let Some(pending) = self.pending_fill.take() {
+                if let Some(poll) = self.poll_fill(pending) {
+                    return Ok(poll);
+                }
+            } else if let Some(active) = self.active.take() {
+                self.poll_call(active, slice);
+            } else if let Some(call) = self.calls.next() {
+                self.start_call(call);
+            } else {
+                return Ok(self.close()?);
+            }
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
+            }
+            if self.is_closed {
+                return Ok(self.finish());
+            }
+            if slice.is_over() {
+                return Ok(TaskPoll::More);
+            }
+        }
+    }
+
+    fn start_call(&mut self, call: OwnedCall<A>) {
+        if self.info.is_batch {
+            self.out.push(if self.answered == 0 { b'[' } else { b',' });
+        }
+        self.answered += 1;
+        let (id, method, params, cache_policy) = match call {
+            OwnedCall::Answered { text, label, outcome } => {
+                self.label = Some((label, self.path()));
+                self.out.extend_from_slice(text.as_bytes());
+                return self.record_call(outcome);
+            }
+            OwnedCall::Run { id, method, params, cache_policy } => {
+                (id, method, params, cache_policy)
+            }
+        };
+        (self.label, self.params) = (Some((method.label(), self.path())), params);
+        if let Some((cacheable, ticket)) = self.cache_fill.take() {
+            return self.lookup_or_fill(cacheable, Some(ticket), (id, method), ATTEMPTS_MAX);
+        }
+        match cache_policy {
+            CachePolicy::Bypass => self.run_method(id, method),
+            CachePolicy::LookupFirst => self.lookup(id, method),
+            CachePolicy::ByCost => match self.run_if_cheap(method) {
+                Some(result) => self.accept_result(result, id, method),
+                None => self.lookup(id, method),
+            },
+        }
+    }
+
+    fn params(&self) -> Params<'_> {
+        Params::new(self.params.as_deref()).sent_by(self.info.context.client)
+    }
+
+    fn path(&self) -> ExecutionPath {
+        ExecutionPath::Pool(self.info.class)
+    }
+
+    /// The result of a call that would run without the pool if it were single; `None` for any other call.
+    fn run_if_cheap(&self, method: MethodRef<A>) -> Option<MethodResult> {
+        let params = self.params();
+        let mut budget = self.server.inline_budget();
+        let run = || match method.execution {
+            Execution::Inline => Some((method.run)(&self.server.api, params)),
+            Execution::Light | Execution::Medium => None,
+            Execution::ByCost { class, .. } => match class(&self.server.api, params, &mut budget) {
+                None => Some((method.run)(&self.server.api, params)),
+                Some(_) => None,
+            },
+            Execution::TryInline(run) => run(&self.server.api, params, &mut budget).ok(),
+        };
+        catch_panic(method.name, self.info.context.request, run)
+            .unwrap_or_else(|err| Some(Err(err)))
+    }
+
+    fn run_method(&mut self, id: Id, method: MethodRef<A>) {
+        let params = self.params();
+        let request = self.info.context.request;
+        let (api, cache) = (&self.server.api, &self.server.context.response_cache);
+        let build = |builder: &ValidatorBuilder| builder.build(cache.process_key(), api);
+        let before = self.validator_builder.as_ref().and_then(build);
+        let result =
+            catch_panic(method.name, request, || (method.run)(&self.server.api, params)).flatten();
+        // The method took its view between the two.
+        let after = self.validator_builder.as_ref().and_then(build);
+        let validators = before.zip(after).map(|((before, _), (after, _))| (before, after));
+        self.sender.set_validator(
+            validators.filter(|(before, after)| before == after).map(|(validator, _)| validator),
+        );
+        self.accept_result(result, id, method);
+    }
+
+    /// Accepts the result of a method.
+    fn accept_result(&mut self, result: MethodResult, id: Id, method: MethodRef<A>) {
+        match result.map(MethodOutput::into_parts) {
+            Err(err) => self.refuse(&err, &id),
+            Ok((context, OutputBody::Full(value))) => {
+                self.start_value(context);
+                self.out.extend_from_slice(value.as_bytes());
+                self.close_response(id);
+            }
+            Ok((context, OutputBody::Streamed(result))) => {
+                let starts_at = Some(self.out.len());
+                self.start_value(context);
+                self.active = Some(ActiveCall { id, name: method.name, result, starts_at });
+            }
+        }
+    }
+
+    fn poll_call(&mut self, mut active: ActiveCall, slice: &TimeSlice<'_>) {
+        let (before, visited) = (self.out.len(), active.result.records_visited());
+        let (name, request) = (active.name, self.info.context.request);
+        let written =
+            catch_panic(name, request, || active.result.write(slice, &mut self.out)).flatten();
+        self.stats.records_visited += active.result.records_visited() - visited;
+        if self.out.len() > before {
+            active.starts_at = if written.is_ok() { None } else { active.starts_at };
+        }
+        match (written, active.starts_at) {
+            (Ok(StreamState::More), _) => self.active = Some(active),
+            (Ok(StreamState::Done), _) => self.close_response(active.id),
+            (Err(err), Some(starts_at)) => {
+                self.out.truncate(starts_at);
+                self.refuse(&err, &active.id);
+            }
+            // A part may have been sent already.
+            (Err(err), None) => self.failure = Some(ResponseFailure::PartialResult(err)),
+        }
+    }
+
+    /// Ends the task without the rest of its response. The receiver sees that the channel is closed.
+    fn fail(&mut self, failure: &ResponseFailure) -> TaskPoll {
+        let request = self.info.context.request;
+        let err: &(dyn std::error::Error + 'static) = failure;
+        tracing::error!(%request, err, "a response could not be completed");
+        self.record_end(Outcome::Refused(RpcError::internal().code));
+        TaskPoll::Done
+    }
+
+    /// Counts and logs the calls that get no response.
+    fn record_end(&mut self, outcome: Outcome) {
+        self.record_call(outcome);
+        let path = self.path();
+        for call in std::mem::take(&mut self.calls) {
+            self.label = Some((call.label(), path));
+            self.record_call(outcome);
+        }
+        if !self.is_closed {
+            self.log_if_slow();
+        }
+    }
+}
+
+impl<A: Api> Task for CallTask<A> {
+    fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll {
+        if self.is_closed {
+            return self.finish();
+        }
+        self.slice_started = self.server.context.pool.now();
+        self.stats.slices += 1;
+        let waited = self.slice_started.saturating_sub(self.info.context.arrived);
+        self.stats.waited.get_or_insert(waited);
+        let poll = match self.run_slice(slice) {
+            Ok(poll) => poll,
+            Err(failure) => return self.fail(&failure),
+        };
+        if !self.is_closed {
+            self.stats.ran += self.server.context.pool.now().saturating_sub(self.slice_started);
+        }
+        poll
+    }
+
+    fn on_end(&mut self, why: TaskEnd) {
+        let outcome = match why {
+            _ if self.stats.bytes > 0 => Outcome::Truncated,
+            TaskEnd::Cancelled => Outcome::Truncated,
+            TaskEnd::Expired | TaskEnd::ExpiredWaiting => Outcome::Refused(OVERLOADED),
+            TaskEnd::Panicked | TaskEnd::ShutDown => Outcome::Refused(RpcError::internal().code),
+        };
+        self.slice_started = self.server.context.pool.now();
+        self.record_end(outcome);
+        self.sender.send_end(why);
+    }
+}

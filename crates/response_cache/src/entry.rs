@@ -1,0 +1,99 @@
+//! A cached response: the encoded value, and the envelope that is written around it for each request.
+//!
+//! Invariant: the bytes that are sent are one gzip member, one zstd frame, or plain text.
+//! Not here: encoding ([`crate::encoder`]), the cache itself ([`crate::store`]).
+
+use bytes::Bytes;
+use cache::Weight;
+
+use crate::etag::Validator;
+use crate::framing::{gzip_frame, zstd_raw_blocks};
+use crate::result_context::ResultContext;
+use http_server::ContentEncoding;
+
+/// Magic number, frame header and window: the start of a zstd frame of unknown length.
+pub(crate) const ZSTD_HEAD_BYTES: usize = 6;
+
+/// Bytes of a value that are in its metadata: its first members.
+pub const META_PREFIX_BYTES: usize = 512;
+
+/// A response without envelope and slot.
+pub struct CachedResponse {
+    /// The context of the value, if it has one.
+    pub(crate) context: Option<ResultContext>,
+    /// The encoded value.
+    pub(crate) chunks: Vec<Bytes>,
+    /// First bytes of the value, not encoded.
+    pub(crate) prefix: Vec<u8>,
+    /// Hash of the encoded value.
+    pub(crate) etag: Validator,
+    pub(crate) encoded_as: EncodedAs,
+}
+
+/// The encoding, with what framing needs.
+pub(crate) enum EncodedAs {
+    Plain,
+    /// The checksum of the plain bytes, and their count.
+    Gzip(crc32fast::Hasher, u64),
+    Zstd([u8; ZSTD_HEAD_BYTES]),
+}
+
+impl Weight for CachedResponse {
+    fn bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.len() as u64).sum()
+    }
+}
+
+impl CachedResponse {
+    /// The encoding of the value.
+    pub fn coding(&self) -> ContentEncoding {
+        match self.encoded_as {
+            EncodedAs::Plain => ContentEncoding::Plain,
+            EncodedAs::Gzip(..) => ContentEncoding::Gzip,
+            EncodedAs::Zstd(_) => ContentEncoding::Zstd,
+        }
+    }
+
+    /// The parts of the encoded value.
+    pub fn chunks(&self) -> &[Bytes] {
+        &self.chunks
+    }
+
+    /// The context of the value, with `slot` as its slot, if it has one.
+    pub fn context_at(&self, slot: u64) -> Option<ResultContext> {
+        self.context.map(|context| context.at(slot))
+    }
+
+    /// The value between two byte strings, which are framed without compression.
+    pub fn framed(&self, head: Vec<u8>, tail: Vec<u8>) -> Vec<Bytes> {
+        let (head, tail) = match &self.encoded_as {
+            EncodedAs::Plain => (head, tail),
+            EncodedAs::Gzip(crc, bytes) => gzip_frame((crc, *bytes), &head, &tail),
+            EncodedAs::Zstd(frame_head) => {
+                let head = [&frame_head[..], &zstd_raw_blocks(&head, false)].concat();
+                (head, zstd_raw_blocks(&tail, true))
+            }
+        };
+        let mut response = Vec::with_capacity(self.chunks.len() + 2);
+        response.push(head.into());
+        response.extend(self.chunks.iter().cloned());
+        response.push(tail.into());
+        response.retain(|part| !part.is_empty());
+        response
+    }
+
+    /// The value alone.
+    pub fn value_body(&self) -> Vec<Bytes> {
+        self.framed(Vec::new(), Vec::new())
+    }
+
+    /// The first bytes of the value, not encoded.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// Hash of the encoded value.
+    pub fn etag(&self) -> Validator {
+        self.etag
+    }
+}

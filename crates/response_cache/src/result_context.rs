@@ -1,0 +1,59 @@
+//! The text around a value that says at which slot it is true, for results that have one.
+//!
+//! Shape: two words, and `Copy`. Its text is the same for all results of an API, apart from the slot.
+//! Not here: the envelope of JSON-RPC around both (the server).
+
+use std::io::Write;
+
+use ledger::Slot;
+
+/// The text of a context: `{`, its members and `"value":`. The value and `}` follow.
+#[derive(Debug)]
+pub struct ContextFrame {
+    before_slot: Vec<u8>,
+    after_slot: Vec<u8>,
+}
+
+impl ContextFrame {
+    /// A frame from the text before the slot, and the text between the slot and the value.
+    pub fn new(before_slot: impl Into<Vec<u8>>, after_slot: impl Into<Vec<u8>>) -> Self {
+        Self { before_slot: before_slot.into(), after_slot: after_slot.into() }
+    }
+
+    /// The context of a value that is true at `slot`.
+    pub fn at(&'static self, slot: Slot) -> ResultContext {
+        ResultContext { slot, frame: self }
+    }
+}
+
+/// The context of one value.
+#[derive(Clone, Copy, Debug)]
+pub struct ResultContext {
+    slot: Slot,
+    frame: &'static ContextFrame,
+}
+
+impl ResultContext {
+    /// The slot at which the value is true.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// The same context at another slot.
+    pub fn at(self, slot: Slot) -> Self {
+        Self { slot, ..self }
+    }
+
+    /// Appends what precedes the value.
+    pub fn write_before(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.frame.before_slot);
+        // Writing to a Vec cannot fail.
+        let _ = write!(out, "{}", self.slot);
+        out.extend_from_slice(&self.frame.after_slot);
+    }
+
+    /// Appends what follows the value.
+    pub fn write_after(&self, out: &mut Vec<u8>) {
+        out.push(b'}');
+    }
+}

@@ -1,0 +1,71 @@
+//! The response cache of a node, with its budget and counters.
+//!
+//! Bounds: the bytes of the cache, a quarter more for responses that are being collected or sent, and
+//! [`MEMO_ENTRIES_MAX`] texts.
+//! Not here: lookup ([`crate::lookup`]).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cache::{Cache, Config, RequestMemo};
+use pool::ClientId;
+
+use crate::dependencies::ParsedCall;
+use crate::entry::CachedResponse;
+use crate::etag::ProcessKey;
+use crate::memory_budget::{CollectedResponse, MemoryBudget};
+
+/// The response cache, and the key for validators of responses that it does not store.
+pub struct ResponseCache {
+    pub(crate) cache: Cache<CachedResponse>,
+    /// Memory budget of all responses.
+    pub(crate) budget: MemoryBudget,
+    /// Random key of this process.
+    pub(crate) process_key: ProcessKey,
+    /// Parsed calls whose responses are cached, by their texts.
+    pub(crate) memo: RequestMemo<ParsedCall>,
+    memo_hits: AtomicU64,
+}
+
+/// Request texts in the memo: up to 4 MB, and about as much for the parsed calls.
+const MEMO_ENTRIES_MAX: usize = 8_192;
+
+impl ResponseCache {
+    /// A cache of `bytes_max` bytes; with 0 nothing is cached. An entry may have a sixteenth of it.
+    pub fn new(bytes_max: u64) -> Self {
+        let entry_bytes_max = bytes_max / 16;
+        let cache = Cache::new(Config { bytes_max, entry_bytes_max, waiters_max: 4_096 });
+        let (memo, memo_hits) = (RequestMemo::new(MEMO_ENTRIES_MAX), AtomicU64::new(0));
+        let budget = MemoryBudget::new(bytes_max);
+        Self { cache, budget, process_key: ProcessKey::new(), memo, memo_hits }
+    }
+
+    /// Bytes of responses that are being collected, are cached, or were evicted and are not sent yet: at most a
+    /// quarter more than the cache's limit.
+    pub fn used_bytes(&self) -> u64 {
+        self.budget.used_bytes()
+    }
+
+    /// An empty response to a client, whose bytes are counted although it is not cached.
+    pub fn collect(&self, client: ClientId) -> CollectedResponse {
+        CollectedResponse::new(&self.budget, client)
+    }
+
+    /// Random key of this process, for validators.
+    pub fn process_key(&self) -> &ProcessKey {
+        &self.process_key
+    }
+
+    /// Counters of the cache.
+    pub fn counters(&self) -> cache::Counters {
+        self.cache.counters()
+    }
+
+    /// Hits whose parameters were not parsed, because the same text was received before.
+    pub fn memo_hits(&self) -> u64 {
+        self.memo_hits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_memo_hit(&self) {
+        self.memo_hits.fetch_add(1, Ordering::Relaxed);
+    }
+}
