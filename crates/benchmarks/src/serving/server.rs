@@ -67,7 +67,12 @@ impl Server {
     }
 
     pub(crate) fn process(&self) -> Process {
-        Process::with_id(self.ledger.id())
+        Process::with_id(self.pid())
+    }
+
+    /// The id of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.ledger.id()
     }
 }
 
