@@ -193,7 +193,7 @@ impl Drop for CollectedResponse {
 
 #[cfg(test)]
 mod tests {
-    use crate::*;
+    use super::*;
 
     const ONE: ClientId = ClientId(1);
 
