@@ -1,13 +1,12 @@
 //! A process' resident memory, sampled from outside.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use parking_lot::Mutex;
 
-use super::{Node, Task, task};
+use super::{Task, task};
+use crate::node::{Node, resident_bytes};
 
 /// Samples of a process. A clone shares them.
 #[derive(Clone)]
@@ -50,11 +49,4 @@ impl MemorySampler {
         let counted = &samples[first.min(samples.len().saturating_sub(1))..];
         counted.iter().sum::<u64>() as f64 / counted.len() as f64
     }
-}
-
-pub(super) fn resident_bytes(pid: u32) -> Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
-    Ok(kib.parse::<u64>()? * 1024)
 }
