@@ -17,6 +17,6 @@ mod single_flight;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{Cache, Config, Counters, Entry, FillStart, Lookup, Weight};
+pub use cache::{Cache, CacheReader, Config, Counters, Entry, FillStart, Lookup, Weight};
 pub use request_memo::{RequestMemo, TEXT_BYTES_MAX};
 pub use single_flight::{FillGuard, FillTicket, OnFilled, WaitGuard};

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use cache::{Entry, FillStart, FillTicket, Lookup, OnFilled, WaitGuard};
+use cache::{CacheReader, Entry, FillStart, FillTicket, Lookup, OnFilled, WaitGuard};
 use ledger::Slot;
 use pool::ClientId;
 
@@ -117,7 +117,8 @@ pub(crate) fn lookup(
     };
     let changes = node.reader.change_tracker();
     let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
-    match node.response_cache.cache.lookup(&call.key, (client.0, version), changed_at, on_filled) {
+    let reader = CacheReader { client: client.0, version };
+    match node.response_cache.cache.lookup(&call.key, reader, changed_at, on_filled) {
         Lookup::Hit(entry) => {
             remember_text(node, call, (coding, method, params));
             LookupOutcome::Hit(CacheHit { entry, slot })
