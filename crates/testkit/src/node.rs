@@ -4,7 +4,7 @@
 //! Shape: a node has a temporary directory, which is also its home: the keypair of the user who runs it must not get
 //! into genesis.
 //! Invariant: the process ends with its [`Node`].
-//! Bounds: [`READY_TIMEOUT`] from start to ready, unless the command has another one.
+//! Bounds: 30 s from start to ready, unless the command has another time.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
