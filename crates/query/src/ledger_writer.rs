@@ -17,7 +17,7 @@ use state::{BlockError, RemovedVersion, Snapshot, State};
 use crate::address_resolver::address_resolver;
 use crate::block_writes::BlockWrites;
 use crate::published::Published;
-use crate::rank_index::{RankBounds, RankIndex};
+use crate::rank_index::{IndexedRecords, RankBounds, RankIndex};
 use crate::resolve_changes::{ResolvedChanges, ResolvedWrite};
 use crate::{IndexConfig, LedgerMemory, Reader};
 
@@ -200,13 +200,14 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             ResolvedChanges::new(&self.addresses, &self.state, changes)?;
         self.state.set_meta(block, meta)?;
         let mut removed = Vec::new();
-        for ResolvedWrite { id, version, new_keys } in &writes {
+        for write in &writes {
+            let ResolvedWrite { id, version, new_keys } = write;
             for key in new_keys {
                 if self.indices.has_entries_for_id(*key, &self.addresses) {
                     self.index.insert(*key, *id);
                 }
             }
-            self.ranks.insert(&self.addresses, &self.index, (*id, version, new_keys));
+            self.ranks.insert(&self.addresses, &self.index, write);
             if !self.root_is_open {
                 let before = self.state.versions_of(*id).flat_map(|version| version.keys());
                 self.block_writes.write(block, &self.addresses, *id, &version.keys, before);
@@ -217,7 +218,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         known.into_iter().chain(surplus).for_each(|id| self.addresses.release(id));
         self.release_removed(&removed);
         if !self.root_is_open {
-            self.ranks.refill(&self.addresses, (&self.state, &self.index), ids.len());
+            let records = IndexedRecords { state: &self.state, index: &self.index };
+            self.ranks.refill(&self.addresses, records, ids.len());
         }
         Ok(ids)
     }
@@ -277,7 +279,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     /// freed here, with the index entries that were retained for it.
     pub fn publish(&mut self) {
         self.seal_root();
-        self.ranks.refill(&self.addresses, (&self.state, &self.index), 0);
+        let records = IndexedRecords { state: &self.state, index: &self.index };
+        self.ranks.refill(&self.addresses, records, 0);
         let snapshot = |block| self.state.snapshot(block).expect("tips are the root or above it");
         let tips = [self.processed, self.confirmed, self.state.root()];
         let [processed, confirmed, finalized] = tips.map(snapshot);
@@ -357,7 +360,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             self.block_writes.mark_all();
             // The root exists and only the writer completes it. If it was completed before, there is nothing to do.
             let _ = self.state.complete(self.state.root());
-            self.ranks.refill_all(&self.addresses, (&self.state, &self.index));
+            let records = IndexedRecords { state: &self.state, index: &self.index };
+            self.ranks.refill_all(&self.addresses, records);
         }
     }
 
@@ -375,8 +379,9 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             // Does nothing if the index excludes the key.
             self.index.remove(*key, *id, epoch);
         }
+        let records = IndexedRecords { state: &self.state, index: &self.index };
         for version in removed {
-            self.ranks.remove(&self.addresses, (&self.state, &self.index), version);
+            self.ranks.remove(&self.addresses, records, version);
         }
         gone.iter().for_each(|(_, key)| self.addresses.release(key.id));
         let last = removed.iter().filter(|removed| removed.is_last);

@@ -13,7 +13,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["query", "solana"],
     &["chain_solana", "snapshot_solana"],
     &["localnet", "tpu", "rpc", "loadgen"],
-    &["rest"],
+    &["rest", "loadgen_solana"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
 

@@ -11,6 +11,7 @@ use ::loadgen::{Run, RunLength, Stream};
 use anyhow::{Context, Result, ensure};
 use process_usage::Process;
 use serde_json::{Value, json};
+use testkit::node::NodeCommand;
 
 use super::baseline::{self, Ratio};
 use super::callgrind::Callgrind;
@@ -19,7 +20,7 @@ use super::server::Server;
 use super::targets::Targets;
 use super::{Size, cost_breakdown, suites};
 use crate::client::Client;
-use crate::node::{self, Node};
+use crate::node;
 use crate::protocol::Settings;
 
 /// Approximate instructions of a round, and its maximum number of requests.
@@ -63,7 +64,7 @@ fn account_ratios(size: &Size) -> Result<Vec<Ratio>> {
         Settings { io_threads, cpu_threads, slice_us: SLICE_US, ..Settings::like_binary() };
     let serving = server.serve(settings)?;
     let targets = Targets::discover(size.accounts, serving.uncached)?;
-    let mut counted = CountedServer { callgrind, process: server.process(), size };
+    let mut counted = CountedServer { callgrind, pid: server.pid(), size };
     let mut ratios = counted.ratios(&cost_breakdown::cases(serving, &targets), "", ROUNDS)?;
     ratios.extend(counted.ratios(&suites::account_cases(serving.rpc)?, "suite_", ROUNDS)?);
     Ok(ratios)
@@ -71,15 +72,15 @@ fn account_ratios(size: &Size) -> Result<Vec<Ratio>> {
 
 fn history_ratios(size: &Size) -> Result<Vec<Ratio>> {
     let callgrind = Callgrind::new()?;
-    let command = callgrind.command(&node::program()?);
+    let hydrant = callgrind.command(&node::program()?);
     let flags = ["--io-threads", "1", "--cpu-threads", "1", "--slot-ms", SLOT_MS];
     let flags = [&flags[..], &["--finalize-after", "0"]].concat();
-    let node = Node::start_command(command, &flags, READY_TIMEOUT)?;
+    let node = NodeCommand::dev(hydrant).args(flags).with_ready_timeout(READY_TIMEOUT).start()?;
     let mut client = Client::open(node.rpc)?;
     wait_for_next_slot(&mut client)?;
     let payers = suites::send(node.rpc, size)?;
     let cases = suites::history_cases(node.rpc, SLOTS, payers)?;
-    let mut counted = CountedServer { callgrind, process: Process::with_id(node.pid()), size };
+    let mut counted = CountedServer { callgrind, pid: node.pid(), size };
     counted.ratios(&cases, "suite_", HISTORY_ROUNDS)
 }
 
@@ -100,7 +101,7 @@ fn wait_for_next_slot(client: &mut Client) -> Result<()> {
 /// A server whose instructions are counted.
 struct CountedServer<'a> {
     callgrind: Callgrind,
-    process: Process,
+    pid: u32,
     size: &'a Size,
 }
 
@@ -112,7 +113,7 @@ impl CountedServer<'_> {
             streams.push(self.round_stream(case)?);
         }
         let mut costs: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
-        self.callgrind.instructions_since_last(self.process.0)?;
+        self.callgrind.instructions_since_last(self.pid)?;
         for round in 0..rounds {
             // Each round starts with another kind, so that periodic work is not always counted for the same kind.
             for nth in (0..cases.len()).map(|at| (at + 2 * round) % cases.len()) {
@@ -140,7 +141,7 @@ impl CountedServer<'_> {
         };
         let few = some(ROUND_REQUESTS_MIN);
         self.run_stream(case, &few)?;
-        self.callgrind.instructions_since_last(self.process.0)?;
+        self.callgrind.instructions_since_last(self.pid)?;
         let count = (ROUND_INSTRUCTIONS / self.cost(case, &few)?.max(1.0)) as usize;
         let round = some(count.clamp(ROUND_REQUESTS_MIN, ROUND_REQUESTS_MAX));
         self.run_stream(case, &round)?;
@@ -150,11 +151,11 @@ impl CountedServer<'_> {
     /// Instructions for each response. The last count must be directly before.
     fn cost(&mut self, case: &Case, stream: &Stream) -> Result<f64> {
         let run = self.run_stream(case, stream)?;
-        let executed = self.callgrind.instructions_since_last(self.process.0)?;
+        let executed = self.callgrind.instructions_since_last(self.pid)?;
         Ok(executed as f64 / run.stats[0].counts.ok.max(1) as f64)
     }
 
     fn run_stream(&self, case: &Case, stream: &Stream) -> Result<Run> {
-        case.run(stream, RunLength::Once, self.process, self.size)
+        case.run(stream, RunLength::Once, Process::with_id(self.pid), self.size)
     }
 }

@@ -13,8 +13,9 @@ use serde_json::json;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use tempfile::TempDir;
+use testkit::node::Node;
 
-use crate::node::Node;
+use crate::node::start_node;
 use crate::world::{World, wait_until};
 
 const ACCOUNTS: u32 = 20_000;
@@ -83,9 +84,9 @@ fn resident_memory_is_accounted_for_and_an_account_directory_leaves_only_its_acc
     let files = TempDir::new()?;
     write_accounts(files.path())?;
     let flags = ["--slot-ms", "50"];
-    let (without, text) = unnamed(&Node::start(&flags)?)?;
+    let (without, text) = unnamed(&start_node(&flags)?)?;
     let dir = files.path().display().to_string();
-    let node = Node::start(&[&flags[..], &["--account-dir", &dir]].concat())?;
+    let node = start_node(&[&flags[..], &["--account-dir", &dir]].concat())?;
     let (with, text_with) = unnamed(&node)?;
     // A second copy of 20,000 accounts, as a list and in the VM, would be 20 MiB.
     ensure!(with - without < 8.0 * MIB, "without accounts {text}\nwith them {text_with}");
@@ -94,7 +95,7 @@ fn resident_memory_is_accounted_for_and_an_account_directory_leaves_only_its_acc
 
 #[test]
 fn blocks_are_retained_for_resuming_clients_only_if_there_are_any() -> Result<()> {
-    let node = Node::start(&["--slot-ms", "20"])?;
+    let node = start_node(&["--slot-ms", "20"])?;
     let resume = || -> Result<f64> {
         let parts = memory(&node)?.0;
         let part = parts.iter().find(|(part, _)| part == "resume");
@@ -156,8 +157,8 @@ fn memory_of_open_connections_is_reported_and_released() -> Result<()> {
         "[rpc]\nbody_timeout_ms = 600000\nheader_timeout_ms = 600000\nwrite_timeout_ms = 600000\n\
          [pubsub]\nmessage_timeout_ms = 600000\n",
     )?;
-    let node = Node::start(&["--slot-ms", "50", "--config", &config.display().to_string()])?;
-    let address = node.rpc.trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let node = start_node(&["--slot-ms", "50", "--config", &config.display().to_string()])?;
+    let address = node.rpc.to_string();
     let (_, before, resident_before) = memory(&node)?;
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 50000\r\n\r\n";
     let body = [head.as_bytes(), &[b' '; BODY_BYTES]].concat();

@@ -9,13 +9,10 @@
 
 use std::collections::HashSet;
 
+use loadgen::{Client, LoadError};
 use serde_json::{Value, json};
 
-use crate::suites::TOKEN_PROGRAM;
-use crate::{Client, LoadError};
-
-/// The mint that every cluster has.
-const NATIVE_MINT: &str = "So11111111111111111111111111111111111111112";
+use crate::addresses::{NATIVE_MINT, TOKEN_PROGRAM};
 
 /// Maximum number of pages of accounts that are read.
 const PAGES_MAX: usize = 8;

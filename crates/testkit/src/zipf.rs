@@ -1,20 +1,22 @@
 //! Zipf's law with exponent 1, as shares that add up: rank 0 has the most, rank r about 1/(r+1) of it.
+//!
+//! Shape: closed forms, so that there is no table however many ranks there are.
 
 /// `total` items, shared out among ranks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Zipf {
+pub struct Zipf {
     total: u64,
     ranks: u64,
 }
 
 impl Zipf {
     /// At least one rank.
-    pub(super) fn new(total: u64, ranks: u64) -> Self {
+    pub fn new(total: u64, ranks: u64) -> Self {
         Self { total, ranks: ranks.max(1) }
     }
 
     /// Number of items of all ranks below `rank`.
-    pub(super) fn before(&self, rank: u64) -> u64 {
+    pub fn before(&self, rank: u64) -> u64 {
         if rank >= self.ranks {
             return self.total;
         }
@@ -23,16 +25,20 @@ impl Zipf {
     }
 
     /// Number of items of a rank. The shares of all ranks add up to the total.
-    pub(super) fn share(&self, rank: u64) -> u64 {
+    pub fn share(&self, rank: u64) -> u64 {
         self.before(rank + 1) - self.before(rank)
     }
 
+    /// The rank at a part from 0 to 1 of all items, about: at a uniform random number, a random rank.
+    pub fn rank_at(&self, part: f64) -> u64 {
+        let rank = ((self.ranks as f64 + 1.0).powf(part) - 1.0) as u64;
+        rank.min(self.ranks - 1)
+    }
+
     /// The rank that has the item with this number.
-    pub(super) fn rank(&self, number: u64) -> u64 {
+    pub fn rank(&self, number: u64) -> u64 {
         debug_assert!(number < self.total, "{number} of {}", self.total);
-        let exponent = (number as f64 + 0.5) / self.total as f64;
-        let mut rank = ((self.ranks as f64 + 1.0).powf(exponent) - 1.0) as u64;
-        rank = rank.min(self.ranks - 1);
+        let mut rank = self.rank_at((number as f64 + 0.5) / self.total as f64);
         while rank > 0 && self.before(rank) > number {
             rank -= 1;
         }

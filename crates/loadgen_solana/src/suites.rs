@@ -1,16 +1,14 @@
 //! The suites: one method each, with parameters from the endpoint's own data.
 //!
 //! They have the names of those in Agave's `accounts-cluster-bench`. Supply really measures
-//! getSupply, and program-accounts is added, which that tool could not select. Methods and one
-//! program's address are text.
+//! getSupply, and program-accounts is added, which that tool could not select.
 //! Shape: [`Suite::params`] creates calls from discovered [`Inputs`].
 
+use loadgen::Client;
 use serde_json::{Value, json};
 
-use crate::{Client, InputKinds, Inputs, LoadError};
-
-/// The token program's address: its accounts have owners, mints and delegates.
-pub(crate) const TOKEN_PROGRAM: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
+use crate::addresses::TOKEN_PROGRAM;
+use crate::{InputKinds, Inputs, SuiteError};
 
 /// Responses of each suite that are checked before it is measured.
 const CHECKED_RESPONSES: usize = 8;
@@ -127,14 +125,14 @@ impl Suite {
 
     /// The parameters of its calls, sent in order.
     ///
-    /// Errors: [`LoadError::NoInput`] if the endpoint has no data for it.
-    pub fn params(self, found: &Inputs) -> Result<Vec<Value>, LoadError> {
+    /// Errors: [`SuiteError::NoInput`] if the endpoint has no data for it.
+    pub fn params(self, found: &Inputs) -> Result<Vec<Value>, SuiteError> {
         let base64 = json!({ "encoding": "base64" });
         let token = json!({ "programId": TOKEN_PROGRAM });
         let of_each = |list: &[String], make: &dyn Fn(&String) -> Value, what: &str| {
             if list.is_empty() {
                 let why = format!("the endpoint has no {what} to ask for");
-                return Err(LoadError::NoInput { suite: self.name(), why });
+                return Err(SuiteError::NoInput { suite: self.name(), why });
             }
             Ok(list.iter().map(make).collect::<Vec<_>>())
         };
@@ -194,13 +192,13 @@ impl Suite {
     }
 
     /// Its requests. Some are sent first, and their responses must have results.
-    pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, LoadError> {
+    pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, SuiteError> {
         let params = self.params(found)?;
         let every = params.len().div_ceil(CHECKED_RESPONSES);
         for params in params.iter().step_by(every) {
             if client.call(self.method(), params)?.is_null() {
                 let why = format!("the result of {} {params} is null", self.method());
-                return Err(LoadError::NoInput { suite: self.name(), why });
+                return Err(SuiteError::NoInput { suite: self.name(), why });
             }
         }
         let endpoint = client.endpoint();
@@ -233,9 +231,17 @@ impl Suite {
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use loadgen::testing::{respond, serve};
+
     use super::*;
-    use crate::testing::{respond, serve};
     use crate::{DiscoveryConfig, RestSuite};
+
+    /// The body of a short request.
+    fn body(request: &[u8]) -> Value {
+        let text = String::from_utf8_lossy(request);
+        let (_, body) = text.split_once("\r\n\r\n").expect("a body");
+        serde_json::from_str(body).expect("JSON")
+    }
 
     /// A node with one token account with a delegate and one block with one transaction; with or
     /// without pages.
@@ -246,9 +252,7 @@ mod tests {
     /// The same; requested methods are stored in `methods`.
     fn recording_node(has_pages: bool, methods: Arc<Mutex<Vec<String>>>) -> Client {
         let address = serve(move |request, socket| {
-            let text = String::from_utf8_lossy(request);
-            let body: Value =
-                serde_json::from_str(text.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
+            let body = body(request);
             let account = json!({ "data": { "parsed": { "type": "account", "info":
                 { "owner": "O", "mint": "M", "delegate": "D" } } } });
             let method = body["method"].as_str().expect("a method");
@@ -360,12 +364,11 @@ mod tests {
     #[test]
     fn accounts_that_change_in_every_block_come_last() {
         let address = serve(|request, socket| {
-            let text = String::from_utf8_lossy(request);
-            let result = match () {
-                () if text.contains("getLargestAccounts") => r#"{"value":[{"address":"L"}]}"#,
-                () if text.contains("getVoteAccounts") => r#"{"current":[{"votePubkey":"V"}]}"#,
-                () if text.contains("getMultipleAccounts") => r#"{"value":[{},{}]}"#,
-                () => "null",
+            let result = match body(request)["method"].as_str().expect("a method") {
+                "getLargestAccounts" => r#"{"value":[{"address":"L"}]}"#,
+                "getVoteAccounts" => r#"{"current":[{"votePubkey":"V"}]}"#,
+                "getMultipleAccounts" => r#"{"value":[{},{}]}"#,
+                _ => "null",
             };
             respond(socket, 200, &format!(r#"{{"result":{result}}}"#))
         });
@@ -384,7 +387,7 @@ mod tests {
         Suite::AccountInfo.requests(&mut node, &found).expect("it has an account");
         let missing =
             Suite::Transaction.requests(&mut node, &found).expect_err("the node has none");
-        assert!(matches!(missing, LoadError::NoInput { suite: "transaction", .. }), "{missing}");
+        assert!(matches!(missing, SuiteError::NoInput { suite: "transaction", .. }), "{missing}");
         let err = Suite::Supply.requests(&mut node, &found).expect_err("the node has none");
         assert!(err.to_string().contains("Method not found"), "{err}");
         let empty = Inputs::default();

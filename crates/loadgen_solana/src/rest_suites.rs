@@ -7,12 +7,11 @@
 //! endpoint's host, whatever path its URL has.
 //! Bounds: those of the discovered [`Inputs`].
 
+use loadgen::{Classifier, Client, Endpoint, HttpResponse, Verdict, not_modified, status_ok};
 use serde_json::json;
 
-use crate::suites::TOKEN_PROGRAM;
-use crate::{
-    Classifier, Client, Endpoint, InputKinds, Inputs, LoadError, Verdict, not_modified, status_ok,
-};
+use crate::addresses::TOKEN_PROGRAM;
+use crate::{InputKinds, Inputs, SuiteError};
 
 /// Accounts in one request for several accounts.
 const MULTIPLE_ACCOUNTS: usize = 10;
@@ -216,23 +215,24 @@ impl RestSuite {
 
     /// Its requests. The first is sent, and its response must be ok.
     ///
-    /// Errors: [`LoadError::NoInput`] if the endpoint has no data for it, or no such route.
-    pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, LoadError> {
-        let no_input = |why: String| LoadError::NoInput { suite: self.name, why };
+    /// Errors: [`SuiteError::NoInput`] if the endpoint has no data for it, or no such route.
+    pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, SuiteError> {
+        let no_input = |why: String| SuiteError::NoInput { suite: self.name, why };
         let mut requests = (self.make)(client.endpoint(), found);
         if self.sends_if_none_match {
             for request in &mut requests {
-                let (.., tag) = client.exchange_with_etag(request)?;
+                let response = client.exchange(request)?;
+                let tag = response.header("etag");
                 let tag = tag.ok_or_else(|| no_input(format!("{} has no ETag", self.route)))?;
-                add_if_none_match(request, &tag);
+                add_if_none_match(request, tag);
             }
         }
         let first = requests
             .first()
             .ok_or_else(|| no_input(format!("the endpoint has no data for {}", self.route)))?;
-        let (status, body) = client.exchange(first)?;
-        if self.classifier()(status, &body) != Verdict::Ok {
-            let body: String = String::from_utf8_lossy(&body).chars().take(200).collect();
+        let HttpResponse { status, body, .. } = client.exchange(first)?;
+        if self.classifier()(status, body) != Verdict::Ok {
+            let body: String = String::from_utf8_lossy(body).chars().take(200).collect();
             return Err(no_input(format!("{} is answered with {status} {body}", self.route)));
         }
         Ok(requests)
@@ -250,8 +250,9 @@ fn add_if_none_match(request: &mut Vec<u8>, tag: &str) {
 mod tests {
     use std::collections::HashSet;
 
+    use loadgen::testing::{respond, serve};
+
     use super::*;
-    use crate::testing::{respond, serve};
 
     fn inputs() -> Inputs {
         let one = || vec!["A".to_owned()];
