@@ -12,9 +12,9 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_sha256_hasher::hashv;
 use solana_transaction_status::Reward;
+use svm::is_same;
 
 use crate::fees::Fees;
-use crate::vm::is_same;
 
 /// The block that transactions are executed into.
 pub(crate) struct BlockBuilder {

@@ -11,11 +11,10 @@ use query::{Ledger, LedgerConfig, LedgerError, LedgerUsage};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
+use svm::{AccountSource, Vm};
 
 use crate::config::Config;
 use crate::genesis::GenesisError;
-use crate::vm::Vm;
-use crate::working_set::AccountSource;
 
 /// Lamports of a new ledger at most. A `u64` still holds twice as many, after inflation.
 const LAMPORTS_MAX: u64 = u64::MAX / 2;

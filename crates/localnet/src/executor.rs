@@ -28,18 +28,19 @@ use solana_pubkey::Pubkey;
 use solana_stake_interface::stake_history::StakeHistoryEntry;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
+use store::StoreError;
+use svm::sysvars::{self, SlotContext};
+use svm::{WorkingSet, nonce, status_meta};
 
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
+use crate::cost;
 use crate::epoch::Epochs;
 use crate::executor_metrics::{ExecutorMetrics, Phase};
+use crate::ledger_store::LedgerStore;
 use crate::queue::{Next, Receiver};
 use crate::status_cache::StatusCache;
-use crate::store::{Store, StoreError};
-use crate::sysvars::{self, SlotContext};
 use crate::vote::{Tower, Vote};
-use crate::working_set::WorkingSet;
-use crate::{cost, nonce, status_meta};
 
 /// Transactions executed between two publications, at most.
 const BATCH_MAX: usize = 256;
@@ -82,7 +83,7 @@ pub(crate) struct Executor {
     pub(crate) ledger: query::Ledger<Account, BlockInfo>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
-    pub(crate) store: Option<Store>,
+    pub(crate) store: Option<LedgerStore>,
     pub(crate) sinks: Vec<Box<dyn EventSink>>,
     pub(crate) status_cache: StatusCache,
     pub(crate) tower: Tower,
@@ -215,7 +216,7 @@ impl Executor {
         let nonce = if is_valid {
             None
         } else {
-            match nonce::usable(self.set.vm(), &transaction, &last_blockhash) {
+            match nonce::usable(&transaction, &last_blockhash, |key| self.set.vm().account(key)) {
                 Some(nonce) => Some(nonce),
                 None => return Ok(Err((signature, TransactionError::BlockhashNotFound))),
             }

@@ -18,6 +18,7 @@ use solana_clock::Clock;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar as ids;
 use spl_generic_token::token::native_mint;
+use svm::{AccountSource, Vm, WorkingSet};
 
 use crate::bulk_load::BulkLoader;
 use crate::config::Config;
@@ -26,8 +27,6 @@ use crate::genesis::{self, GenesisError};
 use crate::genesis_accounts::sysvar_fault;
 use crate::keypairs::NodeKeypairs;
 use crate::localnet::LocalnetError;
-use crate::vm::Vm;
-use crate::working_set::{AccountSource, WorkingSet};
 
 /// Sysvars that every next block needs.
 const NEEDED: &[(Pubkey, &str)] = &[

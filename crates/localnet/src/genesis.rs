@@ -21,11 +21,11 @@ use solana_stake_interface::stake_flags::StakeFlags;
 use solana_stake_interface::state::{Authorized, Delegation, Lockup, Meta, Stake, StakeStateV2};
 use solana_vote_interface::state::{VoteInit, VoteStateV4, VoteStateVersions};
 use spl_generic_token::token::{self, native_mint};
+use svm::{LAMPORTS_PER_SIGNATURE, Vm, sysvars};
 
 use crate::config::{Config, GenesisAccount};
 use crate::keypairs::NodeKeypairs;
-use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
-use crate::{programs, sysvars};
+use crate::programs;
 
 /// Lamports of the mint, as in `solana-test-validator`.
 const MINT_LAMPORTS: u64 = 500_000_000 * LAMPORTS_PER_SOL;

@@ -23,14 +23,13 @@ use solana_sysvar::rent::Rent;
 use solana_sysvar::stake_history::StakeHistory;
 #[expect(deprecated, reason = "programs still read these sysvars, so a user may add them")]
 use solana_sysvar::{fees::Fees, recent_blockhashes::RecentBlockhashes};
+use svm::{Vm, sysvars};
 use wincode::DeserializeOwned;
 
 use crate::bulk_load::BulkLoader;
 use crate::config::{Config, GenesisAccount, HEAD_SLOT_MAX};
 use crate::genesis::{self, GenesisError};
 use crate::localnet::LocalnetError;
-use crate::sysvars;
-use crate::vm::Vm;
 
 /// Accounts of one chunk.
 const CHUNK_MAX: usize = 4_096;

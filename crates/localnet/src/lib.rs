@@ -9,7 +9,6 @@
 mod block_builder;
 mod bulk_load;
 mod chain_clock;
-mod clock_cache;
 mod config;
 mod cost;
 mod epoch;
@@ -21,24 +20,16 @@ mod from_snapshot;
 mod genesis;
 mod genesis_accounts;
 mod keypairs;
-mod loading;
+pub mod ledger_store;
 mod localnet;
-mod nonce;
 mod payouts;
-mod precompiles;
 mod programs;
 mod queue;
 mod restore;
-mod simulator;
 mod stakes;
 mod status_cache;
-mod status_meta;
-pub mod store;
-mod sysvars;
 mod transaction_service;
-mod vm;
 mod vote;
-mod working_set;
 
 pub use config::{
     ADDRESSES_MAX_DEFAULT, Config, ConfigError, FINALIZE_AFTER_DEFAULT, FeatureBase, FeatureChoice,
@@ -58,4 +49,3 @@ pub use localnet::{
     open_snapshot_with, open_with, reset_directory,
 };
 pub use queue::{Load, QueueStats, TransactionQueue};
-pub use store::StoreError;

@@ -15,6 +15,8 @@ use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
+use store::StoreError;
+use svm::{AccountSource, Simulator, WorkingSet};
 
 use crate::block_builder::BlockBuilder;
 use crate::bulk_load::BulkLoader;
@@ -28,14 +30,12 @@ use crate::from_snapshot::{self, LoadedSnapshot};
 use crate::genesis::{Genesis, GenesisError};
 use crate::genesis_accounts::{self, GenesisAccountSource, SourceError, guarded};
 use crate::keypairs::{KeyError, NodeKeypairs};
+use crate::ledger_store::{LedgerStore, Opened};
 use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
-use crate::simulator::Simulator;
 use crate::status_cache::StatusCache;
-use crate::store::{Opened, Store, StoreError};
 use crate::transaction_service::LocalTransactionService;
 use crate::vote::{self, Tower};
-use crate::working_set::{AccountSource, WorkingSet};
 
 /// The log file that a server may write into a ledger directory.
 pub const LOG_FILE: &str = "validator.log";
@@ -142,7 +142,7 @@ struct InitialState {
     reader: Reader,
     genesis: Genesis,
     keypairs: NodeKeypairs,
-    store: Option<Store>,
+    store: Option<LedgerStore>,
     parent: Parent,
     /// The oldest first; never empty.
     blocks: Vec<Arc<Block>>,
@@ -165,7 +165,7 @@ pub fn open_with(
 ) -> Result<Localnet, LocalnetError> {
     config.check()?;
     let state = match &config.dir {
-        Some(dir) => match Store::open(&dir.join(STORE_DIR))? {
+        Some(dir) => match LedgerStore::open(&dir.join(STORE_DIR))? {
             Some(opened) => InitialState::restore(config, dir, opened)?,
             None => guarded(|| InitialState::create(config, accounts))?,
         },
@@ -211,12 +211,12 @@ pub fn open_snapshot_with(
 
 /// Whether a directory contains a ledger of Hydrant, readable or not.
 pub fn contains_ledger(dir: &Path) -> Result<bool, LocalnetError> {
-    Ok(<Store>::is_in(&dir.join(STORE_DIR))?)
+    Ok(<LedgerStore>::is_in(&dir.join(STORE_DIR))?)
 }
 
 /// Removes the store and the keypairs of a ledger directory. Other files stay.
 pub fn reset_directory(dir: &Path) -> Result<(), LocalnetError> {
-    <Store>::remove(&dir.join(STORE_DIR))?;
+    <LedgerStore>::remove(&dir.join(STORE_DIR))?;
     Ok(NodeKeypairs::remove(dir)?)
 }
 
@@ -540,7 +540,7 @@ fn create_store(
     keypairs: &NodeKeypairs,
     reader: &Reader,
     block: &Block,
-) -> Result<Store, LocalnetError> {
+) -> Result<LedgerStore, LocalnetError> {
     let dir_error = |err| LocalnetError::Dir { dir: dir.display().to_string(), err };
     std::fs::create_dir_all(dir).map_err(dir_error)?;
     for entry in std::fs::read_dir(dir).map_err(dir_error)? {
@@ -559,5 +559,5 @@ fn create_store(
         // Every address of the ledger is a pubkey.
         Some((Pubkey::try_from(address.as_bytes()).ok()?, account))
     });
-    Ok(Store::create(&dir.join(STORE_DIR), &bytes, accounts, block)?)
+    Ok(LedgerStore::create(&dir.join(STORE_DIR), &bytes, accounts, block)?)
 }

@@ -6,11 +6,11 @@ use chain_solana::{Block, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use solana_vote_interface::state::{LandedVote, VoteStateV4};
+use svm::AccountSource;
 
 use crate::executor::Parent;
 use crate::status_cache::StatusCache;
 use crate::vote::Tower;
-use crate::working_set::AccountSource;
 
 /// The bank of the newest stored block. Every stored block is complete, so it is the root.
 pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent> {

@@ -19,9 +19,9 @@ use solana_signature::Signature;
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
+use svm::Simulator;
 
 use crate::queue::TransactionQueue;
-use crate::simulator::Simulator;
 
 /// The transaction service of a local ledger.
 pub(crate) struct LocalTransactionService {

@@ -9,11 +9,11 @@ use crate::workspace::Crate;
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
     &["address", "state", "index"],
-    &["subscriptions", "pool", "cache"],
+    &["subscriptions", "pool", "cache", "store"],
     &["query", "solana"],
     &["chain_solana", "snapshot_solana"],
-    &["localnet", "tpu", "rpc", "loadgen"],
-    &["rest"],
+    &["svm", "tpu", "rpc", "loadgen"],
+    &["localnet", "rest"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chain_solana::{Block, HistoryLimits, QueueBound, SendError, VerifiedTransaction};
 use ledger::{Address, BlockId, Commitment};
-use localnet::store::Store;
+use localnet::ledger_store::LedgerStore;
 use localnet::{Config, WARP_SLOT_MAX};
 use solana_account::ReadableAccount;
 use solana_clock::Clock;
@@ -261,7 +261,7 @@ fn a_directory_with_foreign_files_is_left_unchanged() {
 
 /// Appends a block to a ledger that is not open: a successor of the newest one, changed by `edit`.
 fn append(dir: &Path, edit: impl FnOnce(&mut Block)) {
-    let (mut store, restored) = <Store>::open_whole(&dir.join("store"))
+    let (mut store, restored) = <LedgerStore>::open_whole(&dir.join("store"))
         .expect("the store opens")
         .expect("there is a ledger");
     let newest = restored.blocks.last().expect("a ledger has a block");

@@ -3,7 +3,7 @@
 //! The formats are our own, so that no release of another crate changes the data on disk: a transaction in its wire
 //! form, a transaction error in Agave's stored form (bincode of `TransactionError`), the rest field by field. A field
 //! that a new release adds fails the build here, where its encoding must be decided.
-//! Not here: header and checksum of a value (row.rs).
+//! Not here: header and checksum of a value ([`store::RowCodec`]).
 
 use std::sync::Arc;
 
@@ -22,8 +22,7 @@ use solana_transaction_status::{
     InnerInstruction, InnerInstructions, Reward, RewardType, TransactionStatusMeta,
     TransactionTokenBalance,
 };
-
-use super::byte_codec::{ByteReader, ByteWriter, DecodeError};
+use store::{ByteReader, ByteWriter, DecodeError};
 
 /// The expected contents of the ledger on disk: written with every block, checked when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ const SYSVARS: [Pubkey; 7] = [
 ];
 
 /// VMs that simulate.
-pub(crate) struct Simulator {
+pub struct Simulator {
     idle: Mutex<Vec<ScratchVm>>,
     freed: Condvar,
     template: WorkingSet,
@@ -42,14 +42,14 @@ struct ScratchVm {
 
 impl Simulator {
     /// `count` VMs like `template`.
-    pub(crate) fn new(template: WorkingSet, count: usize) -> Self {
+    pub fn new(template: WorkingSet, count: usize) -> Self {
         let idle = (0..count.max(1)).map(|_| ScratchVm::new(template.clone_programs())).collect();
         Self { idle: Mutex::new(idle), freed: Condvar::new(), template }
     }
 
     /// Runs a transaction on the state of a view. `refusal` is the reason why a block would not contain it, if that
     /// is known already.
-    pub(crate) fn simulate(
+    pub fn simulate(
         &self,
         view: &View,
         request: SimulationRequest,
@@ -102,7 +102,7 @@ impl ScratchVm {
 
         let recent = transaction.message.recent_blockhash();
         let nonce = (!bank.blockhashes.is_valid(recent))
-            .then(|| nonce::usable(self.set.vm(), &transaction, &last_blockhash))
+            .then(|| nonce::usable(&transaction, &last_blockhash, |key| self.set.vm().account(key)))
             .flatten();
         let is_known = nonce.is_some() || bank.blockhashes.is_valid(recent);
         let refusal =
