@@ -2,7 +2,7 @@
 //!
 //! Shape: [`open`] makes or reads a ledger, [`load_snapshot`] and [`open_snapshot`] make one from a snapshot, and
 //! [`Localnet::start`] runs it on its own thread. It writes accounts through `query` and blocks through
-//! `chain_solana`, and takes transactions through its [`chain_solana::TransactionService`].
+//! `chain_solana`, and takes transactions as a [`chain_solana::TransactionSender`].
 //! Invariant: reads never wait for execution, and execution never for reads.
 //! Not here: sockets (`rpc`), JSON (`solana`), flags (`hydrant`).
 
@@ -14,6 +14,7 @@ mod cost;
 mod epoch;
 mod executor;
 mod executor_metrics;
+mod faucet;
 mod features;
 mod fees;
 mod from_snapshot;
@@ -26,9 +27,9 @@ mod payouts;
 mod programs;
 mod queue;
 mod restore;
+mod simulator;
 mod stakes;
 mod status_cache;
-mod transaction_service;
 mod vote;
 
 pub use config::{

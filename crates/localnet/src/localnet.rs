@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use chain_solana::{
-    Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, History, Reader, TransactionService,
+    Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, Faucet, History, Reader, Simulator,
+    TransactionSender,
 };
 use ledger::{BlockId, Commitment};
 use query::{Ledger, LedgerError};
@@ -16,7 +17,7 @@ use solana_account::{AccountSharedData, ReadableAccount};
 use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
 use store::StoreError;
-use svm::{AccountSource, Simulator, WorkingSet};
+use svm::{AccountSource, SimulationPool, WorkingSet};
 
 use crate::block_builder::BlockBuilder;
 use crate::bulk_load::BulkLoader;
@@ -25,6 +26,7 @@ use crate::config::{Config, ConfigError, HEAD_SLOT_MAX};
 use crate::epoch::{self, Epochs, Voters};
 use crate::executor::{BlockTiming, Executor, ExecutorError, Parent, now, unix_ms};
 use crate::executor_metrics::ExecutorMetrics;
+use crate::faucet::LocalFaucet;
 use crate::features::{self, FeatureError};
 use crate::from_snapshot::{self, LoadedSnapshot};
 use crate::genesis::{Genesis, GenesisError};
@@ -33,8 +35,8 @@ use crate::keypairs::{KeyError, NodeKeypairs};
 use crate::ledger_store::{LedgerStore, Opened};
 use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
+use crate::simulator::LocalSimulator;
 use crate::status_cache::StatusCache;
-use crate::transaction_service::LocalTransactionService;
 use crate::vote::{self, Tower};
 
 /// The log file that a server may write into a ledger directory.
@@ -122,8 +124,9 @@ pub struct Localnet {
     mint: Option<Pubkey>,
     reader: Reader,
     history: Arc<History>,
-    transaction_service: Arc<LocalTransactionService>,
     queue: Arc<TransactionQueue>,
+    simulator: Arc<LocalSimulator>,
+    faucet: Arc<LocalFaucet>,
     receiver: Receiver,
     executor: Executor,
     parent: Parent,
@@ -370,15 +373,14 @@ impl Localnet {
             transactions: config.queue_max as u64,
             compute_units: config.queue_compute_units_max,
         }));
-        let simulator = Simulator::new(state.set.clone_programs(), config.simulators);
-        let transaction_service = LocalTransactionService::new(
+        let simulations = SimulationPool::new(state.set.clone_programs(), config.simulators);
+        let simulator = Arc::new(LocalSimulator::new(simulations, Arc::clone(&history)));
+        let faucet = Arc::new(LocalFaucet::new(
             Arc::clone(&queue),
-            simulator,
             state.reader.clone(),
-            Arc::clone(&history),
             state.keypairs.faucet,
             config.airdrop_lamports_max,
-        );
+        ));
         let executor = Executor {
             set: state.set,
             ledger: state.ledger,
@@ -413,8 +415,9 @@ impl Localnet {
             mint,
             reader,
             history,
-            transaction_service,
             queue,
+            simulator,
+            faucet,
             receiver,
             executor,
             parent,
@@ -462,9 +465,19 @@ impl Localnet {
         self.executor.clock.ahead(unix_ms())
     }
 
-    /// Takes transactions.
-    pub fn transaction_service(&self) -> Arc<dyn TransactionService> {
-        Arc::clone(&self.transaction_service) as Arc<dyn TransactionService>
+    /// Accepts transactions.
+    pub fn transaction_sender(&self) -> Arc<dyn TransactionSender> {
+        Arc::clone(&self.queue) as Arc<dyn TransactionSender>
+    }
+
+    /// Simulates transactions.
+    pub fn simulator(&self) -> Arc<dyn Simulator> {
+        Arc::clone(&self.simulator) as Arc<dyn Simulator>
+    }
+
+    /// Pays airdrops.
+    pub fn faucet(&self) -> Arc<dyn Faucet> {
+        Arc::clone(&self.faucet) as Arc<dyn Faucet>
     }
 
     /// Runs the ledger on its own thread and sends events to `sinks`. The first block is open when this

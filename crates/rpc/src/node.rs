@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chain_solana::{ClusterInfo, History, Reader, TransactionService};
+use chain_solana::{ClusterInfo, Faucet, History, Reader, Simulator, TransactionSender};
 use pool::{ClientId, Pool, RateLimited, RateLimiter};
 
 use crate::metrics::Metrics;
@@ -18,7 +18,11 @@ pub struct Node {
     /// Blocks, transactions, signatures by address.
     pub history: Arc<History>,
     /// Receives transactions.
-    pub transaction_service: Arc<dyn TransactionService>,
+    pub transaction_sender: Arc<dyn TransactionSender>,
+    /// Simulates transactions.
+    pub simulator: Arc<dyn Simulator>,
+    /// Pays airdrops. `None` if the ledger has no faucet.
+    pub faucet: Option<Arc<dyn Faucet>>,
     /// Runs all work that is not cheap.
     pub pool: Arc<Pool>,
     /// Cached responses.
@@ -42,7 +46,9 @@ impl Node {
             cluster: Arc::clone(&self.cluster),
             reader: self.reader.pinned(),
             history: Arc::clone(&self.history),
-            transaction_service: Arc::clone(&self.transaction_service),
+            transaction_sender: Arc::clone(&self.transaction_sender),
+            simulator: Arc::clone(&self.simulator),
+            faucet: self.faucet.clone(),
             pool: Arc::clone(&self.pool),
             response_cache: Arc::clone(&self.response_cache),
             clients: Arc::clone(&self.clients),

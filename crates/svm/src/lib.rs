@@ -1,7 +1,7 @@
 //! Executes Solana transactions on accounts in memory: a VM, its working set, and simulation.
 //!
 //! Shape: a [`WorkingSet`] loads the accounts that a transaction names from an [`AccountSource`] and runs it on its
-//! [`Vm`]. The [`ExecutionOutcome`] says what changed; the caller writes it back. A [`Simulator`] does the same
+//! [`Vm`]. The [`ExecutionOutcome`] says what changed; the caller writes it back. A [`SimulationPool`] does the same
 //! for a reader's view and writes nothing. [`sysvars`] and [`nonce`] are the parts of a block that are not transactions,
 //! and [`status_meta`] is the record of an execution.
 //! Bounds: the accounts and programs of a working set are bounded (`working_set`).
@@ -38,13 +38,13 @@ pub mod nonce;
 mod precompiles;
 mod program_account;
 mod signature_fee;
-mod simulator;
+mod simulation_pool;
 pub mod status_meta;
 pub mod sysvars;
 mod vm;
 mod working_set;
 
 pub use signature_fee::LAMPORTS_PER_SIGNATURE;
-pub use simulator::Simulator;
+pub use simulation_pool::SimulationPool;
 pub use vm::{AccountKeys, ExecutionOutcome, ReadyTransaction, Vm, is_same};
 pub use working_set::{AccountSource, WorkingSet};

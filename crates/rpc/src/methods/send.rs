@@ -85,7 +85,7 @@ fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
         }
     }
     let signature = verified.signature();
-    node.transaction_service
+    node.transaction_sender
         .send(params.client().into(), verified)
         .map_err(|err| not_sent(node, &err))?;
     MethodOutput::json(&signature.to_string())
@@ -139,7 +139,11 @@ fn request_airdrop(node: &Node, params: Params<'_>) -> MethodResult {
         Some(blockhash) => parse_key::hash(blockhash)?,
         None => view(node, config.commitment).meta().last_blockhash(),
     };
-    match node.transaction_service.airdrop(params.client().into(), to, lamports, blockhash) {
+    let airdrop = match &node.faucet {
+        Some(faucet) => faucet.airdrop(params.client().into(), to, lamports, blockhash),
+        None => Err(AirdropError::FaucetEmpty { lamports, balance: 0 }),
+    };
+    match airdrop {
         Ok(signature) => MethodOutput::json(&signature.to_string()),
         Err(AirdropError::Send(err)) => Err(not_sent(node, &err)),
         Err(err) => Err(RpcError::internal_with(err.to_string())),

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chain_solana::{
-    AirdropError, Block, BlockInfo, BlockhashQueue, ClusterInfo, ExecutedTransaction, History,
-    HistoryLimits, SendError, Sender, Simulation, SimulationError, SimulationRequest,
-    TransactionService, VerifiedTransaction, View,
+    AirdropError, Block, BlockInfo, BlockhashQueue, ClusterInfo, ExecutedTransaction, Faucet,
+    History, HistoryLimits, SendError, Sender, Simulation, SimulationError, SimulationRequest,
+    Simulator, TransactionSender, VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change, Slot};
 use parking_lot::Mutex;
@@ -77,12 +77,14 @@ pub(super) struct FakeTransactionService {
     pub(super) airdrop: Mutex<Result<Signature, AirdropError>>,
 }
 
-impl TransactionService for FakeTransactionService {
+impl TransactionSender for FakeTransactionService {
     fn send(&self, _: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
         self.sent.lock().push(transaction);
         self.send.lock().clone()
     }
+}
 
+impl Simulator for FakeTransactionService {
     fn simulate(
         &self,
         view: &View,
@@ -91,7 +93,9 @@ impl TransactionService for FakeTransactionService {
         self.simulated.lock().push((view.block().slot, request));
         self.simulation.lock().clone()
     }
+}
 
+impl Faucet for FakeTransactionService {
     fn airdrop(
         &self,
         _: Sender,
@@ -243,7 +247,9 @@ impl Builder {
             cluster: Arc::new(cluster.clone()),
             reader,
             history: Arc::new(History::new(limits)),
-            transaction_service: Arc::clone(&transaction_service) as Arc<dyn TransactionService>,
+            transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
+            simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
+            faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
             pool: Arc::new(
                 Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
                     .expect("a thread starts"),

@@ -28,7 +28,7 @@ const SYSVARS: [Pubkey; 7] = [
 ];
 
 /// VMs that simulate.
-pub struct Simulator {
+pub struct SimulationPool {
     idle: Mutex<Vec<ScratchVm>>,
     freed: Condvar,
     template: WorkingSet,
@@ -40,7 +40,7 @@ struct ScratchVm {
     sysvars_of: Option<(BlockId, i64)>,
 }
 
-impl Simulator {
+impl SimulationPool {
     /// `count` VMs like `template`.
     pub fn new(template: WorkingSet, count: usize) -> Self {
         let idle = (0..count.max(1)).map(|_| ScratchVm::new(template.clone_programs())).collect();
