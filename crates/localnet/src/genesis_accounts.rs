@@ -28,8 +28,8 @@ use wincode::DeserializeOwned;
 
 use crate::bulk_load::BulkLoader;
 use crate::config::{Config, GenesisAccount, HEAD_SLOT_MAX};
-use crate::genesis::{self, GenesisError};
-use crate::localnet::LocalnetError;
+use crate::error::{GenesisError, LocalnetError, SourceError};
+use crate::genesis;
 
 /// Accounts of one chunk.
 const CHUNK_MAX: usize = 4_096;
@@ -41,9 +41,6 @@ pub const SLOTS_PER_EPOCH_MAX: u64 = 10_000_000;
 const DATA_BYTES_MAX: usize = 10 << 20;
 /// Lamports of a byte at most, so that no account's rent exceeds a `u64`.
 const LAMPORTS_PER_BYTE_MAX: u64 = u64::MAX / (DATA_BYTES_MAX as u64 + 128);
-
-/// Why a source of accounts failed.
-pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A source of accounts of a new ledger, one at a time.
 pub type GenesisAccountSource<'a> = dyn Iterator<Item = Result<GenesisAccount, SourceError>> + 'a;

@@ -12,6 +12,7 @@ mod chain_clock;
 mod config;
 mod cost;
 mod epoch;
+mod error;
 mod executor;
 mod executor_metrics;
 mod faucet;
@@ -28,6 +29,7 @@ mod programs;
 mod queue;
 mod restore;
 mod simulator;
+mod snapshot_load;
 mod stakes;
 mod status_cache;
 mod vote;
@@ -38,15 +40,15 @@ pub use config::{
     QUEUE_COMPUTE_UNITS_MAX_DEFAULT, QUEUE_COMPUTE_UNITS_MAX_MIN, QUEUE_MAX_DEFAULT,
     SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT, WARP_SLOT_MAX,
 };
+pub use error::{GenesisError, LocalnetError, SourceError};
 pub use executor::ExecutorError;
 pub use executor_metrics::ExecutorMetrics;
 pub use features::FeatureError;
-pub use from_snapshot::{LoadedSnapshot, load_snapshot};
-pub use genesis::GenesisError;
-pub use genesis_accounts::{GenesisAccountSource, SLOTS_PER_EPOCH_MAX, SourceError, check_account};
+pub use genesis_accounts::{GenesisAccountSource, SLOTS_PER_EPOCH_MAX, check_account};
 pub use keypairs::{KeyError, NodeKeypairs, read_keypair};
 pub use localnet::{
-    LOG_FILE, Localnet, LocalnetError, LocalnetHandle, check, contains_ledger, open, open_snapshot,
+    LOG_FILE, Localnet, LocalnetHandle, check, contains_ledger, open, open_snapshot,
     open_snapshot_with, open_with, reset_directory,
 };
 pub use queue::{Load, QueueStats, TransactionQueue};
+pub use snapshot_load::{LoadedSnapshot, load_snapshot};

@@ -11,31 +11,32 @@ use chain_solana::{
     TransactionSender,
 };
 use ledger::{BlockId, Commitment};
-use query::{Ledger, LedgerError};
+use query::Ledger;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
-use store::StoreError;
 use svm::{AccountSource, SimulationPool, WorkingSet};
 
 use crate::block_builder::BlockBuilder;
 use crate::bulk_load::BulkLoader;
 use crate::chain_clock::ChainClock;
-use crate::config::{Config, ConfigError, HEAD_SLOT_MAX};
+use crate::config::{Config, HEAD_SLOT_MAX};
 use crate::epoch::{self, Epochs, Voters};
+use crate::error::LocalnetError;
 use crate::executor::{BlockTiming, Executor, ExecutorError, Parent, now, unix_ms};
 use crate::executor_metrics::ExecutorMetrics;
 use crate::faucet::LocalFaucet;
-use crate::features::{self, FeatureError};
-use crate::from_snapshot::{self, LoadedSnapshot};
-use crate::genesis::{Genesis, GenesisError};
-use crate::genesis_accounts::{self, GenesisAccountSource, SourceError, guarded};
-use crate::keypairs::{KeyError, NodeKeypairs};
+use crate::features;
+use crate::from_snapshot;
+use crate::genesis::Genesis;
+use crate::genesis_accounts::{self, GenesisAccountSource, guarded};
+use crate::keypairs::NodeKeypairs;
 use crate::ledger_store::{LedgerStore, Opened};
 use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
 use crate::simulator::LocalSimulator;
+use crate::snapshot_load::LoadedSnapshot;
 use crate::status_cache::StatusCache;
 use crate::vote::{self, Tower};
 
@@ -43,80 +44,6 @@ use crate::vote::{self, Tower};
 pub const LOG_FILE: &str = "validator.log";
 /// The store's directory within a ledger directory.
 const STORE_DIR: &str = "store";
-
-/// Why a ledger could not be opened, or why it ended.
-#[derive(Debug, thiserror::Error)]
-pub enum LocalnetError {
-    /// A setting is out of its range.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The ledger's newest block leaves too few slots for the next ones: an older version warped it there.
-    #[error(
-        "the ledger's newest block is at slot {slot}, and a ledger past slot {HEAD_SLOT_MAX} is not opened (start with --reset)"
-    )]
-    NoSlotLeft {
-        /// The slot of its newest block.
-        slot: ledger::Slot,
-    },
-    /// The genesis is invalid.
-    #[error(transparent)]
-    Genesis(#[from] GenesisError),
-    /// The ledger cannot have the features that were chosen.
-    #[error(transparent)]
-    Features(#[from] FeatureError),
-    /// The source of genesis accounts failed.
-    #[error(transparent)]
-    Source(SourceError),
-    /// A keypair file of the ledger directory is invalid.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The store of the ledger directory failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The ledger has no space for its own accounts.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    /// The ledger directory contains a ledger that this version cannot read.
-    #[error("{dir} holds a ledger that this version cannot read: {reason} (start with --reset)")]
-    Foreign {
-        /// Which directory.
-        dir: String,
-        /// What was wrong.
-        reason: String,
-    },
-    /// The ledger directory contains files that Hydrant did not write.
-    #[error("{dir} holds {name}, which is not ours: give --ledger a directory of its own")]
-    NotEmpty {
-        /// Which directory.
-        dir: String,
-        /// What is in it.
-        name: String,
-    },
-    /// The directory contains a ledger, so no ledger is made there from a snapshot.
-    #[error("{dir} holds a ledger already: a snapshot makes a new one (start with --reset)")]
-    Exists {
-        /// Which directory.
-        dir: String,
-    },
-    /// The directory could not be created.
-    #[error("ledger directory {dir}")]
-    Dir {
-        /// Which directory.
-        dir: String,
-        /// The system's error.
-        #[source]
-        err: std::io::Error,
-    },
-    /// The executing thread could not be started.
-    #[error("executing thread")]
-    Thread(#[source] std::io::Error),
-    /// The executing thread failed.
-    #[error(transparent)]
-    Executor(#[from] ExecutorError),
-    /// The executing thread panicked; that is our bug.
-    #[error("the executing thread panicked")]
-    Panicked,
-}
 
 /// A ledger that is open and does not run yet.
 pub struct Localnet {
@@ -234,7 +161,7 @@ impl InitialState {
         genesis.ensure_mint();
         let active = features::chosen(&config.features);
         let mut vm = genesis.build(config, &keypairs, active.clone())?;
-        let mut loader = BulkLoader::new(config, genesis_bank(&genesis, 0));
+        let mut loader = BulkLoader::new(config.ledger(), genesis_bank(&genesis, 0));
         let is_there = |account: &AccountSharedData| account.lamports() > 0;
         for (key, account) in vm.accounts().filter(|(_, account)| is_there(account)) {
             loader.add(*key, Account(account.clone()))?;
@@ -315,7 +242,7 @@ impl InitialState {
         let parent = |capitalization| {
             restore::head(&blocks, capitalization).ok_or_else(|| foreign("no block".into()))
         };
-        let mut loader = BulkLoader::new(config, parent(0)?.bank);
+        let mut loader = BulkLoader::new(config.ledger(), parent(0)?.bank);
         let mut added = Ok(());
         let store = opened.read(|key, account| {
             if added.is_ok() {
