@@ -77,7 +77,7 @@ fn cluster() -> ClusterInfo {
 }
 
 fn reader() -> chain_solana::Reader {
-    let block = BlockId { slot: SLOT, bank: 0 };
+    let block = BlockId { slot: SLOT, version: 0 };
     let bank = Arc::new(BlockInfo {
         block,
         parent_slot: SLOT - 1,

@@ -245,7 +245,7 @@ mod tests {
 
     fn block(slot: Slot, transactions: Vec<Arc<ExecutedTransaction>>) -> Block {
         Block {
-            id: BlockId { slot, bank: slot },
+            id: BlockId { slot, version: slot },
             parent_slot: slot.saturating_sub(1),
             block_height: slot,
             blockhash: Hash::default(),

@@ -162,7 +162,7 @@ mod tests {
     /// account. `expected` are the removed keys.
     fn check(owners: &[u8], expected: &[u8]) {
         let bank = BlockInfo {
-            block: BlockId { slot: 1, bank: 1 },
+            block: BlockId { slot: 1, version: 1 },
             parent_slot: 0,
             block_height: 1,
             blockhashes: Arc::new(BlockhashQueue::new(Hash::default())),

@@ -376,7 +376,7 @@ impl Executor {
     pub(crate) fn open_block(&mut self, parent: Parent) -> Result<(), ExecutorError> {
         let parent_slot = parent.bank.block.slot;
         let slot = (parent_slot + 1).max(self.timing.warp_slot.take().unwrap_or(0));
-        let id = BlockId { slot, bank: parent.bank.block.bank + 1 };
+        let id = BlockId { slot, version: parent.bank.block.version + 1 };
         let bank = BlockInfo {
             block: id,
             parent_slot,

@@ -463,7 +463,7 @@ fn restore_epochs(state: &mut InitialState, features: FeatureSet, cluster: &Clus
 
 fn genesis_bank(genesis: &Genesis, capitalization: u64) -> BlockInfo {
     BlockInfo {
-        block: BlockId { slot: 0, bank: 0 },
+        block: BlockId { slot: 0, version: 0 },
         parent_slot: 0,
         block_height: 0,
         blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())),

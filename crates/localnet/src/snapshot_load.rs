@@ -104,7 +104,7 @@ pub(crate) fn block_of(
     let newest_first = || fields.blockhashes.iter().rev().copied();
     let blockhash = newest_first().next().unwrap_or_default();
     let block = Block {
-        id: BlockId { slot: fields.slot, bank: 0 },
+        id: BlockId { slot: fields.slot, version: 0 },
         parent_slot: fields.parent_slot,
         block_height: fields.block_height,
         blockhash,

@@ -26,10 +26,10 @@ impl Record for Balance {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (alice, first, second) = (address("alice")?, address("first")?, address("second")?);
-    let genesis = BlockId { slot: 0, bank: 0 };
+    let genesis = BlockId { slot: 0, version: 0 };
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), genesis, Arc::new(()));
 
-    let block = BlockId { slot: 1, bank: 1 };
+    let block = BlockId { slot: 1, version: 1 };
     ledger.publish();
     ledger.open(block, genesis, Arc::new(()))?;
     let balance = |address, amount| Change {

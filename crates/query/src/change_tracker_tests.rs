@@ -82,7 +82,7 @@ fn what_is_reported_as_unchanged_is_unchanged() {
 
 fn run(seed: u64) -> (usize, usize) {
     let mut random = Rng::with_seed(seed);
-    let root = BlockId { slot: 0, bank: 0 };
+    let root = BlockId { slot: 0, version: 0 };
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), root, Arc::new(0));
     let purse =
         |random: &mut Rng| Purse { owner: address(100 + random.u64(..5)), amount: random.u64(..3) };
@@ -110,7 +110,7 @@ fn run(seed: u64) -> (usize, usize) {
                 } else {
                     *complete.last().expect("the root")
                 };
-                let block = BlockId { slot: parent.slot + 1 + random.u64(..2), bank: step };
+                let block = BlockId { slot: parent.slot + 1 + random.u64(..2), version: step };
                 if ledger.open(block, parent, Arc::new(step)).is_ok() {
                     open = Some(block);
                 }

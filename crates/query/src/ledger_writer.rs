@@ -419,8 +419,8 @@ mod tests {
         }
     }
 
-    const fn block(slot: u64, bank: u64) -> BlockId {
-        BlockId { slot, bank }
+    const fn block(slot: u64, version: u64) -> BlockId {
+        BlockId { slot, version }
     }
 
     fn address(n: u8) -> Address {

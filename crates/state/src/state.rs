@@ -273,8 +273,8 @@ mod tests {
 
     const ROOT: BlockId = block(10, 0);
 
-    const fn block(slot: u64, bank: u64) -> BlockId {
-        BlockId { slot, bank }
+    const fn block(slot: u64, version: u64) -> BlockId {
+        BlockId { slot, version }
     }
 
     /// Some of these pack, and some do not.

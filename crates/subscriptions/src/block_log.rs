@@ -351,8 +351,8 @@ impl<B> BlockLog<B> {
 mod tests {
     use super::*;
 
-    fn id(slot: u64, bank: u64) -> BlockId {
-        BlockId { slot, bank }
+    fn id(slot: u64, version: u64) -> BlockId {
+        BlockId { slot, version }
     }
 
     fn block_log(steps_max: usize) -> BlockLog<()> {

@@ -34,7 +34,7 @@ pub enum ForkEvent {
 #[derive(Clone, Debug)]
 pub struct ForkInjector {
     rng: Rng,
-    banks: u64,
+    versions: u64,
     /// Above this number of unrooted blocks it only roots and drops.
     unrooted_max: usize,
 }
@@ -42,7 +42,7 @@ pub struct ForkInjector {
 impl ForkInjector {
     /// The injector of this seed.
     pub fn new(seed: u64, unrooted_max: usize) -> Self {
-        Self { rng: Rng::with_seed(seed), banks: 0, unrooted_max }
+        Self { rng: Rng::with_seed(seed), versions: 0, unrooted_max }
     }
 
     /// The random numbers, for other choices of the test.
@@ -78,8 +78,8 @@ impl ForkInjector {
             1..4 => any,
             _ => newest,
         };
-        self.banks += 1;
+        self.versions += 1;
         let slot = parent.slot + 1 + self.rng.u64(..3);
-        ForkEvent::Open { block: BlockId { slot, bank: self.banks }, parent }
+        ForkEvent::Open { block: BlockId { slot, version: self.versions }, parent }
     }
 }

@@ -41,7 +41,7 @@ impl Fresh {
 #[test]
 fn what_closed_accounts_leave_is_used_again() {
     let facts = |block| Arc::new(BlockMeta { block, writes: 0, is_complete: true });
-    let block = |slot| BlockId { slot, bank: 0 };
+    let block = |slot| BlockId { slot, version: 0 };
     let config = LedgerConfig::new(2 * RECORDS as u32);
     let (mut ledger, reader) = Ledger::new(config, block(0), facts(block(0)));
     let mut fresh = Fresh { next: 0, rng: Rng::with_seed(7) };

@@ -19,7 +19,7 @@ use crate::{now, own_process, print_metric};
 const CHUNK: usize = 8_192;
 
 /// The root's slot.
-pub(crate) const ROOT: BlockId = BlockId { slot: 1_000, bank: 0 };
+pub(crate) const ROOT: BlockId = BlockId { slot: 1_000, version: 0 };
 
 /// The root's time, in seconds since 1970.
 const ROOT_TIME: i64 = 1_750_000_000;

@@ -66,7 +66,7 @@ impl Ledger {
         let previous_blockhash = self.blockhash;
         self.blockhash = Hash::new_from_array(self.random.random());
         Block {
-            id: BlockId { slot: self.slot, bank: self.slot },
+            id: BlockId { slot: self.slot, version: self.slot },
             parent_slot,
             block_height: parent_slot,
             blockhash: self.blockhash,

@@ -85,7 +85,7 @@ pub(super) fn read_account(body: &[u8]) -> Result<(Slot, Account), DecodeError> 
 pub(super) fn write_block(block: &Block) -> Vec<u8> {
     let mut out = ByteWriter::default();
     out.u64(block.id.slot);
-    out.u64(block.id.bank);
+    out.u64(block.id.version);
     out.u64(block.parent_slot);
     out.u64(block.block_height);
     out.key(block.blockhash.as_bytes());
@@ -101,7 +101,7 @@ pub(super) fn write_block(block: &Block) -> Vec<u8> {
 
 pub(super) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
     let mut from = ByteReader::new(body);
-    let id = BlockId { slot: from.u64("slot")?, bank: from.u64("bank")? };
+    let id = BlockId { slot: from.u64("slot")?, version: from.u64("bank")? };
     let mut block = Block {
         id,
         parent_slot: from.u64("parent slot")?,

@@ -260,7 +260,7 @@ fn append(dir: &Path, edit: impl FnOnce(&mut Block)) {
         .expect("there is a ledger");
     let newest = restored.blocks.last().expect("a ledger has a block");
     let mut block = Block {
-        id: BlockId { slot: newest.id.slot + 1, bank: newest.id.bank + 1 },
+        id: BlockId { slot: newest.id.slot + 1, version: newest.id.version + 1 },
         parent_slot: newest.id.slot,
         block_height: newest.block_height + 1,
         previous_blockhash: newest.blockhash,

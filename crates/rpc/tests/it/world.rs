@@ -383,7 +383,7 @@ fn cluster() -> ClusterInfo {
 }
 
 pub(crate) fn block(slot: u64) -> BlockId {
-    BlockId { slot, bank: slot }
+    BlockId { slot, version: slot }
 }
 
 pub(crate) fn bank(slot: u64) -> Arc<BlockInfo> {

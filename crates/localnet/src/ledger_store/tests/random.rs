@@ -55,7 +55,7 @@ impl RandomLedger {
         self.blockhash = self.hash();
         let transactions = self.random.random_range(0..=self.transactions_max);
         Block {
-            id: BlockId { slot: self.slot, bank: self.random.random() },
+            id: BlockId { slot: self.slot, version: self.random.random() },
             parent_slot,
             block_height: self.random.random(),
             blockhash: self.blockhash,

@@ -219,7 +219,7 @@ impl Builder {
             pubsub: Some(([127, 0, 0, 1], 8900).into()),
             tpu: None,
         };
-        let root = BlockId { slot: 0, bank: 0 };
+        let root = BlockId { slot: 0, version: 0 };
         let info = Arc::new(BlockInfo {
             block: root,
             parent_slot: 0,
@@ -276,7 +276,7 @@ impl Builder {
 
     /// Opens, fills and completes a block; leaves the last one open.
     fn block(&mut self, slot: Slot, parent: &Arc<BlockInfo>) -> Arc<BlockInfo> {
-        let id = BlockId { slot, bank: slot };
+        let id = BlockId { slot, version: slot };
         let transactions = self.transactions(slot);
         let mut info = BlockInfo {
             block: id,

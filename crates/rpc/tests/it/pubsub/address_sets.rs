@@ -348,7 +348,7 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
         removed_keys: Vec::new(),
     };
     Arc::new(Block {
-        id: BlockId { slot, bank: u64::from(hash) },
+        id: BlockId { slot, version: u64::from(hash) },
         parent_slot: parent.0,
         block_height: slot,
         blockhash: Hash::new_from_array([hash; 32]),

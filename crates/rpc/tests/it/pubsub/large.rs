@@ -146,7 +146,7 @@ fn block(n: u8) -> Arc<Block> {
     let account = account(u64::from(n), key(200), &[]).map(|account| Arc::new(Account(account)));
     let id = ledger::AddressId(u32::MAX);
     Arc::new(Block {
-        id: BlockId { slot: u64::from(n), bank: u64::from(n) },
+        id: BlockId { slot: u64::from(n), version: u64::from(n) },
         parent_slot: u64::from(n) - 1,
         block_height: u64::from(n),
         blockhash: Hash::new_from_array([n; 32]),

@@ -106,7 +106,7 @@ impl Node {
 
     /// A node with rate limits. All connections are of one client.
     pub(crate) async fn with_limits(config: Config, limits: Limits) -> Self {
-        let root = BlockId { slot: 0, bank: 0 };
+        let root = BlockId { slot: 0, version: 0 };
         let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), root, bank(0, true));
         ledger.publish();
         let history_limits = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
@@ -326,7 +326,7 @@ fn keys_of(account: Option<&Account>) -> Vec<(KeyKind, Address)> {
 }
 
 fn id(slot: Slot) -> BlockId {
-    BlockId { slot, bank: slot }
+    BlockId { slot, version: slot }
 }
 
 fn bank(slot: Slot, complete: bool) -> Arc<BlockInfo> {
