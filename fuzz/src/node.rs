@@ -80,7 +80,7 @@ fn reader() -> chain_solana::Reader {
     let block = BlockId { slot: SLOT, version: 0 };
     let bank = Arc::new(BlockInfo {
         block,
-        parent_slot: SLOT - 1,
+        parent: BlockId { slot: SLOT - 1, version: 0 },
         block_height: SLOT,
         blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([6; 32]))),
         transaction_count: 10,

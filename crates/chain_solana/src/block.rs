@@ -56,8 +56,8 @@ pub struct AccountWrite {
 pub struct Block {
     /// The block's id.
     pub id: BlockId,
-    /// The slot it was built on.
-    pub parent_slot: Slot,
+    /// The block it was built on; itself at genesis.
+    pub parent: BlockId,
     /// Number of blocks before it.
     pub block_height: u64,
     /// Its hash, which transactions may use from the next block on.

@@ -205,6 +205,12 @@ impl HistorySnapshot {
     }
 }
 
+/// Whether the block of `slot` in history, and every transaction in it, is rooted. `root` is the slot
+/// of the root. At and below it, only the final chain has blocks.
+pub fn is_rooted(slot: Slot, root: Slot) -> bool {
+    slot <= root
+}
+
 /// A block's own share: its header and a pointer for each transaction.
 fn block_bytes(block: &Block) -> u64 {
     (size_of::<Block>() + block.transactions.len() * 8) as u64 + block.rewards_bytes()
@@ -246,7 +252,7 @@ mod tests {
     fn block(slot: Slot, transactions: Vec<Arc<ExecutedTransaction>>) -> Block {
         Block {
             id: BlockId { slot, version: slot },
-            parent_slot: slot.saturating_sub(1),
+            parent: BlockId { slot: slot.saturating_sub(1), version: slot.saturating_sub(1) },
             block_height: slot,
             blockhash: Hash::default(),
             previous_blockhash: Hash::default(),

@@ -107,7 +107,7 @@ impl BlockBuilder {
         }
         let block = Block {
             id: self.bank.block,
-            parent_slot: self.bank.parent_slot,
+            parent: self.bank.parent,
             block_height: self.bank.block_height,
             blockhash,
             previous_blockhash,
@@ -163,7 +163,7 @@ mod tests {
     fn check(owners: &[u8], expected: &[u8]) {
         let bank = BlockInfo {
             block: BlockId { slot: 1, version: 1 },
-            parent_slot: 0,
+            parent: BlockId { slot: 0, version: 0 },
             block_height: 1,
             blockhashes: Arc::new(BlockhashQueue::new(Hash::default())),
             transaction_count: 0,

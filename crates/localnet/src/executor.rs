@@ -350,10 +350,14 @@ impl Executor {
         self.history.publish();
         self.builder.bank = bank.clone();
         self.ledger.complete(block.id, Arc::new(bank))?;
+        self.ledger.confirm(block.id)?;
         self.ledger.publish();
         self.prune_store(block.id.slot);
         self.unfinalized.push_back(Arc::clone(&block));
-        self.emit(&LedgerEvent::Completed { block, timestamp_ms: unix_time().as_millis() as u64 });
+        let (id, timestamp_ms) = (block.id, unix_time().as_millis() as u64);
+        self.emit(&LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms });
+        self.emit(&LedgerEvent::TipMoved { block: id });
+        self.emit(&LedgerEvent::Confirmed { block, timestamp_ms });
         Ok(())
     }
 
@@ -362,7 +366,7 @@ impl Executor {
         self.ledger.finalize(block.id)?;
         self.ledger.publish();
         self.finalized_slot = block.id.slot;
-        self.emit(&LedgerEvent::Finalized { block, timestamp_ms: unix_time().as_millis() as u64 });
+        self.emit(&LedgerEvent::Rooted { block, timestamp_ms: unix_time().as_millis() as u64 });
         Ok(())
     }
 
@@ -379,7 +383,7 @@ impl Executor {
         let id = BlockId { slot, version: parent.bank.block.version + 1 };
         let bank = BlockInfo {
             block: id,
-            parent_slot,
+            parent: parent.bank.block,
             block_height: parent.bank.block_height + 1,
             unix_timestamp: self.clock.advance(unix_ms(), now()).max(parent.bank.unix_timestamp),
             complete: false,
@@ -392,7 +396,7 @@ impl Executor {
         self.pay_stakes()?;
         self.advance_sysvars(&parent, ended_epoch)?;
         self.vote(&parent)?;
-        self.publish_opening(parent_slot);
+        self.publish_opening(parent.bank.block);
         Ok(())
     }
 
@@ -444,12 +448,12 @@ impl Executor {
         Ok(())
     }
 
-    fn publish_opening(&mut self, parent: Slot) {
+    fn publish_opening(&mut self, parent: BlockId) {
         self.ledger.publish();
-        let slot = self.builder.bank.block.slot;
+        let block = self.builder.bank.block;
         let root = self.finalized_slot;
         let timestamp_ms = unix_time().as_millis() as u64;
-        self.emit(&LedgerEvent::BankCreated { slot, parent, root, timestamp_ms });
+        self.emit(&LedgerEvent::BankCreated { block, parent, root, timestamp_ms });
         self.publish();
     }
 

@@ -462,9 +462,10 @@ fn restore_epochs(state: &mut InitialState, features: FeatureSet, cluster: &Clus
 }
 
 fn genesis_bank(genesis: &Genesis, capitalization: u64) -> BlockInfo {
+    let block = BlockId { slot: 0, version: 0 };
     BlockInfo {
-        block: BlockId { slot: 0, version: 0 },
-        parent_slot: 0,
+        block,
+        parent: block,
         block_height: 0,
         blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())),
         transaction_count: 0,

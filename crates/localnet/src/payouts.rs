@@ -25,7 +25,7 @@ impl Executor {
         &mut self,
     ) -> Result<Option<(u64, StakeHistoryEntry)>, ExecutorError> {
         let schedule = self.epochs.schedule();
-        let ended = schedule.get_epoch(self.builder.bank.parent_slot);
+        let ended = schedule.get_epoch(self.builder.bank.parent.slot);
         if schedule.get_epoch(self.builder.bank.block.slot) == ended {
             return Ok(None);
         }

@@ -19,7 +19,7 @@ pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent>
     let blockhashes = BlockhashQueue::restore(blocks[first..].iter().map(|block| block.blockhash))?;
     let bank = BlockInfo {
         block: head.id,
-        parent_slot: head.parent_slot,
+        parent: head.parent,
         block_height: head.block_height,
         blockhashes: Arc::new(blockhashes),
         transaction_count: head.transaction_count,

@@ -105,7 +105,7 @@ pub(crate) fn block_of(
     let blockhash = newest_first().next().unwrap_or_default();
     let block = Block {
         id: BlockId { slot: fields.slot, version: 0 },
-        parent_slot: fields.parent_slot,
+        parent: BlockId { slot: fields.parent_slot, version: 0 },
         block_height: fields.block_height,
         blockhash,
         previous_blockhash: newest_first().nth(1).unwrap_or_default(),
@@ -119,7 +119,7 @@ pub(crate) fn block_of(
     };
     let bank = BlockInfo {
         block: block.id,
-        parent_slot: block.parent_slot,
+        parent: block.parent,
         block_height: block.block_height,
         blockhashes: Arc::new(BlockhashQueue::new(blockhash)),
         transaction_count: block.transaction_count,

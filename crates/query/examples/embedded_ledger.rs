@@ -46,6 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!((amount(Commitment::Processed), amount(Commitment::Confirmed)), (Some(5), None));
 
     ledger.complete(block, Arc::new(()))?;
+    ledger.confirm(block)?;
     ledger.finalize(block)?;
     ledger.publish();
     let finalized = reader.view(Commitment::Finalized);

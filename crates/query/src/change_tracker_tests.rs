@@ -1,7 +1,8 @@
 //! What is reported as unchanged is unchanged: random forks, writes, roots and publishes, and after each of
 //! them everything that was read before is read again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -94,6 +95,7 @@ fn run(seed: u64) -> (usize, usize) {
     ledger.apply(root, first, Arc::new(0)).expect("the root is open");
     ledger.publish();
     let mut complete = BTreeSet::from([root]);
+    let mut parents: BTreeMap<BlockId, BlockId> = BTreeMap::new();
     let mut open: Option<BlockId> = None;
     let mut known: Vec<Observation> = Vec::new();
     let (mut good, mut gone) = (0, 0);
@@ -113,6 +115,7 @@ fn run(seed: u64) -> (usize, usize) {
                 let block = BlockId { slot: parent.slot + 1 + random.u64(..2), version: step };
                 if ledger.open(block, parent, Arc::new(step)).is_ok() {
                     open = Some(block);
+                    parents.insert(block, parent);
                 }
             }
             (0..6, Some(block)) => {
@@ -122,6 +125,7 @@ fn run(seed: u64) -> (usize, usize) {
             (6, Some(block)) => {
                 if ledger.complete(block, Arc::new(step)).is_ok() {
                     complete.insert(block);
+                    let _ = ledger.confirm(some(&mut random));
                 }
                 open = None;
             }
@@ -138,6 +142,13 @@ fn run(seed: u64) -> (usize, usize) {
                 }
             }
             _ => {
+                // A producer publishes only tips that are on one chain.
+                let confirmed = ledger.tip(Commitment::Confirmed);
+                let tip = ledger.tip(Commitment::Processed);
+                let mut chain = successors(Some(tip), |block| parents.get(block).copied());
+                if !chain.any(|block| block == confirmed) {
+                    ledger.set_tip(confirmed).expect("it is known");
+                }
                 ledger.publish();
                 watch_more(&reader, &mut known, &mut random);
             }

@@ -232,6 +232,7 @@ mod tests {
             ledger.apply(block(slot), changes(last.into_iter().chain(odd), false), Arc::new(()))?;
             ledger.apply(block(slot), changes([100 + slot as u8], true), Arc::new(()))?;
             ledger.complete(block(slot), Arc::new(()))?;
+            ledger.confirm(block(slot))?;
             ledger.finalize(block(slot))?;
             ledger.publish();
         }

@@ -213,6 +213,7 @@ mod tests {
             slot += 1;
             ledger.apply(block(slot), vec![purse(top, 0)], Arc::new(()))?;
             ledger.complete(block(slot), Arc::new(()))?;
+            ledger.confirm(block(slot))?;
             ledger.finalize(block(slot))?;
             ledger.publish();
             let expected = [top - 1, top - 2, top - 3].map(|n| (n.into(), address(n)));

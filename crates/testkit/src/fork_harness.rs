@@ -77,6 +77,10 @@ impl ForkHarness {
                 self.model.complete(block);
                 self.ledger.complete(block, Arc::new(self.model.meta(block)))
             }
+            ForkEvent::Confirm(block) => {
+                self.model.confirm(block);
+                self.ledger.confirm(block)
+            }
             ForkEvent::SetTip(block) => {
                 self.model.set_tip(block);
                 self.ledger.set_tip(block)
@@ -158,6 +162,9 @@ impl ForkHarness {
             unrooted_blocks: self.model.unrooted(false).len() + self.model.unrooted(true).len(),
         };
         assert_eq!(self.ledger.usage(), expected);
+        for commitment in Commitment::ALL {
+            assert_eq!(self.ledger.tip(commitment), self.model.tip(commitment));
+        }
         assert_eq!(self.ledger.versions(), self.model.versions());
     }
 

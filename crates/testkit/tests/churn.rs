@@ -59,6 +59,7 @@ fn what_closed_accounts_leave_is_used_again() {
         living.extend(changes[CLOSED_PER_BLOCK..].iter().map(|change| change.address));
         ledger.apply(block(slot), changes, facts(block(slot))).expect("ids are used again");
         ledger.complete(block(slot), facts(block(slot))).expect("it is open");
+        ledger.confirm(block(slot)).expect("it is complete");
         ledger.finalize(block(slot)).expect("it is complete");
         ledger.publish();
         assert_eq!(reader.bytes(), ledger.bytes());

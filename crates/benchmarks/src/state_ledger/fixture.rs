@@ -105,7 +105,7 @@ pub(crate) fn bank(block: BlockId, capitalization: u64) -> BlockInfo {
     let slots = block.slot - ROOT.slot;
     BlockInfo {
         block,
-        parent_slot: block.slot.saturating_sub(1),
+        parent: BlockId { slot: block.slot.saturating_sub(1), version: 0 },
         block_height: block.slot,
         blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([7; 32]))),
         transaction_count: 0,

@@ -101,6 +101,7 @@ impl Stream {
         ledger.apply(block, changes, Arc::clone(&meta))?;
         times.apply.record(began.elapsed().as_nanos() as u64)?;
         ledger.complete(block, meta)?;
+        ledger.confirm(block)?;
         if block.slot > ROOT.slot + FINAL_AFTER {
             ledger.finalize(BlockId { slot: block.slot - FINAL_AFTER, version: 0 })?;
         }

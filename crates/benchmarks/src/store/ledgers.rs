@@ -67,7 +67,7 @@ impl Ledger {
         self.blockhash = Hash::new_from_array(self.random.random());
         Block {
             id: BlockId { slot: self.slot, version: self.slot },
-            parent_slot,
+            parent: BlockId { slot: parent_slot, version: parent_slot },
             block_height: parent_slot,
             blockhash: self.blockhash,
             previous_blockhash,

@@ -111,7 +111,7 @@ impl Epochs {
     pub(crate) fn start_epoch(&mut self, vm: &Vm, view: &View, bank: &BlockInfo) -> EpochStart {
         let slot = bank.block.slot;
         let (epoch, ended) =
-            (self.schedule.get_epoch(slot), self.schedule.get_epoch(bank.parent_slot));
+            (self.schedule.get_epoch(slot), self.schedule.get_epoch(bank.parent.slot));
         let delegated = rewards::delegated(view);
         let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
         let mut history = sysvars::stake_history(vm);

@@ -86,7 +86,7 @@ pub(super) fn write_block(block: &Block) -> Vec<u8> {
     let mut out = ByteWriter::default();
     out.u64(block.id.slot);
     out.u64(block.id.version);
-    out.u64(block.parent_slot);
+    out.u64(block.parent.slot);
     out.u64(block.block_height);
     out.key(block.blockhash.as_bytes());
     out.key(block.previous_blockhash.as_bytes());
@@ -101,10 +101,11 @@ pub(super) fn write_block(block: &Block) -> Vec<u8> {
 
 pub(super) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
     let mut from = ByteReader::new(body);
-    let id = BlockId { slot: from.u64("slot")?, version: from.u64("bank")? };
+    let id = BlockId { slot: from.u64("slot")?, version: from.u64("version")? };
     let mut block = Block {
         id,
-        parent_slot: from.u64("parent slot")?,
+        // A localnet numbers its blocks: the version is the parent's plus one, and 0 in the first block.
+        parent: BlockId { slot: from.u64("parent slot")?, version: id.version.saturating_sub(1) },
         block_height: from.u64("height")?,
         blockhash: hash(&mut from, "blockhash")?,
         previous_blockhash: hash(&mut from, "previous blockhash")?,

@@ -158,7 +158,7 @@ impl<E: Engine> LedgerStore<E> {
     /// Appends a block. When this returns, it is on disk with its transactions and account writes. After an error no
     /// block can be appended any more; earlier blocks stay.
     pub fn append(&mut self, block: &Block) -> Result<(), StoreError> {
-        let (slot, parent) = (block.id.slot, block.parent_slot);
+        let (slot, parent) = (block.id.slot, block.parent.slot);
         if parent != self.head.slot || slot <= parent {
             return Err(StoreError::NotNext { slot, parent, head: self.head.slot });
         }

@@ -104,8 +104,8 @@ fn follows(before: Option<&Arc<Block>>, block: &Block, head: &Head) -> Result<()
     match before {
         None if block.id.slot == head.first_slot => Ok(()),
         None => Err(format!("is the oldest, but block {} should be", head.first_slot)),
-        Some(before) if before.id.slot != block.parent_slot => {
-            Err(format!("its parent, block {}, is missing", block.parent_slot))
+        Some(before) if before.id.slot != block.parent.slot => {
+            Err(format!("its parent, block {}, is missing", block.parent.slot))
         }
         Some(before) if before.blockhash != block.previous_blockhash => {
             Err(format!("does not follow from block {}: blockhash", before.id.slot))

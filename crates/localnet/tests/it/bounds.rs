@@ -83,7 +83,7 @@ fn a_warp_leaves_slots_without_blocks() {
     let airdrop = node.airdrop(&Keypair::new().pubkey(), SOL);
     assert_eq!(airdrop.slot, 1_000);
     let block = node.history.snapshot().block(1_000).cloned().expect("the block is stored");
-    assert_eq!((block.parent_slot, block.block_height), (0, 1));
+    assert_eq!((block.parent.slot, block.block_height), (0, 1));
     node.stop();
 }
 
@@ -261,7 +261,7 @@ fn append(dir: &Path, edit: impl FnOnce(&mut Block)) {
     let newest = restored.blocks.last().expect("a ledger has a block");
     let mut block = Block {
         id: BlockId { slot: newest.id.slot + 1, version: newest.id.version + 1 },
-        parent_slot: newest.id.slot,
+        parent: newest.id,
         block_height: newest.block_height + 1,
         previous_blockhash: newest.blockhash,
         transactions: Vec::new(),

@@ -155,7 +155,7 @@ impl Node {
         loop {
             let event =
                 self.events.recv_timeout(EVENT_TIMEOUT).expect("an event before the timeout");
-            if matches!(event, LedgerEvent::BankCreated { slot, .. } if slot == expected) {
+            if matches!(event, LedgerEvent::BankCreated { block, .. } if block.slot == expected) {
                 return;
             }
         }
@@ -166,7 +166,7 @@ impl Node {
         loop {
             let event =
                 self.events.recv_timeout(EVENT_TIMEOUT).expect("an event before the timeout");
-            if let LedgerEvent::Completed { block, .. } = event
+            if let LedgerEvent::Confirmed { block, .. } = event
                 && is_match(&block)
             {
                 return block;

@@ -258,7 +258,7 @@ fn transactions_that_wait_when_the_ledger_ends_are_dropped_and_counted() {
             LedgerEvent::Executed(all) => {
                 executed += all.iter().filter(|one| !one.is_vote).count() as u64
             }
-            LedgerEvent::Completed { .. } => completed = true,
+            LedgerEvent::Confirmed { .. } => completed = true,
             _ => {}
         }
     }
@@ -292,7 +292,7 @@ fn blocks_are_completed_while_transactions_wait() {
     while executed < SENT / 2 {
         match events.next() {
             LedgerEvent::Executed(all) => executed += all.len(),
-            LedgerEvent::Completed { .. } => blocks += 1,
+            LedgerEvent::Confirmed { .. } => blocks += 1,
             _ => {}
         }
     }

@@ -389,7 +389,7 @@ pub(crate) fn block(slot: u64) -> BlockId {
 pub(crate) fn bank(slot: u64) -> Arc<BlockInfo> {
     Arc::new(BlockInfo {
         block: block(slot),
-        parent_slot: slot - 1,
+        parent: block(slot - 1),
         block_height: slot - 10,
         blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([6; 32]))),
         transaction_count: slot * 10,
@@ -416,6 +416,7 @@ pub(crate) fn ledger(indices: IndexConfig) -> chain_solana::Reader {
         ledger.apply(block(slot), wallet, bank(slot)).expect("apply");
         if slot == CONFIRMED {
             ledger.complete(block(slot), bank(slot)).expect("complete");
+            ledger.confirm(block(slot)).expect("it is complete");
         }
     }
     ledger.publish();

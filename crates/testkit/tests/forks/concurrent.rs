@@ -90,6 +90,7 @@ fn write(mut ledger: Ledger<TestRecord, BlockMeta>, root: BlockId, is_done: impl
             continue;
         }
         ledger.complete(block, block_meta(block)).expect("it is open");
+        ledger.confirm(block).expect("it is complete");
         if rng.bool() {
             ledger.finalize(block).expect("it is complete");
         }

@@ -72,6 +72,7 @@ fn write(
             ledger.drop_fork(block).expect("it is above the root");
         } else {
             ledger.complete(block, block_meta(block)).expect("it is open");
+            ledger.confirm(block).expect("it is complete");
             chain.push(block);
             if chain.len() > 4 {
                 ledger.finalize(chain.remove(1)).expect("it is complete");

@@ -222,7 +222,7 @@ impl Builder {
         let root = BlockId { slot: 0, version: 0 };
         let info = Arc::new(BlockInfo {
             block: root,
-            parent_slot: 0,
+            parent: root,
             block_height: 0,
             blockhashes: Arc::new(BlockhashQueue::new(hash(0))),
             transaction_count: 0,
@@ -280,7 +280,7 @@ impl Builder {
         let transactions = self.transactions(slot);
         let mut info = BlockInfo {
             block: id,
-            parent_slot: parent.block.slot,
+            parent: parent.block,
             block_height: parent.block_height + 1,
             transaction_count: parent.transaction_count + transactions.len() as u64,
             unix_timestamp: GENESIS_TIME + slot as i64 * SLOT_SECS,
@@ -301,10 +301,10 @@ impl Builder {
         let info = Arc::new(info);
         self.node.history.record_block(&Arc::new(Block {
             id,
-            parent_slot: info.parent_slot,
+            parent: info.parent,
             block_height: info.block_height,
             blockhash: hash(slot),
-            previous_blockhash: hash(info.parent_slot),
+            previous_blockhash: hash(info.parent.slot),
             bank_hash: hash(1_000 + slot),
             block_time: info.unix_timestamp,
             transaction_count: info.transaction_count,
@@ -314,6 +314,7 @@ impl Builder {
             writes: Vec::new(),
         }));
         self.ledger.complete(id, Arc::clone(&info)).expect("the block is open");
+        self.ledger.confirm(id).expect("it is complete");
         if slot <= FINALIZED {
             self.ledger.finalize(id).expect("the block is complete");
         }
