@@ -1,12 +1,12 @@
-//! A node with a few accounts and a transaction service that accepts every transaction: enough for every
+//! A node with a few accounts and a ledger that accepts every transaction: enough for every
 //! method to run most of its code.
 
 use std::sync::{Arc, LazyLock};
 
 use chain_solana::{
-    AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, History, HistoryLimits, SendError,
-    Sender, Simulation, SimulationError, SimulationRequest, TransactionService,
-    VerifiedTransaction, View,
+    AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History, HistoryLimits,
+    SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
+    TransactionSender, VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change};
 use pool::{Limits, Pool, RateLimiter};
@@ -24,7 +24,9 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
     cluster: Arc::new(cluster()),
     reader: reader(),
     history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
-    transaction_service: Arc::new(AcceptingTransactionService),
+    transaction_sender: Arc::new(AcceptingLedger),
+    simulator: Arc::new(AcceptingLedger),
+    faucet: Some(Arc::new(AcceptingLedger)),
     // Never used: requests are handled on the calling thread.
     pool: Arc::new(
         Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {}).expect("a thread"),
@@ -36,17 +38,21 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
     config: Config::default(),
 });
 
-struct AcceptingTransactionService;
+struct AcceptingLedger;
 
-impl TransactionService for AcceptingTransactionService {
+impl TransactionSender for AcceptingLedger {
     fn send(&self, _: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
         Ok(())
     }
+}
 
+impl Simulator for AcceptingLedger {
     fn simulate(&self, _: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
         Err(SimulationError::Panicked)
     }
+}
 
+impl Faucet for AcceptingLedger {
     fn airdrop(&self, _: Sender, _: Pubkey, _: u64, _: Hash) -> Result<Signature, AirdropError> {
         Ok(Signature::default())
     }
