@@ -123,9 +123,10 @@ fn run(seed: u64) -> (usize, usize) {
                 let _ = ledger.apply(block, changes, Arc::new(step));
             }
             (6, Some(block)) => {
+                let other = some(&mut random);
                 if ledger.complete(block, Arc::new(step)).is_ok() {
                     complete.insert(block);
-                    let _ = ledger.confirm(some(&mut random));
+                    let _ = ledger.confirm(if random.bool() { block } else { other });
                 }
                 open = None;
             }

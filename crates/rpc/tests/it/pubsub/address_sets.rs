@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{AccountWrite, Block, LedgerEvent};
+use chain_solana::{AccountWrite, Block, LedgerEvent, RevertReason};
 use ledger::BlockId;
 use rpc::pubsub::Config;
 use serde_json::{Value, json};
@@ -361,6 +361,22 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
         reward_partitions: None,
         writes: accounts.iter().map(write).collect(),
     })
+}
+
+#[tokio::test]
+async fn a_block_that_broke_a_rule_is_reported_as_dead_and_an_abandoned_one_is_not() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    client.subscribe("slotsUpdates", json!([])).await;
+    let dead = RevertReason::Dead { error: "a rule".to_owned() };
+    for (n, reason) in (1_u8..).zip([RevertReason::Abandoned, RevertReason::Replaced, dead]) {
+        let block = forked((0, 0), u64::from(n), n, &[]);
+        node.send_event(&LedgerEvent::Reverted { block, reason, timestamp_ms: 1 });
+    }
+    let update = client.notification().await["params"]["result"].take();
+    assert_eq!(update, json!({ "type": "dead", "slot": 3, "timestamp": 1, "err": "a rule" }));
+    drop(client);
+    node.wait_until_empty().await;
 }
 
 #[tokio::test]
