@@ -11,7 +11,7 @@ use std::sync::Arc;
 use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
 use index::Index;
-use ledger::{Address, AddressId, BlockId, Change, Key, Record};
+use ledger::{Address, AddressId, BlockId, Change, Commitment, Key, Record};
 use state::{BlockError, RemovedVersion, Snapshot, State};
 
 use crate::address_resolver::address_resolver;
@@ -224,10 +224,16 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(ids)
     }
 
-    /// Closes `block` to changes. It becomes the confirmed tip.
+    /// Closes `block` to changes. It may then get children. No tip moves.
     pub fn complete(&mut self, block: BlockId, meta: Arc<M>) -> Result<(), LedgerError> {
         self.state.complete(block)?;
         self.state.set_meta(block, meta)?;
+        Ok(())
+    }
+
+    /// Makes `block`, which must be complete, the confirmed tip. It may be on another fork than the one before.
+    pub fn confirm(&mut self, block: BlockId) -> Result<(), LedgerError> {
+        self.state.check_complete(block)?;
         self.confirmed = block;
         Ok(())
     }
@@ -273,7 +279,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(())
     }
 
-    /// Publishes everything since the last publish to readers, at once.
+    /// Publishes everything since the last publish to readers, at once. The tips must be on one chain: the root is
+    /// confirmed or an ancestor of the confirmed tip, and so is that tip for the processed one.
     ///
     /// Cost: each page that is written afterwards is copied once. State that no reader needs any more is
     /// freed here, with the index entries that were retained for it.
@@ -282,6 +289,12 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let records = IndexedRecords { state: &self.state, index: &self.index };
         self.ranks.refill(&self.addresses, records, 0);
         let snapshot = |block| self.state.snapshot(block).expect("tips are the root or above it");
+        assert!(
+            self.state.is_on_chain(self.confirmed, self.processed),
+            "the confirmed block {:?} is not on the chain of the processed tip {:?}",
+            self.confirmed,
+            self.processed
+        );
         let tips = [self.processed, self.confirmed, self.state.root()];
         let [processed, confirmed, finalized] = tips.map(snapshot);
         let before = self.published.load();
@@ -319,6 +332,15 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let id = self.addresses.lookup(address)?;
         let snapshot = self.state.snapshot(self.processed).ok()?;
         Some(snapshot.version(id)?.record(address_resolver(&self.addresses)))
+    }
+
+    /// The block that readers at `commitment` see after the next publish.
+    pub fn tip(&self, commitment: Commitment) -> BlockId {
+        match commitment {
+            Commitment::Processed => self.processed,
+            Commitment::Confirmed => self.confirmed,
+            Commitment::Finalized => self.state.root(),
+        }
     }
 
     /// The root.
@@ -391,7 +413,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{Commitment, KeyKind};
+    use ledger::KeyKind;
 
     use super::*;
     use crate::View;
@@ -414,8 +436,8 @@ mod tests {
         }
     }
 
-    const fn block(slot: u64, bank: u64) -> BlockId {
-        BlockId { slot, bank }
+    const fn block(slot: u64, version: u64) -> BlockId {
+        BlockId { slot, version }
     }
 
     fn address(n: u8) -> Address {
@@ -489,6 +511,7 @@ mod tests {
         let (one, two, three) = (block(1, 1), block(2, 2), block(3, 3));
         add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
         add(&mut ledger, two, one, vec![purse(1, 9, 2)])?;
+        ledger.confirm(two)?;
         ledger.open(three, two, Arc::new("open"))?;
         ledger.apply(three, vec![purse(1, 8, 3)], Arc::new("written"))?;
         ledger.finalize(one)?;
@@ -527,6 +550,7 @@ mod tests {
         let changes =
             vec![purse(1, 9, 1), purse(2, 9, 2), purse(1, 8, 3), closed(2), purse(2, 7, 4)];
         let ids = add(&mut ledger, block(1, 1), ROOT, changes)?;
+        ledger.confirm(block(1, 1))?;
         ledger.publish();
         let addresses: Vec<_> = ids.iter().map(|id| reader.addresses().address(*id)).collect();
         assert_eq!(addresses, [1, 2, 1, 2, 2].map(|n| Some(address(n))));
@@ -625,7 +649,9 @@ mod tests {
         add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
         add(&mut ledger, right, one, vec![purse(1, 9, 3)])?;
         add(&mut ledger, left, one, vec![purse(1, 9, 2)])?;
+        ledger.confirm(left)?;
         ledger.open(tip, left, Arc::new("open"))?;
+        assert_eq!(ledger.confirm(tip), Err(LedgerError::Block(BlockError::Open(tip))));
         assert_eq!(tips(&mut ledger), (tip, left, ROOT));
         ledger.drop_fork(left)?;
         assert_eq!(tips(&mut ledger), (one, one, ROOT));

@@ -116,8 +116,9 @@ impl EventSink for WaiterEvents {
         let is_relevant = matches!(
             event,
             LedgerEvent::Executed(_)
-                | LedgerEvent::Completed { .. }
-                | LedgerEvent::Finalized { .. }
+                | LedgerEvent::Confirmed { .. }
+                | LedgerEvent::Rooted { .. }
+                | LedgerEvent::Reverted { .. }
         );
         if !is_relevant || self.shared.waiters.load(Ordering::SeqCst) == 0 {
             return;
@@ -141,10 +142,15 @@ fn run_waker(shared: &Shared, events: &Receiver<LedgerEvent>) {
             LedgerEvent::Executed(all) => {
                 shared.wake(all.iter().map(|executed| executed.signature()))
             }
-            LedgerEvent::Completed { block, .. } | LedgerEvent::Finalized { block, .. } => {
+            LedgerEvent::Confirmed { block, .. }
+            | LedgerEvent::Rooted { block, .. }
+            | LedgerEvent::Reverted { block, .. } => {
                 shared.wake(block.transactions.iter().map(|executed| executed.signature()));
             }
-            LedgerEvent::BankCreated { .. } | LedgerEvent::Voted(_) => {}
+            LedgerEvent::BankCreated { .. }
+            | LedgerEvent::Frozen { .. }
+            | LedgerEvent::TipMoved { .. }
+            | LedgerEvent::Voted(_) => {}
         }
     }
 }

@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_write_to_a_copy_copies_the_versions_of_its_own_entry_alone() {
-        let block = |slot| BlockId { slot, bank: slot };
+        let block = |slot| BlockId { slot, version: slot };
         let mut leaf = Leaf::new();
         for slot in 1..=32 {
             for position in (0..64).rev() {

@@ -79,8 +79,8 @@ impl Ledger {
         let previous_blockhash = self.blockhash;
         self.blockhash = Hash::new_from_array(self.random.random());
         Block {
-            id: BlockId { slot: self.slot, bank: self.slot },
-            parent_slot,
+            id: BlockId { slot: self.slot, version: self.slot },
+            parent: BlockId { slot: parent_slot, version: parent_slot },
             block_height: parent_slot,
             blockhash: self.blockhash,
             previous_blockhash,

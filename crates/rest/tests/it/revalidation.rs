@@ -195,6 +195,7 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
                 ledger.publish();
                 ledger.apply(block(tip), vec![change(&mut random)], bank(tip)).expect("apply");
                 ledger.complete(block(tip), bank(tip)).expect("complete");
+                ledger.confirm(block(tip)).expect("it is complete");
                 for node in [&node, &fresh] {
                     let history = &node.world.node.api.history;
                     let all = vec![executed(tip, 0, 2)];

@@ -80,6 +80,7 @@ fn short_ledger() -> (Ledger<Account, chain_solana::BlockInfo>, chain_solana::Re
 fn publish_next_block(ledger: &mut Ledger<Account, chain_solana::BlockInfo>, slot: u64) {
     ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
     ledger.complete(block(slot), bank(slot)).expect("complete");
+    ledger.confirm(block(slot)).expect("it is complete");
     if slot > 101 {
         ledger.finalize(block(slot - 1)).expect("finalize");
     }

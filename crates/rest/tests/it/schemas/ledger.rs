@@ -110,6 +110,7 @@ pub(super) fn node() -> Node {
     ledger.apply(block(100), all, bank(100)).expect("the root accepts accounts");
     ledger.open(block(101), block(100), bank(101)).expect("open");
     ledger.complete(block(101), bank(101)).expect("complete");
+    ledger.confirm(block(101)).expect("it is complete");
     ledger.publish();
     let node = Node::with_config(reader, rpc::Config::default());
     let history = &node.world.node.api.history;

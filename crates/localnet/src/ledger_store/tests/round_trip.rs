@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use store::{Fjall, StoreError};
+
 use super::*;
-use crate::store::StoreError;
 
 #[test]
 fn everything_stored_comes_back_field_by_field() {
@@ -79,10 +80,8 @@ fn a_block_that_does_not_follow_is_refused_and_nothing_of_it_stored() {
 #[test]
 fn an_absent_and_an_empty_directory_hold_no_ledger() {
     let dir = tempfile::tempdir().expect("a directory");
-    assert!(Store::<crate::store::Fjall>::open(dir.path()).expect("nothing").is_none());
-    assert!(
-        Store::<crate::store::Fjall>::open(&dir.path().join("absent")).expect("nothing").is_none()
-    );
+    assert!(LedgerStore::<Fjall>::open(dir.path()).expect("nothing").is_none());
+    assert!(LedgerStore::<Fjall>::open(&dir.path().join("absent")).expect("nothing").is_none());
     assert!(!dir.path().join("absent").exists());
 }
 
@@ -93,9 +92,9 @@ fn a_directory_with_foreign_files_is_refused_and_left_unchanged() {
     let refused = "DIR is not a ledger of Hydrant: it holds genesis.bin; fix: name an empty directory (--ledger)";
     assert_eq!(refusal(dir.path()), refused);
     let block = RandomLedger::new(4).block();
-    let created = Store::<crate::store::Fjall>::create(dir.path(), b"", [], &block);
+    let created = LedgerStore::<Fjall>::create(dir.path(), b"", [], &block);
     assert!(matches!(created, Err(StoreError::Foreign { .. })));
-    let removed = Store::<crate::store::Fjall>::remove(dir.path());
+    let removed = LedgerStore::<Fjall>::remove(dir.path());
     assert!(matches!(removed, Err(StoreError::Foreign { .. })));
     assert_eq!(fs::read_dir(dir.path()).expect("read").count(), 1);
 }
@@ -109,7 +108,7 @@ fn a_ledger_that_is_open_cannot_be_opened_again() {
         "ledger DIR is in use by process {user}; fix: stop it, or name another directory (--ledger)"
     );
     assert_eq!(refusal(dir.path()), refused);
-    let removed = Store::<crate::store::Fjall>::remove(dir.path());
+    let removed = LedgerStore::<Fjall>::remove(dir.path());
     assert!(matches!(removed, Err(StoreError::InUse { .. })));
     drop(store);
     open(dir.path());
@@ -121,10 +120,10 @@ fn a_ledger_is_created_over_another_only_after_that_was_removed() {
     let (store, _) = create(dir.path(), &mut RandomLedger::new(6));
     drop(store);
     let block = RandomLedger::new(7).block();
-    let created = Store::<crate::store::Fjall>::create(dir.path(), b"", [], &block);
+    let created = LedgerStore::<Fjall>::create(dir.path(), b"", [], &block);
     assert!(matches!(created, Err(StoreError::Exists { .. })));
     fs::write(dir.path().join("notes.txt"), b"mine").expect("write");
-    Store::<crate::store::Fjall>::remove(dir.path()).expect("removed");
+    LedgerStore::<Fjall>::remove(dir.path()).expect("removed");
     assert!(dir.path().join("notes.txt").exists());
     fs::remove_file(dir.path().join("notes.txt")).expect("remove");
     let (store, model) = create(dir.path(), &mut RandomLedger::new(8));
@@ -139,7 +138,7 @@ fn an_interrupted_creation_is_started_again() {
     drop(store);
     // The mark is written last.
     fs::remove_file(dir.path().join("hydrant-ledger")).expect("remove");
-    assert!(Store::<crate::store::Fjall>::open(dir.path()).expect("nothing").is_none());
+    assert!(LedgerStore::<Fjall>::open(dir.path()).expect("nothing").is_none());
     let (store, model) = create(dir.path(), &mut RandomLedger::new(10));
     drop(store);
     model.check(&open(dir.path()).1);
@@ -150,9 +149,6 @@ fn a_ledger_without_accounts_comes_back_too() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut block = RandomLedger::new(11).block();
     block.writes.clear();
-    drop(
-        Store::<crate::store::Fjall>::create(dir.path(), b"the genesis", [], &block)
-            .expect("created"),
-    );
+    drop(LedgerStore::<Fjall>::create(dir.path(), b"the genesis", [], &block).expect("created"));
     Model::new(BTreeMap::new(), block).check(&open(dir.path()).1);
 }

@@ -15,8 +15,8 @@ use solana_stake_interface::stake_history::{StakeHistory, StakeHistoryEntry};
 #[expect(deprecated, reason = "programs still read this sysvar, so the ledger still has it")]
 use solana_sysvar::recent_blockhashes::{IterItem, RecentBlockhashes};
 
-use crate::stakes;
-use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
+use crate::signature_fee::LAMPORTS_PER_SIGNATURE;
+use crate::vm::Vm;
 
 /// Blockhashes in the sysvar: half of those in the queue.
 const RECENT_BLOCKHASHES: usize = 150;
@@ -27,7 +27,7 @@ const RECENT_BLOCKHASHES_BYTES: usize = 8 + RECENT_BLOCKHASHES * 40;
 const RENT_EPOCH_AT_GENESIS: u64 = 0;
 
 /// Every sysvar that has an account.
-pub(crate) const ALL: [Pubkey; 10] = [
+pub const ALL: [Pubkey; 10] = [
     ids::clock::ID,
     ids::epoch_rewards::ID,
     ids::epoch_schedule::ID,
@@ -41,20 +41,23 @@ pub(crate) const ALL: [Pubkey; 10] = [
 ];
 
 /// The inputs of the sysvars of a new block.
-pub(crate) struct SlotContext<'a> {
-    pub(crate) slot: Slot,
-    pub(crate) parent_slot: Slot,
+pub struct SlotContext<'a> {
+    /// The slot of the block.
+    pub slot: Slot,
+    /// That of its parent.
+    pub parent_slot: Slot,
     /// The bank hash of the parent.
-    pub(crate) parent_hash: Hash,
-    pub(crate) blockhashes: &'a BlockhashQueue,
+    pub parent_hash: Hash,
+    /// The blockhashes that transactions of the block may name.
+    pub blockhashes: &'a BlockhashQueue,
     /// Seconds since 1970.
-    pub(crate) unix_timestamp: i64,
+    pub unix_timestamp: i64,
     /// Epoch and stake of the epoch that the parent ended, if this slot starts another.
-    pub(crate) ended_epoch: Option<(u64, StakeHistoryEntry)>,
+    pub ended_epoch: Option<(u64, StakeHistoryEntry)>,
 }
 
 /// Updates the sysvars for a new slot. Returns the changed accounts.
-pub(crate) fn start_slot(vm: &mut Vm, context: &SlotContext<'_>) -> Vec<Pubkey> {
+pub fn start_slot(vm: &mut Vm, context: &SlotContext<'_>) -> Vec<Pubkey> {
     let rent_epoch = rent_epoch(vm, &ids::clock::ID);
     let mut hashes: SlotHashes = vm.svm().get_sysvar();
     hashes.add(context.parent_slot, context.parent_hash);
@@ -69,9 +72,9 @@ pub(crate) fn start_slot(vm: &mut Vm, context: &SlotContext<'_>) -> Vec<Pubkey> 
     let mut changed =
         vec![ids::slot_hashes::ID, ids::slot_history::ID, ids::recent_blockhashes::ID];
     if let Some((epoch, entry)) = &context.ended_epoch {
-        let mut history = stakes::history(vm);
+        let mut history = stake_history(vm);
         history.add(*epoch, entry.clone());
-        stakes::set_history(vm, &history);
+        set_stake_history(vm, &history);
         changed.push(ids::stake_history::ID);
     }
 
@@ -99,7 +102,7 @@ pub(crate) fn start_slot(vm: &mut Vm, context: &SlotContext<'_>) -> Vec<Pubkey> 
 }
 
 /// Updates only the time: a block that waits for its one transaction gets the time of the transaction.
-pub(crate) fn set_time(vm: &mut Vm, unix_timestamp: i64) -> Option<Pubkey> {
+pub fn set_time(vm: &mut Vm, unix_timestamp: i64) -> Option<Pubkey> {
     let mut clock: Clock = vm.svm().get_sysvar();
     if clock.unix_timestamp >= unix_timestamp {
         return None;
@@ -112,14 +115,34 @@ pub(crate) fn set_time(vm: &mut Vm, unix_timestamp: i64) -> Option<Pubkey> {
 }
 
 /// Sets the sysvar with the progress of an epoch's rewards.
-pub(crate) fn set_epoch_rewards(vm: &mut Vm, rewards: &EpochRewards) {
+pub fn set_epoch_rewards(vm: &mut Vm, rewards: &EpochRewards) {
     let rent_epoch = rent_epoch(vm, &ids::epoch_rewards::ID);
     vm.svm_mut().set_sysvar(rewards);
     fund(vm, &ids::epoch_rewards::ID, rent_epoch);
 }
 
+/// The stake history sysvar.
+pub fn stake_history(vm: &Vm) -> StakeHistory {
+    vm.account(&ids::stake_history::ID)
+        .and_then(|account| bincode::deserialize(account.data()).ok())
+        .unwrap_or_default()
+}
+
+/// Writes the stake history sysvar.
+pub fn set_stake_history(vm: &mut Vm, history: &StakeHistory) {
+    let mut data = vec![0; solana_stake_interface::stake_history::SIZE];
+    if let Err(err) = bincode::serialize_into(&mut data[..], history) {
+        tracing::error!(%err, "the stake history's account is too small for its entries");
+        return;
+    }
+    let lamports = vm.svm().minimum_balance_for_rent_exemption(data.len());
+    let mut account = AccountSharedData::new(lamports, 0, &ids::ID);
+    account.set_data_from_slice(&data);
+    vm.put(ids::stake_history::ID, &account);
+}
+
 /// Sets the sysvars of genesis.
-pub(crate) fn genesis(
+pub fn genesis(
     vm: &mut Vm,
     schedule: &EpochSchedule,
     blockhashes: &BlockhashQueue,
@@ -136,7 +159,7 @@ pub(crate) fn genesis(
         unix_timestamp,
     });
     set_recent_blockhashes(vm, blockhashes);
-    stakes::set_history(vm, &StakeHistory::default());
+    set_stake_history(vm, &StakeHistory::default());
     let sysvars: Vec<Pubkey> = vm
         .accounts()
         .filter(|(_, account)| account.owner() == &ids::ID)

@@ -1,6 +1,6 @@
 //! The interface of a storage engine, and the one in use: fjall.
 //!
-//! An engine is three sorted tables with atomic, durable batches. The layers above check that rows are valid, undamaged
+//! An engine is a few sorted tables with atomic, durable batches. The layers above check that rows are valid, undamaged
 //! and complete, and do not rely on the engine for it.
 //! Why fjall and not redb: docs/ledger-on-disk.md. The benchmark `store` runs both through this trait.
 
@@ -11,7 +11,7 @@ use fjall::{
     Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable,
 };
 
-use super::row::{Row, Table};
+use crate::table::{Key, Row, Table, ValueLayout};
 
 /// Why an operation of an engine failed.
 #[derive(Debug, thiserror::Error)]
@@ -29,27 +29,30 @@ pub enum EngineError {
 
 /// A batch that is being written: it receives the value that each of its rows replaces, and then returns the last row.
 pub trait Batch {
+    /// The keys of its rows.
+    type Key: Key;
+
     /// The rows to write, each key once.
-    fn rows(&self) -> &[Row];
-    /// Receives the account's value that a row replaces. Not called for rows of other tables.
+    fn rows(&self) -> &[Row<Self::Key>];
+    /// Receives the value that a row replaces. Called for the tables that report it ([`Table::reports_replaced`]).
     fn replaces(&mut self, row: usize, value: Option<&[u8]>);
     /// The row to write after all others.
-    fn last(&mut self) -> Row;
+    fn last(&mut self) -> Row<Self::Key>;
 }
 
-/// Three sorted tables with atomic, durable batches. Owned by the one writer.
+/// A few sorted tables with atomic, durable batches. Owned by the one writer.
 pub trait Engine: Sized + Send {
     /// Its file or directory within the ledger's directory.
     const PATH: &'static str;
 
-    /// Opens the tables at `path`, or creates them.
-    fn open(path: &Path) -> Result<Self, EngineError>;
+    /// Opens `tables` at `path`, or creates them. Every other call names one of them.
+    fn open(path: &Path, tables: &[Table]) -> Result<Self, EngineError>;
 
     /// Writes a batch. When this returns, all of it is on disk. After a crash, all or nothing is.
-    fn commit(&mut self, batch: &mut dyn Batch) -> Result<(), EngineError>;
+    fn commit(&mut self, batch: &mut impl Batch) -> Result<(), EngineError>;
 
     /// Writes rows with new keys. They are on disk once a later batch is.
-    fn bulk_insert(&mut self, rows: &[Row]) -> Result<(), EngineError>;
+    fn bulk_insert(&mut self, rows: &[Row<impl Key>]) -> Result<(), EngineError>;
 
     /// Calls `row` with each key and value of a table, in the order of keys, until it returns `false`.
     fn scan(
@@ -64,42 +67,41 @@ const CACHE_BYTES: u64 = 32 << 20;
 
 /// Bytes of journals: fjall's minimum. Its default of 512 MiB would be most of a local ledger's files.
 const JOURNAL_BYTES: u64 = 64 << 20;
-/// Written bytes that a table buffers in memory before they are flushed to files. There are three tables, each with one
-/// active and one flushing buffer: at most 96 MiB.
+/// Written bytes that a table buffers in memory before they are flushed to files. Each table has one active and one
+/// flushing buffer: at most 96 MiB for the three tables of a local ledger.
 const MEMTABLE_BYTES: u64 = 16 << 20;
 
-/// The engine in use: a log-structured merge tree in a directory. Blocks are written once and never changed, so their
-/// values are stored separately from their keys. Accounts are rewritten often, so their values are stored inline.
+/// The engine in use: a log-structured merge tree in a directory.
 pub struct Fjall {
     database: Database,
-    meta: Keyspace,
-    blocks: Keyspace,
-    accounts: Keyspace,
+    /// The tables that it was opened with.
+    keyspaces: Vec<(Table, Keyspace)>,
 }
 
 impl Engine for Fjall {
     const PATH: &'static str = "fjall";
 
-    fn open(path: &Path) -> Result<Self, EngineError> {
+    fn open(path: &Path, tables: &[Table]) -> Result<Self, EngineError> {
         let database = Database::builder(path)
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNAL_BYTES)
             .open()
             .map_err(engine_error)?;
         let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
-        let keyspace = |table: Table| {
-            database.keyspace(table.name(), || match table {
-                Table::Blocks => options().with_kv_separation(Some(KvSeparationOptions::default())),
-                _ => options(),
-            })
+        let keyspace = |table: &Table| {
+            let opened = database.keyspace(table.name, || match table.layout {
+                ValueLayout::Separate => {
+                    options().with_kv_separation(Some(KvSeparationOptions::default()))
+                }
+                ValueLayout::Inline => options(),
+            });
+            opened.map(|keyspace| (*table, keyspace)).map_err(engine_error)
         };
-        let meta = keyspace(Table::Meta).map_err(engine_error)?;
-        let blocks = keyspace(Table::Blocks).map_err(engine_error)?;
-        let accounts = keyspace(Table::Accounts).map_err(engine_error)?;
-        Ok(Self { database, meta, blocks, accounts })
+        let keyspaces = tables.iter().map(keyspace).collect::<Result<_, _>>()?;
+        Ok(Self { database, keyspaces })
     }
 
-    fn commit(&mut self, batch: &mut dyn Batch) -> Result<(), EngineError> {
+    fn commit(&mut self, batch: &mut impl Batch) -> Result<(), EngineError> {
         let mut writes = self.database.batch().durability(Some(PersistMode::SyncData));
         for index in 0..batch.rows().len() {
             let row = &batch.rows()[index];
@@ -109,9 +111,8 @@ impl Engine for Fjall {
                 Some(value) => writes.insert(keyspace, key, value.as_slice()),
                 None => writes.remove(keyspace, key),
             });
-            if table == Table::Accounts {
-                let replaced =
-                    row.key.with_bytes(|key| self.accounts.get(key)).map_err(engine_error)?;
+            if table.reports_replaced {
+                let replaced = row.key.with_bytes(|key| keyspace.get(key)).map_err(engine_error)?;
                 batch.replaces(index, replaced.as_deref());
             }
         }
@@ -121,7 +122,7 @@ impl Engine for Fjall {
         writes.commit().map_err(engine_error)
     }
 
-    fn bulk_insert(&mut self, rows: &[Row]) -> Result<(), EngineError> {
+    fn bulk_insert(&mut self, rows: &[Row<impl Key>]) -> Result<(), EngineError> {
         let mut writes = self.database.batch();
         for row in rows {
             let (keyspace, value) = (self.keyspace(row.key.table()), row.value.as_deref());
@@ -147,11 +148,11 @@ impl Engine for Fjall {
 
 impl Fjall {
     fn keyspace(&self, table: Table) -> &Keyspace {
-        match table {
-            Table::Meta => &self.meta,
-            Table::Blocks => &self.blocks,
-            Table::Accounts => &self.accounts,
-        }
+        let opened = self.keyspaces.iter().find(|(opened, _)| *opened == table);
+        let Some((_, keyspace)) = opened else {
+            unreachable!("table {} was not opened", table.name)
+        };
+        keyspace
     }
 }
 

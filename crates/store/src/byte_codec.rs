@@ -1,62 +1,76 @@
 //! The encoding of plain values: little-endian numbers, lengths of four bytes, options as one byte.
 //!
 //! Reading invalid bytes fails. It never panics, and never reserves more memory than the input has bytes.
-//! Not here: the records (codec.rs) and the checksum (row.rs).
+//! Not here: the records (the caller), and the checksum (`row`).
 
 /// Writes values to bytes.
 #[derive(Default)]
-pub(super) struct ByteWriter(pub(super) Vec<u8>);
+pub struct ByteWriter(
+    /// The bytes so far.
+    pub Vec<u8>,
+);
 
 /// Reads values from bytes.
-pub(super) struct ByteReader<'a>(&'a [u8]);
+pub struct ByteReader<'a>(&'a [u8]);
 
 /// The bytes are invalid. `what` names the value.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read its {what}")]
-pub(super) struct DecodeError {
-    pub(super) what: &'static str,
+pub struct DecodeError {
+    /// The value that cannot be read.
+    pub what: &'static str,
 }
 
 impl ByteWriter {
-    pub(super) fn u8(&mut self, value: u8) {
+    /// Writes one byte.
+    pub fn u8(&mut self, value: u8) {
         self.0.push(value);
     }
 
-    pub(super) fn u16(&mut self, value: u16) {
+    /// Writes two bytes.
+    pub fn u16(&mut self, value: u16) {
         self.0.extend(value.to_le_bytes());
     }
 
-    pub(super) fn u32(&mut self, value: u32) {
+    /// Writes four bytes.
+    pub fn u32(&mut self, value: u32) {
         self.0.extend(value.to_le_bytes());
     }
 
-    pub(super) fn u64(&mut self, value: u64) {
+    /// Writes eight bytes.
+    pub fn u64(&mut self, value: u64) {
         self.0.extend(value.to_le_bytes());
     }
 
-    pub(super) fn i64(&mut self, value: i64) {
+    /// Writes a signed number in eight bytes.
+    pub fn i64(&mut self, value: i64) {
         self.0.extend(value.to_le_bytes());
     }
 
-    pub(super) fn key(&mut self, value: &[u8; 32]) {
+    /// Writes a key without its length.
+    pub fn key(&mut self, value: &[u8; 32]) {
         self.0.extend(value);
     }
 
-    pub(super) fn bytes(&mut self, value: &[u8]) {
+    /// Writes bytes after their length.
+    pub fn bytes(&mut self, value: &[u8]) {
         self.len(value.len());
         self.0.extend(value);
     }
 
-    pub(super) fn str(&mut self, value: &str) {
+    /// Writes text after its length.
+    pub fn str(&mut self, value: &str) {
         self.bytes(value.as_bytes());
     }
 
-    pub(super) fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T)) {
+    /// Writes the number of items, then each of them with `write`.
+    pub fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T)) {
         self.len(items.len());
         items.iter().for_each(|item| write(self, item));
     }
 
-    pub(super) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+    /// Writes whether there is a value, then the value with `write`.
+    pub fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.u8(u8::from(value.is_some()));
         if let Some(value) = value {
             write(self, value);
@@ -70,25 +84,28 @@ impl ByteWriter {
 }
 
 impl<'a> ByteReader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    /// Reads `bytes` from their start.
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
     /// Whether all bytes were read.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Fails if bytes are left.
-    pub(super) fn end(self) -> Result<(), DecodeError> {
+    pub fn end(self) -> Result<(), DecodeError> {
         if self.0.is_empty() { Ok(()) } else { Err(DecodeError { what: "end" }) }
     }
 
-    pub(super) fn u8(&mut self, what: &'static str) -> Result<u8, DecodeError> {
+    /// Reads one byte. Like every `what`, it names the value in the error.
+    pub fn u8(&mut self, what: &'static str) -> Result<u8, DecodeError> {
         self.array(what).map(|[byte]| byte)
     }
 
-    pub(super) fn bool(&mut self, what: &'static str) -> Result<bool, DecodeError> {
+    /// Reads a byte that is 0 or 1.
+    pub fn bool(&mut self, what: &'static str) -> Result<bool, DecodeError> {
         match self.u8(what)? {
             0 => Ok(false),
             1 => Ok(true),
@@ -96,39 +113,47 @@ impl<'a> ByteReader<'a> {
         }
     }
 
-    pub(super) fn u16(&mut self, what: &'static str) -> Result<u16, DecodeError> {
+    /// Reads two bytes.
+    pub fn u16(&mut self, what: &'static str) -> Result<u16, DecodeError> {
         self.array(what).map(u16::from_le_bytes)
     }
 
-    pub(super) fn u32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
+    /// Reads four bytes.
+    pub fn u32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
         self.array(what).map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self, what: &'static str) -> Result<u64, DecodeError> {
+    /// Reads eight bytes.
+    pub fn u64(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         self.array(what).map(u64::from_le_bytes)
     }
 
-    pub(super) fn i64(&mut self, what: &'static str) -> Result<i64, DecodeError> {
+    /// Reads a signed number from eight bytes.
+    pub fn i64(&mut self, what: &'static str) -> Result<i64, DecodeError> {
         self.array(what).map(i64::from_le_bytes)
     }
 
-    pub(super) fn key(&mut self, what: &'static str) -> Result<[u8; 32], DecodeError> {
+    /// Reads a key, which has no length.
+    pub fn key(&mut self, what: &'static str) -> Result<[u8; 32], DecodeError> {
         self.array(what)
     }
 
-    pub(super) fn bytes(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
+    /// Reads bytes after their length.
+    pub fn bytes(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let len = self.u32(what)? as usize;
         let (bytes, rest) = self.0.split_at_checked(len).ok_or(DecodeError { what })?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    pub(super) fn str(&mut self, what: &'static str) -> Result<String, DecodeError> {
+    /// Reads text after its length.
+    pub fn str(&mut self, what: &'static str) -> Result<String, DecodeError> {
         let bytes = self.bytes(what)?.to_vec();
         String::from_utf8(bytes).map_err(|_| DecodeError { what })
     }
 
-    pub(super) fn list<T>(
+    /// Reads the number of items, then each of them with `read`.
+    pub fn list<T>(
         &mut self,
         what: &'static str,
         mut read: impl FnMut(&mut Self) -> Result<T, DecodeError>,
@@ -145,7 +170,8 @@ impl<'a> ByteReader<'a> {
         Ok(items)
     }
 
-    pub(super) fn option<T>(
+    /// Reads whether there is a value, then the value with `read`.
+    pub fn option<T>(
         &mut self,
         what: &'static str,
         read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,

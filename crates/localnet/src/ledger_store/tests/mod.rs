@@ -14,7 +14,7 @@ use chain_solana::Block;
 use solana::Account;
 use solana_pubkey::Pubkey;
 
-use super::{Restored, Store};
+use super::{LedgerStore, Restored};
 use random::RandomLedger;
 
 /// The expected contents of a ledger on disk.
@@ -54,22 +54,22 @@ impl Model {
 }
 
 /// A new ledger on disk and its model.
-fn create(dir: &Path, random: &mut RandomLedger) -> (Store, Model) {
+fn create(dir: &Path, random: &mut RandomLedger) -> (LedgerStore, Model) {
     let accounts = random.genesis_accounts();
     let first = random.block();
     let stored = accounts.iter().map(|(pubkey, account)| (*pubkey, Arc::clone(account)));
-    let store = Store::create(dir, b"the genesis", stored, &first).expect("a new ledger");
+    let store = LedgerStore::create(dir, b"the genesis", stored, &first).expect("a new ledger");
     (store, Model::new(accounts, first))
 }
 
 /// Opens the ledger in `dir`, which must exist and be undamaged.
-fn open(dir: &Path) -> (Store, Restored) {
-    Store::open_whole(dir).expect("an undamaged ledger").expect("a ledger")
+fn open(dir: &Path) -> (LedgerStore, Restored) {
+    LedgerStore::open_whole(dir).expect("an undamaged ledger").expect("a ledger")
 }
 
 /// The error of opening the ledger in `dir`.
 fn refusal(dir: &Path) -> String {
-    match Store::<super::Fjall>::open_whole(dir) {
+    match LedgerStore::<store::Fjall>::open_whole(dir) {
         Ok(_) => panic!("{} opens", dir.display()),
         Err(err) => err.to_string().replace(&dir.display().to_string(), "DIR"),
     }

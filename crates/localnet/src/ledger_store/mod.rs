@@ -3,24 +3,18 @@
 //! In: complete blocks in order, from the one writer. Each is on disk before it is reported as confirmed. Out:
 //! everything, once, when the ledger is opened; accounts as a stream.
 //! Invariant: a block with its transactions and account writes is one atomic batch. After `kill -9` the newest block is
-//! the last one for which [`Store::append`] returned, or the whole of the next one.
+//! the last one for which [`LedgerStore::append`] returned, or the whole of the next one.
 //! Invariant: damage is reported when the ledger is opened, and damaged data is never served.
-//! Bounds: history is pruned by [`Store::prune_below`]. There are as many accounts as the ledger has.
+//! Bounds: history is pruned by [`LedgerStore::prune_below`]. There are as many accounts as the ledger has.
 //! Why this engine, with measurements: docs/ledger-on-disk.md.
 
-mod byte_codec;
 mod codec;
-mod directory;
-mod disk;
-mod engine;
-mod error;
+mod key;
 mod restore;
-mod row;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,22 +22,21 @@ use chain_solana::Block;
 use ledger::Slot;
 use solana::Account;
 use solana_pubkey::Pubkey;
+use store::{
+    Batch, Directory, DirectoryContents, Engine, Fjall, Row, RowCodec, StoreError, fingerprint,
+};
 
 use codec::Head;
-use directory::{Directory, DirectoryContents};
-pub use engine::{Batch, Engine, EngineError, Fjall};
-pub use error::StoreError;
+use key::Key;
 pub use restore::Restored;
 use restore::RestoredBlocks;
-use row::RowCodec;
-pub use row::{Key, Row, Table};
 
 /// Accounts of a new ledger in one write, and their bytes. The last account may exceed the bytes.
 const BULK_INSERT_ROWS_MAX: usize = 16_384;
 const BULK_INSERT_BYTES_MAX: usize = 4 << 20;
 
 /// An open ledger on disk. Owned by the one writer, closed when dropped.
-pub struct Store<E: Engine = Fjall> {
+pub struct LedgerStore<E: Engine = Fjall> {
     engine: E,
     directory: Directory,
     row_codec: RowCodec,
@@ -56,7 +49,7 @@ pub struct Store<E: Engine = Fjall> {
     epochs: Option<Vec<u8>>,
 }
 
-impl<E: Engine> Store<E> {
+impl<E: Engine> LedgerStore<E> {
     /// Creates a ledger with its first block and the accounts as of that block, each once, as a stream. `genesis` is
     /// stored as it is. `dir` is created if needed, and must be empty.
     pub fn create(
@@ -65,17 +58,16 @@ impl<E: Engine> Store<E> {
         accounts: impl IntoIterator<Item = (Pubkey, Arc<Account>)>,
         first_block: &Block,
     ) -> Result<Self, StoreError> {
-        if directory::inspect(dir, E::PATH)? == DirectoryContents::Ledger {
+        if Directory::inspect(dir, E::PATH)? == DirectoryContents::Ledger {
             return Err(StoreError::Exists { dir: dir.into() });
         }
         let directory = Directory::lock(dir)?;
         directory.clear(E::PATH)?;
-        disk::require_free_space(dir, &dir.join(E::PATH))?;
-        let engine = open_engine(&directory)?;
+        let engine = directory.open_engine(&key::TABLES)?;
         let slot = first_block.id.slot;
         let mut store = Self {
             engine,
-            row_codec: new_row_codec(&directory)?,
+            row_codec: directory.row_codec()?,
             directory,
             head: Head { slot, first_slot: slot, accounts: 0, fingerprints: 0 },
             slots: VecDeque::from([slot]),
@@ -108,7 +100,7 @@ impl<E: Engine> Store<E> {
                 .encode_row(Key::Account(pubkey), &codec::write_account(slot, &account));
             let value = row.value.as_deref().unwrap_or_default();
             self.head.accounts += 1;
-            self.head.fingerprints = self.head.fingerprints.wrapping_add(row::fingerprint(value));
+            self.head.fingerprints = self.head.fingerprints.wrapping_add(fingerprint(value));
             bytes += value.len();
             rows.push(row);
             if rows.len() == BULK_INSERT_ROWS_MAX
@@ -117,7 +109,7 @@ impl<E: Engine> Store<E> {
             {
                 self.engine
                     .bulk_insert(&rows)
-                    .map_err(|source| engine_failed(&self.directory, source))?;
+                    .map_err(|source| self.directory.write_failed(source))?;
                 rows.clear();
                 bytes = 0;
             }
@@ -127,22 +119,21 @@ impl<E: Engine> Store<E> {
 
     /// Whether there is a ledger in `dir`. Fails if the directory contains foreign files.
     pub fn is_in(dir: &Path) -> Result<bool, StoreError> {
-        Ok(directory::inspect(dir, E::PATH)? != DirectoryContents::Nothing)
+        Ok(Directory::inspect(dir, E::PATH)? != DirectoryContents::Nothing)
     }
 
     /// Opens the ledger in `dir` and reads everything except its accounts, which [`Opened::read`] reads. `None` if
     /// there is no ledger.
     pub fn open(dir: &Path) -> Result<Option<Opened<E>>, StoreError> {
-        if directory::inspect(dir, E::PATH)? == DirectoryContents::Nothing {
+        if Directory::inspect(dir, E::PATH)? == DirectoryContents::Nothing {
             return Ok(None);
         }
         let directory = Directory::lock(dir)?;
         directory.check_mark()?;
-        disk::require_free_space(dir, &dir.join(E::PATH))?;
-        let engine: E = open_engine(&directory)?;
-        let read = caught(&directory, || restore::read_restored_blocks(&directory, &engine));
+        let engine: E = directory.open_engine(&key::TABLES)?;
+        let read = directory.catch_panic(|| restore::read_restored_blocks(&directory, &engine));
         let RestoredBlocks { head, genesis, epochs, blocks } = read?;
-        let row_codec = new_row_codec(&directory)?;
+        let row_codec = directory.row_codec()?;
         let slots = blocks.iter().map(|block| block.id.slot).collect();
         let store =
             Self { engine, directory, row_codec, head, slots, retain_from: 0, epochs: None };
@@ -161,13 +152,13 @@ impl<E: Engine> Store<E> {
 
     /// Removes the ledger in `dir`, if there is one. Other files stay. Fails if there is no ledger but foreign files.
     pub fn remove(dir: &Path) -> Result<(), StoreError> {
-        directory::remove(dir, E::PATH)
+        Directory::remove(dir, E::PATH)
     }
 
     /// Appends a block. When this returns, it is on disk with its transactions and account writes. After an error no
     /// block can be appended any more; earlier blocks stay.
     pub fn append(&mut self, block: &Block) -> Result<(), StoreError> {
-        let (slot, parent) = (block.id.slot, block.parent_slot);
+        let (slot, parent) = (block.id.slot, block.parent.slot);
         if parent != self.head.slot || slot <= parent {
             return Err(StoreError::NotNext { slot, parent, head: self.head.slot });
         }
@@ -202,7 +193,7 @@ impl<E: Engine> Store<E> {
     }
 
     /// The rows of a block, each key once. The last write of an account counts.
-    fn block_rows(&mut self, block: &Block) -> Vec<Row> {
+    fn block_rows(&mut self, block: &Block) -> Vec<Row<Key>> {
         let slot = block.id.slot;
         let writes = block.writes.iter().map(|write| (write.pubkey, write.account.as_ref()));
         let accounts: BTreeMap<_, _> = writes.collect();
@@ -220,10 +211,15 @@ impl<E: Engine> Store<E> {
         rows
     }
 
-    fn commit(&mut self, rows: Vec<Row>, slot: Slot, first_slot: Slot) -> Result<(), StoreError> {
+    fn commit(
+        &mut self,
+        rows: Vec<Row<Key>>,
+        slot: Slot,
+        first_slot: Slot,
+    ) -> Result<(), StoreError> {
         let head = Head { slot, first_slot, ..self.head };
         let mut batch = BlockBatch { rows, head, row_codec: &mut self.row_codec };
-        self.engine.commit(&mut batch).map_err(|source| engine_failed(&self.directory, source))?;
+        self.engine.commit(&mut batch).map_err(|source| self.directory.write_failed(source))?;
         self.head = batch.head;
         Ok(())
     }
@@ -237,34 +233,39 @@ pub struct Opened<E: Engine = Fjall> {
     pub epochs: Option<Vec<u8>>,
     /// The stored blocks, the oldest first, without their account writes. Never empty.
     pub blocks: Vec<Arc<Block>>,
-    store: Store<E>,
+    store: LedgerStore<E>,
 }
 
 impl<E: Engine> Opened<E> {
     /// Calls `visit` with every account as of the newest block, in the order of pubkeys, and returns the ledger to
     /// append to. The accounts are valid only if this succeeds.
-    pub fn read(self, mut visit: impl FnMut(Pubkey, Account)) -> Result<Store<E>, StoreError> {
-        let Store { engine, directory, head, .. } = &self.store;
-        caught(directory, || restore::read_accounts(directory, engine, head, &mut visit))?;
+    pub fn read(
+        self,
+        mut visit: impl FnMut(Pubkey, Account),
+    ) -> Result<LedgerStore<E>, StoreError> {
+        let LedgerStore { engine, directory, head, .. } = &self.store;
+        directory.catch_panic(|| restore::read_accounts(directory, engine, head, &mut visit))?;
         Ok(self.store)
     }
 }
 
 /// The rows of a block, and the head, which is updated by the replaced values.
 struct BlockBatch<'a> {
-    rows: Vec<Row>,
+    rows: Vec<Row<Key>>,
     head: Head,
     row_codec: &'a mut RowCodec,
 }
 
 impl Batch for BlockBatch<'_> {
-    fn rows(&self) -> &[Row] {
+    type Key = Key;
+
+    fn rows(&self) -> &[Row<Key>] {
         &self.rows
     }
 
     fn replaces(&mut self, row: usize, old: Option<&[u8]>) {
         let new = self.rows[row].value.as_deref();
-        let fingerprint = |value: Option<&[u8]>| value.map_or(0, row::fingerprint);
+        let fingerprint = |value: Option<&[u8]>| value.map_or(0, fingerprint);
         let head = &mut self.head;
         head.accounts = head.accounts.wrapping_add(u64::from(new.is_some()));
         head.accounts = head.accounts.wrapping_sub(u64::from(old.is_some()));
@@ -272,50 +273,7 @@ impl Batch for BlockBatch<'_> {
             head.fingerprints.wrapping_add(fingerprint(new)).wrapping_sub(fingerprint(old));
     }
 
-    fn last(&mut self) -> Row {
+    fn last(&mut self) -> Row<Key> {
         self.row_codec.encode_row(Key::Head, &codec::write_head(&self.head))
     }
-}
-
-/// Runs `read` and turns a panic into an error: an engine may panic on damaged files.
-fn caught<T>(
-    directory: &Directory,
-    read: impl FnOnce() -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    let read = catch_unwind(AssertUnwindSafe(read));
-    read.unwrap_or_else(|panic| Err(directory.damaged(panic_text(panic.as_ref()))))
-}
-
-fn engine_failed(directory: &Directory, source: EngineError) -> StoreError {
-    let explained = disk::explain(directory.path(), &source);
-    explained.unwrap_or_else(|| StoreError::Engine {
-        dir: directory.path().into(),
-        source: Box::new(source),
-    })
-}
-
-fn open_engine<E: Engine>(directory: &Directory) -> Result<E, StoreError> {
-    let path = directory.path().join(E::PATH);
-    let opened = catch_unwind(|| E::open(&path));
-    let opened =
-        opened.unwrap_or_else(|panic| Err(EngineError::Damaged(panic_text(panic.as_ref()))));
-    opened.map_err(|err| {
-        let explained = disk::explain(directory.path(), &err);
-        explained.unwrap_or_else(|| restore::engine_error(directory, err, E::PATH))
-    })
-}
-
-fn new_row_codec(directory: &Directory) -> Result<RowCodec, StoreError> {
-    RowCodec::new().map_err(|source| StoreError::Io {
-        doing: "prepare to compress for",
-        path: directory.path().into(),
-        source,
-    })
-}
-
-/// The error text of a panic.
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the storage engine panicked: {}", text.unwrap_or("no reason given"))
 }

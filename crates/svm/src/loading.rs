@@ -15,7 +15,7 @@ use solana_sdk_ids::{
 };
 use solana_transaction_error::TransactionError;
 
-use crate::vm::program_data_key;
+use crate::program_account::program_data_key;
 
 /// Bytes that a transaction may load unless it sets a limit of its own.
 const BYTES_MAX_DEFAULT: u32 = 64 << 20;

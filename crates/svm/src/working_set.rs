@@ -25,7 +25,8 @@ use solana_sdk_ids::native_loader;
 use solana_transaction::versioned::VersionedTransaction;
 
 use crate::clock_cache::ClockCache;
-use crate::vm::{self, ExecutionOutcome, Vm};
+use crate::program_account::{deployed_slot, program_data_key};
+use crate::vm::{ExecutionOutcome, Vm};
 use crate::{precompiles, sysvars};
 
 /// Bytes of cached plain accounts: about 120,000 token accounts.
@@ -36,7 +37,7 @@ const PROGRAMS_MAX: usize = 256;
 const ELF_BYTES_MAX: usize = 64 << 20;
 
 /// The accounts of a ledger as of one block.
-pub(crate) trait AccountSource {
+pub trait AccountSource {
     /// The account of `key`.
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>>;
 }
@@ -70,7 +71,7 @@ impl Program {
 }
 
 /// A VM, and the accounts in it.
-pub(crate) struct WorkingSet {
+pub struct WorkingSet {
     vm: Vm,
     plain: ClockCache,
     programs: HashMap<Pubkey, Program, RandomState>,
@@ -87,7 +88,7 @@ pub(crate) struct WorkingSet {
 
 impl WorkingSet {
     /// A VM with the sysvars and builtin programs of `source` only.
-    pub(crate) fn new(source: &impl AccountSource, features: FeatureSet) -> Self {
+    pub fn new(source: &impl AccountSource, features: FeatureSet) -> Self {
         let mut set = Self::empty(Vm::without_programs(features));
         let builtins: Vec<Pubkey> = set.vm.accounts().map(|(key, _)| *key).collect();
         for key in builtins.into_iter().chain(sysvars::ALL).chain(precompiles::IDS) {
@@ -114,7 +115,7 @@ impl WorkingSet {
     }
 
     /// A copy without plain accounts: for simulations, which load those of their view.
-    pub(crate) fn clone_programs(&self) -> Self {
+    pub fn clone_programs(&self) -> Self {
         let mut set = Self {
             vm: self.vm.clone(),
             programs: self.programs.clone(),
@@ -133,18 +134,18 @@ impl WorkingSet {
     }
 
     /// The VM, to read it.
-    pub(crate) fn vm(&self) -> &Vm {
+    pub fn vm(&self) -> &Vm {
         &self.vm
     }
 
     /// The VM, to update pinned accounts.
-    pub(crate) fn vm_mut(&mut self) -> &mut Vm {
+    pub fn vm_mut(&mut self) -> &mut Vm {
         &mut self.vm
     }
 
     /// Loads the accounts that a transaction needs and that are not loaded: those that it names itself, its lookup
     /// tables, and those that it names by the tables.
-    pub(crate) fn load(&mut self, source: &impl AccountSource, message: &VersionedMessage) {
+    pub fn load(&mut self, source: &impl AccountSource, message: &VersionedMessage) {
         self.evict_excess();
         self.load_all(source, message);
         if self.is_outdated {
@@ -171,7 +172,7 @@ impl WorkingSet {
     }
 
     /// Runs a transaction whose accounts were loaded. Writes nothing.
-    pub(crate) fn run(
+    pub fn run(
         &mut self,
         transaction: &VersionedTransaction,
         nonce: Option<Pubkey>,
@@ -197,7 +198,7 @@ impl WorkingSet {
     }
 
     /// One account, loaded if needed.
-    pub(crate) fn account(
+    pub fn account(
         &mut self,
         source: &impl AccountSource,
         key: &Pubkey,
@@ -207,7 +208,7 @@ impl WorkingSet {
     }
 
     /// Writes accounts. The accounts with programs' code are written before the programs.
-    pub(crate) fn commit<'a>(
+    pub fn commit<'a>(
         &mut self,
         writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)> + Clone,
     ) {
@@ -221,7 +222,7 @@ impl WorkingSet {
     }
 
     /// Evicts all plain accounts.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         for key in self.plain.drain() {
             if !self.programs.contains_key(&key) {
                 self.vm.remove(key);
@@ -258,7 +259,7 @@ impl WorkingSet {
 
     /// Loads a program, unless the same version is loaded: compiling is expensive.
     fn load_program(&mut self, source: &impl AccountSource, key: Pubkey, account: Arc<Account>) {
-        let data_key = vm::program_data_key(&account.0);
+        let data_key = program_data_key(&account.0);
         let data = data_key.and_then(|data_key| source.account(&data_key));
         let code = |data: &Option<Arc<Account>>| data.as_ref().map(|data| data.0.clone());
         if let Some(known) = self.programs.get(&key)
@@ -289,14 +290,14 @@ impl WorkingSet {
 
     /// Whether a program's visibility is up to date: it may be called, or it was deployed in this slot.
     fn is_settled(&self, program: &Program) -> bool {
-        let deployed = || program.data.as_ref().and_then(|data| vm::deployed_slot(&data.0));
+        let deployed = || program.data.as_ref().and_then(|data| deployed_slot(&data.0));
         program.is_visible || deployed() == Some(self.vm.slot())
     }
 
     /// Writes a program whose code is in the VM.
     fn put_program(&mut self, key: Pubkey, account: &AccountSharedData) {
-        let data = vm::program_data_key(account).and_then(|key| self.vm.account(&key));
-        let is_visible = data.and_then(vm::deployed_slot) != Some(self.vm.slot());
+        let data = program_data_key(account).and_then(|key| self.vm.account(&key));
+        let is_visible = data.and_then(deployed_slot) != Some(self.vm.slot());
         if is_visible {
             self.vm.put(key, account);
         } else {
@@ -316,7 +317,7 @@ impl WorkingSet {
             self.plain.insert(key, account.data().len());
             return;
         }
-        let data = vm::program_data_key(account).and_then(|key| self.vm.account(&key));
+        let data = program_data_key(account).and_then(|key| self.vm.account(&key));
         let data = data.map(|data| Arc::new(Account(data.clone())));
         let account = Arc::new(Account(account.clone()));
         let program = Program { account, data, is_visible };
@@ -388,17 +389,17 @@ mod tests {
     use spl_generic_token::{token, token_2022};
 
     use super::*;
-    use crate::programs;
+    use crate::signature_fee::LAMPORTS_PER_SIGNATURE;
 
     type Map = HashMap<Pubkey, AccountSharedData>;
 
-    /// The accounts of genesis. The programs were deployed one slot earlier.
+    /// Accounts of a new ledger, with the SPL programs. They were deployed one slot earlier.
     fn genesis() -> Map {
         let mut vm = Vm::new(FeatureSet::all_enabled());
         let mut clock: Clock = vm.svm().get_sysvar();
         clock.slot += 1;
         vm.svm_mut().set_sysvar(&clock);
-        for (key, account) in programs::genesis_programs(&vm.svm().get_sysvar()) {
+        for (key, account) in solana_program_binaries::spl_programs(&vm.svm().get_sysvar()) {
             vm.put_as_data(key, &account);
         }
         vm.accounts().map(|(key, account)| (*key, account.clone())).collect()
@@ -478,7 +479,7 @@ mod tests {
         let mut map = genesis();
         let (payer, brief) = (wallet(&mut map), Keypair::new());
         let mut set = working_set(&map);
-        let fee = vm::LAMPORTS_PER_SIGNATURE;
+        let fee = LAMPORTS_PER_SIGNATURE;
         for _ in 0..3 {
             assert_eq!(set.account(&map, &brief.pubkey()), None);
             execute(&mut set, &mut map, &transfer(&payer, &brief.pubkey(), 1 << 30));
@@ -524,7 +525,7 @@ mod tests {
 
         // In one view the code is no valid program, and in another the program does not exist.
         let mut broken = map.clone();
-        let code = vm::program_data_key(&map[&token_2022::id()]).expect("it is upgradeable");
+        let code = program_data_key(&map[&token_2022::id()]).expect("it is upgradeable");
         broken.get_mut(&code).expect("it has code").data_as_mut_slice()[45..].fill(1);
         assert!(run(&mut simulation, &broken, &transaction).is_err());
         let mut without = map.clone();
@@ -564,7 +565,7 @@ mod tests {
         let payer = wallet(&mut map);
         let program = token_2022::id();
         let deployed = map.remove(&program).expect("a program");
-        let code = vm::program_data_key(&deployed).expect("it is upgradeable");
+        let code = program_data_key(&deployed).expect("it is upgradeable");
         let mut program_data = map.remove(&code).expect("it has code");
         let mut set = working_set(&map);
         let slot = set.vm().slot();

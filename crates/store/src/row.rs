@@ -1,22 +1,11 @@
-//! Rows: the contents of the ledger on disk, and the header and checksum of every value.
-//!
-//! | table    | key            | value                                              |
-//! |----------|----------------|----------------------------------------------------|
-//! | meta     | `genesis`      | the caller's bytes, written once                   |
-//! | meta     | `head`         | the newest block, and sums over the other tables   |
-//! | meta     | `epochs`       | the caller's bytes, written at times with a block  |
-//! | blocks   | slot, 8 B BE   | one whole block with its transactions              |
-//! | accounts | pubkey, 32 B   | the account as of the newest block                 |
+//! The values of rows: header, checksum and compression.
 //!
 //! A value on disk: version (1 byte), form (1: 0 plain, 1 zstd), checksum (4, little-endian), body. A
 //! zstd body starts with the plain length (4). The checksum covers table, key, version, form and body, so
 //! a value under a wrong key is detected as well.
 //! Bounds: values above 4 KiB are compressed; none is larger than 1 GiB plain.
 
-use std::fmt;
-
-use ledger::Slot;
-use solana_pubkey::Pubkey;
+use crate::table::{Key, Row};
 
 /// The version of the bytes that this code writes.
 const VERSION: u8 = 1;
@@ -28,112 +17,17 @@ const PLAIN_BYTES_MAX: usize = 4096;
 const VALUE_BYTES_MAX: usize = 1 << 30;
 const ZSTD_LEVEL: i32 = 1;
 
-/// A table of the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
-    /// A handful of rows about the ledger as a whole.
-    Meta,
-    /// Blocks by slot.
-    Blocks,
-    /// Accounts by pubkey.
-    Accounts,
-}
-
-/// The key of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    /// The caller's bytes from the creation of the ledger.
-    Genesis,
-    /// The newest block.
-    Head,
-    /// The caller's state of epochs.
-    Epochs,
-    /// One block.
-    Block(Slot),
-    /// One account.
-    Account(Pubkey),
-}
-
-/// A row to be written: an encoded value, or `None` to remove the row.
-#[derive(Debug)]
-pub struct Row {
-    /// Its key.
-    pub key: Key,
-    /// Its value.
-    pub value: Option<Vec<u8>>,
-}
-
-impl Table {
-    /// All tables.
-    pub const ALL: [Self; 3] = [Self::Meta, Self::Blocks, Self::Accounts];
-
-    /// Its name in the engine.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Meta => "meta",
-            Self::Blocks => "blocks",
-            Self::Accounts => "accounts",
-        }
-    }
-
-    /// Decodes a key. `None` if the bytes are no key of this table.
-    pub fn key(self, bytes: &[u8]) -> Option<Key> {
-        match self {
-            Self::Meta if bytes == b"genesis" => Some(Key::Genesis),
-            Self::Meta if bytes == b"head" => Some(Key::Head),
-            Self::Meta if bytes == b"epochs" => Some(Key::Epochs),
-            Self::Meta => None,
-            Self::Blocks => Some(Key::Block(Slot::from_be_bytes(bytes.try_into().ok()?))),
-            Self::Accounts => Some(Key::Account(Pubkey::new_from_array(bytes.try_into().ok()?))),
-        }
-    }
-}
-
-impl Key {
-    /// The table it is in.
-    pub fn table(&self) -> Table {
-        match self {
-            Self::Genesis | Self::Head | Self::Epochs => Table::Meta,
-            Self::Block(_) => Table::Blocks,
-            Self::Account(_) => Table::Accounts,
-        }
-    }
-
-    /// Calls `f` with the key's bytes.
-    pub fn with_bytes<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
-        match self {
-            Self::Genesis => f(b"genesis"),
-            Self::Head => f(b"head"),
-            Self::Epochs => f(b"epochs"),
-            Self::Block(slot) => f(&slot.to_be_bytes()),
-            Self::Account(pubkey) => f(pubkey.as_array()),
-        }
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Genesis => f.write_str("genesis"),
-            Self::Head => f.write_str("head"),
-            Self::Epochs => f.write_str("epochs"),
-            Self::Block(slot) => write!(f, "block {slot}"),
-            Self::Account(pubkey) => write!(f, "account {pubkey}"),
-        }
-    }
-}
-
 /// Encodes values. Reuses the compressor's tables between values.
-pub(crate) struct RowCodec(zstd::bulk::Compressor<'static>);
+pub struct RowCodec(zstd::bulk::Compressor<'static>);
 
 impl RowCodec {
     /// Fails only if there is no memory for the compressor.
-    pub(crate) fn new() -> std::io::Result<Self> {
+    pub fn new() -> std::io::Result<Self> {
         zstd::bulk::Compressor::new(ZSTD_LEVEL).map(Self)
     }
 
     /// The row with the encoded `body` as its value.
-    pub(crate) fn encode_row(&mut self, key: Key, body: &[u8]) -> Row {
+    pub fn encode_row<K: Key>(&mut self, key: K, body: &[u8]) -> Row<K> {
         assert!(body.len() <= VALUE_BYTES_MAX, "{key} has {} bytes", body.len());
         let compressed = (body.len() > PLAIN_BYTES_MAX)
             .then(|| self.0.compress(body).ok())
@@ -157,21 +51,31 @@ impl RowCodec {
 
 /// What is wrong with a value.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RowError {
+pub enum RowError {
+    /// It is shorter than its header.
     #[error("{0} bytes are too few for a value")]
     Short(usize),
+    /// Its bytes are not those that were written, or it belongs to another key.
     #[error("checksum {found:08x}, expected {expected:08x}")]
-    Checksum { expected: u32, found: u32 },
+    Checksum {
+        /// The stored checksum.
+        expected: u32,
+        /// That of the bytes.
+        found: u32,
+    },
+    /// A newer version wrote it.
     #[error("value of version {0}, this version reads {VERSION}")]
     Version(u8),
+    /// It is neither plain nor compressed.
     #[error("value of unknown form {0}")]
     Form(u8),
+    /// Its compressed body is damaged.
     #[error("cannot be decompressed")]
     Compression,
 }
 
 /// The body of a value, if the value is undamaged.
-pub(crate) fn decode_row(key: Key, value: &[u8]) -> Result<Vec<u8>, RowError> {
+pub fn decode_row(key: impl Key, value: &[u8]) -> Result<Vec<u8>, RowError> {
     let Some((header, body)) = value.split_at_checked(HEADER_BYTES) else {
         return Err(RowError::Short(value.len()));
     };
@@ -191,7 +95,7 @@ pub(crate) fn decode_row(key: Key, value: &[u8]) -> Result<Vec<u8>, RowError> {
 
 /// A number that distinguishes versions of a row. The head has the sum over all accounts. Only a well-mixed number may
 /// be summed, hence the last step (splitmix64's).
-pub(crate) fn fingerprint(value: &[u8]) -> u64 {
+pub fn fingerprint(value: &[u8]) -> u64 {
     let seed = (value.len() as u64) << 32 | u64::from(stored_checksum(value));
     let mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -216,9 +120,9 @@ fn stored_checksum(value: &[u8]) -> u32 {
 }
 
 /// The expected checksum of a value of at least [`HEADER_BYTES`].
-fn checksum(key: Key, value: &[u8]) -> u32 {
+fn checksum(key: impl Key, value: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(key.table().name().as_bytes());
+    hasher.update(key.table().name.as_bytes());
     key.with_bytes(|bytes| hasher.update(bytes));
     hasher.update(&value[..2]);
     hasher.update(&value[HEADER_BYTES..]);

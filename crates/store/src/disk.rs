@@ -13,11 +13,11 @@ use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::StoreError;
-use super::engine::EngineError;
+use crate::engine::EngineError;
+use crate::error::StoreError;
 
 /// The file that is written to test whether writes succeed.
-pub(super) const PROBE: &str = "room";
+pub(crate) const PROBE: &str = "room";
 const PROBE_BYTES: usize = 64 << 10;
 /// Free bytes that are needed in addition to the engine's journals: some seconds of blocks, and its small files.
 const FREE_BYTES_MIN: u64 = 8 << 20;
@@ -26,7 +26,7 @@ const FILE_BLOCK_BYTES: u64 = 512;
 
 /// Fails if the disk of `dir` has too little free space. Opening may have to write the contents of the journals at
 /// `engine` once more.
-pub(super) fn require_free_space(dir: &Path, engine: &Path) -> Result<(), StoreError> {
+pub(crate) fn require_free_space(dir: &Path, engine: &Path) -> Result<(), StoreError> {
     let needed_bytes = FREE_BYTES_MIN + journal_bytes(engine);
     match free_bytes(dir) {
         Some(free_bytes) if free_bytes < needed_bytes => {
@@ -40,7 +40,7 @@ pub(super) fn require_free_space(dir: &Path, engine: &Path) -> Result<(), StoreE
 }
 
 /// The error that describes the disk's state, if that is why the engine failed.
-pub(super) fn explain(dir: &Path, err: &EngineError) -> Option<StoreError> {
+pub(crate) fn explain(dir: &Path, err: &EngineError) -> Option<StoreError> {
     let EngineError::Failed(err) = err else { return None };
     match io_error(&**err) {
         Some(err) => is_no_space(err.kind()).then(|| from_io(dir, copy(err))),
@@ -61,7 +61,7 @@ pub(super) fn explain(dir: &Path, err: &EngineError) -> Option<StoreError> {
 }
 
 /// The error for a system error in `dir`, with the fix in its message.
-pub(super) fn from_io(dir: &Path, source: io::Error) -> StoreError {
+pub(crate) fn from_io(dir: &Path, source: io::Error) -> StoreError {
     match (source.kind(), file_bytes_max()) {
         (ErrorKind::FileTooLarge, Some(limit)) => {
             StoreError::FileTooLarge { dir: dir.into(), limit, source }
@@ -75,7 +75,7 @@ pub(super) fn from_io(dir: &Path, source: io::Error) -> StoreError {
 }
 
 /// Whether a file cannot grow because of the disk, a quota or a limit of the process.
-pub(super) fn is_no_space(kind: ErrorKind) -> bool {
+pub(crate) fn is_no_space(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 

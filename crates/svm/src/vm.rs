@@ -32,76 +32,54 @@ use solana_transaction_context::transaction::TransactionReturnData;
 use solana_transaction_error::TransactionError;
 
 use crate::loading::{self, Loaded, NotLoaded};
+use crate::program_account::{closed_program, program_data_key};
+use crate::signature_fee::LAMPORTS_PER_SIGNATURE;
 use crate::{nonce, precompiles};
 
-/// Lamports that each signature costs.
-pub(crate) const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
 /// Bytes of logs that are recorded for a transaction, as in Agave.
 const LOG_BYTES_MAX: usize = 10_000;
 /// Accounts that a transaction may name without the feature that raises the limit.
 const ACCOUNT_LOCKS_MAX_BEFORE: usize = 64;
-/// The first byte of a program under the upgradeable loader.
-const PROGRAM_TAG: u8 = 2;
-/// The first byte of a program's data account under the upgradeable loader.
-const PROGRAM_DATA_TAG: u8 = 3;
-/// Offset of the deployment slot in program data.
-const DEPLOYED_SLOT_AT: usize = 4;
-/// Offset of the address of the program data in a program account.
-const PROGRAM_DATA_KEY_AT: usize = 4;
-const PROGRAM_SIZE: usize = 36;
-
-/// The address of the code of a program of the upgradeable loader.
-pub(crate) fn program_data_key(program: &AccountSharedData) -> Option<Pubkey> {
-    let is_program = program.owner() == &bpf_loader_upgradeable::id()
-        && program.data().first() == Some(&PROGRAM_TAG);
-    if !is_program {
-        return None;
-    }
-    let key = program.data().get(PROGRAM_DATA_KEY_AT..PROGRAM_SIZE)?;
-    Pubkey::try_from(key).ok()
-}
-
-/// The slot in which a program's code was deployed, from its program data.
-pub(crate) fn deployed_slot(program_data: &AccountSharedData) -> Option<Slot> {
-    let is_ours = program_data.owner() == &bpf_loader_upgradeable::id()
-        && program_data.data().first() == Some(&PROGRAM_DATA_TAG);
-    let slot = program_data.data().get(DEPLOYED_SLOT_AT..)?.first_chunk()?;
-    is_ours.then_some(Slot::from_le_bytes(*slot))
-}
-
 /// Accounts in memory and a VM that runs transactions on them.
 #[derive(Clone)]
-pub(crate) struct Vm {
+pub struct Vm {
     svm: LiteSVM,
 }
 
 /// The outcome of an execution or a simulation.
 #[derive(Debug)]
-pub(crate) struct ExecutionOutcome {
-    pub(crate) result: Result<(), TransactionError>,
+pub struct ExecutionOutcome {
+    /// What it ended with.
+    pub result: Result<(), TransactionError>,
     /// Whether a block may contain it: it paid its fee, whatever its result.
-    pub(crate) is_included: bool,
+    pub is_included: bool,
     /// Whether it ran. A transaction that is included and did not run paid its fee only.
-    pub(crate) is_executed: bool,
+    pub is_executed: bool,
     /// Bytes of accounts that it loaded, as its limit counts them. 0 if no block may contain it.
-    pub(crate) loaded_bytes: u32,
-    pub(crate) fee: u64,
-    pub(crate) logs: Vec<String>,
-    pub(crate) inner_instructions: InnerInstructionsList,
-    pub(crate) return_data: TransactionReturnData,
-    pub(crate) units_consumed: u64,
-    pub(crate) loaded_addresses: LoadedAddresses,
+    pub loaded_bytes: u32,
+    /// The fee in lamports that it paid.
+    pub fee: u64,
+    /// What the programs logged.
+    pub logs: Vec<String>,
+    /// The instructions that its programs called, one list for each of its own.
+    pub inner_instructions: InnerInstructionsList,
+    /// What the last program returned.
+    pub return_data: TransactionReturnData,
+    /// Compute units.
+    pub units_consumed: u64,
+    /// Addresses from lookup tables.
+    pub loaded_addresses: LoadedAddresses,
     /// Static keys, then loaded writable, then loaded read-only.
-    pub(crate) keys: Vec<Pubkey>,
+    pub keys: Vec<Pubkey>,
     /// Each key's account before, in the order of `keys`.
-    pub(crate) before: Vec<AccountSharedData>,
+    pub before: Vec<AccountSharedData>,
     /// Each key's account after, in the order of `keys`.
-    pub(crate) after: Vec<AccountSharedData>,
+    pub after: Vec<AccountSharedData>,
 }
 
 impl ExecutionOutcome {
     /// The accounts that changed, and programs whose code changed.
-    pub(crate) fn writes(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> + Clone {
+    pub fn writes(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> + Clone {
         let pairs = self.keys.iter().zip(self.before.iter().zip(&self.after));
         pairs
             .filter(|(_, (before, after))| !is_same(before, after) || self.is_upgraded(after))
@@ -109,7 +87,7 @@ impl ExecutionOutcome {
     }
 
     /// Each account that it names, before and after.
-    pub(crate) fn changes(
+    pub fn changes(
         &self,
     ) -> impl Iterator<Item = (&Pubkey, &AccountSharedData, &AccountSharedData)> {
         let pairs = self.keys.iter().zip(self.before.iter().zip(&self.after));
@@ -147,9 +125,11 @@ impl ExecutionOutcome {
 }
 
 /// All keys that a transaction names.
-pub(crate) struct AccountKeys {
-    pub(crate) all: Vec<Pubkey>,
-    pub(crate) loaded: LoadedAddresses,
+pub struct AccountKeys {
+    /// Static keys, then loaded writable, then loaded read-only.
+    pub all: Vec<Pubkey>,
+    /// Those from lookup tables.
+    pub loaded: LoadedAddresses,
 }
 
 impl AccountKeys {
@@ -162,16 +142,16 @@ impl AccountKeys {
 }
 
 /// A transaction whose accounts are loaded, ready to run.
-pub(crate) struct Ready {
+pub struct ReadyTransaction {
     keys: AccountKeys,
     /// Each key's account, in the order of the keys.
     before: Vec<AccountSharedData>,
     loaded: Loaded,
 }
 
-impl Ready {
+impl ReadyTransaction {
     /// The programs that it calls and that are not deployed, with their accounts.
-    pub(crate) fn undeployed(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> {
+    pub fn undeployed(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> {
         let pairs = self.keys.all.iter().zip(&self.before);
         pairs
             .filter(|(key, _)| self.loaded.undeployed.contains(key))
@@ -187,7 +167,7 @@ struct Terms {
 
 impl Vm {
     /// A VM with features and builtins, with their accounts and the sysvars. It has no other programs.
-    pub(crate) fn new(features: FeatureSet) -> Self {
+    pub fn new(features: FeatureSet) -> Self {
         let svm = Self::without_programs(features).svm.with_sysvars().with_feature_accounts();
         let mut vm = Self { svm };
         precompiles::add(&mut vm.svm);
@@ -195,7 +175,7 @@ impl Vm {
     }
 
     /// A VM with features and the builtins that they allow. Its only accounts are those of the builtins.
-    pub(crate) fn without_programs(features: FeatureSet) -> Self {
+    pub fn without_programs(features: FeatureSet) -> Self {
         let svm = LiteSVM::default()
             .with_feature_set(features)
             .with_builtins()
@@ -207,37 +187,37 @@ impl Vm {
     }
 
     /// The features that are active.
-    pub(crate) fn features(&self) -> &FeatureSet {
+    pub fn features(&self) -> &FeatureSet {
         self.svm.get_feature_set_ref()
     }
 
     /// Adds the precompiles whose accounts exist.
-    pub(crate) fn restore_precompiles(&mut self) {
+    pub fn restore_precompiles(&mut self) {
         precompiles::restore(&mut self.svm);
     }
 
     /// Every account in the VM.
-    pub(crate) fn accounts(&self) -> impl Iterator<Item = (&Pubkey, &AccountSharedData)> {
+    pub fn accounts(&self) -> impl Iterator<Item = (&Pubkey, &AccountSharedData)> {
         self.svm.accounts_db().inner.iter()
     }
 
     /// One account.
-    pub(crate) fn account(&self, key: &Pubkey) -> Option<&AccountSharedData> {
+    pub fn account(&self, key: &Pubkey) -> Option<&AccountSharedData> {
         self.svm.accounts_db().get_account_ref(key)
     }
 
     /// The VM itself, to write sysvars.
-    pub(crate) fn svm_mut(&mut self) -> &mut LiteSVM {
+    pub fn svm_mut(&mut self) -> &mut LiteSVM {
         &mut self.svm
     }
 
     /// The VM itself, to read sysvars and rent.
-    pub(crate) fn svm(&self) -> &LiteSVM {
+    pub fn svm(&self) -> &LiteSVM {
         &self.svm
     }
 
     /// The keys that a message names, lookup tables resolved.
-    pub(crate) fn keys(&self, message: &VersionedMessage) -> Result<AccountKeys, TransactionError> {
+    pub fn keys(&self, message: &VersionedMessage) -> Result<AccountKeys, TransactionError> {
         let loaded = match message.address_table_lookups() {
             Some(lookups) if !lookups.is_empty() => {
                 self.svm.accounts_db().load_addresses(lookups)?
@@ -250,13 +230,13 @@ impl Vm {
     /// Loads the accounts that a transaction names. An error is the outcome of a transaction that does not run: no
     /// block may contain it, or it only pays its fee. `nonce` and `last_blockhash` are those of [`Self::execute`];
     /// `program_data_bytes` returns the size of a program's code account.
-    pub(crate) fn load(
+    pub fn load(
         &self,
         transaction: &VersionedTransaction,
         nonce: Option<Pubkey>,
         last_blockhash: &Hash,
         program_data_bytes: impl Fn(&Pubkey) -> Option<usize>,
-    ) -> Result<Ready, Box<ExecutionOutcome>> {
+    ) -> Result<ReadyTransaction, Box<ExecutionOutcome>> {
         let message = &transaction.message;
         let keys = match self.keys(message) {
             Ok(keys) => keys,
@@ -280,7 +260,7 @@ impl Vm {
             return Err(Box::new(ExecutionOutcome::refused(keys, before, err)));
         }
         match loading::load(message, &keys.all, &before, bytes_max, program_data_bytes) {
-            Ok(loaded) => Ok(Ready { keys, before, loaded }),
+            Ok(loaded) => Ok(ReadyTransaction { keys, before, loaded }),
             Err(NotLoaded { err, bytes }) => {
                 let terms = terms.map_or_else(|| self.terms(transaction, &keys, &before), Ok);
                 Err(Box::new(match terms {
@@ -354,14 +334,14 @@ impl Vm {
     /// Runs a loaded transaction and writes nothing. `nonce` is the nonce account that it advances, if its
     /// blockhash is a durable nonce; such an account advances to `last_blockhash`. The caller has to
     /// [close](Self::put_closed) its programs that are not deployed while it runs.
-    pub(crate) fn execute(
+    pub fn execute(
         &self,
         transaction: &VersionedTransaction,
-        ready: Ready,
+        ready: ReadyTransaction,
         nonce: Option<Pubkey>,
         last_blockhash: &Hash,
     ) -> ExecutionOutcome {
-        let Ready { keys, before, loaded } = ready;
+        let ReadyTransaction { keys, before, loaded } = ready;
         // The VM takes the message's blockhash for the newest one, to which nonces advance. Nothing else reads it,
         // so it is set to the newest one.
         let mut transaction_to_run = transaction.clone();
@@ -432,7 +412,7 @@ impl Vm {
     }
 
     /// Writes one account. A program that does not load is stored as data: only a call of it fails, as on Agave.
-    pub(crate) fn put(&mut self, key: Pubkey, account: &AccountSharedData) {
+    pub fn put(&mut self, key: Pubkey, account: &AccountSharedData) {
         let is_plain = !account.executable()
             && account.lamports() > 0
             && account.owner() != &solana_sdk_ids::sysvar::id();
@@ -450,12 +430,12 @@ impl Vm {
     }
 
     /// Writes an account without compiling it.
-    pub(crate) fn put_as_data(&mut self, key: Pubkey, account: &AccountSharedData) {
+    pub fn put_as_data(&mut self, key: Pubkey, account: &AccountSharedData) {
         self.svm.set_account_no_checks(key, account.clone());
     }
 
     /// Writes an account as a program that is not deployed, for a transaction that must fail.
-    pub(crate) fn put_closed(&mut self, key: Pubkey, account: &AccountSharedData) {
+    pub fn put_closed(&mut self, key: Pubkey, account: &AccountSharedData) {
         let mut closed = account.clone();
         closed.set_owner(bpf_loader_upgradeable::ID);
         closed.set_executable(true);
@@ -463,32 +443,25 @@ impl Vm {
     }
 
     /// Writes a program that may not be called yet.
-    pub(crate) fn put_invisible_program(&mut self, key: Pubkey, program: &AccountSharedData) {
+    pub fn put_invisible_program(&mut self, key: Pubkey, program: &AccountSharedData) {
         self.close(key);
         self.svm.set_account_no_checks(key, program.clone());
     }
 
     /// The slot that programs see.
-    pub(crate) fn slot(&self) -> Slot {
+    pub fn slot(&self) -> Slot {
         self.svm.accounts_db().sysvar_cache.get_clock().map_or(0, |clock| clock.slot)
     }
 
     /// Makes a call of a program fail as one that is not deployed. The caller has to set its account again.
     fn close(&mut self, key: Pubkey) {
-        // It is replaced by a program whose code account is its own address, which does not exist.
-        let mut data = vec![0; PROGRAM_SIZE];
-        data[0] = PROGRAM_TAG;
-        data[PROGRAM_DATA_KEY_AT..].copy_from_slice(key.as_ref());
-        let mut closed = AccountSharedData::new(1, 0, &bpf_loader_upgradeable::ID);
-        closed.set_data_from_slice(&data);
-        closed.set_executable(true);
         self.remove(key);
-        // It is well-formed, so the VM accepts it as closed.
-        let _ = self.svm.set_account(key, closed.into());
+        // The account is well-formed, so the VM accepts it as closed.
+        let _ = self.svm.set_account(key, closed_program(&key).into());
     }
 
     /// Removes an account.
-    pub(crate) fn remove(&mut self, key: Pubkey) {
+    pub fn remove(&mut self, key: Pubkey) {
         // An account without lamports and without code is removed, and cannot fail to load.
         let _ = self.svm.set_account(key, solana_account::Account::default());
     }
@@ -537,7 +510,7 @@ fn trim(account: &mut AccountSharedData) {
 }
 
 /// Whether two accounts are equal. Shared data is not compared byte by byte, because programs are large.
-pub(crate) fn is_same(one: &AccountSharedData, other: &AccountSharedData) -> bool {
+pub fn is_same(one: &AccountSharedData, other: &AccountSharedData) -> bool {
     if std::ptr::eq(one.data(), other.data()) {
         return one.lamports() == other.lamports()
             && one.owner() == other.owner()
@@ -589,6 +562,7 @@ impl Vm {
 
 #[cfg(test)]
 mod tests {
+    use solana_feature_set::raise_cpi_nesting_limit_to_8;
     use solana_instruction::Instruction;
     use solana_keypair::Keypair;
     use solana_message::Message;
@@ -597,8 +571,6 @@ mod tests {
     use solana_signer::Signer;
 
     use super::*;
-    use crate::config::{FeatureBase, FeatureChoice};
-    use crate::features;
 
     fn every_feature() -> FeatureSet {
         FeatureSet::all_enabled()
@@ -625,10 +597,9 @@ mod tests {
 
     #[test]
     fn programs_call_each_other_as_deep_as_the_features_allow() {
-        let mainnet = FeatureChoice { base: Some(FeatureBase::Mainnet), deactivated: Vec::new() };
-        for (features, most) in
-            [(FeatureChoice::default(), 8), (mainnet, 4)].map(|(it, n)| (features::chosen(&it), n))
-        {
+        let mut fewer = every_feature();
+        fewer.deactivate(&raise_cpi_nesting_limit_to_8::ID);
+        for (features, most) in [(every_feature(), 8), (fewer, 4)] {
             let mut vm = Vm::new(features);
             vm.svm_mut().add_builtin(PROGRAM, Recurses::register);
             let payer = Keypair::new();

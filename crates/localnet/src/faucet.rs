@@ -1,12 +1,9 @@
-//! The transaction service: the queue to the executing thread, simulation, the faucet.
+//! The faucet: airdrops as transfers that wait in the queue.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use chain_solana::{
-    AirdropError, History, Reader, SendError, Sender, Simulation, SimulationError,
-    SimulationRequest, TransactionService, VerifiedTransaction, View,
-};
+use chain_solana::{AirdropError, Faucet, Reader, SendError, Sender, VerifiedTransaction};
 use ledger::{Address, Commitment};
 use parking_lot::Mutex;
 use solana_account::ReadableAccount;
@@ -18,18 +15,14 @@ use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
-use solana_transaction_error::TransactionError;
 
 use crate::queue::TransactionQueue;
-use crate::simulator::Simulator;
 
-/// The transaction service of a local ledger.
-pub(crate) struct LocalTransactionService {
+/// The faucet of a local ledger.
+pub(crate) struct LocalFaucet {
     queue: Arc<TransactionQueue>,
-    simulator: Simulator,
     reader: Reader,
-    history: Arc<History>,
-    faucet: Keypair,
+    keypair: Keypair,
     airdrop_lamports_max: Option<u64>,
     airdrops: Mutex<Airdrops>,
 }
@@ -41,24 +34,14 @@ struct Airdrops {
     issued: HashSet<(Pubkey, u64, u32)>,
 }
 
-impl LocalTransactionService {
+impl LocalFaucet {
     pub(crate) fn new(
         queue: Arc<TransactionQueue>,
-        simulator: Simulator,
         reader: Reader,
-        history: Arc<History>,
-        faucet: Keypair,
+        keypair: Keypair,
         airdrop_lamports_max: Option<u64>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            queue,
-            simulator,
-            reader,
-            history,
-            faucet,
-            airdrop_lamports_max,
-            airdrops: Mutex::default(),
-        })
+    ) -> Self {
+        Self { queue, reader, keypair, airdrop_lamports_max, airdrops: Mutex::default() }
     }
 
     /// Number of earlier equal requests with the same blockhash.
@@ -75,27 +58,7 @@ impl LocalTransactionService {
     }
 }
 
-impl TransactionService for LocalTransactionService {
-    fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
-        self.queue.send(sender, transaction.fee_payer(), transaction)
-    }
-
-    fn simulate(
-        &self,
-        view: &View,
-        request: SimulationRequest,
-    ) -> Result<Simulation, SimulationError> {
-        let signature = request.transaction.signatures.first().copied().unwrap_or_default();
-        let is_processed = !request.replace_recent_blockhash
-            && self
-                .history
-                .snapshot()
-                .transaction(&signature)
-                .is_some_and(|executed| executed.slot <= view.block().slot);
-        let err = is_processed.then_some(TransactionError::AlreadyProcessed);
-        self.simulator.simulate(view, request, err)
-    }
-
+impl Faucet for LocalFaucet {
     fn airdrop(
         &self,
         sender: Sender,
@@ -106,7 +69,7 @@ impl TransactionService for LocalTransactionService {
         if let Some(limit) = self.airdrop_lamports_max.filter(|limit| lamports > *limit) {
             return Err(AirdropError::TooMuch { lamports, limit });
         }
-        let faucet = self.faucet.pubkey();
+        let faucet = self.keypair.pubkey();
         let address = Address::from(faucet.to_bytes());
         let account = self.reader.view(Commitment::Processed).record(&address);
         let balance = account.map_or(0, |account| account.0.lamports());
@@ -121,14 +84,14 @@ impl TransactionService for LocalTransactionService {
         }
         let message = Message::new_with_blockhash(&instructions, Some(&faucet), &blockhash);
         let message = VersionedMessage::Legacy(message);
-        let signed = VersionedTransaction::try_new(message, &[&self.faucet])
+        let signed = VersionedTransaction::try_new(message, &[&self.keypair])
             .ok()
             .and_then(|transaction| VerifiedTransaction::verify(transaction).ok());
         let Some(transaction) = signed else { return Err(SendError::Closed.into()) };
         let signature = transaction.signature();
         // The airdrop waits in the queue of its receiver, not behind all other airdrops. So the receiver's next
         // transactions are executed after it.
-        self.queue.send(sender, to, transaction)?;
+        self.queue.push(sender, to, transaction)?;
         Ok(signature)
     }
 }

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use ledger::Slot;
 
-use super::StoreError;
-use super::disk::{self, PROBE};
+use crate::disk::{self, PROBE};
+use crate::error::StoreError;
 
 /// The format that this version writes to the mark. Raised when the layout changes.
 const FORMAT: u32 = 1;
@@ -29,7 +29,7 @@ const NEWEST: &str = "newest";
 
 /// The contents of a directory that is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DirectoryContents {
+pub enum DirectoryContents {
     /// It does not exist, is empty, or contains an interrupted creation of a ledger without its mark.
     Nothing,
     /// A ledger of Hydrant.
@@ -37,40 +37,43 @@ pub(super) enum DirectoryContents {
 }
 
 /// A ledger's directory, locked until this is dropped.
-pub(super) struct Directory {
+pub struct Directory {
     path: PathBuf,
     newest: Option<File>,
     _lock: File,
 }
 
-/// Inspects a directory. Fails if it contains foreign files and no ledger.
-pub(super) fn inspect(dir: &Path, engine: &str) -> Result<DirectoryContents, StoreError> {
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(DirectoryContents::Nothing),
-        Err(err) => return Err(io_error("read", dir)(err)),
-    };
-    let mut foreign = None;
-    for entry in entries {
-        let name = entry.map_err(io_error("read", dir))?.file_name();
-        if name == MARK {
-            return Ok(DirectoryContents::Ledger);
-        }
-        if ![LOCK, NEWEST, PROBE, engine].iter().any(|ours| name == *ours) {
-            foreign = foreign.or(Some(name));
-        }
-    }
-    match foreign {
-        Some(name) => {
-            Err(StoreError::Foreign { dir: dir.into(), found: name.to_string_lossy().into_owned() })
-        }
-        None => Ok(DirectoryContents::Nothing),
-    }
-}
-
 impl Directory {
+    /// Inspects a directory with an engine at the path `engine`. Fails if it contains foreign files and no ledger.
+    pub fn inspect(dir: &Path, engine: &str) -> Result<DirectoryContents, StoreError> {
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                return Ok(DirectoryContents::Nothing);
+            }
+            Err(err) => return Err(io_error("read", dir)(err)),
+        };
+        let mut foreign = None;
+        for entry in entries {
+            let name = entry.map_err(io_error("read", dir))?.file_name();
+            if name == MARK {
+                return Ok(DirectoryContents::Ledger);
+            }
+            if ![LOCK, NEWEST, PROBE, engine].iter().any(|ours| name == *ours) {
+                foreign = foreign.or(Some(name));
+            }
+        }
+        match foreign {
+            Some(name) => Err(StoreError::Foreign {
+                dir: dir.into(),
+                found: name.to_string_lossy().into_owned(),
+            }),
+            None => Ok(DirectoryContents::Nothing),
+        }
+    }
+
     /// Locks a directory, which is created if needed.
-    pub(super) fn lock(dir: &Path) -> Result<Self, StoreError> {
+    pub fn lock(dir: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(dir).map_err(io_error("create", dir))?;
         let path = dir.join(LOCK);
         let file =
@@ -90,20 +93,31 @@ impl Directory {
         Ok(Self { path: dir.into(), newest: None, _lock: lock })
     }
 
+    /// Removes a ledger. Other files stay. The mark is removed first, because without it there is no ledger. The
+    /// lock file stays, because a process that waits for it must lock the same file.
+    pub fn remove(dir: &Path, engine: &str) -> Result<(), StoreError> {
+        if Self::inspect(dir, engine)? == DirectoryContents::Ledger {
+            let directory = Self::lock(dir)?;
+            remove_file(&dir.join(MARK))?;
+            directory.clear(engine)?;
+        }
+        Ok(())
+    }
+
     /// Its path.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Removes the files that an interrupted creation or removal left behind.
-    pub(super) fn clear(&self, engine: &str) -> Result<(), StoreError> {
+    pub fn clear(&self, engine: &str) -> Result<(), StoreError> {
         remove_file(&self.path.join(engine))?;
         remove_file(&self.path.join(PROBE))?;
         remove_file(&self.path.join(NEWEST))
     }
 
     /// Marks the directory as a ledger of Hydrant.
-    pub(super) fn mark(&self) -> Result<(), StoreError> {
+    pub fn mark(&self) -> Result<(), StoreError> {
         let path = self.path.join(MARK);
         let write = || {
             let mut file = File::create(&path)?;
@@ -114,7 +128,7 @@ impl Directory {
     }
 
     /// Fails unless the mark has a format that this version can read.
-    pub(super) fn check_mark(&self) -> Result<(), StoreError> {
+    pub fn check_mark(&self) -> Result<(), StoreError> {
         let path = self.path.join(MARK);
         let text = fs::read(&path).map_err(io_error("read", &path))?;
         let text = String::from_utf8_lossy(&text);
@@ -131,7 +145,7 @@ impl Directory {
     }
 
     /// Reads the newest stored slot.
-    pub(super) fn newest(&self) -> Result<Slot, StoreError> {
+    pub fn newest(&self) -> Result<Slot, StoreError> {
         let path = self.path.join(NEWEST);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
@@ -148,7 +162,7 @@ impl Directory {
     }
 
     /// Writes the newest slot, whose block is stored.
-    pub(super) fn set_newest(&mut self, slot: Slot) -> Result<(), StoreError> {
+    pub fn set_newest(&mut self, slot: Slot) -> Result<(), StoreError> {
         let path = self.path.join(NEWEST);
         let mut write = || {
             if self.newest.is_none() {
@@ -163,7 +177,7 @@ impl Directory {
     }
 
     /// Syncs the directory's entries to disk.
-    pub(super) fn sync(&self) -> Result<(), StoreError> {
+    pub fn sync(&self) -> Result<(), StoreError> {
         let sync = || {
             if let Some(newest) = &self.newest {
                 newest.sync_all()?;
@@ -174,20 +188,9 @@ impl Directory {
     }
 
     /// The error of a damaged ledger.
-    pub(super) fn damaged(&self, what: impl Into<String>) -> StoreError {
+    pub fn damaged(&self, what: impl Into<String>) -> StoreError {
         StoreError::Damaged { dir: self.path.clone(), what: what.into() }
     }
-}
-
-/// Removes a ledger. Other files stay. The mark is removed first, because without it there is no ledger. The lock file
-/// stays, because a process that waits for it must lock the same file.
-pub(super) fn remove(dir: &Path, engine: &str) -> Result<(), StoreError> {
-    if inspect(dir, engine)? == DirectoryContents::Ledger {
-        let directory = Directory::lock(dir)?;
-        remove_file(&dir.join(MARK))?;
-        directory.clear(engine)?;
-    }
-    Ok(())
 }
 
 fn remove_file(path: &Path) -> Result<(), StoreError> {

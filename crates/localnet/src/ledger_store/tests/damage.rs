@@ -5,21 +5,24 @@ use std::path::PathBuf;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use store::{Batch, Engine, Fjall, Row, RowCodec, StoreError};
 
 use super::*;
-use crate::store::{Batch, Engine, Fjall, Key, Row, StoreError, Table};
+use crate::ledger_store::key::{Key, TABLES};
 
 /// Rows for the engine without encoding and checks.
-struct Raw(Vec<Row>);
+struct Raw(Vec<Row<Key>>);
 
 impl Batch for Raw {
-    fn rows(&self) -> &[Row] {
+    type Key = Key;
+
+    fn rows(&self) -> &[Row<Key>] {
         &self.0[1..]
     }
 
     fn replaces(&mut self, _row: usize, _value: Option<&[u8]>) {}
 
-    fn last(&mut self) -> Row {
+    fn last(&mut self) -> Row<Key> {
         let Row { key, value } = &self.0[0];
         Row { key: *key, value: value.clone() }
     }
@@ -27,11 +30,11 @@ impl Batch for Raw {
 
 /// The rows of a ledger that is not open.
 fn rows(dir: &Path) -> Vec<(Key, Vec<u8>)> {
-    let engine = Fjall::open(&dir.join(Fjall::PATH)).expect("the engine opens");
+    let engine = Fjall::open(&dir.join(Fjall::PATH), &TABLES).expect("the engine opens");
     let mut rows = Vec::new();
-    for table in Table::ALL {
+    for table in TABLES {
         let scanned = engine.scan(table, &mut |key, value| {
-            rows.push((table.key(key).expect("a key of ours"), value.to_vec()));
+            rows.push((Key::from_bytes(table, key).expect("a key of ours"), value.to_vec()));
             true
         });
         scanned.expect("scan");
@@ -51,7 +54,7 @@ fn set(dir: &Path, changed: Vec<(Key, Option<Vec<u8>>)>) {
             batch.push(Row { key, value });
         }
     }
-    let mut engine = Fjall::open(&dir.join(Fjall::PATH)).expect("the engine opens");
+    let mut engine = Fjall::open(&dir.join(Fjall::PATH), &TABLES).expect("the engine opens");
     engine.commit(&mut Raw(batch)).expect("commit");
 }
 
@@ -185,8 +188,8 @@ fn an_account_newer_than_the_head_is_detected() {
     let model = ledger(dir.path(), 3);
     let head = model.blocks[model.blocks.len() - 1].id.slot;
     let (pubkey, account) = model.accounts.first_key_value().expect("an account");
-    let body = crate::store::codec::write_account(head + 1, account);
-    let mut row_codec = crate::store::row::RowCodec::new().expect("a codec");
+    let body = crate::ledger_store::codec::write_account(head + 1, account);
+    let mut row_codec = RowCodec::new().expect("a codec");
     let row = row_codec.encode_row(Key::Account(*pubkey), &body);
     set(dir.path(), vec![(row.key, row.value)]);
     let expected = format!(
@@ -278,7 +281,7 @@ fn damaged_files_are_refused_or_were_unused() {
         }
         fs::write(&path, data).expect("write");
         println!("damage {damage}: byte {at} of {bytes} in {}", path.display());
-        match Store::<Fjall>::open_whole(&damaged) {
+        match LedgerStore::<Fjall>::open_whole(&damaged) {
             Ok(opened) => model.check(&opened.expect("a ledger").1),
             Err(StoreError::Damaged { what, .. }) => println!("{what}"),
             Err(err) => panic!("{err:?}"),

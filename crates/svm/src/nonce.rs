@@ -12,7 +12,7 @@ use solana_pubkey::Pubkey;
 use solana_system_interface::instruction::SystemInstruction;
 use solana_transaction::versioned::VersionedTransaction;
 
-use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
+use crate::signature_fee::LAMPORTS_PER_SIGNATURE;
 
 /// The nonce account that the first instruction of a message advances, if it does.
 fn nonce_account(message: &VersionedMessage) -> Option<Pubkey> {
@@ -31,7 +31,7 @@ fn nonce_account(message: &VersionedMessage) -> Option<Pubkey> {
 }
 
 /// Whether a message names a stored nonce instead of a blockhash.
-pub(crate) fn is_named(message: &VersionedMessage) -> bool {
+pub fn is_named(message: &VersionedMessage) -> bool {
     nonce_account(message).is_some()
 }
 
@@ -46,11 +46,11 @@ fn is_writable(message: &VersionedMessage, index: usize) -> bool {
 }
 
 /// The nonce account of a transaction that names a stored nonce instead of a blockhash, if the nonce is right, its
-/// authority signed, and this block has not advanced it yet.
-pub(crate) fn usable(
-    vm: &Vm,
+/// authority signed, and this block has not advanced it yet. `account` returns the state of a nonce account.
+pub fn usable<'a>(
     transaction: &VersionedTransaction,
     last_blockhash: &Hash,
+    account: impl FnOnce(&Pubkey) -> Option<&'a AccountSharedData>,
 ) -> Option<Pubkey> {
     let message = &transaction.message;
     let key = nonce_account(message)?;
@@ -58,8 +58,8 @@ pub(crate) fn usable(
     if message.recent_blockhash() == next.as_hash() {
         return None;
     }
-    let account = vm.account(&key)?;
-    let data = solana_nonce_account::verify_nonce_account(account, message.recent_blockhash())?;
+    let data =
+        solana_nonce_account::verify_nonce_account(account(&key)?, message.recent_blockhash())?;
     let first = message.instructions().first()?;
     let signers = usize::from(message.header().num_required_signatures);
     let keys = message.static_account_keys();
@@ -72,7 +72,7 @@ pub(crate) fn usable(
 }
 
 /// Sets a nonce account to the nonce of `last_blockhash`.
-pub(crate) fn advance(account: &mut AccountSharedData, last_blockhash: &Hash) {
+pub fn advance(account: &mut AccountSharedData, last_blockhash: &Hash) {
     let Some(data) = initialized(account) else { return };
     let next = Data::new(
         data.authority,

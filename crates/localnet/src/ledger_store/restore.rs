@@ -1,6 +1,6 @@
 //! Reads a ledger back. Everything is read once and checked.
 //!
-//! The checksum of a value is checked (row.rs). Further checks: blocks follow each other without a gap from the head's
+//! The checksum of a value is checked ([`store::decode_row`]). Further checks: blocks follow each other without a gap from the head's
 //! oldest block to the head itself. No account is newer than the head. The number of accounts and the sum of their
 //! fingerprints equal those of the head, so that none is missing or outdated. The head is not older than the slot in
 //! the directory's file.
@@ -10,12 +10,10 @@ use std::sync::Arc;
 use chain_solana::Block;
 use solana::Account;
 use solana_pubkey::Pubkey;
+use store::{Directory, Engine, StoreError, Table, decode_row, fingerprint};
 
-use super::StoreError;
 use super::codec::{self, Head};
-use super::directory::Directory;
-use super::engine::{Engine, EngineError};
-use super::row::{self, Key, Table};
+use super::key::{self, Key};
 
 /// A whole ledger as of its newest block.
 pub struct Restored {
@@ -62,8 +60,8 @@ struct Meta {
 
 fn read_meta<E: Engine>(directory: &Directory, engine: &E) -> Result<Meta, StoreError> {
     let mut meta = Meta::default();
-    each(directory, engine, Table::Meta, |key, value| {
-        let body = row::decode_row(key, value).map_err(|err| err.to_string())?;
+    each(directory, engine, key::META, |key, value| {
+        let body = decode_row(key, value).map_err(|err| err.to_string())?;
         match key {
             Key::Head => {
                 meta.head = Some(codec::read_head(&body).map_err(|err| err.to_string())?);
@@ -82,8 +80,8 @@ fn read_blocks<E: Engine>(
     head: &Head,
 ) -> Result<Vec<Arc<Block>>, StoreError> {
     let mut blocks: Vec<Arc<Block>> = Vec::new();
-    each(directory, engine, Table::Blocks, |key, value| {
-        let body = row::decode_row(key, value).map_err(|err| err.to_string())?;
+    each(directory, engine, key::BLOCKS, |key, value| {
+        let body = decode_row(key, value).map_err(|err| err.to_string())?;
         let block = codec::read_block(&body).map_err(|err| err.to_string())?;
         if Key::Block(block.id.slot) != key {
             return Err(format!("holds block {}", block.id.slot));
@@ -106,8 +104,8 @@ fn follows(before: Option<&Arc<Block>>, block: &Block, head: &Head) -> Result<()
     match before {
         None if block.id.slot == head.first_slot => Ok(()),
         None => Err(format!("is the oldest, but block {} should be", head.first_slot)),
-        Some(before) if before.id.slot != block.parent_slot => {
-            Err(format!("its parent, block {}, is missing", block.parent_slot))
+        Some(before) if before.id.slot != block.parent.slot => {
+            Err(format!("its parent, block {}, is missing", block.parent.slot))
         }
         Some(before) if before.blockhash != block.previous_blockhash => {
             Err(format!("does not follow from block {}: blockhash", before.id.slot))
@@ -125,8 +123,8 @@ pub(super) fn read_accounts<E: Engine>(
 ) -> Result<(), StoreError> {
     let mut count = 0_u64;
     let mut fingerprints = 0_u64;
-    each(directory, engine, Table::Accounts, |key, value| {
-        let body = row::decode_row(key, value).map_err(|err| err.to_string())?;
+    each(directory, engine, key::ACCOUNTS, |key, value| {
+        let body = decode_row(key, value).map_err(|err| err.to_string())?;
         let (slot, account) = codec::read_account(&body).map_err(|err| err.to_string())?;
         if slot > head.slot {
             return Err(format!(
@@ -134,7 +132,7 @@ pub(super) fn read_accounts<E: Engine>(
                 head.slot
             ));
         }
-        fingerprints = fingerprints.wrapping_add(row::fingerprint(value));
+        fingerprints = fingerprints.wrapping_add(fingerprint(value));
         count += 1;
         if let Key::Account(pubkey) = key {
             accounts(pubkey, account);
@@ -162,12 +160,12 @@ fn each<E: Engine>(
     let mut fault = None;
     let mut last: Option<Key> = None;
     let scanned = engine.scan(table, &mut |key, value| {
-        let visited = match table.key(key) {
+        let visited = match Key::from_bytes(table, key) {
             Some(key) => {
                 last = Some(key);
                 visit(key, value).map_err(|what| format!("{key}: {what}"))
             }
-            None => Err(format!("table {}: unknown key of {} bytes", table.name(), key.len())),
+            None => Err(format!("table {}: unknown key of {} bytes", table.name, key.len())),
         };
         fault = visited.err();
         fault.is_none()
@@ -177,18 +175,7 @@ fn each<E: Engine>(
         (Some(what), _) => Err(directory.damaged(what)),
         (None, Ok(())) => Ok(()),
         (None, Err(err)) => {
-            Err(engine_error(directory, err, &format!("table {}, {after}", table.name())))
+            Err(directory.read_failed(err, &format!("table {}, {after}", table.name)))
         }
-    }
-}
-
-/// An engine's error while reading `what`.
-pub(super) fn engine_error(directory: &Directory, err: EngineError, what: &str) -> StoreError {
-    match err {
-        EngineError::Busy => {
-            StoreError::InUse { dir: directory.path().into(), user: "another process".to_owned() }
-        }
-        EngineError::Damaged(how) => directory.damaged(format!("{what}: {how}")),
-        EngineError::Failed(source) => StoreError::Engine { dir: directory.path().into(), source },
     }
 }

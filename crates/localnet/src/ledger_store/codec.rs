@@ -3,7 +3,7 @@
 //! The formats are our own, so that no release of another crate changes the data on disk: a transaction in its wire
 //! form, a transaction error in Agave's stored form (bincode of `TransactionError`), the rest field by field. A field
 //! that a new release adds fails the build here, where its encoding must be decided.
-//! Not here: header and checksum of a value (row.rs).
+//! Not here: header and checksum of a value ([`store::RowCodec`]).
 
 use std::sync::Arc;
 
@@ -22,8 +22,7 @@ use solana_transaction_status::{
     InnerInstruction, InnerInstructions, Reward, RewardType, TransactionStatusMeta,
     TransactionTokenBalance,
 };
-
-use super::byte_codec::{ByteReader, ByteWriter, DecodeError};
+use store::{ByteReader, ByteWriter, DecodeError};
 
 /// The expected contents of the ledger on disk: written with every block, checked when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +85,8 @@ pub(super) fn read_account(body: &[u8]) -> Result<(Slot, Account), DecodeError> 
 pub(super) fn write_block(block: &Block) -> Vec<u8> {
     let mut out = ByteWriter::default();
     out.u64(block.id.slot);
-    out.u64(block.id.bank);
-    out.u64(block.parent_slot);
+    out.u64(block.id.version);
+    out.u64(block.parent.slot);
     out.u64(block.block_height);
     out.key(block.blockhash.as_bytes());
     out.key(block.previous_blockhash.as_bytes());
@@ -102,10 +101,11 @@ pub(super) fn write_block(block: &Block) -> Vec<u8> {
 
 pub(super) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
     let mut from = ByteReader::new(body);
-    let id = BlockId { slot: from.u64("slot")?, bank: from.u64("bank")? };
+    let id = BlockId { slot: from.u64("slot")?, version: from.u64("version")? };
     let mut block = Block {
         id,
-        parent_slot: from.u64("parent slot")?,
+        // A localnet numbers its blocks: the version is the parent's plus one, and 0 in the first block.
+        parent: BlockId { slot: from.u64("parent slot")?, version: id.version.saturating_sub(1) },
         block_height: from.u64("height")?,
         blockhash: hash(&mut from, "blockhash")?,
         previous_blockhash: hash(&mut from, "previous blockhash")?,

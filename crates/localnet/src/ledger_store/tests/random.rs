@@ -32,14 +32,16 @@ const ACCOUNTS: u64 = 40;
 pub(super) struct RandomLedger {
     random: StdRng,
     slot: Slot,
+    version: u64,
     blockhash: Hash,
     transactions_max: usize,
 }
 
 impl RandomLedger {
     pub(super) fn new(seed: u64) -> Self {
-        let random = StdRng::seed_from_u64(seed);
-        Self { random, slot: 0, blockhash: Hash::default(), transactions_max: 6 }
+        let mut random = StdRng::seed_from_u64(seed);
+        let version = random.random::<u64>() / 2;
+        Self { random, slot: 0, version, blockhash: Hash::default(), transactions_max: 6 }
     }
 
     pub(super) fn genesis_accounts(&mut self) -> BTreeMap<Pubkey, Arc<Account>> {
@@ -48,15 +50,16 @@ impl RandomLedger {
 
     /// The next block. The parent slot of the first one is 0.
     pub(super) fn block(&mut self) -> Block {
-        let parent_slot = self.slot;
+        let parent = BlockId { slot: self.slot, version: self.version };
+        self.version += 1;
         // Some slots are skipped.
         self.slot += self.random.random_range(1..4);
         let previous_blockhash = self.blockhash;
         self.blockhash = self.hash();
         let transactions = self.random.random_range(0..=self.transactions_max);
         Block {
-            id: BlockId { slot: self.slot, bank: self.random.random() },
-            parent_slot,
+            id: BlockId { slot: self.slot, version: self.version },
+            parent,
             block_height: self.random.random(),
             blockhash: self.blockhash,
             previous_blockhash,

@@ -12,7 +12,7 @@ use spl_generic_token::is_known_spl_token_id;
 use crate::vm::ExecutionOutcome;
 
 /// The status metadata of an executed transaction. `account` returns accounts that it does not name.
-pub(crate) fn transaction_status_meta(
+pub fn transaction_status_meta(
     outcome: &ExecutionOutcome,
     account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
 ) -> TransactionStatusMeta {
@@ -37,17 +37,17 @@ pub(crate) fn transaction_status_meta(
 }
 
 /// Lamports of accounts, in order.
-pub(crate) fn lamports(accounts: &[AccountSharedData]) -> Vec<u64> {
+pub fn lamports(accounts: &[AccountSharedData]) -> Vec<u64> {
     accounts.iter().map(ReadableAccount::lamports).collect()
 }
 
 /// The return data of the last program, if it returned any.
-pub(crate) fn return_data(data: &TransactionReturnData) -> Option<TransactionReturnData> {
+pub fn return_data(data: &TransactionReturnData) -> Option<TransactionReturnData> {
     (!data.data.is_empty()).then(|| data.clone())
 }
 
 /// The inner instructions of each instruction that has some.
-pub(crate) fn inner_instructions(outcome: &ExecutionOutcome) -> Vec<InnerInstructions> {
+pub fn inner_instructions(outcome: &ExecutionOutcome) -> Vec<InnerInstructions> {
     let lists = outcome.inner_instructions.iter().enumerate();
     lists
         .filter(|(_, list)| !list.is_empty())
@@ -65,14 +65,16 @@ pub(crate) fn inner_instructions(outcome: &ExecutionOutcome) -> Vec<InnerInstruc
 }
 
 /// Token balances of a transaction's accounts.
-pub(crate) struct TokenBalances {
-    pub(crate) before: Vec<TransactionTokenBalance>,
-    pub(crate) after: Vec<TransactionTokenBalance>,
+pub struct TokenBalances {
+    /// Before the transaction.
+    pub before: Vec<TransactionTokenBalance>,
+    /// After it.
+    pub after: Vec<TransactionTokenBalance>,
 }
 
 /// Token balances of a transaction's accounts, before and after. `account` returns a mint that the transaction does
 /// not name.
-pub(crate) fn token_balances(
+pub fn token_balances(
     outcome: &ExecutionOutcome,
     mut account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
 ) -> TokenBalances {
