@@ -119,10 +119,10 @@ async fn serve_all(
     let ip_limit =
         IpConnectionLimit::new(config.connections_max, config.connections_per_address_max);
     let ip_limit = Arc::new(ip_limit);
-    let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&node.metrics)));
     let io_threads = tokio::runtime::Handle::current().metrics().num_workers();
+    let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&node.metrics), io_threads));
     let mut background = JoinSet::new();
-    background.spawn(Arc::clone(&yield_queue).run(io_threads));
+    background.spawn(Arc::clone(&yield_queue).run());
     let health_polls = run_health_polls(Arc::clone(&node), closing.clone());
     let connections = Arc::default();
     let server = Server {
