@@ -131,6 +131,8 @@ pub struct Counters {
     pub open: AtomicU64,
     /// Retry tokens sent.
     pub retries: AtomicU64,
+    /// Bytes of unfinished transactions.
+    pub unfinished_bytes: AtomicU64,
     refused: [AtomicU64; DROP_REASONS.len()],
     latencies: [AtomicU64; LATENCIES],
     latency_us: AtomicU64,
@@ -181,6 +183,7 @@ impl Counters {
             connections: load(&self.connections),
             open: load(&self.open),
             retries: load(&self.retries),
+            unfinished_bytes: load(&self.unfinished_bytes),
             refused: self.refused.each_ref().map(load),
             latencies: self.latencies.each_ref().map(load),
             steps: self.steps.each_ref().map(load),
@@ -210,6 +213,8 @@ pub struct MetricsSnapshot {
     pub open: u64,
     /// Retry tokens sent.
     pub retries: u64,
+    /// Bytes of unfinished transactions.
+    pub unfinished_bytes: u64,
     /// Microseconds from first byte to the ledger, summed over the accepted.
     pub latency_us: u64,
     refused: [u64; DROP_REASONS.len()],

@@ -72,6 +72,8 @@ pub(crate) struct DriverStats {
     ended: u64,
     retries: u64,
     buffers_made: u64,
+    /// Bytes of unfinished transactions that were published last.
+    unfinished_bytes: u64,
     refused: Vec<(DropReason, u64)>,
 }
 
@@ -586,6 +588,11 @@ impl Driver {
         let made = self.buffers.made + self.reassembler.buffers_made();
         add(&counters.buffers_made, made - stats.buffers_made);
         self.stats.buffers_made = made;
+        let unfinished = self.reassembler.unfinished_bytes();
+        // It wraps around if there are fewer than before, and the sum is right again.
+        let change = unfinished.wrapping_sub(stats.unfinished_bytes);
+        counters.unfinished_bytes.fetch_add(change, Ordering::Relaxed);
+        self.stats.unfinished_bytes = unfinished;
         for (cause, count) in &stats.refused {
             counters.refuse_many(*cause, *count);
         }

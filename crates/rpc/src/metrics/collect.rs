@@ -224,8 +224,18 @@ fn ledger(exposition: &mut Exposition, node: &Node) {
     }
 }
 
-fn memory(exposition: &mut Exposition, node: &Node, collectors: &[Arc<dyn Collector>]) {
-    let usage = NodeMemory::for_node(node);
+/// The parts of `hydrant_memory_bytes`, with their bytes. Memory is measured by a walk over the ledger, so this must
+/// not run on a thread that polls sockets.
+pub fn memory_parts(node: &Node) -> Vec<(&'static str, u64)> {
+    let collectors = node.metrics.collectors.lock().clone();
+    parts_of(node, &NodeMemory::for_node(node), &collectors)
+}
+
+fn parts_of(
+    node: &Node,
+    usage: &NodeMemory,
+    collectors: &[Arc<dyn Collector>],
+) -> Vec<(&'static str, u64)> {
     let bytes = usage.ledger;
     let parts = [
         ("addresses", bytes.addresses as u64),
@@ -236,11 +246,15 @@ fn memory(exposition: &mut Exposition, node: &Node, collectors: &[Arc<dyn Collec
         ("history", usage.history_bytes),
         ("response_cache", node.response_cache.counters().bytes),
     ];
+    let others = collectors.iter().flat_map(|collector| collector.memory());
+    parts.into_iter().chain(node.metrics.http.memory()).chain(others).collect()
+}
+
+fn memory(exposition: &mut Exposition, node: &Node, collectors: &[Arc<dyn Collector>]) {
+    let usage = NodeMemory::for_node(node);
     let mut family =
         exposition.family("hydrant_memory_bytes", MetricKind::Gauge, "Memory in use, by part.");
-    let others = collectors.iter().flat_map(|collector| collector.memory());
-    let http = node.metrics.http.memory();
-    for (part, bytes) in parts.into_iter().chain(http).chain(others) {
+    for (part, bytes) in parts_of(node, &usage, collectors) {
         family.put(&[("part", part)], bytes);
     }
     exposition.single("hydrant_addresses", MetricKind::Gauge, "Known addresses.", usage.addresses);

@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 
 use crate::methods;
 
+pub use collect::memory_parts;
 pub use counters::Counters;
 pub use exposition::{Exposition, Labels, MetricFamily, MetricKind};
 pub use histogram::{Histogram, Histograms};
