@@ -12,11 +12,12 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 
 use crate::buf_list::BufList;
+use crate::poll_budget::GRANT_UNITS;
 use crate::rate_limited_body::RateLimitedBody;
 
-/// Bytes of a cached response that are handed to the connection at once, up to the next whole part. They are
+/// Bytes of a cached response that are handed to the connection at once, in whole parts: what one turn writes. They are
 /// not copied. How many of them one poll writes is decided by the socket ([`crate::write_timeout`]).
-const CHUNK_BYTES: usize = 256 * 1024;
+const CHUNK_BYTES: usize = GRANT_UNITS;
 
 /// The body of a response.
 pub struct ResponseBody {
@@ -122,10 +123,10 @@ impl BodyKind {
             Self::Parts(_, 0) => Poll::Ready(None),
             Self::Parts(parts, left) => {
                 let mut chunk = BufList::default();
-                while chunk.remaining() < CHUNK_BYTES
-                    && let Some(part) = parts.next()
+                while let Some(part) = parts.as_slice().first()
+                    && (chunk.remaining() == 0 || chunk.remaining() + part.len() <= CHUNK_BYTES)
                 {
-                    chunk.push(part);
+                    parts.next().into_iter().for_each(|part| chunk.push(part));
                 }
                 *left -= chunk.remaining() as u64;
                 Poll::Ready(Some(Ok(chunk)))

@@ -35,7 +35,7 @@ mod transaction;
 mod weights;
 
 pub use certificate::{ALPN, TlsError, TlsIdentity, client_config};
-pub use config::{Config, ConfigError};
+pub use config::{CONNECTION_BYTES, Config, ConfigError};
 pub use connection_admission::ConnectionAdmission;
 pub use counters::{Counters, DropReason, MetricsSnapshot, VerifyStep};
 pub use driver::{DatagramSender, Driver};
