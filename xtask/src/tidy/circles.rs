@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str], &str)] = &[];
 const NOT_YET: &[(&str, &str)] = &[
     ("rpc", "splits into http_server, jsonrpc, response_cache and rpc_solana"),
     ("rest", "splits into rest and rest_solana"),
-    ("localnet", "splits into svm, store and localnet"),
+    ("localnet", "its `epoch` and `stakes` are not split yet"),
     ("benchmarks", "its clients and plots move"),
 ];
 
