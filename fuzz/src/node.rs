@@ -1,12 +1,12 @@
-//! A node with a few accounts and a transaction service that accepts every transaction: enough for every
+//! A node with a few accounts and a ledger that accepts every transaction: enough for every
 //! method to run most of its code.
 
 use std::sync::{Arc, LazyLock};
 
 use chain_solana::{
-    AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, History, HistoryLimits, SendError,
-    Sender, Simulation, SimulationError, SimulationRequest, TransactionService,
-    VerifiedTransaction, View,
+    AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History, HistoryLimits,
+    SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
+    TransactionSender, VerifiedTransaction, View,
 };
 use jsonrpc::{Health, SystemClock};
 use ledger::{Address, BlockId, Change};
@@ -26,7 +26,9 @@ pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
         cluster: Arc::new(cluster()),
         reader: reader(),
         history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
-        transaction_service: Arc::new(AcceptingTransactionService),
+        transaction_sender: Arc::new(AcceptingLedger),
+        simulator: Arc::new(AcceptingLedger),
+        faucet: Some(Arc::new(AcceptingLedger)),
         // Never used: requests are handled on the calling thread.
         pool: Arc::new(
             Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
@@ -40,17 +42,21 @@ pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
     parts.into_server()
 });
 
-struct AcceptingTransactionService;
+struct AcceptingLedger;
 
-impl TransactionService for AcceptingTransactionService {
+impl TransactionSender for AcceptingLedger {
     fn send(&self, _: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
         Ok(())
     }
+}
 
+impl Simulator for AcceptingLedger {
     fn simulate(&self, _: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
         Err(SimulationError::Panicked)
     }
+}
 
+impl Faucet for AcceptingLedger {
     fn airdrop(&self, _: Sender, _: Pubkey, _: u64, _: Hash) -> Result<Signature, AirdropError> {
         Ok(Signature::default())
     }
@@ -81,10 +87,10 @@ fn cluster() -> ClusterInfo {
 }
 
 fn reader() -> chain_solana::Reader {
-    let block = BlockId { slot: SLOT, bank: 0 };
+    let block = BlockId { slot: SLOT, version: 0 };
     let bank = Arc::new(BlockInfo {
         block,
-        parent_slot: SLOT - 1,
+        parent: BlockId { slot: SLOT - 1, version: 0 },
         block_height: SLOT,
         blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([6; 32]))),
         transaction_count: 10,

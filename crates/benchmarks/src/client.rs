@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ::loadgen::HttpResponse;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use solana_hash::Hash;
@@ -28,8 +29,8 @@ impl Client {
         Ok(self.0.call(method, &params)?)
     }
 
-    /// Sends any request and returns its response's status and body.
-    pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<(u16, Vec<u8>)> {
+    /// Sends any request.
+    pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<HttpResponse<'_>> {
         Ok(self.0.exchange(request)?)
     }
 

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-
-use crate::child_process::{self, Child};
+use testkit::child_process::{Child, sibling_binary};
 
 pub(crate) struct LedgerProcess {
     child: Child,
@@ -25,7 +24,7 @@ impl LedgerProcess {
 
     /// The program of such a process.
     pub(crate) fn program() -> Result<PathBuf> {
-        child_process::sibling_binary("state-ledger")
+        sibling_binary("state-ledger")
     }
 
     /// The same by a command that starts the program.

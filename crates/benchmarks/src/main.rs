@@ -7,9 +7,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a benchmark reports to its caller")]
 
-mod child_process;
 mod client;
-mod http;
 mod index;
 mod ledger_process;
 mod node;

@@ -10,7 +10,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ::loadgen::{Classifier, LoadPlan, Run, RunLength, Stream, Verdict, json_rpc};
+use ::loadgen::{Classifier, Endpoint, LoadPlan, Run, RunLength, Stream, Verdict, json_rpc};
 use anyhow::{Context, Result, bail, ensure};
 use hdrhistogram::Histogram;
 use process_usage::Process;
@@ -19,10 +19,11 @@ use solana_keypair::Keypair;
 use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 use solana_transaction::Transaction;
+use testkit::node::Node;
 
 use crate::client::Client;
-use crate::node::{Node, address};
-use crate::{http, median, now, transfers, value_of};
+use crate::node::{self, address};
+use crate::{median, now, transfers, value_of};
 
 const USAGE: &str = "usage: rpc [--toy] [--url http://IP:PORT] [--connections N] [--threads N] \
                      [--rounds N] [--seconds N]";
@@ -103,7 +104,7 @@ impl Bench {
         let size = size(args)?;
         let node = match value_of(args, "--url")? {
             Some(_) => None,
-            None => Some(Node::start(&[])?),
+            None => Some(node::dev(&[])?.start()?),
         };
         let address: SocketAddr = match (&node, value_of(args, "--url")?) {
             (Some(node), _) => node.rpc,
@@ -117,12 +118,13 @@ impl Bench {
         let constant = constant_request(address);
         let has_constant = Client::open(address)?
             .exchange(&constant)
-            .is_ok_and(|(status, body)| is_constant(status, &body));
+            .is_ok_and(|response| is_constant(response.status, response.body));
         Ok(Self { size, address, node, client, payers, token_accounts, has_constant })
     }
 
     fn round(&mut self, rows: &mut Vec<Row>) -> Result<()> {
         let address = self.address;
+        let endpoint = Endpoint::from(address);
         let mut constant = f64::NAN;
         if self.has_constant {
             let run = self.offer("constant", vec![constant_request(address)], classify_constant)?;
@@ -130,8 +132,7 @@ impl Bench {
             add(rows, "constant", false, constant, run)?;
         }
         for (name, calls) in self.read_calls() {
-            let requests =
-                calls.iter().map(|params| http::call(address, name, params)).collect::<Vec<_>>();
+            let requests = calls.iter().map(|params| endpoint.call(name, params)).collect();
             let run = self.offer(name, requests, json_rpc)?;
             add(rows, name, true, constant, run)?;
         }
@@ -208,7 +209,7 @@ impl Bench {
 
     fn send_request(&self, transaction: &Transaction, skip_preflight: bool) -> Result<Vec<u8>> {
         let params = transfers::send_params(transaction, skip_preflight)?;
-        Ok(http::call(self.address, "sendTransaction", &params))
+        Ok(Endpoint::from(self.address).call("sendTransaction", &params))
     }
 
     fn print(&self, rows: &[Row]) {
@@ -300,7 +301,7 @@ fn require_ok(name: &str, run: Run) -> Result<Run> {
 fn constant_request(address: SocketAddr) -> Vec<u8> {
     let body =
         r#"{"id":1,"jsonrpc":"2.0","method":"getSlot","params":[{"commitment":"processed"}]}"#;
-    http::post(address, "/health", body)
+    Endpoint::from(address).post("/health", body)
 }
 
 fn is_constant(status: u16, body: &[u8]) -> bool {

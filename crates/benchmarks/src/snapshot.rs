@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use process_usage::Process;
 use testkit::archive::{self, Accounts};
 
-use crate::node::{self, Node};
-use crate::{now, threshold, value_of};
+use crate::{node, now, threshold, value_of};
 
 /// Token accounts of the forged archive.
 const ACCOUNTS: u64 = 2_000_000;
@@ -117,11 +117,13 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 
 /// A node that starts from an archive: its memory compared with that of an empty node.
 fn memory(archive: &Path, expected: &Expected) -> Result<()> {
-    let empty = Node::start(&[])?.resident_bytes()?;
+    let empty = node::dev(&[])?.start()?.resident_bytes()?;
     let path = archive.to_str().context("the path is text")?;
-    let node = Node::start_with_timeout(&["--from-snapshot", path], node::LOAD_TIMEOUT)?;
+    let node = node::dev(&["--from-snapshot", path])?.with_ready_timeout(node::LOAD_TIMEOUT);
+    let node = node.start()?;
     let ready = node.started.elapsed().as_secs_f64();
-    let (rests, most) = (node.resident_bytes()?, node.peak_resident_bytes()?);
+    let (rests, most) =
+        (node.resident_bytes()?, Process::with_id(node.pid()).peak_resident_bytes()?);
     let each = |bytes: u64| bytes.saturating_sub(empty) as f64 / expected.accounts as f64;
     println!("\na node from the forged archive: ready after {ready:.2} s");
     println!("  resident, B an account: {:.1} at rest, {:.1} at most", each(rests), each(most));

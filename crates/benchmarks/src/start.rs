@@ -6,8 +6,7 @@ use anyhow::{Result, bail, ensure};
 use serde_json::json;
 
 use crate::client::Client;
-use crate::node::Node;
-use crate::{http, median, threshold};
+use crate::{median, node, threshold};
 
 /// Runs at full size; one more before them reads the program from disk and does not count.
 const RUNS: usize = 20;
@@ -42,11 +41,10 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 
 /// Milliseconds from start to the response, and the bytes that are resident then.
 fn first_response() -> Result<(f64, u64)> {
-    let node = Node::start(&[])?;
+    let node = node::dev(&[])?.start()?;
     let mut client = Client::open(node.rpc)?;
-    let (status, body) = client.exchange(&http::call(node.rpc, "getHealth", &json!([])))?;
+    let health = client.call("getHealth", json!([]))?;
     let took = node.started.elapsed();
-    let body = String::from_utf8_lossy(&body);
-    ensure!(status == 200 && body.contains(r#""result":"ok""#), "getHealth: {status} {body}");
+    ensure!(health == "ok", "getHealth: {health}");
     Ok((took.as_secs_f64() * 1e3, node.resident_bytes()?))
 }

@@ -10,7 +10,6 @@
 //! Bounds: at the default 10 M accounts, one process at a time, at most about 10 GB.
 //! Not here: the ledger's contents (`testkit::synthetic`), contention and exact heap bytes (`index`).
 
-mod client;
 mod methods;
 
 use anyhow::{Context, Result, ensure};

@@ -1,6 +1,6 @@
 //! The ledger on disk, over our storage engine and over a rival: `store [--toy]`.
 //!
-//! Both run the code of `localnet::store`, so layout, compression and checks are the same; only the engine below it
+//! Both run the code of `localnet::ledger_store`, so layout, compression and checks are the same; only the engine below it
 //! differs. "none" is that code without an engine: the cost of encoding alone.
 //! Measured: the time of a durable append by the size of its block, bytes handed to the kernel for each
 //! byte of the blocks, bytes on disk, the time to open and check a long ledger, and `kill -9`.
@@ -19,10 +19,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use chain_solana::Block;
-use localnet::store::{Batch, Engine, EngineError, Fjall, Restored, Row, Store, Table};
+use localnet::ledger_store::{LedgerStore, Restored};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use solana_account::ReadableAccount;
+use store::{Batch, Engine, EngineError, Fjall, Key, Row, Table};
 
 use self::ledgers::Ledger;
 use self::redb::Redb;
@@ -178,7 +179,7 @@ fn damages<E: Engine>(name: &str, damages: usize) -> anyhow::Result<()> {
         store.append(&ledger.block(LONG_TRANSACTIONS))?;
     }
     drop(store);
-    let (_, expected) = Store::<E>::open_whole(&whole)?.context("no ledger")?;
+    let (_, expected) = LedgerStore::<E>::open_whole(&whole)?.context("no ledger")?;
     let mut random = StdRng::seed_from_u64(6);
     let (mut named, mut harmless, mut panicked) = (0, 0, 0);
     // An engine's panics are counted, not shown.
@@ -188,7 +189,7 @@ fn damages<E: Engine>(name: &str, damages: usize) -> anyhow::Result<()> {
         let damaged = dir.path().join("damaged");
         copy(&whole, &damaged)?;
         let what = damage(&damaged.join(E::PATH), &mut random)?;
-        match Store::<E>::open_whole(&damaged) {
+        match LedgerStore::<E>::open_whole(&damaged) {
             Ok(found) => {
                 let (_, found) = found.context("no ledger")?;
                 ensure!(same(&found, &expected), "{name}: {what}: opens, with other contents");
@@ -314,7 +315,7 @@ fn append_until_killed(child: &str) -> anyhow::Result<()> {
 }
 
 fn append_forever<E: Engine>(dir: &Path, transactions: usize) -> anyhow::Result<()> {
-    let (mut store, restored) = Store::<E>::open_whole(dir)?.context("no ledger")?;
+    let (mut store, restored) = LedgerStore::<E>::open_whole(dir)?.context("no ledger")?;
     let last = restored.blocks.last().context("no blocks")?;
     let mut ledger = Ledger::from_last_block(last);
     drop(restored);
@@ -327,14 +328,14 @@ fn append_forever<E: Engine>(dir: &Path, transactions: usize) -> anyhow::Result<
 /// The time to open a ledger. It must have `slot` or a later one.
 fn open_time<E: Engine>(dir: &Path, slot: usize) -> anyhow::Result<Duration> {
     let started = now();
-    let (store, _restored) = Store::<E>::open_whole(dir)?.context("no ledger")?;
+    let (store, _restored) = LedgerStore::<E>::open_whole(dir)?.context("no ledger")?;
     let took = started.elapsed();
     ensure!(store.newest_slot() >= slot as u64, "lost blocks: {} of {slot}", store.newest_slot());
     Ok(took)
 }
 
-fn create<E: Engine>(dir: &Path, ledger: &mut Ledger) -> anyhow::Result<Store<E>> {
-    Ok(Store::create(dir, b"genesis", [], &ledger.block(0))?)
+fn create<E: Engine>(dir: &Path, ledger: &mut Ledger) -> anyhow::Result<LedgerStore<E>> {
+    Ok(LedgerStore::create(dir, b"genesis", [], &ledger.block(0))?)
 }
 
 /// An engine that stores nothing: the cost of all code above the engine.
@@ -343,16 +344,16 @@ struct NullEngine;
 impl Engine for NullEngine {
     const PATH: &'static str = "nothing";
 
-    fn open(_path: &Path) -> Result<Self, EngineError> {
+    fn open(_path: &Path, _tables: &[Table]) -> Result<Self, EngineError> {
         Ok(Self)
     }
 
-    fn commit(&mut self, batch: &mut dyn Batch) -> Result<(), EngineError> {
+    fn commit(&mut self, batch: &mut impl Batch) -> Result<(), EngineError> {
         batch.last();
         Ok(())
     }
 
-    fn bulk_insert(&mut self, _: &[Row]) -> Result<(), EngineError> {
+    fn bulk_insert(&mut self, _: &[Row<impl Key>]) -> Result<(), EngineError> {
         Ok(())
     }
 

@@ -23,6 +23,6 @@ mod tests;
 pub use cache::{Cache, Config, Counters};
 pub use entry::{Entry, Weight};
 pub use guards::{FillGuard, FillTicket, WaitGuard};
-pub use lookup::{FillStart, Lookup};
+pub use lookup::{CacheReader, FillStart, Lookup};
 pub use request_memo::{RequestMemo, TEXT_BYTES_MAX};
 pub use single_flight::OnFilled;

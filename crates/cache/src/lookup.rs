@@ -7,6 +7,15 @@ use crate::entry::{Entry, Weight};
 use crate::guards::{FillGuard, FillTicket, WaitGuard};
 use crate::single_flight::{JoinOutcome, OnFilled};
 
+/// The reader of a [`Cache::lookup`].
+#[derive(Clone, Copy, Debug)]
+pub struct CacheReader {
+    /// Its client: equal calls of one client wait for each other.
+    pub client: u128,
+    /// The version of the state that it sees.
+    pub version: u64,
+}
+
 /// The result of [`Cache::lookup`].
 pub enum Lookup<V: Weight> {
     /// The value is valid now.
@@ -43,18 +52,19 @@ enum EntryState<V> {
 }
 
 impl<V: Weight> Cache<V> {
-    /// Looks up the value of `key` for `client`, which sees the state at version `now`. `changed_at` returns the
-    /// version at which a dependency last changed, or a later one. It is called after the client chose its `now`. If
-    /// the client waits, the fill calls what `on_filled` returned.
+    /// Looks up the value of `key` for `reader`. `changed_at` returns the version at which a dependency last changed, or
+    /// a later one. It is called after the reader chose its version. If the reader waits, the fill calls what
+    /// `on_filled` returned.
     ///
     /// Cost: a lookup, and one `changed_at` for each dependency.
     pub fn lookup(
         &self,
         key: &[u8],
-        (client, now): (u128, u64),
+        reader: CacheReader,
         changed_at: impl Fn(u64) -> u64,
         on_filled: impl FnOnce() -> OnFilled<V>,
     ) -> Lookup<V> {
+        let CacheReader { client, version: now } = reader;
         let shared = &self.0;
         if shared.config.bytes_max == 0 {
             // A waiter would be notified that nothing was cached, and would compute the value after all.

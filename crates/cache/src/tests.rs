@@ -9,7 +9,8 @@ use fastrand::Rng;
 
 use crate::single_flight::LEADERS_MAX;
 use crate::{
-    Cache, Config, Entry, FillGuard, FillStart, FillTicket, Lookup, OnFilled, WaitGuard, Weight,
+    Cache, CacheReader, Config, Entry, FillGuard, FillStart, FillTicket, Lookup, OnFilled,
+    WaitGuard, Weight,
 };
 
 /// Maximum waiters in the model.
@@ -130,7 +131,8 @@ impl World {
         let hit = cache.peek(&[key], now, changed_at).is_some();
         assert_eq!(cache.counters().hits, before);
         let (on_filled, filled) = filled_channel();
-        let found = cache.lookup(&[key], (client, now), changed_at, || on_filled);
+        let found =
+            cache.lookup(&[key], CacheReader { client, version: now }, changed_at, || on_filled);
         assert_eq!(hit, matches!(found, Lookup::Hit(_)));
         let is_filling = self.fills.iter().any(|pending| pending.key == key);
         match found {
@@ -223,7 +225,7 @@ fn cache(waiters_max: usize) -> Cache<CellValues> {
 
 fn lookup(cache: &Cache<CellValues>, client: u128) -> (Lookup<CellValues>, FilledReceiver) {
     let (on_filled, filled) = filled_channel();
-    (cache.lookup(b"key", (client, 0), |_| 0, || on_filled), filled)
+    (cache.lookup(b"key", CacheReader { client, version: 0 }, |_| 0, || on_filled), filled)
 }
 
 fn start_fill(
@@ -356,7 +358,12 @@ fn many_waiters_of_one_client_leave_capacity_to_others() {
 }
 
 fn ticket_for_another_key(cache: &Cache<CellValues>) -> FillTicket<CellValues> {
-    match cache.lookup(b"other", (2, 0), |_| 0, || filled_channel().0) {
+    match cache.lookup(
+        b"other",
+        CacheReader { client: 2, version: 0 },
+        |_| 0,
+        || filled_channel().0,
+    ) {
         Lookup::Ticket(ticket) => ticket,
         _ => panic!("no fill is running"),
     }
@@ -412,11 +419,13 @@ fn stale_entries_free_their_bytes_and_the_least_used_are_evicted_on_demand() {
     (0..200).for_each(insert);
     let full = cache.counters();
     assert_eq!(full.entries, 200);
-    let found = cache.lookup(&[0], (1, 2), |_| 2, || filled_channel().0);
+    let found =
+        cache.lookup(&[0], CacheReader { client: 1, version: 2 }, |_| 2, || filled_channel().0);
     assert!(matches!(found, Lookup::Ticket(_)));
     assert_eq!(cache.counters().entries, 199, "the stale entry is removed");
     // A caller at an older version says nothing about newer values.
-    let _older = cache.lookup(&[1], (1, 0), |_| 1, || filled_channel().0);
+    let _older =
+        cache.lookup(&[1], CacheReader { client: 1, version: 0 }, |_| 1, || filled_channel().0);
     assert_eq!(cache.counters().entries, 199);
     cache.evict_for(full.bytes / 4);
     let counters = cache.counters();

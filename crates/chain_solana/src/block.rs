@@ -11,8 +11,6 @@ use solana_signature::Signature;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::{Reward, TransactionStatusMeta};
 
-use crate::history::transaction_bytes;
-
 /// An executed transaction with its results.
 #[derive(Clone, Debug)]
 pub struct ExecutedTransaction {
@@ -58,8 +56,8 @@ pub struct AccountWrite {
 pub struct Block {
     /// The block's id.
     pub id: BlockId,
-    /// The slot it was built on.
-    pub parent_slot: Slot,
+    /// The block it was built on; itself at genesis.
+    pub parent: BlockId,
     /// Number of blocks before it.
     pub block_height: u64,
     /// Its hash, which transactions may use from the next block on.
@@ -103,4 +101,35 @@ impl Block {
             + self.rewards_bytes()
             + self.writes.iter().map(written).sum::<u64>()
     }
+}
+
+/// Bytes of one transaction in history, including its map entries there: measured sizes.
+pub(crate) fn transaction_bytes(transaction: &ExecutedTransaction) -> u64 {
+    let meta = &transaction.meta;
+    let message = &transaction.transaction.message;
+    let instructions: usize = message
+        .instructions()
+        .iter()
+        .map(|instruction| 48 + instruction.data.len() + instruction.accounts.len())
+        .sum();
+    let logs: usize = meta.log_messages.iter().flatten().map(|line| 24 + line.len()).sum();
+    let inner: usize = meta
+        .inner_instructions
+        .iter()
+        .flatten()
+        .flat_map(|list| &list.instructions)
+        .map(|inner| 64 + inner.instruction.data.len() + inner.instruction.accounts.len())
+        .sum();
+    let tokens = meta.pre_token_balances.iter().flatten().count()
+        + meta.post_token_balances.iter().flatten().count();
+    (size_of::<ExecutedTransaction>()
+        + transaction.transaction.signatures.len() * 64
+        + message.static_account_keys().len() * 32
+        + transaction.account_keys.len() * (32 + 16 + 24)
+        + meta.pre_balances.len() * 16
+        + instructions
+        + logs
+        + inner
+        + tokens * 300
+        + 128) as u64
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{BlockId, Slot};
+use ledger::BlockId;
 use solana_hash::Hash;
 
 /// Number of stored blockhashes: the window of `AlreadyProcessed`.
@@ -15,8 +15,8 @@ pub const BLOCKHASHES_VALID: u64 = 150;
 pub struct BlockInfo {
     /// The block's id.
     pub block: BlockId,
-    /// The slot that it was built on; its own at genesis.
-    pub parent_slot: Slot,
+    /// The block that it was built on; itself at genesis.
+    pub parent: BlockId,
     /// Number of blocks before it on its chain.
     pub block_height: u64,
     /// The hashes that transactions may use. A complete block's own hash is the newest.

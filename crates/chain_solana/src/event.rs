@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::Slot;
+use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
@@ -15,10 +15,10 @@ use crate::{Block, ExecutedTransaction};
 pub enum LedgerEvent {
     /// A block was started.
     BankCreated {
-        /// Its slot.
-        slot: Slot,
-        /// The parent's slot.
-        parent: Slot,
+        /// The block.
+        block: BlockId,
+        /// Its parent.
+        parent: BlockId,
         /// The newest finalized slot.
         root: Slot,
         /// Milliseconds since 1970.
@@ -27,8 +27,22 @@ pub enum LedgerEvent {
     /// Transactions were executed, in this order: they are processed. One event has all that became
     /// visible at once.
     Executed(Arc<[Arc<ExecutedTransaction>]>),
-    /// A block is complete, and stored if the ledger is persistent: it is confirmed.
-    Completed {
+    /// A block is complete: all its writes are known. It has no commitment yet.
+    Frozen {
+        /// The block.
+        block: Arc<Block>,
+        /// Milliseconds since 1970.
+        timestamp_ms: u64,
+    },
+    /// A frozen block is the best one: it is processed, and its ancestors with it. It may be on
+    /// another fork than the tip before.
+    TipMoved {
+        /// The block.
+        block: BlockId,
+    },
+    /// A frozen block is confirmed, and its ancestors with it. It is stored if the ledger is
+    /// persistent.
+    Confirmed {
         /// The block.
         block: Arc<Block>,
         /// Milliseconds since 1970.
@@ -36,13 +50,38 @@ pub enum LedgerEvent {
     },
     /// This node's validator voted.
     Voted(Vote),
-    /// A block is the new root. Every block of the finalized chain is sent; none is skipped.
-    Finalized {
+    /// A block is the new root: it is finalized. Every block of the finalized chain is sent; none is
+    /// skipped.
+    Rooted {
         /// The block.
         block: Arc<Block>,
         /// Milliseconds since 1970.
         timestamp_ms: u64,
     },
+    /// A frozen block is removed. Its descendants were reverted before it, and the tip moves after
+    /// it. A localnet reverts no block.
+    Reverted {
+        /// The block.
+        block: Arc<Block>,
+        /// Why.
+        reason: RevertReason,
+        /// Milliseconds since 1970.
+        timestamp_ms: u64,
+    },
+}
+
+/// Why a block is removed that never becomes final.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RevertReason {
+    /// The block broke a rule, or descends from one that did.
+    Dead {
+        /// The broken rule.
+        error: String,
+    },
+    /// The root is on another fork.
+    Abandoned,
+    /// Another version of the block has the same slot.
+    Replaced,
 }
 
 /// A vote as in `voteSubscribe`.

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 
-use crate::{Block, ExecutedTransaction};
+use crate::block::{Block, ExecutedTransaction, transaction_bytes};
 
 /// Limits of the retained history.
 #[derive(Clone, Copy, Debug)]
@@ -205,40 +205,15 @@ impl HistorySnapshot {
     }
 }
 
+/// Whether the block of `slot` in history, and every transaction in it, is rooted. `root` is the slot
+/// of the root. At and below it, only the final chain has blocks.
+pub fn is_rooted(slot: Slot, root: Slot) -> bool {
+    slot <= root
+}
+
 /// A block's own share: its header and a pointer for each transaction.
 fn block_bytes(block: &Block) -> u64 {
     (size_of::<Block>() + block.transactions.len() * 8) as u64 + block.rewards_bytes()
-}
-
-/// Bytes of one transaction, including its map entries: measured sizes.
-pub(crate) fn transaction_bytes(transaction: &ExecutedTransaction) -> u64 {
-    let meta = &transaction.meta;
-    let message = &transaction.transaction.message;
-    let instructions: usize = message
-        .instructions()
-        .iter()
-        .map(|instruction| 48 + instruction.data.len() + instruction.accounts.len())
-        .sum();
-    let logs: usize = meta.log_messages.iter().flatten().map(|line| 24 + line.len()).sum();
-    let inner: usize = meta
-        .inner_instructions
-        .iter()
-        .flatten()
-        .flat_map(|list| &list.instructions)
-        .map(|inner| 64 + inner.instruction.data.len() + inner.instruction.accounts.len())
-        .sum();
-    let tokens = meta.pre_token_balances.iter().flatten().count()
-        + meta.post_token_balances.iter().flatten().count();
-    (size_of::<ExecutedTransaction>()
-        + transaction.transaction.signatures.len() * 64
-        + message.static_account_keys().len() * 32
-        + transaction.account_keys.len() * (32 + 16 + 24)
-        + meta.pre_balances.len() * 16
-        + instructions
-        + logs
-        + inner
-        + tokens * 300
-        + 128) as u64
 }
 
 #[cfg(test)]
@@ -276,8 +251,8 @@ mod tests {
 
     fn block(slot: Slot, transactions: Vec<Arc<ExecutedTransaction>>) -> Block {
         Block {
-            id: BlockId { slot, bank: slot },
-            parent_slot: slot.saturating_sub(1),
+            id: BlockId { slot, version: slot },
+            parent: BlockId { slot: slot.saturating_sub(1), version: slot.saturating_sub(1) },
             block_height: slot,
             blockhash: Hash::default(),
             previous_blockhash: Hash::default(),

@@ -1,29 +1,32 @@
-//! What a Solana ledger publishes besides its accounts, and the service that receives its
-//! transactions. A ledger (`localnet`, later a followed chain) writes here; servers (`rpc`) read.
+//! What a Solana ledger publishes besides its accounts, and the interfaces that a server calls: to
+//! send a transaction, to simulate one, and for airdrops. A ledger (`localnet`, later a followed chain) writes here; servers (`rpc`) read.
 //!
-//! Not here: accounts (`query`, `solana`), execution (`localnet`), sockets (`rpc`).
+//! Not here: accounts (`query`, `solana`), execution (`svm`), sockets (`rpc`).
 
 mod block;
 mod block_info;
 mod cluster;
 mod event;
+mod faucet;
 mod history;
 mod inflation;
 mod signatures;
-mod transaction_service;
+mod simulator;
+mod transaction_sender;
+mod verified_transaction;
 
 use solana::Account;
 
 pub use block::{AccountWrite, Block, ExecutedTransaction};
 pub use block_info::{BLOCKHASHES_VALID, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX};
 pub use cluster::ClusterInfo;
-pub use event::{EventSink, LedgerEvent, Vote};
-pub use history::{AddressSignature, History, HistoryLimits, HistorySnapshot};
+pub use event::{EventSink, LedgerEvent, RevertReason, Vote};
+pub use faucet::{AirdropError, Faucet};
+pub use history::{AddressSignature, History, HistoryLimits, HistorySnapshot, is_rooted};
 pub use inflation::InflationSchedule;
-pub use transaction_service::{
-    AirdropError, QueueBound, SendError, Sender, Simulation, SimulationError, SimulationRequest,
-    TransactionService, VerifiedTransaction, VerifyError,
-};
+pub use simulator::{Simulation, SimulationError, SimulationRequest, Simulator};
+pub use transaction_sender::{QueueBound, SendError, Sender, TransactionSender};
+pub use verified_transaction::{VerifiedTransaction, VerifyError};
 
 /// A reader of a Solana ledger's accounts.
 pub type Reader = query::Reader<Account, BlockInfo>;

@@ -12,11 +12,12 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 
 use crate::buf_list::BufList;
+use crate::poll_budget::GRANT_UNITS;
 use crate::rate_limited_body::RateLimitedBody;
 
-/// Bytes of a cached response that are handed to the connection at once, up to the next whole part. They are
+/// Bytes of a cached response that are handed to the connection at once, in whole parts: what one turn writes. They are
 /// not copied. How many of them one poll writes is decided by the socket ([`crate::write_timeout`]).
-const CHUNK_BYTES: usize = 256 * 1024;
+const CHUNK_BYTES: usize = GRANT_UNITS;
 
 /// The body of a response.
 pub struct ResponseBody {
@@ -122,10 +123,10 @@ impl BodyKind {
             Self::Parts(_, 0) => Poll::Ready(None),
             Self::Parts(parts, left) => {
                 let mut chunk = BufList::default();
-                while chunk.remaining() < CHUNK_BYTES
-                    && let Some(part) = parts.next()
+                while let Some(part) = parts.as_slice().first()
+                    && (chunk.remaining() == 0 || chunk.remaining() + part.len() <= CHUNK_BYTES)
                 {
-                    chunk.push(part);
+                    parts.next().into_iter().for_each(|part| chunk.push(part));
                 }
                 *left -= chunk.remaining() as u64;
                 Poll::Ready(Some(Ok(chunk)))
@@ -145,11 +146,11 @@ mod tests {
     use pool::{ClientId, Limits, Pool, RateLimiter};
 
     use super::*;
-    use crate::SystemClock;
+    use crate::test_clock::TestClock;
 
     #[test]
     fn a_client_that_reads_a_long_cached_response_at_its_rate_may_send_more_requests_meanwhile() {
-        let clock = Arc::new(SystemClock::new());
+        let clock = Arc::new(TestClock::new());
         let pool = Arc::new(Pool::new(pool::Config::default(), clock, || {}).expect("a thread"));
         let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
         let clients = Arc::new(RateLimiter::new(limits));

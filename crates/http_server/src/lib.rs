@@ -22,6 +22,8 @@ pub mod poll_budget;
 mod rate_limited_body;
 mod request_body;
 pub mod request_id;
+#[cfg(test)]
+mod test_clock;
 mod websocket_handshake;
 mod write_timeout;
 mod yield_queue;

@@ -95,10 +95,10 @@ pub async fn serve_http<S: HttpService>(
     let ip_limit =
         IpConnectionLimit::new(config.connections_max, config.connections_per_address_max);
     let ip_limit = Arc::new(ip_limit);
-    let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&context.metrics)));
     let io_threads = tokio::runtime::Handle::current().metrics().num_workers();
+    let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&context.metrics), io_threads));
     let mut background = JoinSet::new();
-    background.spawn(Arc::clone(&yield_queue).run(io_threads));
+    background.spawn(Arc::clone(&yield_queue).run());
     let connections = Arc::default();
     let acceptor = Acceptor {
         context,

@@ -4,11 +4,10 @@
 //! counter before each poll. Code that works on a polling thread calls [`charge`]: it adds bytes that were
 //! read, parsed, encoded, copied or written. The socket and the HTTP service check [`is_spent`] before each
 //! step, and yield ([`crate::yield_queue`]) when the budget is spent.
-//! Bounds: a poll starts no request and no read after [`UNITS`] units. It writes at most what is left of
-//! [`UNITS`], or of the [`GRANT_UNITS`] that the yield queue granted. One step is bounded by the limits of
-//! `Config`. So a poll does at most [`UNITS_MAX`] units.
-//! Invariant: with debug assertions, a poll that did more than [`UNITS_MAX`] panics. Each test that serves
-//! clients checks this, in bytes and not in time. Outside of a [`Budgeted`] task nothing is counted.
+//! Bounds: a poll starts no request and no read after [`UNITS`] units, and it writes at most what is left of them. The
+//! yield queue may grant it [`GRANT_UNITS`] more of writing, once. One step is bounded by the limits of `Config`.
+//! Invariant: with debug assertions, a poll that did more than [`UNITS_MAX`], granted writes apart, panics. Each test
+//! that serves clients checks this, in bytes and not in time. Outside of a [`Budgeted`] task nothing is counted.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -17,11 +16,13 @@ use std::task::{Context, Poll};
 /// A unit is about the cost of copying one byte to a socket. The budget of a poll is some 50 microseconds.
 pub const UNITS: usize = 64 * 1024;
 
-/// What a poll may write if nothing else waits in the yield queue: some 100 microseconds.
-pub const GRANT_UNITS: usize = 256 * 1024;
+/// What a poll may write in addition if the yield queue lets it: a megabyte, some 200 microseconds. A large response in
+/// smaller parts would wake its reader, and switch between tasks, once for each part.
+pub const GRANT_UNITS: usize = 1024 * 1024;
 
-/// No poll does more. The worst one reads 64 KiB just before its budget is spent, then parses a head of 32 KiB
-/// (the most that `rpc.head_bytes_max` can be) and a body of 8 KiB, and encodes a response of some 100 KB.
+/// No poll does more besides what it was granted. The worst one reads 64 KiB just before its budget is spent, then
+/// parses a head of 32 KiB (the most that `rpc.head_bytes_max` can be) and a body of 8 KiB, and encodes a response of
+/// some 100 KB.
 pub const UNITS_MAX: usize = 448 * 1024;
 
 /// The fixed cost of a request: reading headers, counting it, and writing the head of its response.
@@ -31,13 +32,12 @@ pub const REQUEST_UNITS: usize = 4 * 1024;
 pub const PARSE_UNITS: usize = 4;
 
 /// The units of the current poll.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Meter {
+    /// Work, granted writes apart.
     spent: usize,
-    /// What may be written, all units of this poll included.
-    write_max: usize,
-    /// Whether the yield queue let this poll write on.
-    is_granted: bool,
+    /// What the yield queue granted, and is not written yet; `None` if it granted nothing.
+    granted: Option<usize>,
 }
 
 thread_local! {
@@ -62,22 +62,32 @@ pub fn is_spent() -> bool {
     METER.get().is_some_and(|meter| meter.spent >= UNITS)
 }
 
-/// How many bytes the current poll may still write.
-pub fn write_left() -> usize {
-    METER.get().map_or(usize::MAX, |meter| meter.write_max.saturating_sub(meter.spent))
-}
-
-/// Lets the current poll write more than the budget.
-pub fn grant(write_max: usize) {
+/// Adds bytes that were written to the current poll. They use up its grant first.
+pub fn charge_written(bytes: usize) {
     if let Some(meter) = METER.get() {
-        let write_max = write_max.max(meter.write_max);
-        METER.set(Some(Meter { write_max, is_granted: true, ..meter }));
+        let of_grant = bytes.min(meter.granted.unwrap_or_default());
+        METER.set(Some(Meter { granted: meter.granted.map(|left| left - of_grant), ..meter }));
+        charge(bytes - of_grant);
     }
 }
 
-/// Whether the yield queue let the current poll write on.
+/// How many bytes the current poll may still write.
+pub fn write_left() -> usize {
+    METER.get().map_or(usize::MAX, |meter| {
+        meter.granted.unwrap_or_default() + UNITS.saturating_sub(meter.spent)
+    })
+}
+
+/// Lets the current poll write [`GRANT_UNITS`] more. Call it once in a poll.
+pub fn grant() {
+    if let Some(meter) = METER.get() {
+        METER.set(Some(Meter { granted: Some(GRANT_UNITS), ..meter }));
+    }
+}
+
+/// Whether the yield queue let the current poll write on. A poll that is not counted needs no grant.
 pub fn is_granted() -> bool {
-    METER.get().is_some_and(|meter| meter.is_granted)
+    METER.get().is_none_or(|meter| meter.granted.is_some())
 }
 
 /// A task whose polls are counted.
@@ -114,7 +124,7 @@ struct Metered;
 
 impl Metered {
     fn start() -> Self {
-        METER.set(Some(Meter { spent: 0, write_max: UNITS, is_granted: false }));
+        METER.set(Some(Meter::default()));
         Self
     }
 
@@ -163,10 +173,15 @@ mod tests {
     fn a_grant_is_for_writing_only_and_for_one_poll() {
         let mut task = Budgeted::new(poll_fn(|_| {
             assert!(!is_granted());
-            charge(UNITS);
-            grant(GRANT_UNITS);
-            assert!(is_spent() && is_granted());
-            assert_eq!(write_left(), GRANT_UNITS - UNITS);
+            charge(UNITS - 10);
+            grant();
+            assert!(is_granted());
+            assert_eq!(write_left(), GRANT_UNITS + 10);
+            charge_written(GRANT_UNITS);
+            assert!(is_granted() && !is_spent(), "granted writes are not work of the poll");
+            assert_eq!(write_left(), 10);
+            charge_written(10);
+            assert!(is_spent());
             Poll::Ready(())
         }));
         let mut cx = Context::from_waker(std::task::Waker::noop());

@@ -5,8 +5,8 @@
 //! response for ever: TCP has no timeout while the peer is alive.
 //! Bounds: from the first write that has to wait, the client must take [`PROGRESS_BYTES`], or all that is
 //! offered, within the time limit, and then again. A few bytes now and then are not enough. One poll of the
-//! connection reads and writes as much as [`crate::poll_budget`] allows. The rest of a write continues when the
-//! yield queue grants it.
+//! connection reads and writes as much as [`crate::poll_budget`] allows. A larger write, and the rest of one that had
+//! to wait, need a turn of the yield queue.
 //! A connection that is closed before its client has sent all of a request lingers ([`LINGER_TIMEOUT`],
 //! [`DRAIN_BYTES_MAX`]): it sends its end, and reads until the client ends, too. Otherwise the system would
 //! reset the connection, and the client would lose the response with the reason.
@@ -55,8 +55,8 @@ pub(crate) struct WriteTimeout<IO> {
     metrics: Arc<HttpCounters>,
     /// None in tests: then writes are not limited.
     control: Option<Arc<SocketControl>>,
-    /// The last write was limited, or had to wait: the next one needs a grant.
-    needs_grant: bool,
+    /// The last write was limited, or had to wait: the next one needs a turn.
+    needs_turn: bool,
     draining: Option<Draining>,
     /// Runs from the first write that waits until enough is taken.
     waiting: Option<Pin<Box<Sleep>>>,
@@ -79,7 +79,7 @@ impl<IO> WriteTimeout<IO> {
             timeout,
             metrics,
             control,
-            needs_grant: false,
+            needs_turn: false,
             draining,
             waiting: None,
             taken: 0,
@@ -91,14 +91,11 @@ impl<IO> WriteTimeout<IO> {
         Self { control: Some(Arc::clone(control)), ..self }
     }
 
-    /// How many bytes may be written now.
-    fn poll_write_left(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+    /// How many bytes may be written now, if there are `total`.
+    fn poll_write_left(&mut self, cx: &mut Context<'_>, total: usize) -> Poll<usize> {
         let Some(control) = &self.control else { return Poll::Ready(usize::MAX) };
-        if self.needs_grant || poll_budget::write_left() == 0 {
-            self.needs_grant = true;
-            ready!(control.yield_slot.poll_grant(cx));
-            self.needs_grant = false;
-        }
+        ready!(control.yield_slot.poll_write(cx, total, self.needs_turn));
+        self.needs_turn = false;
         Poll::Ready(poll_budget::write_left())
     }
 
@@ -108,10 +105,10 @@ impl<IO> WriteTimeout<IO> {
         (total, offered): (usize, usize),
         written: &Poll<io::Result<usize>>,
     ) {
-        self.needs_grant = match written {
+        self.needs_turn = match written {
             Poll::Pending => true,
             Poll::Ready(Ok(bytes)) => {
-                poll_budget::charge(*bytes);
+                poll_budget::charge_written(*bytes);
                 // What the system did not take waits for the client, and not for the queue.
                 *bytes == offered && offered < total
             }
@@ -171,7 +168,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<IO> {
         cx: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let left = ready!(self.poll_write_left(cx));
+        let left = ready!(self.poll_write_left(cx, from.len()));
         let offered = from.get(..left).unwrap_or(from);
         let written = Pin::new(&mut self.socket).poll_write(cx, offered);
         self.record_write((from.len(), offered.len()), &written);
@@ -183,8 +180,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<IO> {
         cx: &mut Context<'_>,
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let left = ready!(self.poll_write_left(cx));
         let total = from.iter().map(|part| part.len()).sum();
+        let left = ready!(self.poll_write_left(cx, total));
         let (parts, count, offered) = cut(from, left);
         let written = Pin::new(&mut self.socket).poll_write_vectored(cx, &parts[..count]);
         self.record_write((total, offered), &written);
@@ -374,12 +371,12 @@ mod tests {
         use pool::ClientId;
 
         use crate::poll_budget::{Budgeted, GRANT_UNITS, UNITS};
-        use crate::yield_queue::YieldQueue;
+        use crate::yield_queue::{TURNS_PER_THREAD, YieldQueue};
 
         const BYTES: usize = 4 * 1024 * 1024;
         let metrics = Arc::new(HttpCounters::new());
-        let queue = Arc::new(YieldQueue::new(Arc::clone(&metrics)));
-        let resuming = tokio::spawn(Arc::clone(&queue).run(1));
+        let queue = Arc::new(YieldQueue::new(Arc::clone(&metrics), 1));
+        let resuming = tokio::spawn(Arc::clone(&queue).run());
         let taken = Arc::new(AtomicUsize::new(0));
         let writing = |client| {
             let yield_slot = YieldSlot::new(&queue, ClientId(client));
@@ -409,8 +406,9 @@ mod tests {
             seen = now;
         }
         assert_eq!(taken.load(Ordering::Relaxed), 8 * BYTES);
-        // At first each has the budget of a fresh poll, then all of them share what a round has.
-        assert!(most <= 8 * UNITS + GRANT_UNITS, "{most} bytes without a pause");
+        // Each may have the budget of a fresh poll, and all of them share the turns of a round.
+        let most_allowed = 8 * UNITS + TURNS_PER_THREAD * GRANT_UNITS;
+        assert!(most <= most_allowed, "{most} bytes without a pause");
         resuming.abort();
     }
 

@@ -1,17 +1,18 @@
-//! The connections that used up the budget of a poll ([`crate::poll_budget`]), in a fair order.
+//! Who may write much at once: turns, and the connections that wait for one in a fair order.
 //!
-//! In: connections that have more to do. Out: some of them at a time are woken, round robin by client, and first
-//! in first out within a client. Between two rounds the runtime polls all other tasks that are ready and looks at
-//! all sockets ([`YieldQueue::run`]). So a request that comes meanwhile waits for one round, and not for all that
-//! is queued, however many connections have more to do.
-//! Bounds: a connection is in the queue once. A round wakes [`PER_THREAD`] connections for each IO thread, which
-//! share [`GRANT_UNITS`] of writing for each thread.
-//! Cost: constant for each connection and round, under one lock that no other connection needs.
+//! In: connections that used up the budget of a poll ([`crate::poll_budget`]), or have a large response to write. Out:
+//! turns. A turn lets one poll write [`poll_budget::GRANT_UNITS`]. While no connection waits, a connection takes its
+//! turn at once. Otherwise it is queued, and turns go round robin by client, and first in first out within a client.
+//! Between two rounds the runtime polls all other tasks that are ready and looks at all sockets ([`YieldQueue::run`]).
+//! So a request that comes meanwhile waits for one round, and not for all that is queued, however many connections
+//! have more to do.
+//! Bounds: a connection is in the queue once. A round has [`TURNS_PER_THREAD`] turns for each IO thread.
+//! Cost: constant for each connection and round, under one lock that only large writes need.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 
 use foldhash::HashMap;
@@ -21,21 +22,23 @@ use pool::ClientId;
 use tokio::sync::Notify;
 
 use crate::http_metrics::{HttpCounters, HttpEvent};
-use crate::poll_budget::{self, GRANT_UNITS, UNITS};
+use crate::poll_budget::{self, GRANT_UNITS};
 
-/// Connections that a round wakes for each IO thread: with [`UNITS`] each, some 200 microseconds.
-const PER_THREAD: usize = GRANT_UNITS / UNITS;
+/// Turns of a round for each IO thread: less than a millisecond.
+pub(crate) const TURNS_PER_THREAD: usize = 4;
 
-/// A connection that is not in the queue, and has no grant.
-const IDLE: usize = 0;
+/// A connection that is not in the queue, and has no turn.
+const IDLE: u8 = 0;
 /// A connection that is in the queue.
-const QUEUED: usize = 1;
-// Any other state is a grant: the units that the connection may write in its next poll.
+const QUEUED: u8 = 1;
+/// A connection whose next poll has a turn.
+const HAS_TURN: u8 = 2;
 
-/// All connections that have more to do.
+/// All connections that have more to do, and the turns of the current round.
 pub(crate) struct YieldQueue {
     waiting: Mutex<Waiting>,
-    /// Notified when a connection enters the queue.
+    turns_per_round: usize,
+    /// Notified when a connection enters the queue or takes a turn.
     entered: Notify,
     metrics: Arc<HttpCounters>,
 }
@@ -46,6 +49,8 @@ struct Waiting {
     by_client: HashMap<ClientId, VecDeque<Arc<State>>>,
     /// Each client of `by_client` once.
     clients: VecDeque<ClientId>,
+    /// Turns of the current round that are not taken.
+    turns: usize,
 }
 
 /// One connection, as the queue knows it.
@@ -57,45 +62,61 @@ pub(crate) struct YieldSlot {
 
 struct State {
     /// Changes to and from [`QUEUED`] are made under the lock of the queue.
-    now: AtomicUsize,
+    now: AtomicU8,
     waker: AtomicWaker,
 }
 
 impl YieldQueue {
-    pub(crate) fn new(metrics: Arc<HttpCounters>) -> Self {
-        Self { waiting: Mutex::default(), entered: Notify::new(), metrics }
+    pub(crate) fn new(metrics: Arc<HttpCounters>, io_threads: usize) -> Self {
+        let turns_per_round = TURNS_PER_THREAD * io_threads;
+        let waiting = Waiting { turns: turns_per_round, ..Waiting::default() };
+        Self { waiting: Mutex::new(waiting), turns_per_round, entered: Notify::new(), metrics }
     }
 
-    /// Wakes queued connections, round by round, for as long as it is polled.
-    pub(crate) async fn run(self: Arc<Self>, io_threads: usize) {
+    /// Begins round after round for as long as it is polled.
+    pub(crate) async fn run(self: Arc<Self>) {
         loop {
             self.entered.notified().await;
-            while self.wake_round(io_threads) {
+            loop {
                 // Wakes this task once the runtime has looked at all sockets.
                 tokio::task::yield_now().await;
+                if !self.begin_round() {
+                    break;
+                }
             }
         }
     }
 
-    /// Wakes the next connections; whether there were any.
-    fn wake_round(&self, io_threads: usize) -> bool {
-        let mut woken = Vec::with_capacity(PER_THREAD * io_threads);
+    /// Gives the turns of a new round to the connections that wait; whether there were any.
+    fn begin_round(&self) -> bool {
+        let mut woken = Vec::new();
         {
             let mut waiting = self.waiting.lock();
-            while woken.len() < PER_THREAD * io_threads
+            while woken.len() < self.turns_per_round
                 && let Some(state) = waiting.pop()
             {
+                state.now.store(HAS_TURN, Ordering::Relaxed);
                 woken.push(state);
             }
-            // A connection that is alone may write more at once.
-            let each = (GRANT_UNITS * io_threads).checked_div(woken.len()).unwrap_or(UNITS);
-            for state in &woken {
-                state.now.store(each.clamp(UNITS, GRANT_UNITS), Ordering::Relaxed);
-            }
+            waiting.turns = self.turns_per_round - woken.len();
         }
         self.metrics.add(HttpEvent::Resumed, woken.len() as u64);
         woken.iter().for_each(|state| state.waker.wake());
         !woken.is_empty()
+    }
+
+    /// Takes a turn for the current poll, if one is left and no connection waits.
+    fn take_turn(&self) -> bool {
+        let mut waiting = self.waiting.lock();
+        if waiting.turns == 0 || !waiting.clients.is_empty() {
+            return false;
+        }
+        waiting.turns -= 1;
+        drop(waiting);
+        poll_budget::grant();
+        // For the next round.
+        self.entered.notify_one();
+        true
     }
 }
 
@@ -125,7 +146,7 @@ impl Waiting {
 
 impl YieldSlot {
     pub(crate) fn new(queue: &Arc<YieldQueue>, client: ClientId) -> Self {
-        let state = State { now: AtomicUsize::new(IDLE), waker: AtomicWaker::new() };
+        let state = State { now: AtomicU8::new(IDLE), waker: AtomicWaker::new() };
         Self { queue: Arc::clone(queue), client, state: Arc::new(state) }
     }
 
@@ -135,18 +156,33 @@ impl YieldSlot {
         if poll_budget::is_spent() {
             return self.enqueue(cx);
         }
-        self.take_grant();
+        self.use_turn();
         Poll::Ready(())
     }
 
-    /// Ready if the queue granted the connection to write on. Else it is queued.
-    pub(crate) fn poll_grant(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // A read of the same poll may have taken the grant.
-        let is_granted = poll_budget::is_granted() || self.take_grant();
-        if !is_granted || poll_budget::write_left() == 0 {
+    /// Ready if the current poll may write `bytes` bytes, or as many as a turn allows. Else the connection is queued.
+    /// With `needs_turn` it may write only in a turn.
+    pub(crate) fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: usize,
+        needs_turn: bool,
+    ) -> Poll<()> {
+        if poll_budget::is_spent() {
             return self.enqueue(cx);
         }
-        Poll::Ready(())
+        if !needs_turn && poll_budget::write_left() >= bytes {
+            return Poll::Ready(());
+        }
+        if poll_budget::is_granted() {
+            // What is left of a turn is used if it is enough.
+            if poll_budget::write_left() >= bytes.min(GRANT_UNITS) {
+                return Poll::Ready(());
+            }
+        } else if self.use_turn() || self.queue.take_turn() {
+            return Poll::Ready(());
+        }
+        self.enqueue(cx)
     }
 
     /// Done when the current poll, or a later one, may begin another step.
@@ -154,19 +190,18 @@ impl YieldSlot {
         std::future::poll_fn(|cx| self.poll_budget(cx)).await;
     }
 
-    /// Uses up the grant, if there is one, for the current poll.
-    fn take_grant(&self) -> bool {
-        let state = self.state.now.load(Ordering::Relaxed);
-        // Only this task changes a grant to something else.
-        if state == IDLE || state == QUEUED {
+    /// Uses the connection's turn, if it has one, for the current poll.
+    fn use_turn(&self) -> bool {
+        // Only this task changes `HAS_TURN` to something else.
+        if self.state.now.load(Ordering::Relaxed) != HAS_TURN {
             return false;
         }
         self.state.now.store(IDLE, Ordering::Relaxed);
-        poll_budget::grant(state);
+        poll_budget::grant();
         true
     }
 
-    /// A grant that came while the current poll was running is dropped: the poll cannot use it.
+    /// A turn that came while the current poll was running is dropped: the poll cannot use it.
     fn enqueue(&self, cx: &mut Context<'_>) -> Poll<()> {
         // Before the queue has it: from then on another thread may wake this waker.
         self.state.waker.register(cx.waker());
@@ -185,6 +220,7 @@ impl YieldSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::poll_budget::UNITS;
 
     fn slots(queue: &Arc<YieldQueue>, client: u128, count: usize) -> Vec<YieldSlot> {
         (0..count).map(|_| YieldSlot::new(queue, ClientId(client))).collect()
@@ -198,38 +234,73 @@ mod tests {
         }
     }
 
-    fn granted(slots: &[YieldSlot]) -> Vec<usize> {
-        slots.iter().map(|slot| slot.state.now.load(Ordering::Relaxed)).collect()
+    fn queue() -> Arc<YieldQueue> {
+        Arc::new(YieldQueue::new(Arc::new(HttpCounters::new()), 1))
+    }
+
+    fn turns(slots: &[YieldSlot]) -> usize {
+        let has_turn = |slot: &&YieldSlot| slot.state.now.load(Ordering::Relaxed) == HAS_TURN;
+        slots.iter().filter(has_turn).count()
     }
 
     #[test]
     fn a_client_with_one_connection_is_not_delayed_by_a_client_with_hundreds() {
-        let queue = Arc::new(YieldQueue::new(Arc::new(HttpCounters::new())));
+        let queue = queue();
         let (many, one) = (slots(&queue, 1, 300), slots(&queue, 2, 1));
         enqueue(&many);
         enqueue(&one);
-        assert!(queue.wake_round(1));
-        assert_eq!(granted(&one), [UNITS]);
-        assert_eq!(granted(&many).iter().filter(|state| **state == UNITS).count(), 3);
-        let rounds = std::iter::from_fn(|| queue.wake_round(1).then_some(())).count();
-        assert_eq!(rounds, 297_usize.div_ceil(PER_THREAD));
-        assert!(granted(&many).iter().all(|state| *state >= UNITS));
+        assert!(queue.begin_round());
+        assert_eq!((turns(&one), turns(&many)), (1, 3));
+        let rounds = std::iter::from_fn(|| queue.begin_round().then_some(())).count();
+        assert_eq!(rounds, 297_usize.div_ceil(TURNS_PER_THREAD));
+        assert_eq!(turns(&many), 300);
         assert!(
             queue.waiting.lock().by_client.is_empty() && queue.waiting.lock().clients.is_empty()
         );
     }
 
     #[test]
-    fn a_connection_that_is_alone_may_write_more() {
-        let queue = Arc::new(YieldQueue::new(Arc::new(HttpCounters::new())));
+    fn a_turn_is_taken_at_once_while_one_is_left_and_no_connection_waits() {
+        let queue = queue();
+        for _ in 0..2 {
+            (0..TURNS_PER_THREAD).for_each(|_| assert!(queue.take_turn()));
+            assert!(!queue.take_turn(), "the round has no turn left");
+            assert!(!queue.begin_round(), "no connection waits");
+        }
         let one = slots(&queue, 1, 1);
         enqueue(&one);
-        assert!(queue.wake_round(1));
-        assert_eq!(granted(&one), [GRANT_UNITS]);
-        let two = slots(&queue, 1, 2);
-        enqueue(&two);
-        assert!(queue.wake_round(1));
-        assert_eq!(granted(&two), [GRANT_UNITS / 2; 2]);
+        assert!(!queue.take_turn(), "another connection waits");
+        assert!(queue.begin_round());
+        // The connection that waited has one turn of this round.
+        (1..TURNS_PER_THREAD).for_each(|_| assert!(queue.take_turn()));
+        assert!(!queue.take_turn());
+    }
+
+    #[test]
+    fn a_large_write_takes_a_turn_and_a_small_one_takes_none() {
+        let queue = queue();
+        let slots = slots(&queue, 1, TURNS_PER_THREAD + 2);
+        let poll_write = |slot: &YieldSlot, bytes, needs_turn| {
+            let mut task = poll_budget::Budgeted::new(std::future::poll_fn(|cx| {
+                let polled = slot.poll_write(cx, bytes, needs_turn);
+                Poll::Ready((polled.is_ready(), poll_budget::write_left()))
+            }));
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            match std::pin::Pin::new(&mut task).poll(&mut cx) {
+                Poll::Ready(state) => state,
+                Poll::Pending => unreachable!("it is ready at once"),
+            }
+        };
+        let (large, with_turn) = (UNITS + 1, UNITS + GRANT_UNITS);
+        for slot in &slots[2..] {
+            assert_eq!(poll_write(slot, large, false), (true, with_turn));
+        }
+        assert_eq!(poll_write(&slots[0], UNITS, false), (true, UNITS));
+        assert_eq!(poll_write(&slots[0], large, false), (false, UNITS));
+        assert_eq!(poll_write(&slots[1], 1, true), (false, UNITS));
+        assert!(queue.begin_round());
+        assert_eq!(poll_write(&slots[0], 100 * GRANT_UNITS, false), (true, with_turn));
+        assert_eq!(poll_write(&slots[1], 1, true), (true, with_turn));
     }
 
     #[tokio::test]
@@ -237,7 +308,7 @@ mod tests {
         use std::cell::Cell;
         use std::rc::Rc;
 
-        let queue = Arc::new(YieldQueue::new(Arc::new(HttpCounters::new())));
+        let queue = queue();
         let steps = Rc::new(Cell::new(0));
         let local = tokio::task::LocalSet::new();
         let worker = {
@@ -252,7 +323,7 @@ mod tests {
         };
         let taken = Rc::clone(&steps);
         let running = local.run_until(async move {
-            let pump = tokio::task::spawn_local(Arc::clone(&queue).run(1));
+            let pump = tokio::task::spawn_local(Arc::clone(&queue).run());
             let worker = tokio::task::spawn_local(worker);
             let (mut seen, mut polls) = (0, 0);
             while !worker.is_finished() {

@@ -2,7 +2,7 @@
 //!
 //! Shape: each suite is measured alone, run by run; with `--scans` while that number of clients scan. A replay is a
 //! suite of its own. Results go to standard output as a table, and to files if requested.
-//! Not here: how load is generated and counted (`loadgen`).
+//! Not here: how load is generated and counted (`loadgen`), the requests of the suites (`loadgen_solana`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use loadgen::{
-    Arrival, Client, DiscoveryConfig, Endpoint, InputKinds, Inputs, LoadError, LoadPlan, Mix,
-    Replay, Report, RestSuite, Run, RunLength, Stream, Suite, read_log, scan_requests, write_log,
+    Arrival, Client, Endpoint, LoadPlan, Mix, Replay, Report, Run, RunLength, Stream, html_report,
+    read_log, write_log,
+};
+use loadgen_solana::{
+    DiscoveryConfig, InputKinds, Inputs, RestSuite, Suite, SuiteError, json_rpc, scan_requests,
 };
 use process_usage::Process;
 
@@ -142,14 +145,16 @@ pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
     let scans = match flags.scans {
         0 => None,
         clients => {
-            Some(Stream::closed_loop("scans", scan_requests(&mut client, &inputs)?, clients))
+            let requests = scan_requests(&client, &inputs)?;
+            let stream = Stream::closed_loop("scans", requests, clients);
+            Some(Stream { classifier: json_rpc, ..stream })
         }
     };
     for target in &targets {
         let streams = match streams(flags, target, &mut client, &inputs, scans.as_ref()) {
             Ok(streams) => streams,
             // A suite that was requested by name must have inputs.
-            Err(LoadError::NoInput { suite, why }) if !is_named(flags, target) => {
+            Err(SuiteError::NoInput { suite, why }) if !is_named(flags, target) => {
                 print_line(&format!("{suite}: skipped, {why}"));
                 continue;
             }
@@ -247,16 +252,14 @@ fn streams(
     client: &mut Client,
     inputs: &Inputs,
     scans: Option<&Stream>,
-) -> Result<Vec<Stream>, LoadError> {
-    let (name, requests) = match target {
-        Target::Suite(suite) => (suite.name(), suite.requests(client, inputs)?),
-        Target::Mix => ("mix", mix(Suite::ALL, inputs)?.requests(client.endpoint())),
-        Target::Rest(suite) => (suite.name, suite.requests(client, inputs)?),
+) -> Result<Vec<Stream>, SuiteError> {
+    let (name, requests, classifier) = match target {
+        Target::Suite(suite) => (suite.name(), suite.requests(client, inputs)?, json_rpc as _),
+        Target::Mix => ("mix", mix(Suite::ALL, inputs)?.requests(client.endpoint()), json_rpc as _),
+        Target::Rest(suite) => (suite.name, suite.requests(client, inputs)?, suite.classifier()),
     };
     let stream = Stream::closed_loop(name, requests, connections(flags));
     let arrival = flags.rate.map_or(Arrival::Closed, |rate| Arrival::Open { rate });
-    let classifier =
-        if let Target::Rest(suite) = target { suite.classifier() } else { stream.classifier };
     let mut streams = vec![Stream { arrival, classifier, threads: flags.threads, ..stream }];
     if let Some(scans) = scans {
         streams.push(Stream { name: format!("{name}: concurrent scans"), ..scans.clone() });
@@ -271,18 +274,18 @@ fn connections(flags: &BenchFlags) -> usize {
 }
 
 /// Every suite for which the endpoint has inputs, by weight; at least one.
-fn mix(suites: impl IntoIterator<Item = Suite>, inputs: &Inputs) -> Result<Mix, LoadError> {
+fn mix(suites: impl IntoIterator<Item = Suite>, inputs: &Inputs) -> Result<Mix, SuiteError> {
     let mut mix = Mix::new(SEED);
     for suite in suites {
         match suite.params(inputs) {
             Ok(params) => mix.add(suite.weight(), suite.method(), params),
-            Err(LoadError::NoInput { .. }) => {}
+            Err(SuiteError::NoInput { .. }) => {}
             Err(err) => return Err(err),
         }
     }
     if mix.is_empty() {
         let why = "the endpoint has no inputs for these suites".to_owned();
-        return Err(LoadError::NoInput { suite: "mix", why });
+        return Err(SuiteError::NoInput { suite: "mix", why });
     }
     Ok(mix)
 }
@@ -304,7 +307,7 @@ fn generate(flags: &BenchFlags, targets: &[Target], inputs: &Inputs, path: &Path
 
 fn replay(flags: &BenchFlags, endpoint: &Endpoint, path: &Path) -> Result<()> {
     let entries = read_log(path).context("--replay")?;
-    let replay = Replay::new(&entries, endpoint, flags.speed)?;
+    let replay = Replay::new(&entries, endpoint, flags.speed, json_rpc)?;
     let name = format!("replay of {}", path.display());
     let stream = replay.stream(&name, connections(flags), flags.threads);
     let plan = plan(flags, endpoint, vec![stream], RunLength::Once);
@@ -371,7 +374,7 @@ fn print_report(flags: &BenchFlags, report: &Report) -> Result<()> {
         print_line(note);
     }
     print_line(report.table().trim_end());
-    for (path, text) in [(&flags.json, report.json()), (&flags.html, report.html())] {
+    for (path, text) in [(&flags.json, report.json()), (&flags.html, html_report::page(report))] {
         if let Some(path) = path {
             fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
         }

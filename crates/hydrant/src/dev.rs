@@ -191,7 +191,9 @@ async fn serve(
         cluster: Arc::clone(&cluster),
         reader: localnet.reader().clone(),
         history: Arc::clone(localnet.history()),
-        transaction_service: localnet.transaction_service(),
+        transaction_sender: localnet.transaction_sender(),
+        simulator: localnet.simulator(),
+        faucet: Some(localnet.faucet()),
         pool: Arc::new(cpu_pool(&config.pool).context("start the CPU threads")?),
         response_cache: Arc::new(response_cache::ResponseCache::new(config.cache_bytes_max)),
         clients: Arc::new(pool::RateLimiter::new(config.pool.clients)),
@@ -240,8 +242,10 @@ async fn serve(
         ready_after: now() - started,
         usage: NodeMemory::new(&node.api.reader, &node.api.history),
     };
-    node.context.metrics.add(Arc::new(ProcessMemory::at_start(&node)));
+    let process_memory = Arc::new(ProcessMemory::at_start(&node));
+    node.context.metrics.add(Arc::clone(&process_memory) as Arc<dyn Collector>);
     announce_ready(config, &banner)?;
+    let start_memory = tokio::spawn(process_memory.measure_at_first_root(Arc::clone(&node)));
     let tpu_log = tokio::spawn(tpu.log_periodically());
     let memory_log = tokio::spawn(memory_report::log_periodically(Arc::clone(&node))?);
     let line = (!config.quiet && status_line::has_reader())
@@ -252,6 +256,7 @@ async fn serve(
         line.abort();
         print_line("");
     }
+    start_memory.abort();
     memory_log.abort();
     tpu_log.abort();
     // Joins its threads: no transactions arrive after this.

@@ -3,10 +3,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{HumanBytes, HumanCount};
+use ledger::Commitment;
 use metrics::{Collector, Exposition};
 use process_usage::Process;
 use rpc::{NodeMemory, SolanaServer};
@@ -15,6 +17,13 @@ use tokio::time::MissedTickBehavior;
 
 /// Interval of the log lines: short enough to show growth, long enough to be readable.
 const LOG_INTERVAL: Duration = Duration::from_secs(300);
+
+/// How often a new node is checked for its first root.
+const ROOT_POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The parts of `hydrant_memory_bytes` that [`ProcessMemory`] reports.
+const START: &str = "start";
+const EXECUTABLE: &str = "executable";
 
 /// A node's usage on one line.
 pub(crate) struct MemoryLine(pub(crate) NodeMemory);
@@ -68,18 +77,37 @@ pub(crate) fn log_periodically(node: Arc<SolanaServer>) -> Result<impl Future<Ou
 
 /// Resident memory outside the parts that are counted.
 pub(crate) struct ProcessMemory {
-    /// Memory in use when the node was ready: compiled programs, slots of queues, stacks of threads.
-    start_bytes: u64,
+    /// Memory that was in use after the start: compiled programs, slots of queues, stacks and heaps of threads.
+    start_bytes: AtomicU64,
 }
 
 impl ProcessMemory {
     /// Call this when the node is ready, before its first response.
     pub(crate) fn at_start(node: &SolanaServer) -> Self {
-        let NodeMemory { ledger, history_bytes, .. } =
-            NodeMemory::new(&node.api.reader, &node.api.history);
-        let parts = ledger.total() as u64 + history_bytes;
+        let memory = Self { start_bytes: AtomicU64::new(0) };
+        memory.measure(node);
+        memory
+    }
+
+    /// Measures again when the node has its first root. Until then its threads start, and each block adds to what they
+    /// and the allocator use; from then on a new block takes the place of an old one.
+    pub(crate) async fn measure_at_first_root(self: Arc<Self>, node: Arc<SolanaServer>) {
+        let root = || node.api.reader.view(Commitment::Finalized).block().slot;
+        let (first, mut interval) = (root(), tokio::time::interval(ROOT_POLL_INTERVAL));
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while root() == first {
+            interval.tick().await;
+        }
+        // It reads megabytes of a large ledger. An error means that the runtime ends.
+        let _ = tokio::task::spawn_blocking(move || self.measure(&node)).await;
+    }
+
+    fn measure(&self, node: &SolanaServer) {
+        let others = node.context.metrics.memory_parts(&node.context);
+        let is_other = |(part, _): &&(&str, u64)| *part != START && *part != EXECUTABLE;
+        let others: u64 = others.iter().filter(is_other).map(|(_, bytes)| bytes).sum();
         let anonymous = Process::current().anonymous_bytes().unwrap_or_default();
-        Self { start_bytes: anonymous.saturating_sub(parts) }
+        self.start_bytes.store(anonymous.saturating_sub(others), Ordering::Relaxed);
     }
 }
 
@@ -88,7 +116,7 @@ impl Collector for ProcessMemory {
 
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let executable = Process::current().file_bytes().unwrap_or_default();
-        vec![("start", self.start_bytes), ("executable", executable)]
+        vec![(START, self.start_bytes.load(Ordering::Relaxed)), (EXECUTABLE, executable)]
     }
 }
 

@@ -38,7 +38,7 @@ impl Tpu {
             Arc::clone(&quic),
             Arc::clone(&queue),
             Arc::clone(&counters),
-            localnet.transaction_service(),
+            localnet.transaction_sender(),
             Some(Arc::clone(localnet.history())),
             forwarder.clone(),
         )

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use ::tpu::{Counters, DestinationStats, Forwarder};
+use ::tpu::{CONNECTION_BYTES, Counters, DestinationStats, Forwarder};
 use localnet::ExecutorMetrics;
 use metrics::{Collector, Exposition, MetricKind};
 
@@ -15,6 +15,12 @@ pub(crate) struct TpuMetrics {
 }
 
 impl Collector for TpuMetrics {
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        let snapshot = self.counters.snapshot();
+        let bytes = snapshot.open * CONNECTION_BYTES + snapshot.unfinished_bytes;
+        vec![("quic_connections", bytes)]
+    }
+
     fn write(&self, out: &mut Exposition) {
         let snapshot = self.counters.snapshot();
         let counts = [

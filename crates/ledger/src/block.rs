@@ -1,26 +1,27 @@
 //! Blocks, and the commitment of a block.
 
-/// A position in time that holds at most one block of the final chain.
+/// The height that orders the blocks of one chain. It rises along every chain. It may have gaps, and several blocks may
+/// share it; of these at most one is final.
 pub type Slot = u64;
 
-/// The identity of a block. The slot alone does not suffice: it may be replayed in another bank (Alpenglow's
-/// UpdateParent), and forks may have two blocks in one slot.
+/// The identity of a block. The slot alone does not suffice: a block may be replayed, and forks may have two blocks in
+/// one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId {
     /// The slot of the block.
     pub slot: Slot,
-    /// The attempt at that slot, unique within the node.
-    pub bank: u64,
+    /// A counter of the producer. It distinguishes the blocks of one slot, and replays of one block.
+    pub version: u64,
 }
 
-/// The commitment level: how certain it is that a block will stay.
+/// The commitment level: how certain it is that a block will stay. The producer says which block has which level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Commitment {
-    /// Executed by this node.
+    /// The best block that is known. It may be replaced at any time.
     Processed,
-    /// Its block is complete and voted for.
+    /// A complete block that the network agrees on. It may still be replaced.
     Confirmed,
-    /// The block is the root or below it cannot be reverted.
+    /// The root. This process never takes it back.
     Finalized,
 }
 

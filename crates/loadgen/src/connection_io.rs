@@ -1,76 +1,30 @@
 //! The byte stream to a server, with or without TLS.
 //!
 //! Shape: connecting is the TCP handshake, and the TLS handshake if the URL has https. After that
-//! both are read and written alike. ALPN is HTTP/1.1.
-//! Not here: client certificates.
+//! both are read and written alike.
+//! Not here: trust (`tls`).
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::tls::Tls;
 use crate::{Endpoint, LoadError};
 
 /// Timeout of a connection attempt if there are more addresses: some never answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// TLS configuration for a server. Cloning it is cheap; its clones share resumable sessions.
-#[derive(Clone, Debug)]
-pub(crate) struct Tls {
-    config: Arc<ClientConfig>,
-    /// The name that the server's certificate must have.
-    name: ServerName<'static>,
-}
 
 /// A connection's bytes.
 pub(crate) enum Socket {
     Plain(TcpStream),
     // Boxed, as its buffers and keys are much larger than the other variant.
     Tls(Box<TlsStream<TcpStream>>),
-}
-
-impl Tls {
-    /// Configuration for a server of this name or address. It trusts the certificates of a PEM
-    /// file, or those that this machine trusts.
-    ///
-    /// Errors: the file cannot be read or has no certificate; the machine trusts none.
-    pub(crate) fn new(host: &str, ca: Option<&Path>) -> Result<Self, LoadError> {
-        let trust_error = |why: String| LoadError::Trust { why };
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|err| trust_error(format!("{host}: {err}")))?;
-        let mut roots = RootCertStore::empty();
-        if let Some(ca) = ca {
-            let unread = |err| trust_error(format!("{}: {err}", ca.display()));
-            for certificate in CertificateDer::pem_file_iter(ca).map_err(unread)? {
-                let added = roots.add(certificate.map_err(unread)?);
-                added.map_err(|err| trust_error(format!("{}: {err}", ca.display())))?;
-            }
-        } else {
-            // Certificates in unknown formats are skipped.
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-        if roots.is_empty() {
-            let source =
-                ca.map_or_else(|| "this machine".to_owned(), |ca| ca.display().to_string());
-            return Err(trust_error(format!("{source} has no certificate to trust")));
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_safe_default_protocol_versions();
-        let builder = builder.map_err(|err| trust_error(err.to_string()))?;
-        let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { config: Arc::new(config), name })
-    }
 }
 
 impl Socket {
@@ -200,8 +154,8 @@ mod tests {
         let server = Server::start("trusted");
         let endpoint = Endpoint::parse_trusting(&server.url(), Some(&server.ca)).expect("a URL");
         let mut client = Client::open(endpoint.clone()).expect("it is trusted");
-        assert_eq!(client.call("getSlot", &json!([])).expect("a response"), 7);
-        let stream = Stream::closed_loop("slot", vec![endpoint.call("getSlot", &json!([]))], 3);
+        assert_eq!(client.call("height", &json!([])).expect("a response"), 7);
+        let stream = Stream::closed_loop("slot", vec![endpoint.call("height", &json!([]))], 3);
         let measured = Duration::from_millis(50);
         let run_length = RunLength::Time { warm_up: Duration::ZERO, measured };
         let run = LoadPlan::new(endpoint, stream, run_length).run().expect("it is trusted");

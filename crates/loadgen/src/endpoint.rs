@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use crate::LoadError;
-use crate::connection_io::Tls;
+use crate::tls::Tls;
 
 /// A server: its addresses, host, path and TLS configuration.
 #[derive(Clone, Debug)]
@@ -162,7 +162,7 @@ mod tests {
         let listening = serve(|_, socket| respond(socket, 200, r#"{"result":7}"#));
         let endpoint = Endpoint::from_addresses(&[closed, listening]);
         let mut client = Client::open(endpoint.clone()).expect("one of them listens");
-        assert_eq!(client.call("getSlot", &json!([])).expect("a response"), 7);
+        assert_eq!(client.call("height", &json!([])).expect("a response"), 7);
         let order = |endpoint: &Endpoint| endpoint.addresses().map(|it| it.1).collect::<Vec<_>>();
         assert_eq!(order(&endpoint), [listening, closed], "the next connection tries it first");
         match Client::open(Endpoint::from_addresses(&[closed, closed]))
@@ -179,7 +179,7 @@ mod tests {
         let listening = serve(|_, socket| respond(socket, 200, r#"{"result":7}"#));
         let url = format!("http://localhost:{}?key=1", listening.port());
         let mut client = Client::open(Endpoint::parse(&url).expect("a URL")).expect("it listens");
-        assert_eq!(client.call("getSlot", &json!([])).expect("a response"), 7);
+        assert_eq!(client.call("height", &json!([])).expect("a response"), 7);
     }
 
     #[test]

@@ -55,14 +55,6 @@ pub enum LoadError {
         /// The error, or the text of an invalid response.
         error: String,
     },
-    /// The endpoint has no data for the suite. Fix: pass addresses, or use another ledger.
-    #[error("{suite}: {why}")]
-    NoInput {
-        /// Which.
-        suite: &'static str,
-        /// The missing data.
-        why: String,
-    },
     /// A line of a request log is invalid.
     #[error("line {line} of the log: {why}")]
     Log {

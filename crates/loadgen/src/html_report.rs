@@ -1,34 +1,19 @@
 //! A report as one HTML page: a table, and plots as inline SVG. Nothing is fetched, nothing runs.
 //!
-//! Shape: colours are variables, of light and of dark; plots scale with the page and stand side by
-//! side where there is room. A point of a plot shows its values on hover.
+//! Shape: plots scale with the page and stand side by side where there is room.
+//! Not here: how a plot is drawn, and its colours (`svg`).
 
 use std::fmt::Write;
 
+use crate::markup::{escaped, number, round};
 use crate::report::{Report, Row};
 use crate::resource_usage::Sample;
+use crate::svg::{self, Axis, Line, Plot, Point, Scale};
 
-/// Size of a plot in SVG units; a line of its text has 12.
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 58.0;
-const BOTTOM: f64 = 44.0;
-const TOP: f64 = 30.0;
-const RIGHT: f64 = 16.0;
-
-/// Maximum number of lines in a plot, as there are as many colours. More lines are in the next
-/// plot.
-const LINES_MAX: usize = 8;
-
-/// Lines with more points than this show no separate points.
-const POINTS_SHOWN_MAX: usize = 64;
-
-/// The colours differ also for people who do not distinguish red and green.
+/// The style of the page, in addition to that of plots.
 const STYLE: &str = "
-:root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--dim:#5b6570;--rule:#e2e6ea;--band:#f6f8fa;--bad:#b3261e;
---c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#b8629a;--c4:#c98a00;--c5:#3b9fdb;--c6:#1b1f24;--c7:#858b92}
-@media(prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#e7eaee;--dim:#9aa4af;--rule:#2c333b;--band:#1c2127;
---bad:#ff8f84;--c0:#4aa5e6;--c1:#f5853f;--c2:#2fc398;--c3:#e294c6;--c4:#f0b93c;--c5:#9ad4f7;--c6:#e7eaee;--c7:#8b939c}}
+:root{--band:#f6f8fa;--bad:#b3261e}
+@media(prefers-color-scheme:dark){:root{--band:#1c2127;--bad:#ff8f84}}
 *{box-sizing:border-box}
 body{font:15px/1.5 system-ui,sans-serif;margin:0;background:var(--paper);color:var(--ink)}
 main{max-width:90rem;margin:0 auto;padding:2.5rem 1.5rem 4rem}
@@ -55,14 +40,9 @@ figcaption b{display:block;font-size:1.05rem}
 figcaption{color:var(--dim);font-size:.87rem}
 figcaption b{color:var(--ink)}
 svg{display:block;width:100%;height:auto;margin:.6rem 0}
-svg text{font:12px system-ui,sans-serif;fill:var(--dim)}
-.grid{stroke:var(--rule);fill:none}
-.line{fill:none;stroke-width:2;stroke-linejoin:round}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;margin:0;padding:0;font-size:.87rem}
 .legend i{display:inline-block;width:.9rem;height:.25rem;border-radius:2px;margin-right:.45rem;vertical-align:middle}
-.c0{color:var(--c0)}.c1{color:var(--c1)}.c2{color:var(--c2)}.c3{color:var(--c3)}
-.c4{color:var(--c4)}.c5{color:var(--c5)}.c6{color:var(--c6)}.c7{color:var(--c7)}
-.legend i{background:currentColor}svg .line{stroke:currentColor}svg circle{fill:currentColor}
+.legend i{background:currentColor}
 ";
 
 /// Columns of the table, in groups.
@@ -76,33 +56,17 @@ const COLUMNS: &str = "<thead>\
 <th class=\"first\">cores</th><th>peak MB</th></tr></thead>\n";
 const COLUMNS_COUNT: usize = 16;
 
-/// A line of a plot.
-struct Line<'a> {
-    name: &'a str,
-    points: Vec<Point>,
-}
+/// The horizontal axis of plots over time.
+const SECONDS: &str = "seconds since the warm-up";
 
-struct Point {
-    at: f64,
-    value: f64,
-    /// Text of `at`.
-    label: String,
-}
-
-/// An axis: maps a value to a position from 0 to 1, and has the marked values.
-struct Axis {
-    min: f64,
-    max: f64,
-    is_log: bool,
-    name: &'static str,
-}
-
-pub(crate) fn page(report: &Report) -> String {
+/// The page of a report, without external resources.
+pub fn page(report: &Report) -> String {
     let title = escaped(&report.title);
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <style>{STYLE}</style></head><body><main>\n<h1>{title}</h1>\n<div class=\"notes\">\n"
+         <style>{}{STYLE}</style></head><body><main>\n<h1>{title}</h1>\n<div class=\"notes\">\n",
+        svg::STYLE
     );
     for note in &report.notes {
         page.push_str(&format!("<p>{}</p>\n", escaped(note)));
@@ -111,7 +75,7 @@ pub(crate) fn page(report: &Report) -> String {
     page.push_str(&table(report));
     page.push_str("<div class=\"plots\">\n");
     let mut plots = |rows: &[&Row], name: &str, about: &str, draw: fn(&[&Row]) -> String| {
-        for rows in rows.chunks(LINES_MAX) {
+        for rows in rows.chunks(svg::LINES_MAX) {
             page.push_str(&figure(name, about, rows, &draw(rows)));
         }
     };
@@ -191,18 +155,19 @@ fn latencies(rows: &[&Row]) -> String {
         let Row { name, curve, .. } = row;
         let points = curve.iter().filter(|(quantile, ms)| *quantile < 1.0 && *ms > 0.0);
         let points = points.map(|(quantile, ms)| Point {
-            at: 1.0 / (1.0 - quantile),
-            value: *ms,
+            x: 1.0 / (1.0 - quantile),
+            y: *ms,
             label: format!("{} %", round(quantile * 100.0)),
         });
         Line { name, points: points.collect() }
     });
-    let lines: Vec<Line<'_>> = lines.collect();
+    let lines = lines.collect();
     let marks =
         [(1.0, "0"), (2.0, "50"), (10.0, "90"), (100.0, "99"), (1e3, "99.9"), (1e4, "99.99")];
     let name = "percentile: share of requests with at most this latency";
-    let x = Axis { min: 1.0, max: 1e4, is_log: true, name };
-    plot(&lines, &x, Some(&marks), true, "ms")
+    let x = Axis::logarithmic(name, 1.0, 1e4);
+    let x = x.with_marks(marks.map(|(at, text)| (at, text.to_owned())));
+    Plot { x, y_scale: Scale::Logarithmic, unit: "ms", lines }.svg()
 }
 
 fn throughput(rows: &[&Row]) -> String {
@@ -212,14 +177,14 @@ fn throughput(rows: &[&Row]) -> String {
             // The last one may be shorter.
             let long = (took_s - nth as f64).clamp(0.001, 1.0);
             let label = format!("second {}", nth + 1);
-            Point { at: nth as f64 + long / 2.0, value: second.ok as f64 / long, label }
+            Point { x: nth as f64 + long / 2.0, y: second.ok as f64 / long, label }
         });
         Line { name, points: points.collect() }
     });
-    let lines: Vec<Line<'_>> = lines.collect();
+    let lines = lines.collect();
     let max = rows.iter().map(|row| row.took_s).fold(0.1, f64::max);
-    let x = Axis { min: 0.0, max, is_log: false, name: "seconds since the warm-up" };
-    plot(&lines, &x, None, false, "responses/s")
+    let x = Axis::linear(SECONDS, 0.0, max);
+    Plot { x, y_scale: Scale::Linear, unit: "responses/s", lines }.svg()
 }
 
 /// Cores in use between two samples.
@@ -249,236 +214,22 @@ fn over_time(
         let first = row.samples.first().map_or(0.0, |sample| sample.at_ms);
         let points = row.samples.iter().enumerate();
         let points = points.filter_map(|(nth, sample)| {
-            let at = (sample.at_ms - first) / 1e3;
-            let label = format!("{} s", round(at));
-            Some(Point { at, value: value(&row.samples, nth)?, label })
+            let x = (sample.at_ms - first) / 1e3;
+            let label = format!("{} s", round(x));
+            Some(Point { x, y: value(&row.samples, nth)?, label })
         });
         let points: Vec<_> = points.collect();
-        max = points.last().map_or(max, |last| max.max(last.at));
+        max = points.last().map_or(max, |last| max.max(last.x));
         lines.push(Line { name: &row.name, points });
     }
-    let x = Axis { min: 0.0, max, is_log: false, name: "seconds since the warm-up" };
-    plot(&lines, &x, None, false, unit)
-}
-
-/// One plot. Its `y` axis covers all values, up to round ones.
-fn plot(
-    lines: &[Line<'_>],
-    x: &Axis,
-    marks: Option<&[(f64, &str)]>,
-    is_log: bool,
-    unit: &'static str,
-) -> String {
-    let y = Axis::from_lines(lines, is_log, unit);
-    let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">"
-    );
-    let own: Vec<(f64, String)> = match marks {
-        Some(marks) => marks.iter().map(|(at, text)| (*at, (*text).to_owned())).collect(),
-        None => x.marks(),
-    };
-    for (at, text) in own {
-        let (at, under) = (x_of(x, at), bottom + 16.0);
-        // Writing to a string never fails.
-        let _ = write!(
-            svg,
-            "<path class=\"grid\" d=\"M{at:.1} {TOP}V{bottom}\"/>\
-             <text x=\"{at:.1}\" y=\"{under}\" text-anchor=\"middle\">{text}</text>"
-        );
-    }
-    for (at, text) in y.marks() {
-        let (at, text_at) = (y_of(&y, at), LEFT - 8.0);
-        let _ = write!(
-            svg,
-            "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{right}\"/>\
-             <text x=\"{text_at}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
-            at + 4.0
-        );
-    }
-    let _ = write!(
-        svg,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
-         <text x=\"4\" y=\"14\">{unit}</text>",
-        (LEFT + right) / 2.0,
-        HEIGHT - 6.0,
-        x.name,
-    );
-    for (nth, line) in lines.iter().enumerate() {
-        let positions = line.points.iter().map(|point| (x_of(x, point.at), y_of(&y, point.value)));
-        let text: Vec<_> =
-            positions.clone().map(|(at, value)| format!("{at:.1},{value:.1}")).collect();
-        let _ = write!(
-            svg,
-            "<g class=\"c{nth}\"><polyline class=\"line\" points=\"{}\"/>",
-            text.join(" ")
-        );
-        if line.points.len() <= POINTS_SHOWN_MAX {
-            for (point, (at, value)) in line.points.iter().zip(positions) {
-                let label = number(point.value, 3);
-                let _ = write!(
-                    svg,
-                    "<circle cx=\"{at:.1}\" cy=\"{value:.1}\" r=\"2.6\">\
-                     <title>{}, {}: {label} {unit}</title></circle>",
-                    escaped(line.name),
-                    point.label
-                );
-            }
-        }
-        svg.push_str("</g>");
-    }
-    svg.push_str("</svg>\n");
-    svg
-}
-
-fn x_of(axis: &Axis, value: f64) -> f64 {
-    LEFT + axis.position(value) * (WIDTH - LEFT - RIGHT)
-}
-
-fn y_of(axis: &Axis, value: f64) -> f64 {
-    HEIGHT - BOTTOM - axis.position(value) * (HEIGHT - TOP - BOTTOM)
-}
-
-impl Axis {
-    /// An axis over all values of these lines, up to the next round values.
-    fn from_lines(lines: &[Line<'_>], is_log: bool, name: &'static str) -> Self {
-        let values = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.value));
-        let max = values().fold(0.0, f64::max);
-        let max = if max > 0.0 { max } else { 1.0 };
-        if is_log {
-            let min = values().fold(max, f64::min);
-            let min = rounds(min).rfind(|round| *round <= min * 1.001).unwrap_or(min);
-            let max = rounds(max).find(|round| *round >= max * 0.999).unwrap_or(max);
-            let max = if max > min { max } else { min * 2.0 };
-            return Self { min, max, is_log, name };
-        }
-        let step = step(max);
-        Self { min: 0.0, max: (max / step - 0.001).ceil() * step, is_log, name }
-    }
-
-    fn position(&self, value: f64) -> f64 {
-        let position = if self.is_log {
-            (value / self.min).ln() / (self.max / self.min).ln()
-        } else {
-            (value - self.min) / (self.max - self.min)
-        };
-        position.clamp(0.0, 1.0)
-    }
-
-    /// Round values within the axis, at most about ten.
-    fn marks(&self) -> Vec<(f64, String)> {
-        // A tolerance at both ends, as sums of tenths are not exact.
-        let within = self.min * 0.999..=self.max * 1.001;
-        let mut marks: Vec<f64> = Vec::new();
-        if self.is_log {
-            let mut decade = 10f64.powf(self.min.log10().floor());
-            while decade <= self.max * 1.001 {
-                marks.extend([decade, decade * 2.0, decade * 5.0]);
-                decade *= 10.0;
-            }
-            let decades: Vec<f64> = marks.iter().step_by(3).copied().collect();
-            marks.retain(|value| within.contains(value));
-            if marks.len() > 10 {
-                marks = decades.into_iter().filter(|value| within.contains(value)).collect();
-            }
-        } else {
-            let step = step(self.max);
-            marks.extend(
-                (0..).map(|nth| f64::from(nth) * step).take_while(|at| within.contains(at)),
-            );
-        }
-        marks.into_iter().map(|value| (value, round(value))).collect()
-    }
-}
-
-/// Distance of about five marks from 0 to `max`.
-fn step(max: f64) -> f64 {
-    let decade = 10f64.powf((max / 5.0).log10().floor());
-    let steps = [decade, decade * 2.0, decade * 5.0, decade * 10.0];
-    steps.into_iter().find(|step| max / step <= 6.0).unwrap_or(max)
-}
-
-/// 1, 2 and 5 of the decades about a value, ascending.
-fn rounds(value: f64) -> impl DoubleEndedIterator<Item = f64> {
-    let decade = 10f64.powf(value.log10().floor());
-    [0.5, 1.0, 2.0, 5.0, 10.0].into_iter().map(move |round| round * decade)
-}
-
-/// With commas between thousands, and as many decimals as make sense for the number of digits.
-fn number(value: f64, decimals: usize) -> String {
-    if !value.is_finite() {
-        return "–".to_owned();
-    }
-    let digits = match value.abs() {
-        10_000.0.. => 0,
-        1_000.0.. => 1,
-        100.0.. => 2,
-        _ => 3,
-    };
-    let text = format!("{value:.*}", digits.min(decimals));
-    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let mut grouped = String::new();
-    for (nth, digit) in whole.chars().enumerate() {
-        if nth > 0 && (whole.len() - nth).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped + rest
-}
-
-fn round(value: f64) -> String {
-    let text = number(value, 3);
-    if text.contains('.') {
-        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    }
-    text
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let x = Axis::linear(SECONDS, 0.0, max);
+    Plot { x, y_scale: Scale::Linear, unit, lines }.svg()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const AXIS: Axis = Axis { min: 0.0, max: 1.0, is_log: false, name: "" };
-
-    fn marks(min: f64, max: f64, is_log: bool) -> Vec<String> {
-        let axis = Axis { min, max, is_log, name: "" };
-        axis.marks().into_iter().map(|(_, text)| text).collect()
-    }
-
-    #[test]
-    fn axes_are_marked_at_round_values() {
-        assert_eq!(marks(0.0, 27.0, false), ["0", "5", "10", "15", "20", "25"]);
-        assert_eq!(marks(0.15, 3.0, true), ["0.2", "0.5", "1", "2"]);
-        assert_eq!(marks(0.02, 1e4, true), ["0.1", "1", "10", "100", "1,000", "10,000"]);
-    }
-
-    #[test]
-    fn an_axis_reaches_over_what_is_there_to_round_values() {
-        let reach = |values: &[f64], is_log| {
-            let point = |value: &f64| Point { at: 0.0, value: *value, label: String::new() };
-            let points = values.iter().map(point).collect();
-            let axis = Axis::from_lines(&[Line { name: "", points }], is_log, "");
-            (round(axis.min), round(axis.max))
-        };
-        let of = |min: &str, max: &str| (min.to_owned(), max.to_owned());
-        assert_eq!(reach(&[0.3, 41.0, 7.0], true), of("0.2", "50"));
-        assert_eq!(reach(&[2.0, 2.0], true), of("2", "4"));
-        assert_eq!(reach(&[0.3, 41.0], false), of("0", "50"));
-        assert_eq!(reach(&[12_345.0], false), of("0", "15,000"));
-        assert_eq!(reach(&[], true), of("1", "2"));
-    }
-
-    #[test]
-    fn numbers_are_formatted_as_people_read_them() {
-        let formatted = [(0.0123, 3), (1234.567, 3), (1_234_567.0, 0), (12.0, 1), (f64::NAN, 1)];
-        let formatted = formatted.map(|(value, decimals)| number(value, decimals));
-        assert_eq!(formatted, ["0.012", "1,234.6", "1,234,567", "12.0", "–"]);
-    }
+    use crate::{Counts, Spread};
 
     #[test]
     fn the_last_part_of_a_second_counts_as_what_it_is() {
@@ -499,14 +250,36 @@ mod tests {
         let page = page(&Report { rows: vec![row.clone(), row], ..Report::default() });
         let plot = page.split("<b>CPU of the server</b>").nth(1).expect("a plot of CPU");
         let points = plot.split("points=\"").nth(1).and_then(|rest| rest.split('"').next());
-        let (x, y) = (Axis { max: 2.0, ..AXIS }, Axis { max: 2.0, ..AXIS });
-        let at = |seconds, cores| format!("{:.1},{:.1}", x_of(&x, seconds), y_of(&y, cores));
+        let axis = Axis::linear("", 0.0, 2.0);
+        let at = |x, y| format!("{:.1},{:.1}", svg::x_of(&axis, x), svg::y_of(&axis, y));
         assert_eq!(points, Some(&*format!("{} {}", at(1.0, 0.5), at(2.0, 2.0))));
         assert_eq!(
             plot.split("</figure>").next().expect("its end").matches("<polyline").count(),
             1
         );
         assert!(page.contains("<b>Memory of the server</b>"));
+    }
+
+    #[test]
+    fn the_page_has_every_row_and_no_external_resources() {
+        let counts = Counts { ok: 5, errors: 1, ..Counts::default() };
+        let failure = Some("500 no\x1b[2J\nsuch <thing>".to_owned());
+        let row = Row {
+            name: "slot <&>".to_owned(),
+            rate: Spread { median: f64::NAN, min: f64::NAN, max: f64::NAN },
+            counts,
+            peak_resident_bytes: Some(7_000_000),
+            failure,
+            ..Row::default()
+        };
+        let page = page(&Report { rows: vec![row], ..Report::default() });
+        assert!(page.contains("slot &lt;&amp;&gt;") && page.contains("<svg"), "{page}");
+        assert!(page.contains("errors: 1; first: 500 no [2J such &lt;thing&gt;"), "{page}");
+        assert!(page.contains("<td>7.0</td>"), "its memory: {page}");
+        for outside in ["<script", "http://", "https://", "<link", "<img", "NaN"] {
+            let inside = page.replace("http://www.w3.org/2000/svg", "");
+            assert!(!inside.contains(outside), "{outside} in {inside}");
+        }
     }
 
     #[test]

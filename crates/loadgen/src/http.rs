@@ -3,7 +3,7 @@
 //! Shape: a response has a length or comes in chunks. Responses to HEAD, and 204 and 304, have no
 //! body whatever their headers say. A short body is borrowed from the read buffer.
 //! Bounds: the caller sets how many bytes of a body are stored; the rest is read and dropped.
-//! Not here: redirects, compression, TLS (`connection_io`).
+//! Not here: redirects, compression, TLS (`tls`).
 
 use std::io;
 
@@ -28,18 +28,27 @@ pub struct Connection {
     /// The first bytes of a body that did not stay in `buffer`.
     body: Vec<u8>,
     body_bytes_max: usize,
-    closes: bool,
+    is_usable: bool,
 }
 
-/// A response. Its body is borrowed from the connection.
+/// A response. Its head and body are borrowed from the connection.
 #[derive(Debug)]
 pub struct HttpResponse<'a> {
     /// The HTTP status.
     pub status: u16,
     /// The body, or its first bytes.
     pub body: &'a [u8],
-    /// Length of the whole body.
+    /// Length of the whole body, or of what was received of it.
     pub body_bytes: u64,
+    head: &'a [u8],
+}
+
+impl<'a> HttpResponse<'a> {
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&'a str> {
+        let mut lines = self.head.split(|byte| *byte == b'\n');
+        lines.find_map(|line| value_of(line, name.as_bytes())?.strip_prefix(':')).map(str::trim)
+    }
 }
 
 impl Connection {
@@ -56,59 +65,50 @@ impl Connection {
         let socket = Socket::connect(&endpoint.into()).await?;
         let buffer = Vec::with_capacity(READ_BYTES);
         let (head, body) = (Vec::new(), Vec::new());
-        Ok(Self { socket, buffer, at: 0, head, body, body_bytes_max, closes: false })
+        Ok(Self { socket, buffer, at: 0, head, body, body_bytes_max, is_usable: true })
     }
 
-    /// Whether the server closes the connection after the last response.
-    pub fn closes(&self) -> bool {
-        self.closes
-    }
-
-    /// A header of the last response.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.split(|byte| *byte == b'\n');
-        lines.find_map(|line| value_of(line, name.as_bytes())?.strip_prefix(':')).map(str::trim)
+    /// Whether another request can be sent: the last response was received completely, and the
+    /// server does not close the connection.
+    pub fn is_usable(&self) -> bool {
+        self.is_usable
     }
 
     /// Sends a request and waits for the whole response.
-    ///
-    /// Errors: after an error the connection cannot be used any more.
     pub async fn exchange(&mut self, request: &[u8]) -> Result<HttpResponse<'_>, LoadError> {
         let head = self.send_request(request).await?;
+        let status = head.status;
         match head.body {
             BodyLength::Bytes(bytes) if bytes <= self.body_bytes_max => {
                 while self.buffer.len() - self.at < bytes {
                     self.read(bytes - (self.buffer.len() - self.at)).await?;
                 }
+                self.is_usable = !head.closes;
                 let body = &self.buffer[self.at..self.at + bytes];
-                Ok(HttpResponse { status: head.status, body, body_bytes: bytes as u64 })
+                Ok(HttpResponse { status, body, body_bytes: bytes as u64, head: &self.head })
             }
             length => {
                 let body_bytes = self.drain(length, u64::MAX).await?;
-                Ok(HttpResponse { status: head.status, body: &self.body, body_bytes })
+                self.is_usable = !head.closes;
+                Ok(HttpResponse { status, body: &self.body, body_bytes, head: &self.head })
             }
         }
     }
 
     /// Sends a request and reads at least `bytes` bytes of the body, or all of it if it is shorter.
-    /// Returns the status and the number of bytes received. The caller must then drop the
-    /// connection.
+    /// The connection cannot be used any more after it.
     pub async fn exchange_prefix(
         &mut self,
         request: &[u8],
         bytes: u64,
-    ) -> Result<(u16, u64), LoadError> {
+    ) -> Result<HttpResponse<'_>, LoadError> {
         let head = self.send_request(request).await?;
-        let received = self.drain(head.body, bytes).await?;
-        Ok((head.status, received))
-    }
-
-    /// What was read of the body by [`Connection::exchange_prefix`].
-    pub(crate) fn body_prefix(&self) -> &[u8] {
-        &self.body
+        let body_bytes = self.drain(head.body, bytes).await?;
+        Ok(HttpResponse { status: head.status, body: &self.body, body_bytes, head: &self.head })
     }
 
     async fn send_request(&mut self, request: &[u8]) -> Result<Head, LoadError> {
+        self.is_usable = false;
         self.socket.send(request).await.map_err(LoadError::Broken)?;
         self.buffer.clear();
         self.body.clear();
@@ -126,7 +126,6 @@ impl Connection {
         self.head.clear();
         self.head.extend_from_slice(&self.buffer[..head.bytes]);
         self.at = head.bytes;
-        self.closes = head.closes;
         Ok(head)
     }
 
@@ -372,11 +371,30 @@ mod tests {
         });
         block_on(async {
             let mut connection = Connection::open(address).await.expect("it listens");
-            connection.exchange(b"1").await.expect("a response");
-            assert_eq!(connection.header("etag"), Some("\"a\""));
-            assert_eq!(connection.header("tag"), None);
-            connection.exchange(b"2").await.expect("a response");
-            assert_eq!(connection.header("etag"), None);
+            let response = connection.exchange(b"1").await.expect("a response");
+            assert_eq!(response.header("etag"), Some("\"a\""));
+            assert_eq!(response.header("tag"), None);
+            let response = connection.exchange(b"2").await.expect("a response");
+            assert_eq!(response.header("etag"), None);
+        });
+    }
+
+    #[test]
+    fn a_connection_is_usable_after_a_whole_response_unless_the_server_closes_it() {
+        let address = serve(|request, socket| {
+            let response: &[u8] = match request {
+                b"closing" => b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx",
+                b"invalid" => b"HTTP/1.1 ?\r\n\r\n",
+                _ => SIZED,
+            };
+            std::io::Write::write_all(socket, response).is_ok()
+        });
+        block_on(async {
+            for (request, is_usable) in [("whole", true), ("closing", false), ("invalid", false)] {
+                let mut connection = Connection::open(address).await.expect("it listens");
+                let is_ok = connection.exchange(request.as_bytes()).await.is_ok();
+                assert_eq!((is_ok, connection.is_usable()), (request != "invalid", is_usable));
+            }
         });
     }
 
@@ -384,10 +402,14 @@ mod tests {
     fn a_prefix_is_enough_if_that_was_requested() {
         let endless = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhello";
         let address = serve(move |_, socket| std::io::Write::write_all(socket, endless).is_ok());
-        let received = block_on(async {
+        block_on(async {
             let mut connection = Connection::open(address).await.expect("it listens");
-            connection.exchange_prefix(b"x", 5).await.expect("a beginning")
+            let response = connection.exchange_prefix(b"x", 5).await.expect("a beginning");
+            assert_eq!(
+                (response.status, response.body, response.body_bytes),
+                (200, &b"hello"[..], 5)
+            );
+            assert!(!connection.is_usable());
         });
-        assert_eq!(received, (200, 5));
     }
 }

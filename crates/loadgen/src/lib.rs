@@ -9,44 +9,42 @@
 //! server hides nothing. A request that was due but not sent is counted as unsent.
 //! Bounds: memory is three histograms and a count for each second, per thread. Bytes of a
 //! response's body beyond [`BODY_PREFIX_BYTES`] are read and dropped.
-//! Not here: any chain (suites have methods as text and know only JSON), HTTP/2, WebSocket.
+//! Not here: any chain and any method of JSON-RPC (`loadgen_solana` has suites of those), HTTP/2,
+//! WebSocket.
 #![forbid(unsafe_code)]
 
 mod classify;
 mod client;
 mod clock;
 mod connection_io;
-mod discovery;
 mod endpoint;
 mod error;
-mod html_report;
+pub mod html_report;
 mod http;
+mod markup;
 mod mix;
 mod plan;
 mod report;
 mod request_log;
 mod resource_usage;
-mod rest_suites;
 mod run;
-mod scans;
 mod stats;
-mod suites;
-#[cfg(test)]
-mod testing;
+pub mod svg;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod tls;
 
-pub use classify::{Classifier, Verdict, json_rpc, not_modified, status_ok};
+pub use classify::{
+    Classifier, JsonRpcError, Verdict, json_rpc, json_rpc_with, not_modified, status_ok,
+};
 pub use client::Client;
-pub use discovery::{DiscoveryConfig, InputKinds, Inputs};
 pub use endpoint::Endpoint;
 pub use error::LoadError;
 pub use http::{Connection, HttpResponse};
-pub use mix::{Mix, Zipf};
+pub use mix::Mix;
 pub use plan::{Arrival, LoadPlan, RunLength, Stream};
 pub use report::{Report, Row, Spread};
 pub use request_log::{LogEntry, Replay, read_log, write_log};
 pub use resource_usage::{ResourceUsage, Sample};
-pub use rest_suites::RestSuite;
 pub use run::{BODY_PREFIX_BYTES, Run};
-pub use scans::scan_requests;
 pub use stats::{Counts, Second, StreamStats};
-pub use suites::Suite;

@@ -11,9 +11,9 @@ use crate::{Endpoint, LogEntry};
 /// Number of calls in a mix's sequence: enough that each method has its weight.
 const SEQUENCE_CALLS: f64 = 10_000.0;
 
-/// Random numbers below a bound. The n-th has a weight of 1 / (n + 1)^s.
+/// Zipf's law for random numbers below a bound: the n-th has a weight of 1 / (n + 1).
 #[derive(Clone, Debug)]
-pub struct Zipf {
+struct Zipf {
     /// Sums of the weights up to each.
     sums: Vec<f64>,
 }
@@ -34,18 +34,18 @@ struct Kind {
 }
 
 impl Zipf {
-    /// Creates a distribution of numbers below `count`. Popularity mostly follows an exponent of 1.
-    pub fn new(count: usize, exponent: f64) -> Self {
+    /// Creates a distribution of numbers below `count`.
+    fn new(count: usize) -> Self {
         let mut sum = 0.0;
         let sums = (0..count).map(|nth| {
-            sum += ((nth + 1) as f64).powf(-exponent);
+            sum += 1.0 / (nth + 1) as f64;
             sum
         });
         Self { sums: sums.collect() }
     }
 
     /// The number for a draw from 0 to 1; 0 if `count` is 0.
-    pub fn pick(&self, draw: f64) -> usize {
+    fn pick(&self, draw: f64) -> usize {
         let Some(all) = self.sums.last() else { return 0 };
         let at = self.sums.partition_point(|sum| *sum <= draw * all);
         at.min(self.sums.len() - 1)
@@ -62,7 +62,7 @@ impl Mix {
     /// often. A method without parameters or weight is left out.
     pub fn add(&mut self, weight: f64, method: &str, params: Vec<Value>) {
         if weight > 0.0 && !params.is_empty() {
-            let zipf = Zipf::new(params.len(), 1.0);
+            let zipf = Zipf::new(params.len());
             self.kinds.push(Kind { weight, method: method.to_owned(), params, zipf });
         }
     }
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn every_number_can_be_picked_and_none_beyond() {
-        let zipf = Zipf::new(3, 1.0);
+        let zipf = Zipf::new(3);
         assert_eq!([0.0, 0.5, 0.6, 0.9, 1.0].map(|draw| zipf.pick(draw)), [0, 0, 1, 2, 2]);
-        assert_eq!(Zipf::new(0, 1.0).pick(0.5), 0);
+        assert_eq!(Zipf::new(0).pick(0.5), 0);
     }
 }

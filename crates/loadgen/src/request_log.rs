@@ -4,12 +4,12 @@
 //! posted to the endpoint's own path, or `path` with `method` (default GET) and perhaps a `body`.
 //!
 //! ```json
-//! {"at_ms": 0, "body": {"jsonrpc": "2.0", "id": 1, "method": "getSlot"}}
+//! {"at_ms": 0, "body": {"jsonrpc": "2.0", "id": 1, "method": "height"}}
 //! {"at_ms": 3.5, "path": "/v1/node"}
 //! ```
 //!
-//! A response is classified by its request: a JSON-RPC call must have a result, on any path; any
-//! other request a status of 2xx.
+//! A response is classified by its request: a JSON-RPC call by the caller's classifier, on any path;
+//! any other request must have a status of 2xx.
 //! Bounds: the whole log is in memory.
 
 use std::io::Write;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::classify::{self, Classifier};
+use crate::classify::{Classifier, status_ok};
 use crate::{Arrival, Endpoint, LoadError, Stream};
 
 /// One line.
@@ -84,8 +84,14 @@ fn parse(text: &str) -> Result<Vec<LogEntry>, LoadError> {
 }
 
 impl Replay {
-    /// The requests of a log, sent `speed` times as fast as recorded.
-    pub fn new(entries: &[LogEntry], endpoint: &Endpoint, speed: f64) -> Result<Self, LoadError> {
+    /// The requests of a log, sent `speed` times as fast as recorded. `json_rpc` classifies the
+    /// responses of JSON-RPC.
+    pub fn new(
+        entries: &[LogEntry],
+        endpoint: &Endpoint,
+        speed: f64,
+        json_rpc: Classifier,
+    ) -> Result<Self, LoadError> {
         if entries.is_empty() {
             return Err(LoadError::Plan("the log has no request".to_owned()));
         }
@@ -97,7 +103,7 @@ impl Replay {
         Ok(Self {
             requests: entries.iter().map(|entry| entry.request(endpoint)).collect(),
             times: times.map(Duration::from_secs_f64).collect(),
-            classifiers: entries.iter().map(LogEntry::classifier).collect(),
+            classifiers: entries.iter().map(|entry| entry.classifier(json_rpc)).collect(),
         })
     }
 
@@ -123,7 +129,7 @@ impl LogEntry {
     }
 
     /// The classifier of this request. A body without a path is JSON-RPC.
-    fn classifier(&self) -> Classifier {
+    fn classifier(&self, json_rpc: Classifier) -> Classifier {
         let is_call = |body: &Value| body.get("jsonrpc").is_some();
         let has_call = |body: &Value| match body {
             Value::Array(calls) => calls.iter().any(is_call),
@@ -136,7 +142,7 @@ impl LogEntry {
             Some(body) => has_call(body),
             None => false,
         };
-        if has_calls || self.path.is_none() { classify::json_rpc } else { classify::status_ok }
+        if has_calls || self.path.is_none() { json_rpc } else { status_ok }
     }
 
     fn request(&self, endpoint: &Endpoint) -> Vec<u8> {
@@ -159,6 +165,7 @@ impl LogEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::classify::json_rpc;
     use crate::testing::{respond, serve};
     use crate::{LoadPlan, RunLength};
 
@@ -168,7 +175,7 @@ mod tests {
             "{\"at_ms\":7.5,\"body\":{\"method\":\"b\"}}\n\n{\"at_ms\":1.0,\"path\":\"/a\"}\n";
         let entries = parse(text).expect("a log");
         let endpoint = Endpoint::parse("127.0.0.1:1/rpc").expect("a URL");
-        let replay = Replay::new(&entries, &endpoint, 2.0).expect("two requests");
+        let replay = Replay::new(&entries, &endpoint, 2.0, json_rpc).expect("two requests");
         assert_eq!(replay.times, [Duration::ZERO, Duration::from_micros(3_250)]);
         let text = |nth: usize| String::from_utf8(replay.requests[nth].clone()).expect("text");
         assert!(text(0).starts_with("GET /a HTTP/1.1\r\n"), "{}", text(0));
@@ -187,7 +194,7 @@ mod tests {
             let has = |name: &str| String::from_utf8_lossy(request).contains(name);
             match () {
                 () if has("nope") => respond(socket, 200, r#"{"error":{"code":-32601},"id":1}"#),
-                () if has("getSlot") => respond(socket, 200, r#"{"result":1,"id":1}"#),
+                () if has("height") => respond(socket, 200, r#"{"result":1,"id":1}"#),
                 () if has("/gone") => respond(socket, 404, r#"{"result":1}"#),
                 () => respond(socket, 200, r#"{"slot":1}"#),
             }
@@ -198,8 +205,8 @@ mod tests {
             {"at_ms":3,"path":"/","body":"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"nope\"}"}
             {"at_ms":4,"path":"/v1/transactions","body":{"transaction":"AA=="}}
             {"at_ms":5,"body":[{"jsonrpc":"2.0","id":1,"method":"nope"}]}
-            {"at_ms":6,"body":{"jsonrpc":"2.0","id":1,"method":"getSlot"}}"#;
-        let replay = Replay::new(&parse(text).expect("a log"), &address.into(), 1.0);
+            {"at_ms":6,"body":{"jsonrpc":"2.0","id":1,"method":"height"}}"#;
+        let replay = Replay::new(&parse(text).expect("a log"), &address.into(), 1.0, json_rpc);
         let stream = replay.expect("it can be replayed").stream("x", 1, 1);
         let run = LoadPlan::new(address.into(), stream, RunLength::Once).run().expect("it listens");
         let counts = run.stats[0].counts;

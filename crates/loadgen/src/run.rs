@@ -453,13 +453,11 @@ impl ConnectionLoop<'_> {
         };
         let is_counted =
             record(&self.stats, self.window, began, done, result, self.shared.is_paced());
-        let is_usable = matches!(exchanged, Some(Ok(_)));
-        if is_counted || is_usable {
+        let is_answered = matches!(exchanged, Some(Ok(_)));
+        if is_counted || is_answered {
             self.in_flight_since = None;
         }
-        if !is_usable || self.connection.as_ref().is_some_and(Connection::closes) {
-            self.connection = None;
-        }
+        self.connection.take_if(|connection| !connection.is_usable());
     }
 
     async fn open(&self) -> Result<Connection, LoadError> {

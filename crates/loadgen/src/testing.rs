@@ -1,11 +1,11 @@
-//! For tests: a small server, and a runtime for one future.
+//! For tests of this crate and of suites: a small server, and a runtime for one future. Feature `testing`.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 /// Calls `answer` with each short request of each connection and the socket for the response. The
 /// connection is closed once `answer` returns false.
-pub(crate) fn serve(
+pub fn serve(
     answer: impl Fn(&[u8], &mut TcpStream) -> bool + Clone + Send + 'static,
 ) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
@@ -28,17 +28,14 @@ pub(crate) fn serve(
 }
 
 /// Sends a response of this status and body.
-pub(crate) fn respond(socket: &mut TcpStream, status: u16, body: &str) -> bool {
+pub fn respond(socket: &mut TcpStream, status: u16, body: &str) -> bool {
     let length = body.len();
     let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}");
     std::io::Write::write_all(socket, answer.as_bytes()).is_ok()
 }
 
 /// Answers requests over any stream until the client closes it.
-pub(crate) fn respond_to<S: Read + std::io::Write>(
-    stream: &mut S,
-    answer: impl Fn(&str) -> String,
-) {
+pub fn respond_to<S: Read + std::io::Write>(stream: &mut S, answer: impl Fn(&str) -> String) {
     let mut request = [0; 4096];
     while let Ok(read @ 1..) = stream.read(&mut request) {
         let body = answer(&String::from_utf8_lossy(&request[..read]));
@@ -50,7 +47,8 @@ pub(crate) fn respond_to<S: Read + std::io::Write>(
     }
 }
 
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// Runs one future to its end.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -38,7 +38,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     // In memory, a block for each transaction. Alice gets the lamports of genesis.
     let config = Config { slot_ms: 0, mint: Some(alice.pubkey()), ..Config::default() };
     let localnet = localnet::open(&config)?;
-    let (reader, sender) = (localnet.reader().clone(), localnet.transaction_service());
+    let (reader, sender) = (localnet.reader().clone(), localnet.transaction_sender());
     let (events, received) = sync_channel(1_000);
     let handle = localnet.start(vec![Box::new(Events(events))])?;
 
@@ -60,13 +60,13 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Waits until the block of a transaction is complete; returns its slot.
+/// Waits until the block of a transaction is confirmed; returns its slot.
 fn wait_for(
     events: &Receiver<LedgerEvent>,
     signature: &Signature,
 ) -> Result<ledger::Slot, Box<dyn Error>> {
     loop {
-        let LedgerEvent::Completed { block, .. } = events.recv_timeout(EVENT_TIMEOUT)? else {
+        let LedgerEvent::Confirmed { block, .. } = events.recv_timeout(EVENT_TIMEOUT)? else {
             continue;
         };
         let executed = block.transactions.iter().find(|one| one.signature() == *signature);

@@ -12,9 +12,9 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_sha256_hasher::hashv;
 use solana_transaction_status::Reward;
+use svm::is_same;
 
 use crate::fees::Fees;
-use crate::vm::is_same;
 
 /// The block that transactions are executed into.
 pub(crate) struct BlockBuilder {
@@ -107,7 +107,7 @@ impl BlockBuilder {
         }
         let block = Block {
             id: self.bank.block,
-            parent_slot: self.bank.parent_slot,
+            parent: self.bank.parent,
             block_height: self.bank.block_height,
             blockhash,
             previous_blockhash,
@@ -162,8 +162,8 @@ mod tests {
     /// account. `expected` are the removed keys.
     fn check(owners: &[u8], expected: &[u8]) {
         let bank = BlockInfo {
-            block: BlockId { slot: 1, bank: 1 },
-            parent_slot: 0,
+            block: BlockId { slot: 1, version: 1 },
+            parent: BlockId { slot: 0, version: 0 },
             block_height: 1,
             blockhashes: Arc::new(BlockhashQueue::new(Hash::default())),
             transaction_count: 0,

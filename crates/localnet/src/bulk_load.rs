@@ -11,11 +11,9 @@ use query::{Ledger, LedgerConfig, LedgerError, LedgerUsage};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
+use svm::{AccountSource, Vm};
 
-use crate::config::Config;
-use crate::genesis::GenesisError;
-use crate::vm::Vm;
-use crate::working_set::AccountSource;
+use crate::error::GenesisError;
 
 /// Lamports of a new ledger at most. A `u64` still holds twice as many, after inflation.
 const LAMPORTS_MAX: u64 = u64::MAX / 2;
@@ -41,11 +39,9 @@ impl AccountSource for BulkLoader {
 
 impl BulkLoader {
     /// An empty ledger whose root is the block of `bank`. [`Self::finish`] replaces the bank.
-    pub(crate) fn new(config: &Config, bank: BlockInfo) -> Self {
+    pub(crate) fn new(config: LedgerConfig, bank: BlockInfo) -> Self {
         let (root, bank) = (bank.block, Arc::new(bank));
-        let ledger_config =
-            LedgerConfig { addresses_max: config.addresses_max, indices: config.indices.clone() };
-        let (ledger, reader) = Ledger::new(ledger_config, root, Arc::clone(&bank));
+        let (ledger, reader) = Ledger::new(config, root, Arc::clone(&bank));
         Self { ledger, reader, root, bank, pending: Vec::new(), lamports: 0 }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use chain_solana::HistoryLimits;
 use ledger::Slot;
-use query::IndexConfig;
+use query::{IndexConfig, LedgerConfig};
 use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
 
@@ -149,6 +149,11 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// The limits of the ledger's state.
+    pub(crate) fn ledger(&self) -> LedgerConfig {
+        LedgerConfig { addresses_max: self.addresses_max, indices: self.indices.clone() }
+    }
+
     /// Checks that every setting is in its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         if let Some(slot) = self.warp_slot.filter(|slot| *slot > WARP_SLOT_MAX) {

@@ -10,8 +10,7 @@ use solana_runtime_transaction::runtime_transaction::RuntimeTransaction;
 use solana_runtime_transaction::transaction_meta::TransactionMeta;
 use solana_transaction::sanitized::{MessageHash, SanitizedTransaction};
 use solana_transaction::versioned::VersionedTransaction;
-
-use crate::vm::{ExecutionOutcome, LAMPORTS_PER_SIGNATURE};
+use svm::{ExecutionOutcome, LAMPORTS_PER_SIGNATURE};
 
 /// Cost units by kind: Agave's `block_cost_limits`. Its crate `solana-cost-model` is not used, because its metrics
 /// bring an HTTP client and 40 other crates along. A test compares the two.

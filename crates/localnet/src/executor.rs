@@ -28,18 +28,19 @@ use solana_pubkey::Pubkey;
 use solana_stake_interface::stake_history::StakeHistoryEntry;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
+use store::StoreError;
+use svm::sysvars::{self, SlotContext};
+use svm::{WorkingSet, nonce, status_meta};
 
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
+use crate::cost;
 use crate::epoch::Epochs;
 use crate::executor_metrics::{ExecutorMetrics, Phase};
+use crate::ledger_store::LedgerStore;
 use crate::queue::{Next, Receiver};
 use crate::status_cache::StatusCache;
-use crate::store::{Store, StoreError};
-use crate::sysvars::{self, SlotContext};
 use crate::vote::{Tower, Vote};
-use crate::working_set::WorkingSet;
-use crate::{cost, nonce, status_meta};
 
 /// Transactions executed between two publications, at most.
 const BATCH_MAX: usize = 256;
@@ -82,7 +83,7 @@ pub(crate) struct Executor {
     pub(crate) ledger: query::Ledger<Account, BlockInfo>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
-    pub(crate) store: Option<Store>,
+    pub(crate) store: Option<LedgerStore>,
     pub(crate) sinks: Vec<Box<dyn EventSink>>,
     pub(crate) status_cache: StatusCache,
     pub(crate) tower: Tower,
@@ -215,7 +216,7 @@ impl Executor {
         let nonce = if is_valid {
             None
         } else {
-            match nonce::usable(self.set.vm(), &transaction, &last_blockhash) {
+            match nonce::usable(&transaction, &last_blockhash, |key| self.set.vm().account(key)) {
                 Some(nonce) => Some(nonce),
                 None => return Ok(Err((signature, TransactionError::BlockhashNotFound))),
             }
@@ -349,10 +350,14 @@ impl Executor {
         self.history.publish();
         self.builder.bank = bank.clone();
         self.ledger.complete(block.id, Arc::new(bank))?;
+        self.ledger.confirm(block.id)?;
         self.ledger.publish();
         self.prune_store(block.id.slot);
         self.unfinalized.push_back(Arc::clone(&block));
-        self.emit(&LedgerEvent::Completed { block, timestamp_ms: unix_time().as_millis() as u64 });
+        let (id, timestamp_ms) = (block.id, unix_time().as_millis() as u64);
+        self.emit(&LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms });
+        self.emit(&LedgerEvent::TipMoved { block: id });
+        self.emit(&LedgerEvent::Confirmed { block, timestamp_ms });
         Ok(())
     }
 
@@ -361,7 +366,7 @@ impl Executor {
         self.ledger.finalize(block.id)?;
         self.ledger.publish();
         self.finalized_slot = block.id.slot;
-        self.emit(&LedgerEvent::Finalized { block, timestamp_ms: unix_time().as_millis() as u64 });
+        self.emit(&LedgerEvent::Rooted { block, timestamp_ms: unix_time().as_millis() as u64 });
         Ok(())
     }
 
@@ -375,10 +380,10 @@ impl Executor {
     pub(crate) fn open_block(&mut self, parent: Parent) -> Result<(), ExecutorError> {
         let parent_slot = parent.bank.block.slot;
         let slot = (parent_slot + 1).max(self.timing.warp_slot.take().unwrap_or(0));
-        let id = BlockId { slot, bank: parent.bank.block.bank + 1 };
+        let id = BlockId { slot, version: parent.bank.block.version + 1 };
         let bank = BlockInfo {
             block: id,
-            parent_slot,
+            parent: parent.bank.block,
             block_height: parent.bank.block_height + 1,
             unix_timestamp: self.clock.advance(unix_ms(), now()).max(parent.bank.unix_timestamp),
             complete: false,
@@ -391,7 +396,7 @@ impl Executor {
         self.pay_stakes()?;
         self.advance_sysvars(&parent, ended_epoch)?;
         self.vote(&parent)?;
-        self.publish_opening(parent_slot);
+        self.publish_opening(parent.bank.block);
         Ok(())
     }
 
@@ -443,12 +448,12 @@ impl Executor {
         Ok(())
     }
 
-    fn publish_opening(&mut self, parent: Slot) {
+    fn publish_opening(&mut self, parent: BlockId) {
         self.ledger.publish();
-        let slot = self.builder.bank.block.slot;
+        let block = self.builder.bank.block;
         let root = self.finalized_slot;
         let timestamp_ms = unix_time().as_millis() as u64;
-        self.emit(&LedgerEvent::BankCreated { slot, parent, root, timestamp_ms });
+        self.emit(&LedgerEvent::BankCreated { block, parent, root, timestamp_ms });
         self.publish();
     }
 

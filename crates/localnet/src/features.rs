@@ -7,9 +7,9 @@
 use solana_feature_gate_interface::{Feature, create_account, from_account};
 use solana_feature_set::{FEATURE_NAMES, FeatureSet, alpenglow};
 use solana_pubkey::Pubkey;
+use svm::{AccountSource, WorkingSet};
 
 use crate::config::{FeatureBase, FeatureChoice};
-use crate::working_set::{AccountSource, WorkingSet};
 
 /// The choice of features does not fit the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -125,4 +125,19 @@ fn min_key<'a>(keys: impl Iterator<Item = &'a Pubkey>) -> Option<Pubkey> {
 
 fn name(key: &Pubkey) -> &'static str {
     FEATURE_NAMES.get(key).copied().unwrap_or("unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use solana_feature_set::raise_cpi_nesting_limit_to_8;
+
+    use super::*;
+
+    #[test]
+    fn a_ledger_with_mainnets_features_nests_fewer_calls() {
+        let mainnet = FeatureChoice { base: Some(FeatureBase::Mainnet), deactivated: Vec::new() };
+        for (choice, is_active) in [(FeatureChoice::default(), true), (mainnet, false)] {
+            assert_eq!(chosen(&choice).is_active(&raise_cpi_nesting_limit_to_8::ID), is_active);
+        }
+    }
 }

@@ -21,11 +21,12 @@ use solana_stake_interface::stake_flags::StakeFlags;
 use solana_stake_interface::state::{Authorized, Delegation, Lockup, Meta, Stake, StakeStateV2};
 use solana_vote_interface::state::{VoteInit, VoteStateV4, VoteStateVersions};
 use spl_generic_token::token::{self, native_mint};
+use svm::{LAMPORTS_PER_SIGNATURE, Vm, sysvars};
 
 use crate::config::{Config, GenesisAccount};
+use crate::error::GenesisError;
 use crate::keypairs::NodeKeypairs;
-use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
-use crate::{programs, sysvars};
+use crate::programs;
 
 /// Lamports of the mint, as in `solana-test-validator`.
 const MINT_LAMPORTS: u64 = 500_000_000 * LAMPORTS_PER_SOL;
@@ -87,47 +88,6 @@ struct GenesisWithoutInflation {
     unix_timestamp: i64,
     slots_per_epoch: u64,
     mint: Option<[u8; 32]>,
-}
-
-/// The genesis is invalid.
-#[derive(Debug, thiserror::Error)]
-pub enum GenesisError {
-    /// The VM does not accept a program's ELF.
-    #[error("program {program_id} does not load: {reason}")]
-    Program {
-        /// Which program.
-        program_id: Pubkey,
-        /// The VM's error.
-        reason: String,
-    },
-    /// A snapshot lacks an account that the next block needs.
-    #[error("the snapshot has no usable {0}")]
-    Incomplete(&'static str),
-    /// Together with the node's own accounts there are more lamports than fit into a `u64`.
-    #[error("the snapshot's lamports and those of the node's own accounts exceed a u64")]
-    TooManyLamports,
-    /// A sysvar of the genesis accounts is invalid.
-    #[error("sysvar {address}: {reason}")]
-    Sysvar {
-        /// Which sysvar.
-        address: Pubkey,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// The accounts together have too many lamports: inflation could exceed a `u64`.
-    #[error("the genesis accounts have {lamports} lamports together, at most {max}")]
-    Lamports {
-        /// Their sum.
-        lamports: u128,
-        /// The limit.
-        max: u64,
-    },
-    /// Making the first block panicked, which is a bug of ours or of the VM.
-    #[error("making the first block panicked: {0}")]
-    Panicked(String),
-    /// An epoch is too short.
-    #[error("an epoch has at least 32 slots, not {0} (--slots-per-epoch)")]
-    EpochTooShort(u64),
 }
 
 impl Genesis {

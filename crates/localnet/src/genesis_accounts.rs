@@ -23,14 +23,13 @@ use solana_sysvar::rent::Rent;
 use solana_sysvar::stake_history::StakeHistory;
 #[expect(deprecated, reason = "programs still read these sysvars, so a user may add them")]
 use solana_sysvar::{fees::Fees, recent_blockhashes::RecentBlockhashes};
+use svm::{Vm, sysvars};
 use wincode::DeserializeOwned;
 
 use crate::bulk_load::BulkLoader;
 use crate::config::{Config, GenesisAccount, HEAD_SLOT_MAX};
-use crate::genesis::{self, GenesisError};
-use crate::localnet::LocalnetError;
-use crate::sysvars;
-use crate::vm::Vm;
+use crate::error::{GenesisError, LocalnetError, SourceError};
+use crate::genesis;
 
 /// Accounts of one chunk.
 const CHUNK_MAX: usize = 4_096;
@@ -42,9 +41,6 @@ pub const SLOTS_PER_EPOCH_MAX: u64 = 10_000_000;
 const DATA_BYTES_MAX: usize = 10 << 20;
 /// Lamports of a byte at most, so that no account's rent exceeds a `u64`.
 const LAMPORTS_PER_BYTE_MAX: u64 = u64::MAX / (DATA_BYTES_MAX as u64 + 128);
-
-/// Why a source of accounts failed.
-pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A source of accounts of a new ledger, one at a time.
 pub type GenesisAccountSource<'a> = dyn Iterator<Item = Result<GenesisAccount, SourceError>> + 'a;

@@ -2,43 +2,37 @@
 //!
 //! Shape: [`open`] makes or reads a ledger, [`load_snapshot`] and [`open_snapshot`] make one from a snapshot, and
 //! [`Localnet::start`] runs it on its own thread. It writes accounts through `query` and blocks through
-//! `chain_solana`, and takes transactions through its [`chain_solana::TransactionService`].
+//! `chain_solana`, and takes transactions as a [`chain_solana::TransactionSender`].
 //! Invariant: reads never wait for execution, and execution never for reads.
 //! Not here: sockets (`rpc`), JSON (`solana`), flags (`hydrant`).
 
 mod block_builder;
 mod bulk_load;
 mod chain_clock;
-mod clock_cache;
 mod config;
 mod cost;
 mod epoch;
+mod error;
 mod executor;
 mod executor_metrics;
+mod faucet;
 mod features;
 mod fees;
 mod from_snapshot;
 mod genesis;
 mod genesis_accounts;
 mod keypairs;
-mod loading;
+pub mod ledger_store;
 mod localnet;
-mod nonce;
 mod payouts;
-mod precompiles;
 mod programs;
 mod queue;
 mod restore;
 mod simulator;
+mod snapshot_load;
 mod stakes;
 mod status_cache;
-mod status_meta;
-pub mod store;
-mod sysvars;
-mod transaction_service;
-mod vm;
 mod vote;
-mod working_set;
 
 pub use config::{
     ADDRESSES_MAX_DEFAULT, Config, ConfigError, FINALIZE_AFTER_DEFAULT, FeatureBase, FeatureChoice,
@@ -46,16 +40,15 @@ pub use config::{
     QUEUE_COMPUTE_UNITS_MAX_DEFAULT, QUEUE_COMPUTE_UNITS_MAX_MIN, QUEUE_MAX_DEFAULT,
     SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT, WARP_SLOT_MAX,
 };
+pub use error::{GenesisError, LocalnetError, SourceError};
 pub use executor::ExecutorError;
 pub use executor_metrics::ExecutorMetrics;
 pub use features::FeatureError;
-pub use from_snapshot::{LoadedSnapshot, load_snapshot};
-pub use genesis::GenesisError;
-pub use genesis_accounts::{GenesisAccountSource, SLOTS_PER_EPOCH_MAX, SourceError, check_account};
+pub use genesis_accounts::{GenesisAccountSource, SLOTS_PER_EPOCH_MAX, check_account};
 pub use keypairs::{KeyError, NodeKeypairs, read_keypair};
 pub use localnet::{
-    LOG_FILE, Localnet, LocalnetError, LocalnetHandle, check, contains_ledger, open, open_snapshot,
+    LOG_FILE, Localnet, LocalnetHandle, check, contains_ledger, open, open_snapshot,
     open_snapshot_with, open_with, reset_directory,
 };
 pub use queue::{Load, QueueStats, TransactionQueue};
-pub use store::StoreError;
+pub use snapshot_load::{LoadedSnapshot, load_snapshot};

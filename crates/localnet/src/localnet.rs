@@ -7,114 +7,43 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use chain_solana::{
-    Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, History, Reader, TransactionService,
+    Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, Faucet, History, Reader, Simulator,
+    TransactionSender,
 };
 use ledger::{BlockId, Commitment};
-use query::{Ledger, LedgerError};
+use query::Ledger;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
+use svm::{AccountSource, SimulationPool, WorkingSet};
 
 use crate::block_builder::BlockBuilder;
 use crate::bulk_load::BulkLoader;
 use crate::chain_clock::ChainClock;
-use crate::config::{Config, ConfigError, HEAD_SLOT_MAX};
+use crate::config::{Config, HEAD_SLOT_MAX};
 use crate::epoch::{self, Epochs, Voters};
+use crate::error::LocalnetError;
 use crate::executor::{BlockTiming, Executor, ExecutorError, Parent, now, unix_ms};
 use crate::executor_metrics::ExecutorMetrics;
-use crate::features::{self, FeatureError};
-use crate::from_snapshot::{self, LoadedSnapshot};
-use crate::genesis::{Genesis, GenesisError};
-use crate::genesis_accounts::{self, GenesisAccountSource, SourceError, guarded};
-use crate::keypairs::{KeyError, NodeKeypairs};
+use crate::faucet::LocalFaucet;
+use crate::features;
+use crate::from_snapshot;
+use crate::genesis::Genesis;
+use crate::genesis_accounts::{self, GenesisAccountSource, guarded};
+use crate::keypairs::NodeKeypairs;
+use crate::ledger_store::{LedgerStore, Opened};
 use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
-use crate::simulator::Simulator;
+use crate::simulator::LocalSimulator;
+use crate::snapshot_load::LoadedSnapshot;
 use crate::status_cache::StatusCache;
-use crate::store::{Opened, Store, StoreError};
-use crate::transaction_service::LocalTransactionService;
 use crate::vote::{self, Tower};
-use crate::working_set::{AccountSource, WorkingSet};
 
 /// The log file that a server may write into a ledger directory.
 pub const LOG_FILE: &str = "validator.log";
 /// The store's directory within a ledger directory.
 const STORE_DIR: &str = "store";
-
-/// Why a ledger could not be opened, or why it ended.
-#[derive(Debug, thiserror::Error)]
-pub enum LocalnetError {
-    /// A setting is out of its range.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The ledger's newest block leaves too few slots for the next ones: an older version warped it there.
-    #[error(
-        "the ledger's newest block is at slot {slot}, and a ledger past slot {HEAD_SLOT_MAX} is not opened (start with --reset)"
-    )]
-    NoSlotLeft {
-        /// The slot of its newest block.
-        slot: ledger::Slot,
-    },
-    /// The genesis is invalid.
-    #[error(transparent)]
-    Genesis(#[from] GenesisError),
-    /// The ledger cannot have the features that were chosen.
-    #[error(transparent)]
-    Features(#[from] FeatureError),
-    /// The source of genesis accounts failed.
-    #[error(transparent)]
-    Source(SourceError),
-    /// A keypair file of the ledger directory is invalid.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The store of the ledger directory failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The ledger has no space for its own accounts.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    /// The ledger directory contains a ledger that this version cannot read.
-    #[error("{dir} holds a ledger that this version cannot read: {reason} (start with --reset)")]
-    Foreign {
-        /// Which directory.
-        dir: String,
-        /// What was wrong.
-        reason: String,
-    },
-    /// The ledger directory contains files that Hydrant did not write.
-    #[error("{dir} holds {name}, which is not ours: give --ledger a directory of its own")]
-    NotEmpty {
-        /// Which directory.
-        dir: String,
-        /// What is in it.
-        name: String,
-    },
-    /// The directory contains a ledger, so no ledger is made there from a snapshot.
-    #[error("{dir} holds a ledger already: a snapshot makes a new one (start with --reset)")]
-    Exists {
-        /// Which directory.
-        dir: String,
-    },
-    /// The directory could not be created.
-    #[error("ledger directory {dir}")]
-    Dir {
-        /// Which directory.
-        dir: String,
-        /// The system's error.
-        #[source]
-        err: std::io::Error,
-    },
-    /// The executing thread could not be started.
-    #[error("executing thread")]
-    Thread(#[source] std::io::Error),
-    /// The executing thread failed.
-    #[error(transparent)]
-    Executor(#[from] ExecutorError),
-    /// The executing thread panicked; that is our bug.
-    #[error("the executing thread panicked")]
-    Panicked,
-}
 
 /// A ledger that is open and does not run yet.
 pub struct Localnet {
@@ -122,8 +51,9 @@ pub struct Localnet {
     mint: Option<Pubkey>,
     reader: Reader,
     history: Arc<History>,
-    transaction_service: Arc<LocalTransactionService>,
     queue: Arc<TransactionQueue>,
+    simulator: Arc<LocalSimulator>,
+    faucet: Arc<LocalFaucet>,
     receiver: Receiver,
     executor: Executor,
     parent: Parent,
@@ -142,7 +72,7 @@ struct InitialState {
     reader: Reader,
     genesis: Genesis,
     keypairs: NodeKeypairs,
-    store: Option<Store>,
+    store: Option<LedgerStore>,
     parent: Parent,
     /// The oldest first; never empty.
     blocks: Vec<Arc<Block>>,
@@ -165,7 +95,7 @@ pub fn open_with(
 ) -> Result<Localnet, LocalnetError> {
     config.check()?;
     let state = match &config.dir {
-        Some(dir) => match Store::open(&dir.join(STORE_DIR))? {
+        Some(dir) => match LedgerStore::open(&dir.join(STORE_DIR))? {
             Some(opened) => InitialState::restore(config, dir, opened)?,
             None => guarded(|| InitialState::create(config, accounts))?,
         },
@@ -211,12 +141,12 @@ pub fn open_snapshot_with(
 
 /// Whether a directory contains a ledger of Hydrant, readable or not.
 pub fn contains_ledger(dir: &Path) -> Result<bool, LocalnetError> {
-    Ok(<Store>::is_in(&dir.join(STORE_DIR))?)
+    Ok(<LedgerStore>::is_in(&dir.join(STORE_DIR))?)
 }
 
 /// Removes the store and the keypairs of a ledger directory. Other files stay.
 pub fn reset_directory(dir: &Path) -> Result<(), LocalnetError> {
-    <Store>::remove(&dir.join(STORE_DIR))?;
+    <LedgerStore>::remove(&dir.join(STORE_DIR))?;
     Ok(NodeKeypairs::remove(dir)?)
 }
 
@@ -231,7 +161,7 @@ impl InitialState {
         genesis.ensure_mint();
         let active = features::chosen(&config.features);
         let mut vm = genesis.build(config, &keypairs, active.clone())?;
-        let mut loader = BulkLoader::new(config, genesis_bank(&genesis, 0));
+        let mut loader = BulkLoader::new(config.ledger(), genesis_bank(&genesis, 0));
         let is_there = |account: &AccountSharedData| account.lamports() > 0;
         for (key, account) in vm.accounts().filter(|(_, account)| is_there(account)) {
             loader.add(*key, Account(account.clone()))?;
@@ -312,7 +242,7 @@ impl InitialState {
         let parent = |capitalization| {
             restore::head(&blocks, capitalization).ok_or_else(|| foreign("no block".into()))
         };
-        let mut loader = BulkLoader::new(config, parent(0)?.bank);
+        let mut loader = BulkLoader::new(config.ledger(), parent(0)?.bank);
         let mut added = Ok(());
         let store = opened.read(|key, account| {
             if added.is_ok() {
@@ -370,15 +300,14 @@ impl Localnet {
             transactions: config.queue_max as u64,
             compute_units: config.queue_compute_units_max,
         }));
-        let simulator = Simulator::new(state.set.clone_programs(), config.simulators);
-        let transaction_service = LocalTransactionService::new(
+        let simulations = SimulationPool::new(state.set.clone_programs(), config.simulators);
+        let simulator = Arc::new(LocalSimulator::new(simulations, Arc::clone(&history)));
+        let faucet = Arc::new(LocalFaucet::new(
             Arc::clone(&queue),
-            simulator,
             state.reader.clone(),
-            Arc::clone(&history),
             state.keypairs.faucet,
             config.airdrop_lamports_max,
-        );
+        ));
         let executor = Executor {
             set: state.set,
             ledger: state.ledger,
@@ -413,8 +342,9 @@ impl Localnet {
             mint,
             reader,
             history,
-            transaction_service,
             queue,
+            simulator,
+            faucet,
             receiver,
             executor,
             parent,
@@ -462,9 +392,19 @@ impl Localnet {
         self.executor.clock.ahead(unix_ms())
     }
 
-    /// Takes transactions.
-    pub fn transaction_service(&self) -> Arc<dyn TransactionService> {
-        Arc::clone(&self.transaction_service) as Arc<dyn TransactionService>
+    /// Accepts transactions.
+    pub fn transaction_sender(&self) -> Arc<dyn TransactionSender> {
+        Arc::clone(&self.queue) as Arc<dyn TransactionSender>
+    }
+
+    /// Simulates transactions.
+    pub fn simulator(&self) -> Arc<dyn Simulator> {
+        Arc::clone(&self.simulator) as Arc<dyn Simulator>
+    }
+
+    /// Pays airdrops.
+    pub fn faucet(&self) -> Arc<dyn Faucet> {
+        Arc::clone(&self.faucet) as Arc<dyn Faucet>
     }
 
     /// Runs the ledger on its own thread and sends events to `sinks`. The first block is open when this
@@ -522,9 +462,10 @@ fn restore_epochs(state: &mut InitialState, features: FeatureSet, cluster: &Clus
 }
 
 fn genesis_bank(genesis: &Genesis, capitalization: u64) -> BlockInfo {
+    let block = BlockId { slot: 0, version: 0 };
     BlockInfo {
-        block: BlockId { slot: 0, bank: 0 },
-        parent_slot: 0,
+        block,
+        parent: block,
         block_height: 0,
         blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())),
         transaction_count: 0,
@@ -540,7 +481,7 @@ fn create_store(
     keypairs: &NodeKeypairs,
     reader: &Reader,
     block: &Block,
-) -> Result<Store, LocalnetError> {
+) -> Result<LedgerStore, LocalnetError> {
     let dir_error = |err| LocalnetError::Dir { dir: dir.display().to_string(), err };
     std::fs::create_dir_all(dir).map_err(dir_error)?;
     for entry in std::fs::read_dir(dir).map_err(dir_error)? {
@@ -559,5 +500,5 @@ fn create_store(
         // Every address of the ledger is a pubkey.
         Some((Pubkey::try_from(address.as_bytes()).ok()?, account))
     });
-    Ok(Store::create(&dir.join(STORE_DIR), &bytes, accounts, block)?)
+    Ok(LedgerStore::create(&dir.join(STORE_DIR), &bytes, accounts, block)?)
 }

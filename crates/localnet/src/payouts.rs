@@ -13,10 +13,10 @@ use solana_sdk_ids::{incinerator, sysvar};
 use solana_signer::Signer;
 use solana_stake_interface::stake_history::StakeHistoryEntry;
 use solana_transaction_status::RewardType;
+use svm::sysvars;
 
 use crate::epoch::{self, Commission, Rewarded};
 use crate::executor::{Executor, ExecutorError};
-use crate::sysvars;
 
 impl Executor {
     /// Ends the parent's epoch if the open block starts another: computes its rewards, and pays the commissions.
@@ -25,7 +25,7 @@ impl Executor {
         &mut self,
     ) -> Result<Option<(u64, StakeHistoryEntry)>, ExecutorError> {
         let schedule = self.epochs.schedule();
-        let ended = schedule.get_epoch(self.builder.bank.parent_slot);
+        let ended = schedule.get_epoch(self.builder.bank.parent.slot);
         if schedule.get_epoch(self.builder.bank.block.slot) == ended {
             return Ok(None);
         }

@@ -19,7 +19,7 @@ use solana_rent::Rent;
 use solana_sdk_ids::bpf_loader_upgradeable;
 
 use crate::config::{GenesisLoader, GenesisProgram};
-use crate::genesis::GenesisError;
+use crate::error::GenesisError;
 
 /// The authority of a program that cannot be upgraded: a key that cannot sign.
 const NO_AUTHORITY: Pubkey = Pubkey::new_from_array([0; 32]);

@@ -6,11 +6,11 @@ use chain_solana::{Block, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use solana_vote_interface::state::{LandedVote, VoteStateV4};
+use svm::AccountSource;
 
 use crate::executor::Parent;
 use crate::status_cache::StatusCache;
 use crate::vote::Tower;
-use crate::working_set::AccountSource;
 
 /// The bank of the newest stored block. Every stored block is complete, so it is the root.
 pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent> {
@@ -19,7 +19,7 @@ pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent>
     let blockhashes = BlockhashQueue::restore(blocks[first..].iter().map(|block| block.blockhash))?;
     let bank = BlockInfo {
         block: head.id,
-        parent_slot: head.parent_slot,
+        parent: head.parent,
         block_height: head.block_height,
         blockhashes: Arc::new(blockhashes),
         transaction_count: head.transaction_count,

@@ -1,173 +1,37 @@
-//! Simulation alongside the executing thread: separate VMs that load accounts from a reader's view.
-//!
-//! Shape: a few scratch VMs. Each run loads the accounts that the transaction names from the view, runs it, and evicts
-//! them again. Programs and sysvars stay until the view has newer ones (`working_set`).
-//! Bounds: one simulation at a time for each VM; others wait. Call it from the CPU pool, which bounds the callers.
-//! Invariant: a simulation does not touch the executing thread or its accounts.
+//! Simulation of a transaction, with the history of the ledger: what was processed is not simulated again.
 
-use chain_solana::{Simulation, SimulationError, SimulationRequest, View};
-use ledger::BlockId;
-use parking_lot::{Condvar, Mutex};
-use solana_pubkey::Pubkey;
-use solana_sdk_ids::sysvar;
+use std::sync::Arc;
+
+use chain_solana::{History, Simulation, SimulationError, SimulationRequest, Simulator, View};
 use solana_transaction_error::TransactionError;
+use svm::SimulationPool;
 
-use crate::vm::ExecutionOutcome;
-use crate::working_set::{AccountSource, WorkingSet};
-use crate::{nonce, status_meta};
-
-/// The sysvars that change with slots.
-const SYSVARS: [Pubkey; 7] = [
-    sysvar::epoch_rewards::ID,
-    sysvar::slot_hashes::ID,
-    sysvar::slot_history::ID,
-    sysvar::recent_blockhashes::ID,
-    sysvar::stake_history::ID,
-    sysvar::epoch_schedule::ID,
-    sysvar::clock::ID,
-];
-
-/// VMs that simulate.
-pub(crate) struct Simulator {
-    idle: Mutex<Vec<ScratchVm>>,
-    freed: Condvar,
-    template: WorkingSet,
+/// The simulator of a local ledger.
+pub(crate) struct LocalSimulator {
+    pool: SimulationPool,
+    history: Arc<History>,
 }
 
-struct ScratchVm {
-    set: WorkingSet,
-    /// Block and time of the loaded sysvars.
-    sysvars_of: Option<(BlockId, i64)>,
-}
-
-impl Simulator {
-    /// `count` VMs like `template`.
-    pub(crate) fn new(template: WorkingSet, count: usize) -> Self {
-        let idle = (0..count.max(1)).map(|_| ScratchVm::new(template.clone_programs())).collect();
-        Self { idle: Mutex::new(idle), freed: Condvar::new(), template }
+impl LocalSimulator {
+    pub(crate) fn new(pool: SimulationPool, history: Arc<History>) -> Self {
+        Self { pool, history }
     }
+}
 
-    /// Runs a transaction on the state of a view. `refusal` is the reason why a block would not contain it, if that
-    /// is known already.
-    pub(crate) fn simulate(
+impl Simulator for LocalSimulator {
+    fn simulate(
         &self,
         view: &View,
         request: SimulationRequest,
-        refusal: Option<TransactionError>,
     ) -> Result<Simulation, SimulationError> {
-        request.transaction.sanitize().map_err(|err| SimulationError::Sanitize(err.to_string()))?;
-        let mut scratch = self.take_vm();
-        let run = std::panic::AssertUnwindSafe(|| scratch.simulate(view, request, refusal));
-        let simulated = std::panic::catch_unwind(run);
-        let reusable = simulated.is_ok().then_some(scratch);
-        self.idle
-            .lock()
-            .push(reusable.unwrap_or_else(|| ScratchVm::new(self.template.clone_programs())));
-        self.freed.notify_one();
-        simulated.map_err(|_| SimulationError::Panicked)?
-    }
-
-    fn take_vm(&self) -> ScratchVm {
-        let mut idle = self.idle.lock();
-        loop {
-            if let Some(scratch) = idle.pop() {
-                return scratch;
-            }
-            self.freed.wait(&mut idle);
-        }
-    }
-}
-
-impl ScratchVm {
-    fn new(set: WorkingSet) -> Self {
-        Self { set, sysvars_of: None }
-    }
-
-    fn simulate(
-        &mut self,
-        view: &View,
-        request: SimulationRequest,
-        refusal: Option<TransactionError>,
-    ) -> Result<Simulation, SimulationError> {
-        let bank = view.meta();
-        let last_blockhash = bank.last_blockhash();
-        let mut transaction = request.transaction;
-        if request.replace_recent_blockhash {
-            transaction.message.set_recent_blockhash(last_blockhash);
-        }
-        self.load_sysvars(view);
-        // A run that panicked may have left accounts of another view.
-        self.set.clear();
-        self.set.load(view, &transaction.message);
-
-        let recent = transaction.message.recent_blockhash();
-        let nonce = (!bank.blockhashes.is_valid(recent))
-            .then(|| nonce::usable(self.set.vm(), &transaction, &last_blockhash))
-            .flatten();
-        let is_known = nonce.is_some() || bank.blockhashes.is_valid(recent);
-        let refusal =
-            refusal.or_else(|| (!is_known).then_some(TransactionError::BlockhashNotFound));
-        let outcome = self.set.run(&transaction, nonce, &last_blockhash);
-        let tokens =
-            status_meta::token_balances(&outcome, |mint| self.set.account(view, mint).cloned());
-        self.set.clear();
-
-        let (outcome, err) = match refusal {
-            Some(refusal) => (as_before(outcome), Some(refusal)),
-            None => {
-                let err = outcome.result.clone().err();
-                (outcome, err)
-            }
-        };
-        Ok(Simulation {
-            slot: bank.block.slot,
-            units_consumed: outcome.units_consumed,
-            return_data: status_meta::return_data(&outcome.return_data),
-            inner_instructions: (request.inner_instructions && outcome.is_executed)
-                .then(|| status_meta::inner_instructions(&outcome)),
-            loaded_accounts_data_size: outcome.loaded_bytes,
-            fee: outcome.fee,
-            pre_balances: status_meta::lamports(&outcome.before),
-            post_balances: status_meta::lamports(&outcome.after),
-            pre_token_balances: tokens.before,
-            post_token_balances: tokens.after,
-            replacement_blockhash: request.replace_recent_blockhash.then(|| {
-                let height = bank.last_valid_block_height(&last_blockhash);
-                (last_blockhash, height.unwrap_or(bank.block_height))
-            }),
-            loaded_addresses: outcome.loaded_addresses,
-            logs: outcome.logs,
-            post_accounts: outcome.keys.into_iter().zip(outcome.after).collect(),
-            err,
-        })
-    }
-
-    fn load_sysvars(&mut self, view: &View) {
-        let state = (view.block(), view.meta().unix_timestamp);
-        if self.sysvars_of == Some(state) {
-            return;
-        }
-        for key in SYSVARS {
-            if let Some(account) = view.account(&key) {
-                self.set.vm_mut().put(key, &account.0);
-            }
-        }
-        self.sysvars_of = Some(state);
-    }
-}
-
-/// The outcome of a run that no block would contain: it loaded nothing, paid nothing and changed nothing.
-fn as_before(outcome: ExecutionOutcome) -> ExecutionOutcome {
-    ExecutionOutcome {
-        is_included: false,
-        is_executed: false,
-        loaded_bytes: 0,
-        fee: 0,
-        after: outcome.before.clone(),
-        logs: Vec::new(),
-        inner_instructions: Vec::new(),
-        return_data: Default::default(),
-        units_consumed: 0,
-        ..outcome
+        let signature = request.transaction.signatures.first().copied().unwrap_or_default();
+        let is_processed = !request.replace_recent_blockhash
+            && self
+                .history
+                .snapshot()
+                .transaction(&signature)
+                .is_some_and(|executed| executed.slot <= view.block().slot);
+        let err = is_processed.then_some(TransactionError::AlreadyProcessed);
+        self.pool.simulate(view, request, err)
     }
 }

@@ -2,14 +2,11 @@
 
 use std::collections::HashMap;
 
-use solana_account::{AccountSharedData, ReadableAccount};
 use solana_clock::Epoch;
 use solana_pubkey::Pubkey;
-use solana_sdk_ids::sysvar;
 use solana_stake_interface::stake_history::{StakeHistory, StakeHistoryEntry};
 
 use crate::epoch::Delegated;
-use crate::vm::Vm;
 
 /// The sum of all delegations' stake in an epoch.
 pub(crate) fn total(
@@ -44,24 +41,4 @@ pub(crate) fn by_voter(
         *total = total.saturating_add(stake);
     }
     stakes
-}
-
-/// The stake history sysvar.
-pub(crate) fn history(vm: &Vm) -> StakeHistory {
-    vm.account(&sysvar::stake_history::ID)
-        .and_then(|account| bincode::deserialize(account.data()).ok())
-        .unwrap_or_default()
-}
-
-/// Writes the stake history sysvar.
-pub(crate) fn set_history(vm: &mut Vm, history: &StakeHistory) {
-    let mut data = vec![0; solana_stake_interface::stake_history::SIZE];
-    if let Err(err) = bincode::serialize_into(&mut data[..], history) {
-        tracing::error!(%err, "the stake history's account is too small for its entries");
-        return;
-    }
-    let lamports = vm.svm().minimum_balance_for_rent_exemption(data.len());
-    let mut account = AccountSharedData::new(lamports, 0, &sysvar::ID);
-    account.set_data_from_slice(&data);
-    vm.put(sysvar::stake_history::ID, &account);
 }

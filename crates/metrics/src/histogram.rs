@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(three.sum(), Duration::from_micros(5_003));
         assert_eq!(three.buckets().map(|(_, count)| count).sum::<u64>(), 3);
         let mut same = Histogram::new(BucketBounds::LOG_LINEAR);
-        [1, 2, 5_000].map(|us| same.record(Duration::from_micros(us)));
+        [1, 2, 5_000].into_iter().for_each(|us| same.record(Duration::from_micros(us)));
         assert_eq!(three, same);
     }
 }

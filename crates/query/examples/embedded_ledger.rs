@@ -26,10 +26,10 @@ impl Record for Balance {
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let (alice, first, second) = (address("alice")?, address("first")?, address("second")?);
-    let genesis = BlockId { slot: 0, bank: 0 };
+    let genesis = BlockId { slot: 0, version: 0 };
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), genesis, Arc::new(()));
 
-    let block = BlockId { slot: 1, bank: 1 };
+    let block = BlockId { slot: 1, version: 1 };
     ledger.publish();
     ledger.open(block, genesis, Arc::new(()))?;
     let balance = |address, amount| Change {
@@ -46,6 +46,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!((amount(Commitment::Processed), amount(Commitment::Confirmed)), (Some(5), None));
 
     ledger.complete(block, Arc::new(()))?;
+    ledger.confirm(block)?;
     ledger.finalize(block)?;
     ledger.publish();
     let finalized = reader.view(Commitment::Finalized);

@@ -1,7 +1,8 @@
 //! What is reported as unchanged is unchanged: random forks, writes, roots and publishes, and after each of
 //! them everything that was read before is read again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -82,7 +83,7 @@ fn what_is_reported_as_unchanged_is_unchanged() {
 
 fn run(seed: u64) -> (usize, usize) {
     let mut random = Rng::with_seed(seed);
-    let root = BlockId { slot: 0, bank: 0 };
+    let root = BlockId { slot: 0, version: 0 };
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), root, Arc::new(0));
     let purse =
         |random: &mut Rng| Purse { owner: address(100 + random.u64(..5)), amount: random.u64(..3) };
@@ -94,6 +95,7 @@ fn run(seed: u64) -> (usize, usize) {
     ledger.apply(root, first, Arc::new(0)).expect("the root is open");
     ledger.publish();
     let mut complete = BTreeSet::from([root]);
+    let mut parents: BTreeMap<BlockId, BlockId> = BTreeMap::new();
     let mut open: Option<BlockId> = None;
     let mut known: Vec<Observation> = Vec::new();
     let (mut good, mut gone) = (0, 0);
@@ -110,9 +112,10 @@ fn run(seed: u64) -> (usize, usize) {
                 } else {
                     *complete.last().expect("the root")
                 };
-                let block = BlockId { slot: parent.slot + 1 + random.u64(..2), bank: step };
+                let block = BlockId { slot: parent.slot + 1 + random.u64(..2), version: step };
                 if ledger.open(block, parent, Arc::new(step)).is_ok() {
                     open = Some(block);
+                    parents.insert(block, parent);
                 }
             }
             (0..6, Some(block)) => {
@@ -120,8 +123,10 @@ fn run(seed: u64) -> (usize, usize) {
                 let _ = ledger.apply(block, changes, Arc::new(step));
             }
             (6, Some(block)) => {
+                let other = some(&mut random);
                 if ledger.complete(block, Arc::new(step)).is_ok() {
                     complete.insert(block);
+                    let _ = ledger.confirm(if random.bool() { block } else { other });
                 }
                 open = None;
             }
@@ -138,6 +143,13 @@ fn run(seed: u64) -> (usize, usize) {
                 }
             }
             _ => {
+                // A producer publishes only tips that are on one chain.
+                let confirmed = ledger.tip(Commitment::Confirmed);
+                let tip = ledger.tip(Commitment::Processed);
+                let mut chain = successors(Some(tip), |block| parents.get(block).copied());
+                if !chain.any(|block| block == confirmed) {
+                    ledger.set_tip(confirmed).expect("it is known");
+                }
                 ledger.publish();
                 watch_more(&reader, &mut known, &mut random);
             }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
 use index::Index;
-use ledger::{Address, AddressId, BlockId, Change, Key, Record};
+use ledger::{Address, AddressId, BlockId, Change, Commitment, Key, Record};
 use state::{BlockError, RemovedVersion, Snapshot, State};
 
 use crate::address_resolver::address_resolver;
 use crate::block_writes::BlockWrites;
 use crate::published::Published;
-use crate::rank_index::{RankBounds, RankIndex};
+use crate::rank_index::{IndexedRecords, RankBounds, RankIndex};
 use crate::resolve_changes::{ResolvedChanges, ResolvedWrite};
 use crate::{IndexConfig, LedgerMemory, Reader};
 
@@ -200,13 +200,14 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             ResolvedChanges::new(&self.addresses, &self.state, changes)?;
         self.state.set_meta(block, meta)?;
         let mut removed = Vec::new();
-        for ResolvedWrite { id, version, new_keys } in &writes {
+        for write in &writes {
+            let ResolvedWrite { id, version, new_keys } = write;
             for key in new_keys {
                 if self.indices.has_entries_for_id(*key, &self.addresses) {
                     self.index.insert(*key, *id);
                 }
             }
-            self.ranks.insert(&self.addresses, &self.index, (*id, version, new_keys));
+            self.ranks.insert(&self.addresses, &self.index, write);
             if !self.root_is_open {
                 let before = self.state.versions_of(*id).flat_map(|version| version.keys());
                 self.block_writes.write(block, &self.addresses, *id, &version.keys, before);
@@ -217,15 +218,22 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         known.into_iter().chain(surplus).for_each(|id| self.addresses.release(id));
         self.release_removed(&removed);
         if !self.root_is_open {
-            self.ranks.refill(&self.addresses, (&self.state, &self.index), ids.len());
+            let records = IndexedRecords { state: &self.state, index: &self.index };
+            self.ranks.refill(&self.addresses, records, ids.len());
         }
         Ok(ids)
     }
 
-    /// Closes `block` to changes. It becomes the confirmed tip.
+    /// Closes `block` to changes. It may then get children. No tip moves.
     pub fn complete(&mut self, block: BlockId, meta: Arc<M>) -> Result<(), LedgerError> {
         self.state.complete(block)?;
         self.state.set_meta(block, meta)?;
+        Ok(())
+    }
+
+    /// Makes `block`, which must be complete, the confirmed tip. It may be on another fork than the one before.
+    pub fn confirm(&mut self, block: BlockId) -> Result<(), LedgerError> {
+        self.state.check_complete(block)?;
         self.confirmed = block;
         Ok(())
     }
@@ -271,14 +279,22 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(())
     }
 
-    /// Publishes everything since the last publish to readers, at once.
+    /// Publishes everything since the last publish to readers, at once. The tips must be on one chain: the root is
+    /// confirmed or an ancestor of the confirmed tip, and so is that tip for the processed one.
     ///
     /// Cost: each page that is written afterwards is copied once. State that no reader needs any more is
     /// freed here, with the index entries that were retained for it.
     pub fn publish(&mut self) {
         self.seal_root();
-        self.ranks.refill(&self.addresses, (&self.state, &self.index), 0);
+        let records = IndexedRecords { state: &self.state, index: &self.index };
+        self.ranks.refill(&self.addresses, records, 0);
         let snapshot = |block| self.state.snapshot(block).expect("tips are the root or above it");
+        assert!(
+            self.state.is_on_chain(self.confirmed, self.processed),
+            "the confirmed block {:?} is not on the chain of the processed tip {:?}",
+            self.confirmed,
+            self.processed
+        );
         let tips = [self.processed, self.confirmed, self.state.root()];
         let [processed, confirmed, finalized] = tips.map(snapshot);
         let before = self.published.load();
@@ -316,6 +332,15 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let id = self.addresses.lookup(address)?;
         let snapshot = self.state.snapshot(self.processed).ok()?;
         Some(snapshot.version(id)?.record(address_resolver(&self.addresses)))
+    }
+
+    /// The block that readers at `commitment` see after the next publish.
+    pub fn tip(&self, commitment: Commitment) -> BlockId {
+        match commitment {
+            Commitment::Processed => self.processed,
+            Commitment::Confirmed => self.confirmed,
+            Commitment::Finalized => self.state.root(),
+        }
     }
 
     /// The root.
@@ -357,7 +382,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             self.block_writes.mark_all();
             // The root exists and only the writer completes it. If it was completed before, there is nothing to do.
             let _ = self.state.complete(self.state.root());
-            self.ranks.refill_all(&self.addresses, (&self.state, &self.index));
+            let records = IndexedRecords { state: &self.state, index: &self.index };
+            self.ranks.refill_all(&self.addresses, records);
         }
     }
 
@@ -375,8 +401,9 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             // Does nothing if the index excludes the key.
             self.index.remove(*key, *id, epoch);
         }
+        let records = IndexedRecords { state: &self.state, index: &self.index };
         for version in removed {
-            self.ranks.remove(&self.addresses, (&self.state, &self.index), version);
+            self.ranks.remove(&self.addresses, records, version);
         }
         gone.iter().for_each(|(_, key)| self.addresses.release(key.id));
         let last = removed.iter().filter(|removed| removed.is_last);
@@ -386,7 +413,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{Commitment, KeyKind};
+    use ledger::KeyKind;
 
     use super::*;
     use crate::View;
@@ -409,8 +436,8 @@ mod tests {
         }
     }
 
-    const fn block(slot: u64, bank: u64) -> BlockId {
-        BlockId { slot, bank }
+    const fn block(slot: u64, version: u64) -> BlockId {
+        BlockId { slot, version }
     }
 
     fn address(n: u8) -> Address {
@@ -484,6 +511,7 @@ mod tests {
         let (one, two, three) = (block(1, 1), block(2, 2), block(3, 3));
         add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
         add(&mut ledger, two, one, vec![purse(1, 9, 2)])?;
+        ledger.confirm(two)?;
         ledger.open(three, two, Arc::new("open"))?;
         ledger.apply(three, vec![purse(1, 8, 3)], Arc::new("written"))?;
         ledger.finalize(one)?;
@@ -522,6 +550,7 @@ mod tests {
         let changes =
             vec![purse(1, 9, 1), purse(2, 9, 2), purse(1, 8, 3), closed(2), purse(2, 7, 4)];
         let ids = add(&mut ledger, block(1, 1), ROOT, changes)?;
+        ledger.confirm(block(1, 1))?;
         ledger.publish();
         let addresses: Vec<_> = ids.iter().map(|id| reader.addresses().address(*id)).collect();
         assert_eq!(addresses, [1, 2, 1, 2, 2].map(|n| Some(address(n))));
@@ -620,7 +649,9 @@ mod tests {
         add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
         add(&mut ledger, right, one, vec![purse(1, 9, 3)])?;
         add(&mut ledger, left, one, vec![purse(1, 9, 2)])?;
+        ledger.confirm(left)?;
         ledger.open(tip, left, Arc::new("open"))?;
+        assert_eq!(ledger.confirm(tip), Err(LedgerError::Block(BlockError::Open(tip))));
         assert_eq!(tips(&mut ledger), (tip, left, ROOT));
         ledger.drop_fork(left)?;
         assert_eq!(tips(&mut ledger), (one, one, ROOT));

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::{Ledger, LedgerConfig, LedgerError};
 
-    const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
+    const ROOT: BlockId = BlockId { slot: 0, version: 0 };
     const OWNER: KeyKind = KeyKind(0);
     const LIMITS: PageLimits = PageLimits {
         after: None,
@@ -225,13 +225,14 @@ mod tests {
             let Some(next) = page.next else { break };
             limits.after = Some(next);
             // The last record of this page is removed, and the next page must be found without it.
-            let block = |slot| BlockId { slot, bank: 0 };
+            let block = |slot| BlockId { slot, version: 0 };
             ledger.open(block(slot), block(slot - 1), Arc::new(()))?;
             let last = page.records.last().map(|(address, _)| address.as_bytes()[0]);
             let odd = (1..100).step_by(2).filter(|n| n % 8 == slot as u8 % 8);
             ledger.apply(block(slot), changes(last.into_iter().chain(odd), false), Arc::new(()))?;
             ledger.apply(block(slot), changes([100 + slot as u8], true), Arc::new(()))?;
             ledger.complete(block(slot), Arc::new(()))?;
+            ledger.confirm(block(slot))?;
             ledger.finalize(block(slot))?;
             ledger.publish();
         }

@@ -18,9 +18,10 @@ use address::AddressTable;
 use imbl::{OrdMap, OrdSet};
 use index::Index;
 use ledger::{Address, AddressId, Key, Record};
-use state::{RemovedVersion, State, Version, VisibleVersion};
+use state::{RemovedVersion, State, VisibleVersion};
 
 use crate::address_resolver::address_resolver;
+use crate::resolve_changes::ResolvedWrite;
 
 /// The bounds of the rank index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,20 @@ pub(crate) struct TopRecords {
     floor: Option<RankEntry>,
 }
 
+/// Where ranked records are read: the state, and the index of their keys.
+pub(crate) struct IndexedRecords<'a, R, M> {
+    pub(crate) state: &'a State<R, M>,
+    pub(crate) index: &'a Index,
+}
+
+impl<R, M> Clone for IndexedRecords<'_, R, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, M> Copy for IndexedRecords<'_, R, M> {}
+
 /// The writer's side.
 pub(crate) struct RankIndex {
     bounds: RankBounds,
@@ -120,8 +135,9 @@ impl RankIndex {
         &mut self,
         addresses: &AddressTable,
         index: &Index,
-        (id, version, new_keys): (AddressId, &Version<R>, &[Key]),
+        write: &ResolvedWrite<R>,
     ) {
+        let ResolvedWrite { id, version, new_keys } = write;
         let Some(record) = version.record.as_deref() else { return };
         for (scope, rank) in ranks(record, version.keys.iter().copied()) {
             if let RankScope::Key(key) = scope
@@ -131,7 +147,7 @@ impl RankIndex {
             {
                 self.start_refill(scope);
             }
-            self.insert_at(addresses, scope, rank, id);
+            self.insert_at(addresses, scope, rank, *id);
         }
     }
 
@@ -139,9 +155,10 @@ impl RankIndex {
     pub(crate) fn remove<R: Record, M>(
         &mut self,
         addresses: &AddressTable,
-        (state, index): (&State<R, M>, &Index),
+        records: IndexedRecords<'_, R, M>,
         removed: &RemovedVersion<R>,
     ) {
+        let IndexedRecords { state, index } = records;
         let Some(version) = removed.version() else { return };
         let resolve = address_resolver(addresses);
         let all = std::iter::once(RankScope::All).chain(version.keys().map(RankScope::Key));
@@ -170,7 +187,7 @@ impl RankIndex {
     pub(crate) fn refill<R: Record, M>(
         &mut self,
         addresses: &AddressTable,
-        from: (&State<R, M>, &Index),
+        from: IndexedRecords<'_, R, M>,
         written: usize,
     ) {
         if let Some((scope, refill)) = self.refills.pop_first() {
@@ -188,7 +205,7 @@ impl RankIndex {
     pub(crate) fn refill_all<R: Record, M>(
         &mut self,
         addresses: &AddressTable,
-        from: (&State<R, M>, &Index),
+        from: IndexedRecords<'_, R, M>,
     ) {
         while let Some((scope, refill)) = self.refills.pop_first() {
             self.refill_some(addresses, from, scope, refill, REFILL_ALL_BATCH_LEN);
@@ -198,11 +215,12 @@ impl RankIndex {
     fn refill_some<R: Record, M>(
         &mut self,
         addresses: &AddressTable,
-        (state, index): (&State<R, M>, &Index),
+        from: IndexedRecords<'_, R, M>,
         scope: RankScope,
         mut refill: RefillTask,
         batch_len: usize,
     ) {
+        let IndexedRecords { state, index } = from;
         let resolve = address_resolver(addresses);
         let ids: Vec<AddressId> = match scope {
             RankScope::All => state.ids_from(refill.from).take(batch_len).collect(),

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::{Ledger, LedgerConfig, LedgerError};
 
-    const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
+    const ROOT: BlockId = BlockId { slot: 0, version: 0 };
     const KEY_KIND: KeyKind = KeyKind(0);
 
     struct Owned;

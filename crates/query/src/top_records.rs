@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::{Ledger, LedgerConfig, LedgerError, RankBounds, Reader};
 
-    const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
+    const ROOT: BlockId = BlockId { slot: 0, version: 0 };
     const OWNER: KeyKind = KeyKind(0);
 
     #[derive(Debug)]
@@ -208,11 +208,12 @@ mod tests {
         assert!(ledger.ranked_len() <= 32 * 3, "{}", ledger.ranked_len());
         let mut slot = 0;
         for top in (4..1_000_u16).rev() {
-            let block = |slot| BlockId { slot, bank: 0 };
+            let block = |slot| BlockId { slot, version: 0 };
             ledger.open(block(slot + 1), block(slot), Arc::new(()))?;
             slot += 1;
             ledger.apply(block(slot), vec![purse(top, 0)], Arc::new(()))?;
             ledger.complete(block(slot), Arc::new(()))?;
+            ledger.confirm(block(slot))?;
             ledger.finalize(block(slot))?;
             ledger.publish();
             let expected = [top - 1, top - 2, top - 3].map(|n| (n.into(), address(n)));

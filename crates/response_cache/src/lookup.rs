@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use cache::{Entry, FillStart, FillTicket, Lookup, OnFilled, WaitGuard};
+use cache::{CacheReader, Entry, FillStart, FillTicket, Lookup, OnFilled, WaitGuard};
 use ledger::Slot;
 use pool::ClientId;
 
@@ -103,7 +103,8 @@ impl ResponseCache {
         };
         let changes = ledger.change_tracker();
         let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
-        match self.cache.lookup(&call.key, (client.0, version), changed_at, on_filled) {
+        let reader = CacheReader { client: client.0, version };
+        match self.cache.lookup(&call.key, reader, changed_at, on_filled) {
             Lookup::Hit(entry) => {
                 self.remember_text(call, text);
                 LookupOutcome::Hit(CacheHit { entry, slot })

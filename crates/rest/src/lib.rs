@@ -44,7 +44,7 @@ use crate::openapi_document::OpenApiDocument;
 use crate::params::{Limits, Params};
 use crate::response::RequestContext;
 use crate::route::{HttpMethod, ResponseKind, Route};
-use crate::status_waiters::StatusWaiters;
+use crate::status_waiters::{StatusWaiters, WAITER_BYTES};
 
 pub use crate::status_waiters::WaiterEvents;
 
@@ -204,6 +204,10 @@ impl HttpApi<SolanaApi> for Rest {
 }
 
 impl Collector for Rest {
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        vec![("status_waiters", self.waiters.len() as u64 * WAITER_BYTES)]
+    }
+
     fn write(&self, out: &mut Exposition) {
         self.metrics.write(out);
     }

@@ -32,17 +32,34 @@ pub(crate) struct Limits {
     pub(crate) accounts_max: usize,
 }
 
+/// The parameters of a route, within the limits of this node.
+#[derive(Clone, Copy)]
+struct ParamRules<'a> {
+    route: &'a Route,
+    limits: Limits,
+}
+
+/// The maximum number of addresses in a list.
+#[derive(Clone, Copy)]
+struct AddressLimit {
+    max: usize,
+    /// The setting that defines it, as text for an error; empty if there is none.
+    setting: &'static str,
+}
+
 impl Limits {
     /// The limits of a node.
     pub(crate) fn from_node(server: &SolanaServer) -> Self {
         Self { accounts_max: server.api.config.multiple_accounts_max }
     }
 
-    /// The maximum number of addresses in a list, and the setting that defines it, if any.
-    fn addresses_max(self, max: MaxItems) -> (usize, &'static str) {
+    /// The limit of a list of addresses.
+    fn addresses_max(self, max: MaxItems) -> AddressLimit {
         match max {
-            MaxItems::Accounts => (self.accounts_max, " (rpc.multiple_accounts_max)"),
-            MaxItems::Fixed(max) => (max, ""),
+            MaxItems::Accounts => {
+                AddressLimit { max: self.accounts_max, setting: " (rpc.multiple_accounts_max)" }
+            }
+            MaxItems::Fixed(max) => AddressLimit { max, setting: "" },
         }
     }
 }
@@ -64,13 +81,9 @@ impl Params {
         limits: Limits,
     ) -> Result<Self, ApiError> {
         let mut params = Self { is_posted: route.body != RequestBody::None, ..Self::default() };
+        let rules = ParamRules { route, limits };
         for (name, text) in route.matches(uri.path()).unwrap_or_default() {
-            params.insert_text(
-                (route, limits),
-                ParamLocation::Path,
-                name,
-                &percent_decode(text, false)?,
-            )?;
+            params.insert_text(rules, ParamLocation::Path, name, &percent_decode(text, false)?)?;
         }
         let query = uri.query().unwrap_or_default();
         let pairs = 1 + query.bytes().filter(|byte| *byte == b'&').count();
@@ -81,9 +94,9 @@ impl Params {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, text) = (percent_decode(name, true)?, percent_decode(text, true)?);
-            params.insert_text((route, limits), ParamLocation::Query, &name, &text)?;
+            params.insert_text(rules, ParamLocation::Query, &name, &text)?;
         }
-        params.read_body((route, limits), content_type, body)?;
+        params.read_body(rules, content_type, body)?;
         let missing =
             route.params.iter().find(|param| param.is_required && params.get(param.name).is_none());
         match missing {
@@ -122,10 +135,11 @@ impl Params {
 
     fn read_body(
         &mut self,
-        (route, limits): (&Route, Limits),
+        rules: ParamRules<'_>,
         content_type: Option<&HeaderValue>,
         body: &[u8],
     ) -> Result<(), ApiError> {
+        let ParamRules { route, limits } = rules;
         let content_type = content_type.and_then(|value| value.to_str().ok());
         let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         match route.body {
@@ -158,11 +172,12 @@ impl Params {
 
     fn insert_text(
         &mut self,
-        (route, limits): (&Route, Limits),
+        rules: ParamRules<'_>,
         location: ParamLocation,
         name: &str,
         text: &str,
     ) -> Result<(), ApiError> {
+        let ParamRules { route, limits } = rules;
         let param = find_param(route, location, name)?;
         let value = match param.kind {
             ParamType::Number(..) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -278,18 +293,19 @@ fn values_len(value: &Value) -> usize {
     }
 }
 
-fn expected_addresses(name: &str, (max, setting): (usize, &str)) -> String {
+fn expected_addresses(name: &str, limit: AddressLimit) -> String {
+    let AddressLimit { max, setting } = limit;
     format!("{name} must be a list of 1 to {max} addresses{setting}")
 }
 
-fn check_count(name: &str, count: usize, limit: (usize, &str)) -> Result<(), ApiError> {
-    if (1..=limit.0).contains(&count) {
+fn check_count(name: &str, count: usize, limit: AddressLimit) -> Result<(), ApiError> {
+    if (1..=limit.max).contains(&count) {
         return Ok(());
     }
     Err(ApiError::invalid(format!("{}, not of {count}", expected_addresses(name, limit))))
 }
 
-fn check_addresses(name: &str, value: &Value, limit: (usize, &str)) -> Result<(), ApiError> {
+fn check_addresses(name: &str, value: &Value, limit: AddressLimit) -> Result<(), ApiError> {
     let Some(list) = value.as_array() else {
         return Err(ApiError::invalid(expected_addresses(name, limit)));
     };
@@ -306,7 +322,7 @@ pub(crate) fn schema(kind: ParamType, limits: Limits) -> Value {
         ParamType::Address => address(),
         ParamType::Addresses(max) => json!({
             "type": "array", "items": address(), "minItems": 1,
-            "maxItems": limits.addresses_max(max).0,
+            "maxItems": limits.addresses_max(max).max,
         }),
         ParamType::Signature => json!({ "type": "string", "pattern": base58(64, 88) }),
         ParamType::Number(min, max) => {

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use chain_solana::is_rooted;
 use http_server::{ContentEncoding, ResponseBody};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode, Uri};
@@ -100,7 +101,7 @@ pub(crate) async fn respond(
     let commitment = requested_commitment(params);
     let reached = context.slot(commitment);
     let at_slot = |slot| {
-        let is_immutable = slot <= root || commitment == Commitment::Finalized;
+        let is_immutable = is_rooted(slot, root) || commitment == Commitment::Finalized;
         let commitment = if is_immutable { Commitment::Finalized } else { commitment };
         ResponseContext { slot, commitment, is_immutable }
     };

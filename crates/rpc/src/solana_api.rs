@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{ClusterInfo, History, Reader, TransactionService};
+use chain_solana::{ClusterInfo, Faucet, History, Reader, Simulator, TransactionSender};
 use ledger::{Commitment, Slot};
 use pool::{Pool, RateLimiter};
 use query::ChangeTracker;
@@ -26,7 +26,11 @@ pub struct SolanaApi {
     /// Blocks, transactions, signatures by address.
     pub history: Arc<History>,
     /// Receives transactions.
-    pub transaction_service: Arc<dyn TransactionService>,
+    pub transaction_sender: Arc<dyn TransactionSender>,
+    /// Simulates transactions.
+    pub simulator: Arc<dyn Simulator>,
+    /// Pays airdrops. `None` if the ledger has no faucet.
+    pub faucet: Option<Arc<dyn Faucet>>,
     /// Health of the ledger, as `getHealth` reports it.
     pub health: Arc<Health>,
     /// Its clock is that of `health`.
@@ -56,7 +60,9 @@ impl Api for SolanaApi {
             cluster: Arc::clone(&self.cluster),
             reader: self.reader.pinned(),
             history: Arc::clone(&self.history),
-            transaction_service: Arc::clone(&self.transaction_service),
+            transaction_sender: Arc::clone(&self.transaction_sender),
+            simulator: Arc::clone(&self.simulator),
+            faucet: self.faucet.clone(),
             health: Arc::clone(&self.health),
             pool: Arc::clone(&self.pool),
             metrics: Arc::clone(&self.metrics),
@@ -77,7 +83,11 @@ pub struct SolanaServerParts {
     /// Blocks, transactions, signatures by address.
     pub history: Arc<History>,
     /// Receives transactions.
-    pub transaction_service: Arc<dyn TransactionService>,
+    pub transaction_sender: Arc<dyn TransactionSender>,
+    /// Simulates transactions.
+    pub simulator: Arc<dyn Simulator>,
+    /// Pays airdrops. `None` if the ledger has no faucet.
+    pub faucet: Option<Arc<dyn Faucet>>,
     /// Runs all work that is not cheap.
     pub pool: Arc<Pool>,
     /// Cached responses.
@@ -93,7 +103,8 @@ pub struct SolanaServerParts {
 impl SolanaServerParts {
     /// The server. All its counters are zero.
     pub fn into_server(self) -> SolanaServer {
-        let Self { cluster, reader, history, transaction_service, .. } = self;
+        let Self { cluster, reader, history, .. } = self;
+        let Self { transaction_sender, simulator, faucet, .. } = self;
         let Self { pool, response_cache, clients, health, config, .. } = self;
         let metrics = Arc::new(Metrics::new(&SolanaApi::method_names()));
         metrics.add(Arc::new(LedgerMetrics {
@@ -109,7 +120,9 @@ impl SolanaServerParts {
             cluster,
             reader,
             history,
-            transaction_service,
+            transaction_sender,
+            simulator,
+            faucet,
             health: Arc::clone(&health),
             pool: Arc::clone(&pool),
             metrics: Arc::clone(&metrics),

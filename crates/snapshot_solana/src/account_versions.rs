@@ -15,10 +15,9 @@ use solana_pubkey::Pubkey;
 
 use crate::append_vec::ParsedBatch;
 use crate::bank_fields::BankFields;
+use crate::error::AccountSinkError;
 use crate::lt_hash::LtHash;
-
-/// Why a sink did not accept accounts.
-pub type AccountSinkError = Box<dyn std::error::Error + Send + Sync>;
+use crate::version_position::VersionPosition;
 
 /// Receives the accounts of a snapshot as they are read.
 pub trait AccountSink {
@@ -38,18 +37,6 @@ pub trait AccountSink {
         &mut self,
         changes: Vec<(Pubkey, Option<AccountSharedData>)>,
     ) -> Result<Vec<u32>, AccountSinkError>;
-}
-
-/// Position of a version: a later file, or a higher offset in the same file, is newer. Never 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct VersionPosition(u64);
-
-impl VersionPosition {
-    /// `file` is the number of a file among all files of all archives, ordered by slot, from 1.
-    /// Accounts start at multiples of 8, and no file is longer than 16 GiB.
-    pub(crate) fn new(file: u32, offset: u64) -> Self {
-        Self(u64::from(file) << 32 | offset >> 3)
-    }
 }
 
 /// Ids in a page of [`VersionPositions`].

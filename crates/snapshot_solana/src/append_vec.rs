@@ -12,10 +12,10 @@ use foldhash::quality::RandomState;
 use solana_account::{Account, AccountSharedData};
 use solana_pubkey::Pubkey;
 
-use crate::account_versions;
 use crate::archive::Archive;
 use crate::error::{ArchiveOffset, SnapshotError};
 use crate::lt_hash::LtHash;
+use crate::version_position::VersionPosition;
 
 /// Bytes of accounts in a batch.
 const BATCH_BYTES: usize = 1 << 20;
@@ -35,7 +35,7 @@ const EXECUTABLE_AT: usize = 96;
 /// Complete accounts of one storage file, unparsed.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// Number of its file, as in [`account_versions::VersionPosition::new`].
+    /// Number of its file, as in [`VersionPosition::new`].
     number: u32,
     /// Offset of the first account in the file.
     offset: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Batch {
 
 /// The accounts of a batch, no address twice: the later version in a file counts.
 pub(crate) struct ParsedBatch {
-    pub(crate) accounts: Vec<(Pubkey, account_versions::VersionPosition, AccountSharedData)>,
+    pub(crate) accounts: Vec<(Pubkey, VersionPosition, AccountSharedData)>,
     /// The hash over them.
     pub(crate) sum: LtHash,
     /// Number of accounts in the batch, including older versions.
@@ -111,8 +111,7 @@ impl Batch {
         let mut seen: HashMap<Pubkey, usize, RandomState> = HashMap::default();
         for stored in self.accounts() {
             let (key, offset, account) = stored?;
-            let stored =
-                (key, account_versions::VersionPosition::new(self.number, offset), account);
+            let stored = (key, VersionPosition::new(self.number, offset), account);
             written += 1;
             match seen.get(&key) {
                 Some(older) => accounts[*older] = stored,

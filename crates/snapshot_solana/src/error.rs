@@ -26,6 +26,9 @@ impl fmt::Display for ArchiveOffset {
     }
 }
 
+/// Why a sink did not accept accounts.
+pub type AccountSinkError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why a snapshot could not be loaded. One variant for each action that the caller can take.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -99,7 +102,7 @@ pub enum SnapshotError {
     },
     /// The sink refused the accounts; the source has the reason.
     #[error("load the accounts of the snapshot")]
-    AccountSink(#[source] crate::AccountSinkError),
+    AccountSink(#[source] AccountSinkError),
     /// A thread could not be started. Fix: fewer threads.
     #[error("start a thread")]
     Thread(#[source] io::Error),

@@ -21,10 +21,11 @@ mod load;
 mod lt_hash;
 mod progress;
 mod summary;
+mod version_position;
 
-pub use account_versions::{AccountSink, AccountSinkError};
+pub use account_versions::AccountSink;
 pub use bank_fields::BankFields;
-pub use error::{ArchiveOffset, SnapshotError};
+pub use error::{AccountSinkError, ArchiveOffset, SnapshotError};
 pub use load::{Snapshot, load};
 pub use progress::Progress;
 pub use summary::{LargestAccount, ProgramHoldings, Summary};

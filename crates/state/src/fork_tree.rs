@@ -107,6 +107,12 @@ impl<M> ForkTree<M> {
         Ok(Some(self.block(block)?.parent).filter(|_| block != self.root))
     }
 
+    /// Whether `block` is on the chain of `tip`: equal to it, or one of its ancestors at or above the root.
+    pub(crate) fn is_on_chain(&self, block: BlockId, tip: BlockId) -> bool {
+        let Ok(above) = self.block(tip) else { return false };
+        block == tip || block == self.root || above.ancestors.binary_search(&block).is_ok()
+    }
+
     pub(crate) fn open(
         &mut self,
         block: BlockId,
@@ -116,21 +122,23 @@ impl<M> ForkTree<M> {
         if self.contains(block) {
             return Err(BlockError::Exists(block));
         }
-        let below = self.block(parent)?;
-        if !below.is_complete {
-            return Err(BlockError::Open(parent));
-        }
+        self.check_complete(parent)?;
         if block.slot <= parent.slot {
             return Err(BlockError::NotAfterParent { block, parent });
         }
         if self.unrooted() >= UNROOTED_MAX {
             return Err(BlockError::TooManyUnrooted);
         }
-        let unrooted = below.ancestors.iter().filter(|known| **known > self.root);
+        let unrooted = self.block(parent)?.ancestors.iter().filter(|known| **known > self.root);
         let ancestors = unrooted.copied().chain([block]).collect();
         let opened = Block { parent, is_complete: false, meta, ancestors, written: Vec::new() };
         self.blocks.insert(block, opened);
         Ok(())
+    }
+
+    /// Returns an error unless `block` is complete.
+    pub(crate) fn check_complete(&self, block: BlockId) -> Result<(), BlockError> {
+        if self.block(block)?.is_complete { Ok(()) } else { Err(BlockError::Open(block)) }
     }
 
     pub(crate) fn complete(&mut self, block: BlockId) -> Result<(), BlockError> {
@@ -143,9 +151,7 @@ impl<M> ForkTree<M> {
         if block == self.root {
             return Err(BlockError::Root(block));
         }
-        if !self.block(block)?.is_complete {
-            return Err(BlockError::Open(block));
-        }
+        self.check_complete(block)?;
         let mut path = Vec::new();
         let mut at = block;
         while at != self.root {

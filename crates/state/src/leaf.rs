@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ledger::{AddressId, BlockId, Key, Record};
 
-use crate::packed_leaf::{LEAF_LEN, LeafRepacker, PackedLeaf};
+use crate::packed_leaf::{LEAF_LEN, LeafRepacker, PackedLeaf, WrittenRecord};
 use crate::persistent_array::ARC_BYTES;
 use crate::version::{Version, VisibleVersion};
 
@@ -202,7 +202,8 @@ impl<R: Record> Leaf<R> {
             }
             return superseded;
         };
-        if !repacker.put(&self.packed, position, (&**record, &version.keys, block.slot)) {
+        let written = WrittenRecord { record: &**record, keys: &version.keys, slot: block.slot };
+        if !repacker.put(&self.packed, position, written) {
             if was_packed {
                 repacker.remove(position);
             }
@@ -314,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_write_to_a_copy_copies_the_versions_of_its_own_entry_alone() {
-        let block = |slot| BlockId { slot, bank: slot };
+        let block = |slot| BlockId { slot, version: slot };
         let mut leaf = Leaf::new();
         for slot in 1..=32 {
             for position in (0..64).rev() {

@@ -40,6 +40,13 @@ pub(crate) struct PackedRecord<'a> {
     base: Slot,
 }
 
+/// A record to pack, its keys, and the slot at which it was written.
+pub(crate) struct WrittenRecord<'a, R> {
+    pub(crate) record: &'a R,
+    pub(crate) keys: &'a [Key],
+    pub(crate) slot: Slot,
+}
+
 /// Repacks leaves, for the writer: the changes to one of them, and buffers.
 #[derive(Default)]
 pub(crate) struct LeafRepacker {
@@ -196,13 +203,14 @@ impl LeafRepacker {
         self.changes.push((position, 0..0));
     }
 
-    /// Puts a record that was written at `slot` at `position`; false if it does not pack.
+    /// Puts a record at `position`; false if it does not pack.
     pub(crate) fn put<R: Record>(
         &mut self,
         leaf: &PackedLeaf,
         position: u8,
-        (record, keys, slot): (&R, &[Key], Slot),
+        written: WrittenRecord<'_, R>,
     ) -> bool {
+        let WrittenRecord { record, keys, slot } = written;
         let start = self.bytes.len();
         let base = leaf.base().unwrap_or_else(|| *self.base.get_or_insert(slot));
         let is_packed = put_keys(&mut self.bytes, keys) && {
@@ -371,7 +379,8 @@ mod tests {
                 let slots = [10, 1_000, u64::MAX][random.usize(..3)];
                 let (keys, slot) = (keys(&mut random), random.u64(..slots));
                 let record = Bytes(bytes);
-                if repacker.put(&leaf, position, (&record, &keys, slot)) {
+                let written = WrittenRecord { record: &record, keys: &keys, slot };
+                if repacker.put(&leaf, position, written) {
                     model.insert(position, (record.0, keys, slot));
                 } else {
                     assert!(

@@ -98,6 +98,17 @@ impl<R: Record, M> State<R, M> {
         self.tree.parent(block)
     }
 
+    /// Whether `block` is on the chain of `tip`: equal to it, or one of its ancestors at or above
+    /// the root.
+    pub fn is_on_chain(&self, block: BlockId, tip: BlockId) -> bool {
+        self.tree.is_on_chain(block, tip)
+    }
+
+    /// Returns an error unless `block` is complete.
+    pub fn check_complete(&self, block: BlockId) -> Result<(), BlockError> {
+        self.tree.check_complete(block)
+    }
+
     /// Opens `block` as a child of `parent`, which must be complete.
     pub fn open(
         &mut self,
@@ -304,8 +315,8 @@ mod tests {
 
     const ROOT: BlockId = block(10, 0);
 
-    const fn block(slot: u64, bank: u64) -> BlockId {
-        BlockId { slot, bank }
+    const fn block(slot: u64, version: u64) -> BlockId {
+        BlockId { slot, version }
     }
 
     /// Some of these pack, and some do not.
@@ -611,11 +622,13 @@ mod tests {
         assert_eq!(state.open(one, ROOT, Arc::new(())), Err(BlockError::Exists(one)));
         assert_eq!(state.open(block(12, 2), one, Arc::new(())), Err(BlockError::Open(one)));
         assert_eq!(state.finalize(one, &mut Vec::new()), Err(BlockError::Open(one)));
+        assert_eq!(state.check_complete(one), Err(BlockError::Open(one)));
         state.complete(one)?;
         assert_eq!(state.complete(one), Err(BlockError::Complete(one)));
         let late = state.write(one, vec![(AddressId(1), version(1))], &mut Vec::new());
         assert_eq!(late, Err(BlockError::Complete(one)));
         assert!(state.is_empty());
+        assert_eq!(state.check_complete(one), Ok(()));
         let not_after = BlockError::NotAfterParent { block: block(11, 2), parent: one };
         assert_eq!(state.open(block(11, 2), one, Arc::new(())), Err(not_after));
         Ok(())
@@ -632,6 +645,22 @@ mod tests {
         assert_eq!(state.finalize(ROOT, &mut Vec::new()), unknown);
         assert_eq!(state.finalize(one, &mut Vec::new()), Err(BlockError::Root(one)));
         assert_eq!(state.drop_fork(one, &mut Vec::new()), Err(BlockError::Root(one)));
+        Ok(())
+    }
+
+    #[test]
+    fn a_chain_has_the_ancestors_of_its_tip_down_to_the_root() -> TestResult {
+        let mut state = state()?;
+        let (one, left, right) = (block(11, 1), block(12, 2), block(12, 3));
+        add(&mut state, one, ROOT, &[])?;
+        add(&mut state, left, one, &[])?;
+        add(&mut state, right, one, &[])?;
+        for on_chain in [ROOT, one, left] {
+            assert!(state.is_on_chain(on_chain, left), "{on_chain:?}");
+        }
+        assert!(!state.is_on_chain(right, left) && !state.is_on_chain(left, one));
+        state.finalize(one, &mut Vec::new())?;
+        assert!(state.is_on_chain(one, left) && !state.is_on_chain(ROOT, left));
         Ok(())
     }
 

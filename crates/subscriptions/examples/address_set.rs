@@ -47,7 +47,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let subscriptions = Subscriptions::new(limits());
 
     // Block 1 is published before the client subscribes.
-    let [root, first, second] = [0, 1, 2].map(|slot| BlockId { slot, bank: 0 });
+    let [root, first, second] = [0, 1, 2].map(|slot| BlockId { slot, version: 0 });
     subscriptions.start_at(|_| root);
     subscriptions.add_block(first, root, Arc::new(Balances(vec![(alice.id(), 5)])), 16)?;
     publish(&subscriptions, first)?;

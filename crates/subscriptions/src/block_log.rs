@@ -351,8 +351,8 @@ impl<B> BlockLog<B> {
 mod tests {
     use super::*;
 
-    fn id(slot: u64, bank: u64) -> BlockId {
-        BlockId { slot, bank }
+    fn id(slot: u64, version: u64) -> BlockId {
+        BlockId { slot, version }
     }
 
     fn block_log(steps_max: usize) -> BlockLog<()> {
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn two_banks_of_one_slot_are_two_blocks() -> Result<(), MissingParent> {
+    fn two_versions_of_one_slot_are_two_blocks() -> Result<(), MissingParent> {
         let mut log = block_log(100);
         log.add(id(1, 0), id(0, 0), Arc::new(()), 1)?;
         log.add(id(1, 1), id(0, 0), Arc::new(()), 1)?;

@@ -42,7 +42,7 @@ impl ForkHarness {
     /// A published ledger whose root has these writes. A write that does not fit into the address table is left
     /// out.
     pub fn new(config: LedgerConfig, writes: Vec<Vec<Change<TestRecord>>>) -> Self {
-        let root = BlockId { slot: 0, bank: 0 };
+        let root = BlockId { slot: 0, version: 0 };
         let mut model = Model::new(root);
         let meta = Arc::new(model.meta(root));
         let indices = config.indices.clone();
@@ -76,6 +76,10 @@ impl ForkHarness {
             ForkEvent::Complete(block) => {
                 self.model.complete(block);
                 self.ledger.complete(block, Arc::new(self.model.meta(block)))
+            }
+            ForkEvent::Confirm(block) => {
+                self.model.confirm(block);
+                self.ledger.confirm(block)
             }
             ForkEvent::SetTip(block) => {
                 self.model.set_tip(block);
@@ -127,7 +131,7 @@ impl ForkHarness {
             }
         }
         let parent = self.model.root();
-        let block = BlockId { slot: parent.slot + 1, bank: u64::MAX };
+        let block = BlockId { slot: parent.slot + 1, version: u64::MAX };
         self.apply_event(ForkEvent::Open { block, parent }, Vec::new)?;
         let addresses = self.model.records(block).into_keys();
         let removals = addresses.map(|address| Change { address, record: None }).collect();
@@ -158,6 +162,9 @@ impl ForkHarness {
             unrooted_blocks: self.model.unrooted(false).len() + self.model.unrooted(true).len(),
         };
         assert_eq!(self.ledger.usage(), expected);
+        for commitment in Commitment::ALL {
+            assert_eq!(self.ledger.tip(commitment), self.model.tip(commitment));
+        }
         assert_eq!(self.ledger.versions(), self.model.versions());
     }
 

@@ -1,7 +1,7 @@
 //! The fork injector: chooses what happens next to a ledger that forks.
 
 use fastrand::Rng;
-use ledger::{BlockId, Record};
+use ledger::{BlockId, Commitment, Record};
 
 use crate::Model;
 
@@ -19,6 +19,8 @@ pub enum ForkEvent {
     Write(BlockId),
     /// A block is closed.
     Complete(BlockId),
+    /// A complete block becomes the confirmed tip.
+    Confirm(BlockId),
     /// Another block becomes the processed tip.
     SetTip(BlockId),
     /// A complete block becomes the root.
@@ -30,19 +32,22 @@ pub enum ForkEvent {
 }
 
 /// Chooses random events. All of them are allowed: blocks on any complete parent, several at one slot, roots that
-/// jump over blocks, dropped forks that the tips are on.
+/// jump over blocks, dropped forks that the tips are on. Before a publish the processed tip moves to the chain of the
+/// confirmed one, as a producer promises.
 #[derive(Clone, Debug)]
 pub struct ForkInjector {
     rng: Rng,
-    banks: u64,
+    versions: u64,
     /// Above this number of unrooted blocks it only roots and drops.
     unrooted_max: usize,
+    /// The tips are on one chain now, and must be published before they move.
+    publishes_next: bool,
 }
 
 impl ForkInjector {
     /// The injector of this seed.
     pub fn new(seed: u64, unrooted_max: usize) -> Self {
-        Self { rng: Rng::with_seed(seed), banks: 0, unrooted_max }
+        Self { rng: Rng::with_seed(seed), versions: 0, unrooted_max, publishes_next: false }
     }
 
     /// The random numbers, for other choices of the test.
@@ -52,6 +57,9 @@ impl ForkInjector {
 
     /// The next event of a ledger in the state of `model`.
     pub fn next_event<R: Record>(&mut self, model: &Model<R>) -> ForkEvent {
+        if std::mem::take(&mut self.publishes_next) {
+            return ForkEvent::Publish;
+        }
         let open = model.unrooted(false);
         let complete = model.unrooted(true);
         let all = [open.as_slice(), &complete].concat();
@@ -63,9 +71,22 @@ impl ForkInjector {
             72..76 => self.rng.choice(&all).copied().map(ForkEvent::SetTip),
             76..80 => self.rng.choice(&complete).copied().map(ForkEvent::Finalize),
             80..84 => self.rng.choice(&all).copied().map(ForkEvent::DropFork),
-            _ => Some(ForkEvent::Publish),
+            84..92 => self.rng.choice(&complete).copied().map(ForkEvent::Confirm),
+            _ => None,
         };
-        step.unwrap_or(ForkEvent::Publish)
+        step.unwrap_or_else(|| self.publish(model, &all))
+    }
+
+    /// Publishes, after the processed tip has moved to the chain of the confirmed one if it is not on it.
+    fn publish<R: Record>(&mut self, model: &Model<R>, all: &[BlockId]) -> ForkEvent {
+        let confirmed = model.tip(Commitment::Confirmed);
+        if model.is_on(model.tip(Commitment::Processed), confirmed) {
+            return ForkEvent::Publish;
+        }
+        self.publishes_next = true;
+        let above: Vec<BlockId> =
+            all.iter().copied().filter(|block| model.is_on(*block, confirmed)).collect();
+        ForkEvent::SetTip(self.rng.choice(&above).copied().unwrap_or(confirmed))
     }
 
     /// Mostly the newest block, as on real chains.
@@ -78,8 +99,8 @@ impl ForkInjector {
             1..4 => any,
             _ => newest,
         };
-        self.banks += 1;
+        self.versions += 1;
         let slot = parent.slot + 1 + self.rng.u64(..3);
-        ForkEvent::Open { block: BlockId { slot, bank: self.banks }, parent }
+        ForkEvent::Open { block: BlockId { slot, version: self.versions }, parent }
     }
 }

@@ -5,18 +5,23 @@
 //! Shape: a [`ForkInjector`] chooses events. A [`ForkHarness`] applies them to a real `query::Ledger` and to a
 //! [`Model`] of plain maps, and compares the two.
 //! Bounds: the run's length and the injector's limits. The same seed gives the same events.
-//! A whole node under clients, as a child process, is in [`scenario`] (feature `scenario`).
+//! A node as a child process is in [`node`], and clients around it in [`scenario`] (feature `scenario`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
 
 pub mod archive;
+#[cfg(feature = "scenario")]
+pub mod child_process;
 mod fork_harness;
 mod fork_injector;
 mod model;
 #[cfg(feature = "scenario")]
+pub mod node;
+#[cfg(feature = "scenario")]
 pub mod scenario;
 pub mod synthetic;
 mod test_record;
+pub mod zipf;
 
 pub use fork_harness::{ForkHarness, PinnedView};
 pub use fork_injector::{ForkEvent, ForkInjector};

@@ -174,6 +174,10 @@ impl<R: Record> Model<R> {
     pub fn complete(&mut self, block: BlockId) {
         let found = self.blocks.get_mut(&block).expect("only open blocks are completed");
         found.meta.is_complete = true;
+    }
+
+    /// As `query::Ledger::confirm`.
+    pub fn confirm(&mut self, block: BlockId) {
         self.confirmed = block;
     }
 
@@ -218,7 +222,7 @@ impl<R: Record> Model<R> {
     }
 
     /// Whether `block` is `below` or built on it.
-    fn is_on(&self, block: BlockId, below: BlockId) -> bool {
+    pub fn is_on(&self, block: BlockId, below: BlockId) -> bool {
         let mut at = Some(block);
         while let Some(block) = at {
             if block == below {

@@ -1,8 +1,8 @@
-//! Whole-node scenarios: a node as a child process, and tasks around it that run until a condition is
-//! met. A scenario is a few lines:
+//! Whole-node scenarios: tasks around a [`Node`](crate::node::Node) that run until a condition is met. A scenario is a
+//! few lines:
 //!
 //! ```ignore
-//! let node = Node::start(program, &["--slot-ms", "200"]).await?;
+//! let node = NodeCommand::dev(program).args(["--slot-ms", "200"]).start()?;
 //! let memory = MemorySampler::new(&node, Duration::from_secs(1));
 //! let mut scenario = Scenario::default();
 //! scenario.add(memory.task());
@@ -15,13 +15,12 @@
 //! ```
 //!
 //! Shape: a task is a future with a [`Stop`] signal. The first error of a task ends the scenario with that error.
-//! Bounds: those of the tasks. The node ends with its [`Node`].
+//! Bounds: those of the tasks.
 //! Not here: measurements and their bars (`benchmarks`), the parts of a node.
 
 mod client;
 mod memory;
 mod metrics;
-mod node;
 mod sender;
 mod storm;
 
@@ -35,7 +34,6 @@ use tokio::task::JoinSet;
 pub use client::{Client, SeenNotification};
 pub use memory::MemorySampler;
 pub use metrics::ScrapedMetrics;
-pub use node::Node;
 pub use sender::{SendStats, send_at_rate};
 pub use storm::Storm;
 

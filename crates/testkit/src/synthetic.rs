@@ -30,7 +30,6 @@ mod shuffle;
 #[cfg(test)]
 mod tests;
 mod updates;
-mod zipf;
 
 use std::sync::Arc;
 
@@ -39,7 +38,8 @@ use shuffle::{Shuffle, mixed};
 use solana::Account;
 use solana_pubkey::Pubkey;
 pub use updates::Updates;
-use zipf::Zipf;
+
+use crate::zipf::Zipf;
 
 /// The fewest accounts that have the shape.
 pub const ACCOUNTS_MIN: u32 = 20_000;

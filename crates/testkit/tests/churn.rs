@@ -41,7 +41,7 @@ impl Fresh {
 #[test]
 fn what_closed_accounts_leave_is_used_again() {
     let facts = |block| Arc::new(BlockMeta { block, writes: 0, is_complete: true });
-    let block = |slot| BlockId { slot, bank: 0 };
+    let block = |slot| BlockId { slot, version: 0 };
     let config = LedgerConfig::new(2 * RECORDS as u32);
     let (mut ledger, reader) = Ledger::new(config, block(0), facts(block(0)));
     let mut fresh = Fresh { next: 0, rng: Rng::with_seed(7) };
@@ -59,6 +59,7 @@ fn what_closed_accounts_leave_is_used_again() {
         living.extend(changes[CLOSED_PER_BLOCK..].iter().map(|change| change.address));
         ledger.apply(block(slot), changes, facts(block(slot))).expect("ids are used again");
         ledger.complete(block(slot), facts(block(slot))).expect("it is open");
+        ledger.confirm(block(slot)).expect("it is complete");
         ledger.finalize(block(slot)).expect("it is complete");
         ledger.publish();
         assert_eq!(reader.bytes(), ledger.bytes());

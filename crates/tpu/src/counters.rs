@@ -142,6 +142,8 @@ pub struct Counters {
     pub open: AtomicU64,
     /// Retry tokens sent.
     pub retries: AtomicU64,
+    /// Bytes of unfinished transactions.
+    pub unfinished_bytes: AtomicU64,
     refused: [AtomicU64; DROP_REASONS.len()],
     latency: LatencyHistogram,
     /// Nanoseconds.
@@ -188,6 +190,7 @@ impl Counters {
             connections: load(&self.connections),
             open: load(&self.open),
             retries: load(&self.retries),
+            unfinished_bytes: load(&self.unfinished_bytes),
             refused: self.refused.each_ref().map(load),
             latency: self.latency.0.histogram(0),
             steps: self.steps.each_ref().map(load),
@@ -216,6 +219,8 @@ pub struct MetricsSnapshot {
     pub open: u64,
     /// Retry tokens sent.
     pub retries: u64,
+    /// Bytes of unfinished transactions.
+    pub unfinished_bytes: u64,
     /// Time from first byte to the ledger of the accepted.
     pub latency: Histogram,
     refused: [u64; DROP_REASONS.len()],

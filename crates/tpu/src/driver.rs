@@ -547,7 +547,8 @@ impl Driver {
     /// Adds the counts since the last call to `counters`.
     pub fn publish(&mut self, counters: &Counters) {
         let buffers_made = self.buffers.made + self.reassembler.buffers_made();
-        self.stats.publish(buffers_made, counters);
+        let unfinished_bytes = self.reassembler.unfinished_bytes();
+        self.stats.publish(buffers_made, unfinished_bytes, counters);
     }
 }
 

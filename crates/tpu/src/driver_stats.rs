@@ -16,6 +16,8 @@ pub(crate) struct DriverStats {
     pub(crate) retries: u64,
     /// Receive buffers that the driver had allocated when the counts were last published.
     buffers_made: u64,
+    /// Bytes of unfinished transactions when the counts were last published.
+    unfinished_bytes: u64,
     refused: Vec<(DropReason, u64)>,
 }
 
@@ -27,8 +29,14 @@ impl DriverStats {
         }
     }
 
-    /// Adds the counts to `counters`. `buffers_made` is how many receive buffers the driver has allocated so far.
-    pub(crate) fn publish(&mut self, buffers_made: u64, counters: &Counters) {
+    /// Adds the counts to `counters`. `buffers_made` is how many receive buffers the driver has allocated so far,
+    /// `unfinished_bytes` what its unfinished transactions have now.
+    pub(crate) fn publish(
+        &mut self,
+        buffers_made: u64,
+        unfinished_bytes: u64,
+        counters: &Counters,
+    ) {
         let stats = std::mem::take(self);
         let add = |to: &AtomicU64, count: u64| {
             if count > 0 {
@@ -45,6 +53,10 @@ impl DriverStats {
         counters.open.fetch_sub(stats.ended, Ordering::Relaxed);
         add(&counters.buffers_made, buffers_made - stats.buffers_made);
         self.buffers_made = buffers_made;
+        // It wraps around if there are fewer than before, and the sum is right again.
+        let change = unfinished_bytes.wrapping_sub(stats.unfinished_bytes);
+        counters.unfinished_bytes.fetch_add(change, Ordering::Relaxed);
+        self.unfinished_bytes = unfinished_bytes;
         for (cause, count) in &stats.refused {
             counters.refuse_many(*cause, *count);
         }

@@ -3,7 +3,7 @@
 //! Shape: each shard is one thread with one UDP socket and one endpoint (`shard`). The driver does
 //! no I/O and takes the time as an argument (`driver`). Received transactions go to a
 //! [`TransactionSink`]; in a node this is the fair queue (`fair_queue`). The threads behind it drop
-//! duplicates, check signatures and send to the [`chain_solana::TransactionService`] (`sigverify`).
+//! duplicates, check signatures and send to the [`chain_solana::TransactionSender`] (`sigverify`).
 //! [`Forwarder`] sends accepted transactions to other nodes.
 //! Bounds: [`Config`], each with its memory. What exceeds a bound is refused and counted by cause.
 //! Not here: the QUIC state machine (`quinn-proto`), execution (`localnet`). Why: docs/quic.md.
@@ -35,7 +35,7 @@ mod transaction;
 mod weights;
 
 pub use certificate::{ALPN, TlsError, TlsIdentity, client_config};
-pub use config::{Config, ConfigError};
+pub use config::{CONNECTION_BYTES, Config, ConfigError};
 pub use connection_admission::ConnectionAdmission;
 pub use counters::{Counters, DropReason, MetricsSnapshot, VerifyStep};
 pub use driver::{DatagramSender, Driver};

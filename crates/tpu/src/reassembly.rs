@@ -159,6 +159,11 @@ impl Reassembler {
         self.recycle(first, joined);
     }
 
+    /// Bytes of unfinished transactions.
+    pub(crate) fn unfinished_bytes(&self) -> u64 {
+        self.unfinished_bytes as u64
+    }
+
     /// Buffers allocated so far.
     pub(crate) fn buffers_made(&self) -> u64 {
         self.packets.made + self.large.made

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use chain_solana::{
-    History, SendError, Sender, TransactionService, VerifiedTransaction, VerifyError,
+    History, SendError, Sender, TransactionSender, VerifiedTransaction, VerifyError,
 };
 use pool::ClientId;
 use solana_transaction::versioned::VersionedTransaction;
@@ -47,7 +47,7 @@ struct Shared {
     queue: Arc<FairQueue>,
     counters: Arc<Counters>,
     dedup: DedupFilter,
-    transaction_service: Arc<dyn TransactionService>,
+    transaction_sender: Arc<dyn TransactionSender>,
     history: Option<Arc<History>>,
     forwarder: Option<Arc<Forwarder>>,
     is_ending: AtomicBool,
@@ -69,7 +69,7 @@ impl SigVerifyStage {
         config: Arc<Config>,
         queue: Arc<FairQueue>,
         counters: Arc<Counters>,
-        transaction_service: Arc<dyn TransactionService>,
+        transaction_sender: Arc<dyn TransactionSender>,
         history: Option<Arc<History>>,
         forwarder: Option<Arc<Forwarder>>,
     ) -> std::io::Result<Self> {
@@ -78,7 +78,7 @@ impl SigVerifyStage {
             dedup: DedupFilter::new(config.repeats_max, repeat, clock::now()),
             queue,
             counters,
-            transaction_service,
+            transaction_sender,
             history,
             forwarder,
             is_ending: AtomicBool::new(false),
@@ -217,7 +217,7 @@ impl Shared {
     fn hand_over(&self, checked: &CheckedTransaction) -> Result<(), HandOverError> {
         let CheckedTransaction { verified, received, sender, fingerprint, .. } = checked;
         // A copy costs a hundredth of the verification, and a full queue drops what it refuses.
-        match self.transaction_service.send(*sender, verified.clone()) {
+        match self.transaction_sender.send(*sender, verified.clone()) {
             Ok(()) => {}
             Err(SendError::QueueFull { .. }) => return Err(HandOverError::Full),
             Err(SendError::Closed) => {
@@ -305,11 +305,8 @@ impl StageTimer {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use chain_solana::{
-        AirdropError, QueueBound, Simulation, SimulationError, SimulationRequest, View,
-    };
+    use chain_solana::QueueBound;
     use parking_lot::Mutex;
-    use solana_hash::Hash;
     use solana_keypair::Keypair;
     use solana_message::{Message, VersionedMessage};
     use solana_pubkey::Pubkey;
@@ -332,7 +329,7 @@ mod tests {
         }
     }
 
-    impl TransactionService for BoundedLedger {
+    impl TransactionSender for BoundedLedger {
         fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
             let mut left = self.left.lock();
             if *left == 0 || self.full_for == Some(sender.client) {
@@ -342,20 +339,6 @@ mod tests {
             *left -= 1;
             self.taken.lock().push((sender, transaction.signature()));
             Ok(())
-        }
-
-        fn simulate(&self, _: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
-            Err(SimulationError::Panicked)
-        }
-
-        fn airdrop(
-            &self,
-            _: Sender,
-            _: Pubkey,
-            _: u64,
-            _: Hash,
-        ) -> Result<Signature, AirdropError> {
-            Err(SendError::Closed.into())
         }
     }
 
@@ -381,13 +364,13 @@ mod tests {
             .map(|bytes| ReceivedTransaction { bytes: Bytes::from(bytes), peer: PeerId(0), since })
             .collect();
         queue.push_batch(&mut batch);
-        let transaction_service = Arc::new(BoundedLedger::new(capacity));
+        let transaction_sender = Arc::new(BoundedLedger::new(capacity));
         queue.close();
         let stages = SigVerifyStage::start(
             config,
             queue,
             Arc::clone(&counters),
-            transaction_service,
+            transaction_sender,
             None,
             None,
         );
@@ -420,12 +403,12 @@ mod tests {
         let config = Arc::new(Config { hand_over_ms: 5, ..Config::default() });
         let counters = Arc::<Counters>::default();
         let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
-        let (transaction_service, sink) = (Arc::new(BoundedLedger::new(0)), Arc::clone(&queue));
+        let (transaction_sender, sink) = (Arc::new(BoundedLedger::new(0)), Arc::clone(&queue));
         let stages = SigVerifyStage::start(
             config,
             queue,
             Arc::clone(&counters),
-            transaction_service,
+            transaction_sender,
             None,
             None,
         );
@@ -453,13 +436,13 @@ mod tests {
         let config = Arc::new(Config { hand_over_ms: 86_400_000, ..Config::default() });
         let counters = Arc::<Counters>::default();
         let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
-        let transaction_service =
+        let transaction_sender =
             Arc::new(BoundedLedger { full_for: Some(flood), ..BoundedLedger::new(1_000) });
         let stages = SigVerifyStage::start(
             config,
             Arc::clone(&queue),
             Arc::clone(&counters),
-            Arc::clone(&transaction_service) as Arc<dyn TransactionService>,
+            Arc::clone(&transaction_sender) as Arc<dyn TransactionSender>,
             None,
             None,
         );
@@ -482,10 +465,10 @@ mod tests {
         put(0, flood, 1..300);
         let expected = put(1, other, 100..110);
         let deadline = clock::now() + Duration::from_secs(60);
-        while transaction_service.taken.lock().len() < expected.len() && clock::now() < deadline {
+        while transaction_sender.taken.lock().len() < expected.len() && clock::now() < deadline {
             std::thread::yield_now();
         }
-        let taken = std::mem::take(&mut *transaction_service.taken.lock());
+        let taken = std::mem::take(&mut *transaction_sender.taken.lock());
         // In order, and counted for the client that sent them.
         let expected: Vec<_> = expected.into_iter().map(|one| (Sender::from(other), one)).collect();
         assert_eq!(taken, expected);

@@ -9,11 +9,11 @@ use crate::workspace::Crate;
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
     &["address", "state", "index", "metrics"],
-    &["subscriptions", "pool", "cache", "process_usage"],
+    &["subscriptions", "pool", "cache", "process_usage", "store"],
     &["query", "solana"],
     &["chain_solana", "snapshot_solana"],
-    &["localnet", "tpu", "rpc", "loadgen"],
-    &["rest"],
+    &["svm", "tpu", "rpc", "loadgen"],
+    &["localnet", "rest", "loadgen_solana"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
 

@@ -7,6 +7,7 @@ use anyhow::Result;
 use cpu_time::ThreadTime;
 use index::Index;
 use ledger::{Address, AddressId, Key, KeyKind};
+use testkit::zipf::Zipf;
 
 use super::baselines::{Agave, Baseline, Dash, Locked};
 use super::keys::{Numbers, pubkey};
@@ -248,8 +249,8 @@ impl Shape {
 
 /// A rank below `ranks`, the first the likeliest.
 fn rank(numbers: &mut Numbers, ranks: u32) -> u32 {
-    let uniform = f64::from(numbers.below(1 << 30)) / f64::from(1 << 30);
-    (f64::from(ranks).powf(uniform) - 1.0) as u32
+    let part = f64::from(numbers.below(1 << 30)) / f64::from(1 << 30);
+    Zipf::new(1, ranks.into()).rank_at(part) as u32
 }
 
 /// A rival's name and constructor.

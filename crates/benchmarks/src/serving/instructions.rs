@@ -11,6 +11,7 @@ use ::loadgen::{Run, RunLength, Stream};
 use anyhow::{Context, Result, ensure};
 use process_usage::Process;
 use serde_json::{Value, json};
+use testkit::node::NodeCommand;
 
 use super::baseline::{self, Ratio};
 use super::callgrind::Callgrind;
@@ -19,7 +20,7 @@ use super::server::Server;
 use super::targets::Targets;
 use super::{Size, cost_breakdown, suites};
 use crate::client::Client;
-use crate::node::{self, Node};
+use crate::node;
 use crate::protocol::Settings;
 
 /// Approximate instructions of a round, and its maximum number of requests.
@@ -71,10 +72,10 @@ fn account_ratios(size: &Size) -> Result<Vec<Ratio>> {
 
 fn history_ratios(size: &Size) -> Result<Vec<Ratio>> {
     let callgrind = Callgrind::new()?;
-    let command = callgrind.command(&node::program()?);
+    let hydrant = callgrind.command(&node::program()?);
     let flags = ["--io-threads", "1", "--cpu-threads", "1", "--slot-ms", SLOT_MS];
     let flags = [&flags[..], &["--finalize-after", "0"]].concat();
-    let node = Node::start_command(command, &flags, READY_TIMEOUT)?;
+    let node = NodeCommand::dev(hydrant).args(flags).with_ready_timeout(READY_TIMEOUT).start()?;
     let mut client = Client::open(node.rpc)?;
     wait_for_next_slot(&mut client)?;
     let payers = suites::send(node.rpc, size)?;

@@ -90,10 +90,10 @@ fn leaving(server: &Server, rpc: SocketAddr, request: &[u8]) -> Result<f64> {
 /// Reads the start of a response and disconnects.
 fn read(rpc: SocketAddr, request: &[u8], bytes: u64) -> Result<u64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (status, bytes) = runtime.block_on(async {
+    runtime.block_on(async {
         let mut connection = Connection::open_with_body_limit(rpc, 0).await?;
-        connection.exchange_prefix(request, bytes).await
-    })?;
-    ensure!(status == 200, "HTTP {status}");
-    Ok(bytes)
+        let response = connection.exchange_prefix(request, bytes).await?;
+        ensure!(response.status == 200, "HTTP {}", response.status);
+        Ok(response.body_bytes)
+    })
 }

@@ -66,13 +66,12 @@ impl Server {
         Ok(serde_json::from_str(&self.ledger.line_after("serving ")?)?)
     }
 
-    pub(crate) fn process(&self) -> Process {
-        Process::with_id(self.pid())
-    }
-
-    /// The id of its process.
     pub(crate) fn pid(&self) -> u32 {
         self.ledger.id()
+    }
+
+    pub(crate) fn process(&self) -> Process {
+        Process::with_id(self.pid())
     }
 }
 

@@ -8,20 +8,17 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ::loadgen::{
-    Client, DiscoveryConfig, Endpoint, InputKinds, Inputs, LoadError, Mix, Report, RestSuite,
-    RunLength, Stream, Suite, status_ok,
-};
+use ::loadgen::{Client, Endpoint, Mix, Report, RunLength, Stream, status_ok};
 use anyhow::{Context, Result, ensure};
+use loadgen_solana::{DiscoveryConfig, InputKinds, Inputs, RestSuite, Suite, SuiteError};
 use process_usage::Process;
 use solana_signer::Signer as _;
 
 use super::Size;
 use super::rounds::{Case, Rounds};
 use super::server::Server;
-use crate::node::Node;
 use crate::protocol::Serving;
-use crate::{client, transfers};
+use crate::{client, node, transfers};
 
 /// Connections of each suite.
 const CONNECTIONS: usize = 16;
@@ -43,7 +40,7 @@ const SEED: u64 = 1;
 pub(crate) fn run(server: &Server, serving: Serving, size: &Size) -> Result<()> {
     println!("\nsuites: closed loop, {CONNECTIONS} connections; over the synthetic ledger");
     measure(&account_cases(serving.rpc)?, server.process(), size)?;
-    let node = Node::start(&[])?;
+    let node = node::dev(&[])?.start()?;
     println!("suites over hydrant dev, {} transactions", size.transactions);
     let payers = send(node.rpc, size)?;
     measure(&history_cases(node.rpc, u64::MAX, payers)?, Process::with_id(node.pid()), size)
@@ -62,7 +59,7 @@ pub(crate) fn account_cases(rpc: SocketAddr) -> Result<Vec<Case>> {
     let mut client = Client::open(rpc)?;
     let needs = InputKinds::union(suites.iter().map(|suite| suite.required_inputs()));
     let found = Inputs::discover(&mut client, needs, &DiscoveryConfig::default())?;
-    cases(rpc, &suites, (&mut client, &found), |suite| !suite.needs_history, "mix of accounts")
+    cases(rpc, &suites, &mut client, &found, |suite| !suite.needs_history, "mix of accounts")
 }
 
 /// The suites that need transactions, after a constant. Suites of slots get the last `slots_max`, suites of accounts
@@ -75,13 +72,7 @@ pub(crate) fn history_cases(
     let mut client = Client::open(rpc)?;
     let mut found = wait_for_finalized(&mut client, accounts)?;
     found.slots.0 = found.slots.0.max((found.slots.1 + 1).saturating_sub(slots_max));
-    cases(
-        rpc,
-        &HISTORY_SUITES,
-        (&mut client, &found),
-        |suite| suite.needs_history,
-        "mix of history",
-    )
+    cases(rpc, &HISTORY_SUITES, &mut client, &found, |suite| suite.needs_history, "mix of history")
 }
 
 /// Transfers by `POST /v1/transactions`, each once, all of them executed. Returns the payers: their numbers of
@@ -120,7 +111,8 @@ pub(crate) fn send(rpc: SocketAddr, size: &Size) -> Result<Vec<String>> {
 fn cases(
     address: SocketAddr,
     suites: &[Suite],
-    (client, found): (&mut Client, &Inputs),
+    client: &mut Client,
+    found: &Inputs,
     is_selected: impl Fn(&RestSuite) -> bool,
     name_of_mix: &str,
 ) -> Result<Vec<Case>> {
@@ -147,7 +139,11 @@ fn cases(
 }
 
 /// Calls of all suites by their weights.
-fn mixed(suites: &[Suite], found: &Inputs, endpoint: &Endpoint) -> Result<Vec<Vec<u8>>, LoadError> {
+fn mixed(
+    suites: &[Suite],
+    found: &Inputs,
+    endpoint: &Endpoint,
+) -> Result<Vec<Vec<u8>>, SuiteError> {
     let mut mix = Mix::new(SEED);
     for suite in suites {
         mix.add(suite.weight(), suite.method(), suite.params(found)?);
@@ -173,7 +169,7 @@ fn wait_for_finalized(client: &mut Client, addresses: Vec<String>) -> Result<Inp
         if is_complete(&found) && is_final(client, last)? {
             return Ok(found);
         }
-        crate::node::sleep_for(POLL_INTERVAL);
+        node::sleep_for(POLL_INTERVAL);
     }
     None.context("no block with a transaction was final within a minute")
 }

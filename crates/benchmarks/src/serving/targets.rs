@@ -121,7 +121,7 @@ impl ProgramAccountsCall {
         for mint in mints.into_iter().take(CANDIDATES) {
             let params = Self::params_of_mint(ledger, mint);
             let request = client.endpoint().call("getProgramAccounts", &params);
-            let bytes = client.exchange(&request)?.1.len();
+            let bytes = client.exchange(&request)?.body.len();
             let is_like = |first: &Self| bytes * 3 > first.bytes * 2 && bytes * 2 < first.bytes * 3;
             // Some mints are of the other token program; their responses are empty.
             if bytes > 10_000 && lists.first().is_none_or(is_like) {

@@ -3,13 +3,13 @@
 //! A time is the median of sequential calls with complete responses over one connection on loopback. A growth is the
 //! larger ledger's time over the smaller one's.
 
+use ::loadgen::{Client, HttpResponse};
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use testkit::synthetic::{KnownOwner, Synthetic, SyntheticConfig};
 
 use super::Size;
-use super::client::Client;
 use crate::ledger_process::{LedgerMetrics, LedgerProcess};
 use crate::protocol::SEED;
 use crate::{now, threshold};
@@ -165,11 +165,12 @@ fn rows(accounts: u32) -> Vec<Row> {
 
 impl Row {
     fn times(&self, client: &mut Client, calls: usize) -> Result<Times> {
+        let endpoint = client.endpoint();
         let requests: Vec<Vec<u8>> =
-            self.params.iter().map(|params| client.request(self.method, params)).collect();
+            self.params.iter().map(|params| endpoint.call(self.method, params)).collect();
         let mut accounts = 0;
         for request in &requests {
-            let response: Value = serde_json::from_slice(client.exchange(request)?)?;
+            let response: Value = serde_json::from_slice(exchange(client, request)?)?;
             ensure!(response.get("error").is_none(), "{}: {}", self.name, response["error"]);
             let result = &response["result"];
             let list = result.as_array().or_else(|| result["value"].as_array());
@@ -180,7 +181,7 @@ impl Row {
         let mut times: Histogram<u64> = Histogram::new(3)?;
         for nth in 0..(calls / self.seldom).max(3) {
             let began = now();
-            let bytes = client.exchange(&requests[nth % requests.len()])?.len();
+            let bytes = exchange(client, &requests[nth % requests.len()])?.len();
             times.record(began.elapsed().as_nanos() as u64).context("a time")?;
             ensure!(bytes > 0, "{}: an empty response", self.name);
         }
@@ -188,4 +189,11 @@ impl Row {
         let accounts = accounts as f64 / requests.len() as f64;
         Ok(Times { p50_ms: ms(0.5), p99_ms: ms(0.99), accounts, state_ms: None })
     }
+}
+
+/// Sends a request and returns the body of its response.
+fn exchange<'a>(client: &'a mut Client, request: &[u8]) -> Result<&'a [u8]> {
+    let HttpResponse { status, body, .. } = client.exchange(request)?;
+    ensure!(status == 200, "HTTP {status}: {}", String::from_utf8_lossy(body));
+    Ok(body)
 }

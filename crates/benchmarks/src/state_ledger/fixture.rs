@@ -20,7 +20,7 @@ use crate::{now, print_metric};
 const CHUNK: usize = 8_192;
 
 /// The root's slot.
-pub(crate) const ROOT: BlockId = BlockId { slot: 1_000, bank: 0 };
+pub(crate) const ROOT: BlockId = BlockId { slot: 1_000, version: 0 };
 
 /// The root's time, in seconds since 1970.
 const ROOT_TIME: i64 = 1_750_000_000;
@@ -106,7 +106,7 @@ pub(crate) fn bank(block: BlockId, capitalization: u64) -> BlockInfo {
     let slots = block.slot - ROOT.slot;
     BlockInfo {
         block,
-        parent_slot: block.slot.saturating_sub(1),
+        parent: BlockId { slot: block.slot.saturating_sub(1), version: 0 },
         block_height: block.slot,
         blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([7; 32]))),
         transaction_count: 0,

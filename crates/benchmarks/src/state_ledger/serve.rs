@@ -1,5 +1,5 @@
-//! The ledger behind the real server: every method as a client calls it, and a transaction service that accepts
-//! nothing.
+//! The ledger behind the real server: every method as a client calls it, and a ledger that accepts no
+//! transaction.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use chain_solana::{
-    AirdropError, ClusterInfo, History, HistoryLimits, Reader, SendError, Sender, Simulation,
-    SimulationError, SimulationRequest, TransactionService, VerifiedTransaction, View,
+    ClusterInfo, History, HistoryLimits, Reader, SendError, Sender, Simulation, SimulationError,
+    SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
@@ -18,7 +18,6 @@ use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_rent::Rent;
-use solana_signature::Signature;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -68,7 +67,9 @@ fn parts(reader: &Reader) -> Result<SolanaServerParts> {
         cluster: Arc::new(cluster),
         reader: reader.clone(),
         history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
-        transaction_service: Arc::new(RejectingTransactionService),
+        transaction_sender: Arc::new(RejectingLedger),
+        simulator: Arc::new(RejectingLedger),
+        faucet: None,
         pool: Arc::new(pool),
         response_cache: Arc::new(response_cache::ResponseCache::new(1 << 24)),
         clients: Arc::new(RateLimiter::new(Limits::default())),
@@ -92,20 +93,18 @@ pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<SolanaSe
     Ok(SolanaServerParts { pool, response_cache, config, ..parts(reader)? }.into_server())
 }
 
-/// A transaction service that rejects everything.
-struct RejectingTransactionService;
+/// A ledger that accepts no transaction and simulates none.
+struct RejectingLedger;
 
-impl TransactionService for RejectingTransactionService {
+impl TransactionSender for RejectingLedger {
     fn send(&self, _: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
         Err(SendError::Closed)
     }
+}
 
+impl Simulator for RejectingLedger {
     fn simulate(&self, _: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
         Err(SimulationError::Sanitize("this ledger executes nothing".to_owned()))
-    }
-
-    fn airdrop(&self, _: Sender, _: Pubkey, _: u64, _: Hash) -> Result<Signature, AirdropError> {
-        Err(SendError::Closed.into())
     }
 }
 

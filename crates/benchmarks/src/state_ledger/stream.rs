@@ -92,7 +92,7 @@ impl Stream {
     ) -> Result<()> {
         let ledger = &mut self.built.ledger;
         let parent = self.block;
-        let block = BlockId { slot: parent.slot + 1, bank: 0 };
+        let block = BlockId { slot: parent.slot + 1, version: 0 };
         let view = self.built.reader.view(Commitment::Processed);
         let meta = Arc::new(bank(block, view.meta().capitalization));
         drop(view);
@@ -102,8 +102,9 @@ impl Stream {
         ledger.apply(block, changes, Arc::clone(&meta))?;
         times.apply.record(began.elapsed().as_nanos() as u64)?;
         ledger.complete(block, meta)?;
+        ledger.confirm(block)?;
         if block.slot > ROOT.slot + FINAL_AFTER {
-            ledger.finalize(BlockId { slot: block.slot - FINAL_AFTER, bank: 0 })?;
+            ledger.finalize(BlockId { slot: block.slot - FINAL_AFTER, version: 0 })?;
         }
         let began = now();
         ledger.publish();

@@ -23,8 +23,21 @@ const ACCOUNTS: u64 = 100_000;
 const WRITES: usize = 3;
 /// Sysvars of every block, by size: SlotHistory (almost nothing in it), SlotHashes and
 /// RecentBlockhashes (hashes), Clock.
-const SYSVARS: [(u8, usize, bool); 4] =
-    [(1, 131_097, false), (2, 20_488, true), (3, 6_008, true), (4, 40, true)];
+const SYSVARS: [Sysvar; 4] = [
+    Sysvar { name: 1, bytes: 131_097, is_filled: false },
+    Sysvar { name: 2, bytes: 20_488, is_filled: true },
+    Sysvar { name: 3, bytes: 6_008, is_filled: true },
+    Sysvar { name: 4, bytes: 40, is_filled: true },
+];
+
+/// A sysvar that every block writes.
+struct Sysvar {
+    /// Each byte of its address.
+    name: u8,
+    bytes: usize,
+    /// Whether its data are random. Otherwise they are the slot and zeros.
+    is_filled: bool,
+}
 
 /// A ledger that grows.
 pub(super) struct Ledger {
@@ -66,8 +79,8 @@ impl Ledger {
         let previous_blockhash = self.blockhash;
         self.blockhash = Hash::new_from_array(self.random.random());
         Block {
-            id: BlockId { slot: self.slot, bank: self.slot },
-            parent_slot,
+            id: BlockId { slot: self.slot, version: self.slot },
+            parent: BlockId { slot: parent_slot, version: parent_slot },
             block_height: parent_slot,
             blockhash: self.blockhash,
             previous_blockhash,
@@ -81,9 +94,10 @@ impl Ledger {
         }
     }
 
-    fn sysvar(&mut self, (name, bytes, filled): (u8, usize, bool)) -> AccountWrite {
+    fn sysvar(&mut self, sysvar: Sysvar) -> AccountWrite {
+        let Sysvar { name, bytes, is_filled } = sysvar;
         let mut data = vec![0; bytes];
-        if filled {
+        if is_filled {
             self.random.fill(data.as_mut_slice());
         } else {
             data[..8].copy_from_slice(&self.slot.to_le_bytes());

@@ -2,31 +2,34 @@
 
 use std::path::Path;
 
-use localnet::store::{Batch, Engine, EngineError, Row, Table};
 use redb::{Database, Error, ReadableDatabase, ReadableTable, TableDefinition};
+use store::{Batch, Engine, EngineError, Key, Row, Table};
 
 /// Cache size in bytes: the same as for our engine.
 const CACHE_BYTES: usize = 32 << 20;
 
-/// redb as a ledger's engine.
-pub(super) struct Redb(Database);
+/// redb as a ledger's engine, and the tables that it was opened with.
+pub(super) struct Redb {
+    database: Database,
+    tables: Vec<Table>,
+}
 
 impl Engine for Redb {
     const PATH: &'static str = "ledger.redb";
 
-    fn open(path: &Path) -> Result<Self, EngineError> {
+    fn open(path: &Path, tables: &[Table]) -> Result<Self, EngineError> {
         let database = redb::Builder::new().set_cache_size(CACHE_BYTES).create(path);
         let database = database.map_err(|err| engine_error(err.into()))?;
-        make_tables(&database).map_err(engine_error)?;
-        Ok(Self(database))
+        make_tables(&database, tables).map_err(engine_error)?;
+        Ok(Self { database, tables: tables.to_vec() })
     }
 
-    fn commit(&mut self, batch: &mut dyn Batch) -> Result<(), EngineError> {
-        commit(&self.0, batch).map_err(engine_error)
+    fn commit(&mut self, batch: &mut impl Batch) -> Result<(), EngineError> {
+        commit(&self.database, &self.tables, batch).map_err(engine_error)
     }
 
-    fn bulk_insert(&mut self, rows: &[Row]) -> Result<(), EngineError> {
-        fill(&self.0, rows).map_err(engine_error)
+    fn bulk_insert(&mut self, rows: &[Row<impl Key>]) -> Result<(), EngineError> {
+        fill(&self.database, rows).map_err(engine_error)
     }
 
     fn scan(
@@ -34,50 +37,46 @@ impl Engine for Redb {
         table: Table,
         row: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), EngineError> {
-        scan(&self.0, table, row).map_err(engine_error)
+        scan(&self.database, table, row).map_err(engine_error)
     }
 }
 
-fn make_tables(database: &Database) -> Result<(), Error> {
+fn make_tables(database: &Database, tables: &[Table]) -> Result<(), Error> {
     let tx = database.begin_write()?;
-    for table in Table::ALL {
-        tx.open_table(definition(table))?;
+    for table in tables {
+        tx.open_table(definition(*table))?;
     }
     Ok(tx.commit()?)
 }
 
-fn commit(database: &Database, batch: &mut dyn Batch) -> Result<(), Error> {
+fn commit(database: &Database, tables: &[Table], batch: &mut impl Batch) -> Result<(), Error> {
     let tx = database.begin_write()?;
     {
-        let [mut meta, mut blocks, mut accounts] = [
-            tx.open_table(definition(Table::Meta))?,
-            tx.open_table(definition(Table::Blocks))?,
-            tx.open_table(definition(Table::Accounts))?,
-        ];
+        let opened = tables.iter().map(|table| tx.open_table(definition(*table)));
+        let mut opened = opened.collect::<Result<Vec<_>, _>>()?;
+        // Every row is in one of the tables.
+        let position = |table: Table| tables.iter().position(|it| *it == table).expect("opened");
         for index in 0..batch.rows().len() {
             let row = &batch.rows()[index];
-            let is_account = row.key.table() == Table::Accounts;
-            let table = match row.key.table() {
-                Table::Meta => &mut meta,
-                Table::Blocks => &mut blocks,
-                Table::Accounts => &mut accounts,
-            };
+            let reports_replaced = row.key.table().reports_replaced;
+            let table = &mut opened[position(row.key.table())];
             let replaced = row.key.with_bytes(|key| match &row.value {
                 Some(value) => table.insert(key, value.as_slice()),
                 None => table.remove(key),
             })?;
-            if is_account {
+            if reports_replaced {
                 batch.replaces(index, replaced.as_ref().map(|value| value.value()));
             }
         }
         let last = batch.last();
-        last.key.with_bytes(|key| meta.insert(key, last.value.as_deref().unwrap_or_default()))?;
+        let table = &mut opened[position(last.key.table())];
+        last.key.with_bytes(|key| table.insert(key, last.value.as_deref().unwrap_or_default()))?;
     }
     tx.commit()?;
     Ok(())
 }
 
-fn fill(database: &Database, rows: &[Row]) -> Result<(), Error> {
+fn fill(database: &Database, rows: &[Row<impl Key>]) -> Result<(), Error> {
     let tx = database.begin_write()?;
     for row in rows {
         let mut table = tx.open_table(definition(row.key.table()))?;
@@ -103,7 +102,7 @@ fn scan(
 }
 
 fn definition(table: Table) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
-    TableDefinition::new(table.name())
+    TableDefinition::new(table.name)
 }
 
 fn engine_error(err: Error) -> EngineError {

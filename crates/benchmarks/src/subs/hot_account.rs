@@ -1,17 +1,19 @@
 //! One account with thousands of subscribers, written in every slot: delivery to all, and the CPU time of a
 //! notification compared with a plain WebSocket broadcast of the same bytes.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use testkit::scenario::{Client, Node, Scenario, SendStats, send_at_rate, task};
+use testkit::node::{Node, NodeCommand};
+use testkit::scenario::{Client, Scenario, SendStats, send_at_rate, task};
 
 use super::transfers::Transfers;
 use super::{Size, address_of, runtime};
 use crate::client::Client as Caller;
-use crate::node::program;
+use crate::node;
 use crate::transfers::fund_payers;
 
 /// Milliseconds of a slot, and the interval of the plain broadcast.
@@ -35,12 +37,13 @@ pub(super) fn run(size: &Size) -> Result<()> {
             _ => COUNT_DURATION_SHORT,
         };
         let slot = SLOT_MS.to_string();
-        let node = runtime.block_on(Node::start(&program()?, &["--slot-ms", &slot]))?;
+        let node = node::dev(&["--slot-ms", &slot])?.start()?;
         let mut caller = Caller::open(node.rpc)?;
         let transfers = Transfers::new(fund_payers(&mut caller, 2)?, caller.latest_blockhash()?);
         let ours = runtime.block_on(hydrant(&node, transfers, connections, counted))?;
         drop(node);
-        let plain = runtime.block_on(broadcast(connections, ours.bytes, counted))?;
+        let plain = start_broadcast(ours.bytes)?;
+        let plain = runtime.block_on(broadcast(&plain, connections, counted))?;
         ratio = ours.micros / plain.micros;
         println!(
             "  {connections:>5} connections: {:.0} notifications/s of {} bytes, {:.2} us of CPU each \
@@ -104,15 +107,18 @@ async fn hydrant(
     Ok(served.0)
 }
 
-async fn broadcast(connections: usize, bytes: usize, counted: Duration) -> Result<DeliveryStats> {
+fn start_broadcast(bytes: usize) -> Result<Node> {
+    let program = Command::new(std::env::current_exe()?);
     let (size, interval) = (bytes.to_string(), SLOT_MS.to_string());
-    let args = ["subs", "bare", &size, &interval];
-    let node = Node::start_program(&std::env::current_exe()?, &args).await?;
+    NodeCommand::new(program).args(["subs", "bare", &size, &interval]).start()
+}
+
+async fn broadcast(node: &Node, connections: usize, counted: Duration) -> Result<DeliveryStats> {
     let mut clients = Vec::new();
     for _ in 0..connections {
         clients.push(Client::connect(node.ws).await?);
     }
-    Ok(count_notifications(&node, Scenario::default(), clients, counted, 0.0).await?.0)
+    Ok(count_notifications(node, Scenario::default(), clients, counted, 0.0).await?.0)
 }
 
 /// Counts the notifications of all clients for `counted`.

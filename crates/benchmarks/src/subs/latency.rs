@@ -12,15 +12,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ::loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use testkit::scenario::{Client, Node, Scenario, SendStats, Task, send_at_rate, task};
+use testkit::node::Node;
+use testkit::scenario::{Client, Scenario, SendStats, Task, send_at_rate, task};
 
 use super::transfers::Transfers;
 use super::{Size, address_of, runtime};
 use crate::client::Client as Caller;
-use crate::node::program;
+use crate::node;
 use crate::transfers::fund_payers;
 
 /// Milliseconds of a slot.
@@ -60,7 +62,7 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
     let (clients, seconds) = if size.is_toy { (20, 1.0) } else { (100, 6.0) };
     let loads = if size.is_toy { &LOADS[4..] } else { &LOADS[..] };
     let runtime = runtime()?;
-    let node = runtime.block_on(Node::start(&program()?, &["--slot-ms", SLOT_MS]))?;
+    let node = node::dev(&["--slot-ms", SLOT_MS])?.start()?;
     let mut caller = Caller::open(node.rpc)?;
     let transfers = Transfers::new(fund_payers(&mut caller, 64)?, caller.latest_blockhash()?);
     let heard = Observations::default();
@@ -76,7 +78,8 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
     };
     let mut measured = |load: u32, rate: f64, count: f64| -> Result<Row> {
         let bodies: Vec<String> = transfers.requests(numbers(count).into_iter()).collect();
-        runtime.block_on(step(&node, &transfers, &heard, bodies, (load, rate, seconds)))
+        let offered_load = OfferedLoad { load, rate, seconds };
+        runtime.block_on(step(&node, &transfers, &heard, bodies, offered_load))
     };
     let most = measured(0, f64::INFINITY, SIGNED_MAX * seconds)?;
     let capacity = most.delivered;
@@ -183,14 +186,24 @@ fn confirmations(mut client: Client, heard: Observations) -> Task {
     })
 }
 
+/// The load of one step.
+struct OfferedLoad {
+    /// In percent of the capacity.
+    load: u32,
+    /// Transactions a second.
+    rate: f64,
+    seconds: f64,
+}
+
 /// Sends for some seconds, waits for all notifications, and returns their latencies.
 async fn step(
     node: &Node,
     transfers: &Transfers,
     heard: &Observations,
     bodies: Vec<String>,
-    (load, rate, seconds): (u32, f64, f64),
+    offered_load: OfferedLoad,
 ) -> Result<Row> {
+    let OfferedLoad { load, rate, seconds } = offered_load;
     heard.arrivals.lock().clear();
     let offered = bodies.len() as f64 / seconds;
     let mut shares: Vec<Vec<String>> = vec![Vec::new(); SENDERS];
@@ -250,38 +263,29 @@ fn write(path: &Path, rows: &[Row]) -> Result<()> {
     let stem = path.file_stem().map_or_else(|| "subs".into(), |stem| stem.to_string_lossy());
     let path = path.with_file_name(format!("{stem}-latency.csv"));
     let mut text = String::from("load_percent,offered,delivered,messages,p50_ms,p99_ms,cores\n");
-    let mut svg = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 660 420\" font-family=\"sans-serif\" font-size=\"12\">\n",
-    );
-    let most = rows.iter().map(|row| row.p99_ms).fold(1.0, f64::max);
-    let x = |row: &Row| 40.0 + 5.2 * f64::from(row.load);
-    let y = |ms: f64| 390.0 - 370.0 * ms / most;
-    for (name, colour, of) in [
-        ("p50", "#1f77b4", (|row| row.p50_ms) as fn(&Row) -> f64),
-        ("p99", "#d62728", |row| row.p99_ms),
-    ] {
-        let mut points = String::new();
-        for row in rows {
-            write!(points, "{:.1},{:.1} ", x(row), y(of(row)))?;
-        }
-        writeln!(svg, "<polyline fill=\"none\" stroke=\"{colour}\" points=\"{points}\"/>")?;
-        if let Some(last) = rows.last() {
-            let (x, y, ms) = (x(last) + 5.0, y(of(last)) + 4.0, of(last));
-            let label = format!("{name} {ms:.1} ms");
-            writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{colour}\">{label}</text>")?;
-        }
-    }
     for row in rows {
         let Row { load, offered, delivered, messages, p50_ms, p99_ms, cores } = row;
         writeln!(
             text,
             "{load},{offered:.1},{delivered:.1},{messages},{p50_ms:.3},{p99_ms:.3},{cores:.3}"
         )?;
-        writeln!(svg, "<text x=\"{:.1}\" y=\"408\">{load} %</text>", x(row))?;
     }
-    svg.push_str("</svg>\n");
+    let line = |name, ms: fn(&Row) -> f64| {
+        let point = |row: &Row| Point {
+            x: f64::from(row.load),
+            y: ms(row),
+            label: format!("{} %", row.load),
+        };
+        Line { name, points: rows.iter().map(point).collect() }
+    };
+    let lines = vec![line("p50", |row| row.p50_ms), line("p99", |row| row.p99_ms)];
+    let most = rows.iter().map(|row| row.load).max().unwrap_or(100);
+    let x = Axis::linear("load, percent of the capacity", 0.0, f64::from(most));
+    let plot = Plot { x, y_scale: Scale::Linear, unit: "ms", lines };
+    let plots = vec![("From confirmation to the client".to_owned(), plot)];
+    let document = Document { title: "Latency of notifications by load", columns: 1, plots };
     std::fs::write(&path, text)?;
-    std::fs::write(path.with_extension("svg"), svg)?;
+    std::fs::write(path.with_extension("svg"), document.svg())?;
     println!("written: {} and {}", path.display(), path.with_extension("svg").display());
     Ok(())
 }

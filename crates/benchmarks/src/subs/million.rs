@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ::loadgen::{Connection, Endpoint};
 use anyhow::{Context, Result, anyhow, ensure};
 use parking_lot::Mutex;
 use serde_json::json;
-use testkit::scenario::{Client, Node};
+use testkit::node::Node;
+use testkit::scenario::Client;
 
-use super::{Size, address_of, runtime};
-use crate::http::{self, Connection};
-use crate::node::program;
-use crate::now;
+use super::{Size, address_of};
+use crate::{node, now};
 
 /// Interval of the small requests.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(2);
@@ -47,7 +47,7 @@ fn run_with(
     name: &'static str,
     at_once: usize,
 ) -> Result<()> {
-    let node = runtime()?.block_on(Node::start(&program()?, &[]))?;
+    let node = node::dev(&[])?.start()?;
     let light_client = LightClient::start(node.rpc)?;
     // On a thread of its own: a thread cannot raise its priority again.
     let measured = std::thread::spawn(move || -> Result<()> {
@@ -168,7 +168,8 @@ async fn request_loop(
     over: &AtomicBool,
 ) -> Result<()> {
     let mut connection = Connection::open(rpc).await.context("connect")?;
-    let request = http::call(rpc, "getAccountInfo", &json!(["11111111111111111111111111111111"]));
+    let params = json!(["11111111111111111111111111111111"]);
+    let request = Endpoint::from(rpc).call("getAccountInfo", &params);
     let mut due = tokio::time::interval(REQUEST_INTERVAL);
     while !over.load(Ordering::Acquire) {
         due.tick().await;

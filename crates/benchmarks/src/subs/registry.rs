@@ -62,7 +62,7 @@ fn test_subscriptions() -> TestSubscriptions {
         queue_bytes_max: 1 << 30,
         queues_bytes_max: 1 << 30,
     });
-    subs.start_at(|_| BlockId { slot: 0, bank: 0 });
+    subs.start_at(|_| BlockId { slot: 0, version: 0 });
     subs
 }
 

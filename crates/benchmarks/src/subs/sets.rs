@@ -15,20 +15,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use testkit::scenario::{
-    Client, MemorySampler, Node, Scenario, SendStats, Stop, send_at_rate, task,
-};
+use testkit::scenario::{Client, MemorySampler, Scenario, SendStats, Stop, send_at_rate, task};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::transfers::Transfers;
 use super::{Size, address_of, number_of, registry, runtime, set_of};
 use crate::client::Client as Caller;
-use crate::node::program;
+use crate::node;
 use crate::transfers::fund_payers;
 
+/// The method of notifications about slots.
+const SLOT_NOTIFICATION: &str = "slotNotification";
 /// Seconds of A: a part of those of B.
 const PART_OF_A: f64 = 0.4;
 /// The part of a set-up that is warm-up.
@@ -178,7 +179,7 @@ fn account(size: &Size, more: f64) -> Result<()> {
 
 fn set_up(size: &Size, name: char, habit: ClientBehavior, seconds: u64) -> Result<SetupResult> {
     let runtime = runtime()?;
-    let node = runtime.block_on(Node::start(&program()?, &["--slot-ms", "200"]))?;
+    let node = node::dev(&["--slot-ms", "200"])?.start()?;
     let mut caller = Caller::open(node.rpc)?;
     let transfers = Transfers::new(fund_payers(&mut caller, PAYERS)?, caller.latest_blockhash()?);
     let memory = MemorySampler::new(&node, SAMPLE_INTERVAL);
@@ -297,7 +298,7 @@ async fn live(
         let slots = client.call("slotSubscribe", json!([])).await?;
         while stretch.through < least.max(after) || stretch.through == after {
             let text = client.notification().await?;
-            if text.contains("\"slotNotification\"") {
+            if Client::parse_method(&text)? == SLOT_NOTIFICATION {
                 let received: Value = serde_json::from_str(&text)?;
                 let parent =
                     received["params"]["result"]["parent"].as_u64().context("no parent")?;
@@ -310,7 +311,7 @@ async fn live(
         let ended = client.call("addressesUnsubscribe", json!([subscription])).await?;
         ensure!(ended == true, "{ended}");
         for text in client.take_early() {
-            if !text.contains("\"slotNotification\"") {
+            if Client::parse_method(&text)? != SLOT_NOTIFICATION {
                 stretch.record(&text)?;
             }
         }
@@ -368,33 +369,30 @@ fn compared(stretch: &Stretch, truth: &[(u64, u32)]) -> Result<(usize, usize)> {
 /// Memory over time, as numbers and as a drawing.
 fn write(path: &Path, outcomes: &[SetupResult]) -> Result<()> {
     let mut text = String::from("set_up,sample,bytes\n");
-    let mut svg = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 660 420\" font-family=\"sans-serif\" font-size=\"12\">\n",
-    );
-    let most = outcomes.iter().flat_map(|outcome| &outcome.samples).max().copied().unwrap_or(1);
-    let colours = ["#888888", "#1f77b4", "#2ca02c", "#ff7f0e", "#d62728"];
-    for (outcome, colour) in outcomes.iter().zip(colours) {
-        let mut points = String::new();
-        let last = outcome.samples.len().max(2) - 1;
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let names: Vec<String> = outcomes
+        .iter()
+        .map(|outcome| {
+            let end = outcome.samples.last().copied().unwrap_or_default();
+            format!("{} {:.0} MiB", outcome.name.to_ascii_uppercase(), mib(end))
+        })
+        .collect();
+    let mut lines = Vec::new();
+    for (outcome, name) in outcomes.iter().zip(&names) {
+        let mut points = Vec::new();
         for (at, bytes) in outcome.samples.iter().enumerate() {
             writeln!(text, "{},{at},{bytes}", outcome.name)?;
-            let x = 20.0 + 560.0 * at as f64 / last as f64;
-            let y = 400.0 - 380.0 * *bytes as f64 / most as f64;
-            write!(points, "{x:.1},{y:.1} ")?;
+            points.push(Point { x: at as f64, y: mib(*bytes), label: format!("sample {at}") });
         }
-        writeln!(svg, "<polyline fill=\"none\" stroke=\"{colour}\" points=\"{points}\"/>")?;
-        let end = outcome.samples.last().copied().unwrap_or_default();
-        let y = 404.0 - 380.0 * end as f64 / most as f64;
-        writeln!(
-            svg,
-            "<text x=\"585\" y=\"{y:.1}\" fill=\"{colour}\">{} {} MiB</text>",
-            outcome.name.to_ascii_uppercase(),
-            end >> 20
-        )?;
+        lines.push(Line { name, points });
     }
-    svg.push_str("</svg>\n");
+    let samples = outcomes.iter().map(|outcome| outcome.samples.len()).max().unwrap_or(0).max(2);
+    let x = Axis::linear("samples", 0.0, samples as f64 - 1.0);
+    let plot = Plot { x, y_scale: Scale::Linear, unit: "MiB", lines };
+    let plots = vec![("Resident memory of the node".to_owned(), plot)];
+    let document = Document { title: "Sets of addresses", columns: 1, plots };
     std::fs::write(path, text)?;
-    std::fs::write(path.with_extension("svg"), svg)?;
+    std::fs::write(path.with_extension("svg"), document.svg())?;
     println!("written: {} and {}", path.display(), path.with_extension("svg").display());
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::loadgen::{Connection, Endpoint};
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -19,7 +20,6 @@ use solana_transaction::Transaction;
 use testkit::scenario::{Client, Task, task};
 
 use super::address_of;
-use crate::http::{self, Connection};
 use crate::transfers::send_params;
 
 /// Enough for an account to stay.
@@ -76,10 +76,11 @@ impl Transfers {
     pub(super) fn refresh(&self, rpc: SocketAddr) -> Task {
         let all = self.clone();
         task(async move |mut stop| {
+            let endpoint = Endpoint::from(rpc);
             let mut connection = Connection::open(rpc).await?;
             loop {
                 let request =
-                    http::call(rpc, "getLatestBlockhash", &json!([{ "commitment": "confirmed" }]));
+                    endpoint.call("getLatestBlockhash", &json!([{ "commitment": "confirmed" }]));
                 let response = connection.exchange(&request).await?;
                 let response: Value = serde_json::from_slice(response.body)?;
                 let hash = response["result"]["value"]["blockhash"].as_str().context("no hash")?;

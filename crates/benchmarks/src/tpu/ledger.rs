@@ -5,12 +5,13 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use process_usage::Process;
 use serde_json::json;
 
 use super::Size;
 use super::process::Generator;
 use crate::client::Client;
-use crate::node::{Node, sleep_for};
+use crate::node::{self, sleep_for};
 use crate::transfers;
 
 /// Maximum transfers sent and not executed: enough that no stage waits for the client, and less than the bound of any
@@ -43,7 +44,7 @@ pub(super) fn tpu_port(client: &mut Client) -> Result<u16> {
 }
 
 pub(super) fn run(size: &Size) -> Result<()> {
-    let node = Node::start(&["--queue-max", "100000"])?;
+    let node = node::dev(&["--queue-max", "100000"])?.start()?;
     let mut client = Client::open(node.rpc)?;
     let payers = transfers::fund_payers(&mut client, 64)?;
     let signed = transfers::signed_transfers(&mut client, &payers, size.transfers)?;
@@ -57,7 +58,7 @@ pub(super) fn run(size: &Size) -> Result<()> {
     let plan = format!("connections=4 transactions={}", file.path().display());
     let mut generator = Generator::start(tpu_port(&mut client)?, &plan)?;
 
-    let threads = node.thread_times()?;
+    let threads = thread_times(node.pid())?;
     let before = metrics(&mut client)?;
     let executed_before = executed(&mut client)?;
     let began = crate::now();
@@ -95,7 +96,7 @@ pub(super) fn run(size: &Size) -> Result<()> {
             println!("  refused: {key} {}", delta(key));
         }
     }
-    let threads = threads_delta(&threads, &node.thread_times()?);
+    let threads = threads_delta(&threads, &thread_times(node.pid())?);
     stages(&threads, delta, count);
     println!("by thread:");
     for (name, used) in &threads {
@@ -136,11 +137,17 @@ fn executed(client: &mut Client) -> Result<u64> {
     count.as_u64().context("not a count")
 }
 
+/// Seconds of CPU time that each of a process' threads has used, by name; equal names together.
+fn thread_times(pid: u32) -> Result<BTreeMap<String, f64>> {
+    let times = Process::with_id(pid).cpu_time_by_thread()?;
+    Ok(times.into_iter().map(|(name, time)| (name, time.as_secs_f64())).collect())
+}
+
 /// All metrics of the node, by name with labels.
 fn metrics(client: &mut Client) -> Result<BTreeMap<String, f64>> {
     let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    let (_, body) = client.exchange(request)?;
-    let text = String::from_utf8(body)?;
+    let body = client.exchange(request)?.body;
+    let text = std::str::from_utf8(body)?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let metrics = lines.filter_map(|line| {
         let (name, value) = line.rsplit_once(' ')?;

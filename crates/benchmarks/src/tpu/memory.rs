@@ -6,7 +6,7 @@ use super::process::{Generator, Server};
 use super::{Size, ledger, print_threshold};
 use crate::client::Client;
 use crate::median;
-use crate::node::{Node, sleep_for};
+use crate::node::{self, sleep_for};
 
 pub(super) fn run(size: &Size, names: &[&'static str]) -> Result<()> {
     soak(size)?;
@@ -50,7 +50,7 @@ fn bursts(size: &Size, names: &[&'static str]) -> Result<()> {
     for name in names {
         servers.push((name, Server::start(name, &[])?));
     }
-    let node = Node::start(&[])?;
+    let node = node::dev(&[])?.start()?;
     let port = ledger::tpu_port(&mut Client::open(node.rpc)?)?;
     let send = |port: u16, plan: &str, streams: u64| -> Result<()> {
         let mut generator = Generator::start(port, plan)?;

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-
-use crate::child_process::{Child, sibling_binary};
+use testkit::child_process::{Child, sibling_binary};
 
 /// Rivals with workspaces of their own, in a folder of this crate.
 const BASELINES: &[&str] = &["quinn-old", "streamer"];

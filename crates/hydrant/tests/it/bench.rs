@@ -9,7 +9,7 @@ use loadgen::{Client, Endpoint};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::node::Node;
+use crate::node::start_node;
 
 /// Its output. An error if it does not succeed or fail as expected.
 fn bench(args: &[&str], succeeds: bool) -> Result<String> {
@@ -26,11 +26,12 @@ fn json(path: &Path) -> Result<Value> {
 
 #[test]
 fn suites_are_measured_and_reported() -> Result<()> {
-    let node = Node::start(&["--slot-ms", "50"])?;
+    let node = start_node(&["--slot-ms", "50"])?;
     let files = TempDir::new()?;
     let (report, page) = (files.path().join("report.json"), files.path().join("report.html"));
     let (report_text, page_text) = (report.display().to_string(), page.display().to_string());
-    let short = ["--url", &node.rpc, "--runs", "2", "--warm-up", "0.05", "--duration", "0.2"];
+    let url = node.rpc_url();
+    let short = ["--url", &url, "--runs", "2", "--warm-up", "0.05", "--duration", "0.2"];
     let files = ["--json", &report_text, "--html", &page_text];
     // A node without token accounts has no inputs for some suites.
     let output = bench(&[&short[..], &files].concat(), true)?;
@@ -54,11 +55,12 @@ fn suites_are_measured_and_reported() -> Result<()> {
 
 #[test]
 fn a_generated_mix_is_replayed() -> Result<()> {
-    let node = Node::start(&[])?;
+    let node = start_node(&[])?;
     let files = TempDir::new()?;
     let (log, report) = (files.path().join("log"), files.path().join("report.json"));
     let (log_text, report_text) = (log.display().to_string(), report.display().to_string());
-    let generate = ["--url", &node.rpc, "--generate", &log_text, "--suite", "mix", "slot"];
+    let url = node.rpc_url();
+    let generate = ["--url", &url, "--generate", &log_text, "--suite", "mix", "slot"];
     bench(&[&generate[..], &["--rate", "400", "--duration", "0.5"]].concat(), true)?;
     let requests = fs::read_to_string(&log)?.lines().count() as u64;
     ensure!((100..300).contains(&requests), "{requests} requests");
@@ -66,8 +68,7 @@ fn a_generated_mix_is_replayed() -> Result<()> {
     let head = r#"{"at_ms": 1, "method": "HEAD", "path": "/v1/node"}"#;
     fs::write(&log, format!("{}{head}\n", fs::read_to_string(&log)?))?;
     // By its name, whichever of its addresses comes first.
-    let port = node.rpc.rsplit(':').next().context("a port")?.trim_end_matches('/');
-    let url = format!("http://localhost:{port}?key=1");
+    let url = format!("http://localhost:{}?key=1", node.rpc.port());
     let replay = ["--url", &url, "--replay", &log_text, "--speed", "2", "--runs", "1"];
     bench(&[&replay[..], &["--json", &report_text]].concat(), true)?;
     let counts = json(&report)?["rows"][0]["counts"].clone();
@@ -79,12 +80,13 @@ fn a_generated_mix_is_replayed() -> Result<()> {
 
 #[test]
 fn rest_is_measured_together_with_the_process() -> Result<()> {
-    let node = Node::start(&["--slot-ms", "50"])?;
+    let node = start_node(&["--slot-ms", "50"])?;
     let files = TempDir::new()?;
     let report = files.path().join("report.json").display().to_string();
-    let short = ["--url", &node.rpc, "--runs", "1", "--warm-up", "0", "--duration", "0.2"];
+    let url = node.rpc_url();
+    let short = ["--url", &url, "--runs", "1", "--warm-up", "0", "--duration", "0.2"];
     let more = ["--suite", "rest", "slot", "--rate", "200", "--json", &report];
-    let pid = node.pid()?;
+    let pid = node.pid().to_string();
     bench(&[&short[..], &more, &["--pid", &pid]].concat(), true)?;
     let rows = json(Path::new(&report))?["rows"].as_array().cloned().unwrap_or_default();
     for suite in
@@ -104,10 +106,11 @@ fn rest_is_measured_together_with_the_process() -> Result<()> {
 
 #[test]
 fn no_cache_has_the_responses_of_scans() -> Result<()> {
-    let node = Node::start(&[])?;
+    let node = start_node(&[])?;
     let files = TempDir::new()?;
     let report = files.path().join("report.json").display().to_string();
-    let short = ["--url", &node.rpc, "--runs", "1", "--warm-up", "0", "--duration", "0.1"];
+    let url = node.rpc_url();
+    let short = ["--url", &url, "--runs", "1", "--warm-up", "0", "--duration", "0.1"];
     let scans = ["--suite", "slot", "--rate", "100", "--scans", "2", "--json", &report];
     let system = ["--program", "11111111111111111111111111111111"];
     let none = ["--program", "1nc1nerator11111111111111111111111111111111"];
@@ -117,9 +120,9 @@ fn no_cache_has_the_responses_of_scans() -> Result<()> {
     let row = json(Path::new(&report))?["rows"][1].clone();
     ensure!(row["name"] == "slot: concurrent scans" && row["counts"]["errors"] == 0, "{row}");
     ensure!(row["counts"]["ok"].as_u64() > Some(0), "{row}");
-    let endpoint = Endpoint::parse(&node.rpc)?;
+    let endpoint = Endpoint::from(node.rpc);
     let metrics = endpoint.request("GET", "/metrics", None);
-    let (_, metrics) = Client::open(endpoint)?.exchange(&metrics)?;
+    let metrics = Client::open(endpoint)?.exchange(&metrics)?.body.to_vec();
     let metrics = String::from_utf8(metrics)?;
     let lookups = |result: &str| -> Result<f64> {
         let lines = metrics.lines().filter(|line| {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
-use crate::node::Node;
+use crate::node::start_node;
 
 const INSTALL_MAX: Duration = Duration::from_secs(600);
 const FLOW_MAX: Duration = Duration::from_secs(300);
@@ -92,10 +92,10 @@ fn skip(test: &str, reason: &str) -> Result<()> {
 
 /// Runs a flow against its own node. If it fails, the error has its output.
 fn run_flow(mut flow: Command, node_flags: &[&str]) -> Result<()> {
-    let node = Node::start(node_flags)?;
+    let node = start_node(node_flags)?;
     let elves = ProgramElves::find()?;
-    flow.env("HYDRANT_RPC_URL", &node.rpc)
-        .env("HYDRANT_WS_URL", &node.ws)
+    flow.env("HYDRANT_RPC_URL", node.rpc_url())
+        .env("HYDRANT_WS_URL", node.ws_url())
         .env("HYDRANT_PROGRAM_ELF", &elves.first)
         .env("HYDRANT_UPGRADE_ELF", &elves.upgrade);
     run(flow, FLOW_MAX).with_context(|| format!("the node's log ends\n{}", node.log_end()))

@@ -8,10 +8,9 @@
 
 use std::collections::hash_map::RandomState;
 use std::env;
-use std::fs::{self, File};
 use std::hash::BuildHasher;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -27,7 +26,9 @@ use solana_signature::Signature;
 use solana_signer::Signer;
 use solana_system_interface::instruction::transfer;
 use solana_transaction::versioned::VersionedTransaction;
+use testkit::node::{Node, NodeCommand};
 
+use crate::node::HYDRANT;
 use crate::world::{CONFIRMED, WAIT_TIMEOUT, wait_until};
 
 const ROUNDS: &str = "HYDRANT_CRASH_ROUNDS";
@@ -41,12 +42,6 @@ const HISTORY_SLOTS: &str = "500";
 const BURST: usize = 24;
 /// A new account needs 890,880 lamports to exist.
 const LAMPORTS: u64 = 1_000_000;
-
-/// A node that is killed when dropped.
-struct Node {
-    process: Child,
-    url: String,
-}
 
 /// A transfer, and its last reported status.
 struct SentTransfer {
@@ -67,7 +62,7 @@ fn nothing_confirmed_is_lost_when_the_node_is_killed() -> Result<()> {
     let mut confirmed: Vec<(Pubkey, u64)> = Vec::new();
     let mut sent = 0;
     for round in 0..rounds {
-        let node = Node::start(files.path(), &payer.pubkey())?;
+        let node = start(files.path(), &payer.pubkey())?;
         check(&node, &fresh).with_context(|| format!("after {round} kills"))?;
         fresh = load_until_killed(node, &payer)?;
         let before = confirmed.len();
@@ -77,7 +72,7 @@ fn nothing_confirmed_is_lost_when_the_node_is_killed() -> Result<()> {
         println!("kill {}: {} sent, {landed} confirmed", round + 1, fresh.len());
         sent += fresh.len();
     }
-    let node = Node::start(files.path(), &payer.pubkey())?;
+    let node = start(files.path(), &payer.pubkey())?;
     check(&node, &fresh).context("after the last kill")?;
     check_accounts(&node, &confirmed)?;
     let confirmed = confirmed.len();
@@ -91,7 +86,7 @@ fn nothing_confirmed_is_lost_when_the_node_is_killed() -> Result<()> {
 fn load_until_killed(mut node: Node, payer: &Keypair) -> Result<Vec<SentTransfer>> {
     let delay = Duration::from_millis(200 + RandomState::new().hash_one(()) % 1_500);
     let (ended, end) = sync_channel(SENDERS);
-    let url = node.url.clone();
+    let url = node.rpc_url();
     thread::scope(|scope| {
         let senders: Vec<_> = (0..SENDERS)
             .map(|_| {
@@ -106,8 +101,8 @@ fn load_until_killed(mut node: Node, payer: &Keypair) -> Result<Vec<SentTransfer
             })
             .collect();
         let early = end.recv_timeout(delay);
-        node.process.kill()?;
-        node.process.wait()?;
+        node.process().kill()?;
+        node.process().wait()?;
         let mut all = Vec::new();
         for sender in senders {
             all.extend(sender.join().map_err(|_| anyhow::anyhow!("a sender panicked"))?);
@@ -171,7 +166,7 @@ fn poll_statuses(rpc: &RpcClient, sent: &mut [SentTransfer]) -> Result<()> {
 
 /// Compares a restarted node with what was reported before it was killed.
 fn check(node: &Node, sent: &[SentTransfer]) -> Result<()> {
-    let rpc = RpcClient::new_with_commitment(node.url.clone(), CONFIRMED);
+    let rpc = RpcClient::new_with_commitment(node.rpc_url(), CONFIRMED);
     for sent in sent.chunks(100) {
         let signatures: Vec<Signature> = sent.iter().map(SentTransfer::signature).collect();
         let statuses = rpc.get_signature_statuses_with_history(&signatures)?.value;
@@ -199,7 +194,7 @@ fn check(node: &Node, sent: &[SentTransfer]) -> Result<()> {
 
 /// Checks the balance of every account of a confirmed transfer.
 fn check_accounts(node: &Node, confirmed: &[(Pubkey, u64)]) -> Result<()> {
-    let rpc = RpcClient::new_with_commitment(node.url.clone(), CONFIRMED);
+    let rpc = RpcClient::new_with_commitment(node.rpc_url(), CONFIRMED);
     for confirmed in confirmed.chunks(100) {
         let keys: Vec<Pubkey> = confirmed.iter().map(|(to, _)| *to).collect();
         for ((to, lamports), account) in confirmed.iter().zip(rpc.get_multiple_accounts(&keys)?) {
@@ -234,45 +229,14 @@ impl SentTransfer {
     }
 }
 
-impl Node {
-    /// Starts a node on the ledger in `files`, which the first start creates.
-    fn start(files: &Path, mint: &Pubkey) -> Result<Self> {
-        let endpoints = files.join("endpoints.json");
-        let log = files.join("log");
-        // The URL of the killed node must not be mistaken for that of the new one.
-        match fs::remove_file(&endpoints) {
-            Err(err) if err.kind() != std::io::ErrorKind::NotFound => return Err(err.into()),
-            _ => {}
-        }
-        let process = Command::new(env!("CARGO_BIN_EXE_hydrant"))
-            .args(["dev", "--quiet", "--rpc-port", "0", "--slot-ms", SLOT_MS])
-            .args(["--history-slots", HISTORY_SLOTS, "--mint", &mint.to_string()])
-            .arg("--ledger")
-            .arg(files.join("ledger"))
-            .arg("--endpoints-file")
-            .arg(&endpoints)
-            .env("HOME", files)
-            .stderr(File::create(&log)?)
-            .spawn()?;
-        let mut node = Self { process, url: String::new() };
-        let found = wait_until("the node's endpoints", WAIT_TIMEOUT, || {
-            if let Some(status) = node.process.try_wait()? {
-                bail!("hydrant dev ended with {status}: {}", fs::read_to_string(&log)?);
-            }
-            let text = fs::read(&endpoints).ok();
-            Ok(text.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok()))
-        })?;
-        node.url = found["rpc"].as_str().context("endpoints without rpc")?.to_owned();
-        Ok(node)
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // It may be dead already, which is what the test is about.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Starts a node on the ledger in `files`, which the first start creates.
+fn start(files: &Path, mint: &Pubkey) -> Result<Node> {
+    NodeCommand::dev(Command::new(HYDRANT))
+        .args(["--slot-ms", SLOT_MS, "--history-slots", HISTORY_SLOTS])
+        .args(["--mint", &mint.to_string()])
+        .args(["--ledger".as_ref(), files.join("ledger").as_os_str()])
+        .logged()
+        .start()
 }
 
 fn skip_preflight() -> RpcSendTransactionConfig {

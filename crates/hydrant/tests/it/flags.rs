@@ -11,9 +11,10 @@ use solana_pubkey::Pubkey;
 use solana_rpc_client::rpc_client::RpcClient;
 use solana_rpc_client_api::request::RpcRequest;
 use tempfile::TempDir;
+use testkit::node::Node;
 
 use crate::clients::ProgramElves;
-use crate::node::Node;
+use crate::node::start_node;
 use crate::world::wait_until;
 
 /// An address whose key is unknown.
@@ -22,7 +23,7 @@ fn address(n: u8) -> String {
 }
 
 fn call(node: &Node, method: &'static str, params: &Value) -> Result<Value> {
-    let client = RpcClient::new(&node.rpc);
+    let client = RpcClient::new(node.rpc_url());
     client.send(RpcRequest::Custom { method }, params.clone()).context(method)
 }
 
@@ -58,7 +59,7 @@ fn genesis_has_what_the_flags_set() -> Result<()> {
     account_file(&dir, &another, 3_000_000)?;
     let elf = ProgramElves::find()?.upgrade;
     let text = |path: &Path| path.display().to_string();
-    let node = Node::start(&[
+    let node = start_node(&[
         "--account",
         &funded,
         &text(&one),
@@ -114,12 +115,12 @@ fn a_ledger_directory_persists_until_reset() -> Result<()> {
     let dir = files.path().join("ledger").display().to_string();
     let flags = ["--ledger", &dir, "--slot-ms", "0"];
     let hash = |node: &Node| call(node, "getGenesisHash", &json!([]));
-    let first = hash(&Node::start(&flags)?)?;
-    assert_eq!(hash(&Node::start(&flags)?)?, first);
+    let first = hash(&start_node(&flags)?)?;
+    assert_eq!(hash(&start_node(&flags)?)?, first);
     let reset = [&flags[..], &["--reset"]].concat();
-    assert_ne!(hash(&Node::start(&reset)?)?, first);
+    assert_ne!(hash(&start_node(&reset)?)?, first);
     // A reset creates a new ledger, even next to a file of ours that it leaves.
-    assert_ne!(hash(&Node::start(&reset)?)?, first);
+    assert_ne!(hash(&start_node(&reset)?)?, first);
     Ok(())
 }
 
@@ -127,13 +128,13 @@ fn a_ledger_directory_persists_until_reset() -> Result<()> {
 fn a_ledger_directory_has_a_log_for_scripts() -> Result<()> {
     let files = TempDir::new()?;
     let dir = files.path().join("ledger");
-    let node = Node::start(&["--ledger", &dir.display().to_string(), "--slot-ms", "0"])?;
+    let node = start_node(&["--ledger", &dir.display().to_string(), "--slot-ms", "0"])?;
     let log = || fs::read_to_string(dir.join("validator.log"));
     let text = log()?;
     let hash = call(&node, "getGenesisHash", &json!([]))?;
     let hash = hash.as_str().context("a hash")?;
     ensure!(text.contains(&format!("genesis hash: {hash}\n")), "{text}");
-    let port = node.rpc.rsplit(':').next().context("a port")?;
+    let port = node.rpc.port();
     ensure!(text.contains(&format!("rpc bound to 127.0.0.1:{port}\n")), "{text}");
     let version = call(&node, "getVersion", &json!([]))?;
     let feature_set = format!("feat:{},", version["feature-set"]);
@@ -141,19 +142,19 @@ fn a_ledger_directory_has_a_log_for_scripts() -> Result<()> {
     drop(node);
     // Overwritten, not appended.
     let lines = text.lines().count();
-    let _node = Node::start(&["--ledger", &dir.display().to_string(), "--slot-ms", "0"])?;
+    let _node = start_node(&["--ledger", &dir.display().to_string(), "--slot-ms", "0"])?;
     assert_eq!(log()?.lines().count(), lines);
     Ok(())
 }
 
 #[test]
 fn inflation_is_fixed_by_a_flag() -> Result<()> {
-    let node = Node::start(&["--inflation-fixed", "0.25"])?;
+    let node = start_node(&["--inflation-fixed", "0.25"])?;
     let governor = call(&node, "getInflationGovernor", &json!([]))?;
     let expected = json!({"initial": 0.25, "terminal": 0.25, "taper": 1.0, "foundation": 0.0,
                           "foundationTerm": 0.0});
     assert_eq!(governor, expected);
-    let node = Node::start(&[])?;
+    let node = start_node(&[])?;
     let schedule = call(&node, "getEpochSchedule", &json!([]))?;
     assert_eq!(schedule["slotsPerEpoch"], json!(432_000));
     let slots = call(&node, "getLeaderSchedule", &json!([]))?;
@@ -183,7 +184,7 @@ fn a_configuration_file_is_read_and_checked() -> Result<()> {
     let good = check("slots-per-epoch = 64\nslot-ms = 0\n[rpc]\nbatch_max = 1")?;
     ensure!(good.0 && good.1.contains("settings are valid"), "{}", good.1);
 
-    let node = Node::start(&["--config", &config])?;
+    let node = start_node(&["--config", &config])?;
     let schedule = call(&node, "getEpochSchedule", &json!([]))?;
     assert_eq!(schedule["slotsPerEpoch"], json!(64));
     Ok(())
@@ -191,8 +192,8 @@ fn a_configuration_file_is_read_and_checked() -> Result<()> {
 
 #[test]
 fn a_port_in_use_is_reported() -> Result<()> {
-    let node = Node::start(&[])?;
-    let port = node.rpc.rsplit(':').next().context("a port")?.to_owned();
+    let node = start_node(&[])?;
+    let port = node.rpc.port().to_string();
     let run =
         Command::new(env!("CARGO_BIN_EXE_hydrant")).args(["dev", "--rpc-port", &port]).output()?;
     let output = String::from_utf8_lossy(&run.stderr);
@@ -213,12 +214,12 @@ fn an_index_is_off_or_excludes_a_key() -> Result<()> {
     };
     let flags = ["--account-index", "spl-token-mint", "--account-index", "program-id"];
     let out = ["--account-index-exclude-key", system.as_str()];
-    let node = Node::start(&[&flags[..], &out].concat())?;
+    let node = start_node(&[&flags[..], &out].concat())?;
     let refused = format!("{:#}", accounts(&node, &system).expect_err("it is excluded"));
     ensure!(refused.contains("-32010") && refused.contains(&system), "{refused}");
     assert_eq!(accounts(&node, vote)?.as_array().map(Vec::len), Some(1));
 
-    let node = Node::start(&["--account-index", "none"])?;
+    let node = start_node(&["--account-index", "none"])?;
     ensure!(accounts(&node, &system)?.as_array().is_some_and(|found| !found.is_empty()));
     assert_eq!(accounts(&node, vote)?.as_array().map(Vec::len), Some(1));
     let validators = call(&node, "getVoteAccounts", &json!([{"commitment": "processed"}]))?;
@@ -229,7 +230,7 @@ fn an_index_is_off_or_excludes_a_key() -> Result<()> {
 
 #[test]
 fn memory_use_is_logged_at_start_and_on_request() -> Result<()> {
-    let node = Node::start(&[])?;
+    let node = start_node(&[])?;
     let wait_for_lines = |times: usize| {
         wait_until("a line of memory", Duration::from_secs(30), || {
             let log = node.log_end();
@@ -240,7 +241,7 @@ fn memory_use_is_logged_at_start_and_on_request() -> Result<()> {
     for part in ["indices ", "packed and ", "ranks ", "history ", "resident_bytes="] {
         ensure!(log.contains(part), "{part:?} is not in\n{log}");
     }
-    let kill = Command::new("kill").args(["-USR1", &node.pid()?]).status()?;
+    let kill = Command::new("kill").args(["-USR1", &node.pid().to_string()]).status()?;
     ensure!(kill.success(), "{kill}");
     wait_for_lines(2)?;
     Ok(())

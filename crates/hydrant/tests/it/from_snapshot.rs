@@ -8,7 +8,7 @@ use solana_commitment_config::CommitmentConfig;
 use solana_pubkey::Pubkey;
 use solana_rpc_client::rpc_client::RpcClient;
 
-use crate::node::Node;
+use crate::node::start_node;
 
 /// Agave put the hash over all accounts into the name.
 const HASH: &str = "6uxVmS2tqh65Uj9mVAmmD9WB9L3gLsG7JZc5SAfyibDj";
@@ -29,8 +29,8 @@ fn hydrant(args: &[&str]) -> Result<Output> {
 #[test]
 fn a_node_resumes_from_a_snapshot() -> Result<()> {
     let sample = sample()?;
-    let node = Node::start(&["--from-snapshot", &sample.to_string_lossy()])?;
-    let client = RpcClient::new_with_commitment(node.rpc.clone(), CommitmentConfig::processed());
+    let node = start_node(&["--from-snapshot", &sample.to_string_lossy()])?;
+    let client = RpcClient::new_with_commitment(node.rpc_url(), CommitmentConfig::processed());
     ensure!(client.get_slot()? > 100);
     ensure!(client.get_first_available_block()? == 100);
     ensure!(client.get_block_height()? > 100);
@@ -77,7 +77,7 @@ fn an_invalid_snapshot_is_refused_and_does_not_reset_the_ledger() -> Result<()> 
     let (cut, ledger) = (files.path().join("cut.tar.zst"), files.path().join("ledger"));
     let bytes = std::fs::read(sample()?)?;
     std::fs::write(&cut, &bytes[..bytes.len() / 2])?;
-    drop(Node::start(&["--ledger", &ledger.to_string_lossy()])?);
+    drop(start_node(&["--ledger", &ledger.to_string_lossy()])?);
     let (cut, ledger) = (cut.to_string_lossy(), ledger.to_string_lossy());
     let from_cut = ["dev", "--rpc-port", "0", "--from-snapshot", &cut, "--ledger", &ledger];
 
@@ -88,6 +88,6 @@ fn an_invalid_snapshot_is_refused_and_does_not_reset_the_ledger() -> Result<()> 
     let refused = hydrant(&[&from_cut[..], &["--reset"]].concat())?;
     let log = String::from_utf8(refused.stderr)?;
     ensure!(refused.status.code() == Some(1) && log.contains("accounts/0.0 at byte"), "{log}");
-    drop(Node::start(&["--ledger", &ledger]).context("the ledger is still there")?);
+    drop(start_node(&["--ledger", &ledger]).context("the ledger is still there")?);
     Ok(())
 }

@@ -7,8 +7,9 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use serde_json::json;
 use tempfile::TempDir;
+use testkit::node::Node;
 
-use crate::node::Node;
+use crate::node::start_node;
 
 const OWNER: &str = "Sysvar1111111111111111111111111111111111111";
 
@@ -110,7 +111,7 @@ fn accounts_that_programs_would_not_expect_leave_the_node_running() -> Result<()
     for address in addresses {
         account_file(files.path(), address, "AAAA")?;
     }
-    let node = Node::start(&["--account-dir", &files.path().display().to_string()])?;
+    let node = start_node(&["--account-dir", &files.path().display().to_string()])?;
     let world = crate::world::World::new(&node);
     let slot = world.rpc.get_slot()?;
     world.slot_after(slot + 1)?;
@@ -128,12 +129,12 @@ fn an_invalid_file_of_a_directory_does_not_reset_the_ledger() -> Result<()> {
     let hash = |node: &Node| -> Result<String> {
         Ok(crate::world::World::new(node).rpc.get_genesis_hash()?.to_string())
     };
-    let first = hash(&Node::start(&["--ledger", &ledger])?)?;
+    let first = hash(&start_node(&["--ledger", &ledger])?)?;
     fs::write(accounts.join("a.json"), "{}")?;
     let accounts = accounts.display().to_string();
     let (code, output) = dev(&["--ledger", &ledger, "--reset", "--account-dir", &accounts])?;
     ensure!(code == Some(1) && output.contains("a.json"), "{code:?}: {output}");
-    ensure!(hash(&Node::start(&["--ledger", &ledger])?)? == first, "the ledger was reset");
+    ensure!(hash(&start_node(&["--ledger", &ledger])?)? == first, "the ledger was reset");
     Ok(())
 }
 
@@ -153,7 +154,7 @@ fn flags_of_test_validator_are_ignored_with_a_line_or_refused_with_an_alternativ
         "--url",
         "https://api.devnet.solana.com",
     ];
-    let node = Node::start(&ignored)?;
+    let node = start_node(&ignored)?;
     let log = node.log();
     for flag in ignored.iter().filter(|flag| flag.starts_with("--")) {
         ensure!(log.contains(&format!("{flag} is ignored: ")), "{flag} is not in {log}");

@@ -1,6 +1,6 @@
 //! The binary, from outside: real `hydrant dev` processes, tested with unmodified clients.
 //!
-//! One test binary, which links once. Helpers for a node are in `node.rs`, for a ledger in `world.rs`.
+//! One test binary, which links once. Nodes are started by `node.rs`; helpers for a ledger are in `world.rs`.
 //! Bounds: a node has 30 s to respond, a step of a flow 60 s. Ports are always free ones.
 
 mod bench;

@@ -1,34 +1,27 @@
 //! Observability: all metrics, and the log as JSON.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use loadgen::{Client, Endpoint};
 use serde_json::{Value, json};
+use testkit::node::Node;
 
-use crate::node::Node;
+use crate::node::start_node;
 use crate::world::wait_until;
-
-const METRICS: &str = "GET /metrics HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
-
-fn exchange(node: &Node, request: &str) -> Result<String> {
-    let address = node.rpc.strip_prefix("http://").context("a URL")?;
-    let mut socket = TcpStream::connect(address)?;
-    socket.write_all(request.as_bytes())?;
-    let mut response = String::new();
-    socket.read_to_string(&mut response)?;
-    Ok(response)
-}
 
 /// The text of `/metrics`.
 pub(crate) fn metrics(node: &Node) -> Result<String> {
-    exchange(node, METRICS)
+    let request = Endpoint::from(node.rpc).request("GET", "/metrics", None);
+    let mut client = Client::open(node.rpc)?;
+    let response = client.exchange(&request)?;
+    ensure!(response.status == 200, "HTTP {}", response.status);
+    Ok(String::from_utf8(response.body.to_vec())?)
 }
 
 #[test]
 fn every_part_has_metrics_and_the_log_is_json() -> Result<()> {
-    let node = Node::start(&["--log-format", "json", "--slow-request-ms", "1"])?;
+    let node = start_node(&["--log-format", "json", "--slow-request-ms", "1"])?;
     // Each compresses another part of a program of 130 KB, so that together they take more than a millisecond.
     let call = |offset: usize| {
         let slice = json!({ "offset": offset, "length": 100_000 });
@@ -37,14 +30,12 @@ fn every_part_has_metrics_and_the_log_is_json() -> Result<()> {
         json!({ "jsonrpc": "2.0", "id": 1, "method": "getAccountInfo", "params": params })
     };
     let body = Value::from_iter((0..100).map(call)).to_string();
-    let request = format!(
-        "POST / HTTP/1.1\r\nhost: test\r\nconnection: close\r\nx-request-id: slow-1\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let response = exchange(&node, &request)?;
-    ensure!(response.starts_with("HTTP/1.1 200"), "{response}");
-    ensure!(response.contains("x-request-id: slow-1\r\n"), "{response}");
+    let id = [("x-request-id", "slow-1")];
+    let request = Endpoint::from(node.rpc).request_with("POST", "/", &id, Some(&body));
+    let mut client = Client::open(node.rpc)?;
+    let response = client.exchange(&request)?;
+    ensure!(response.status == 200, "{}", String::from_utf8_lossy(response.body));
+    assert_eq!(response.header("x-request-id"), Some("slow-1"));
     let metrics = metrics(&node)?;
     for metric in [
         "hydrant_requests_total{method=\"getAccountInfo\",path=\"pool\",class=\"medium\",transport=\"http\"} 100\n",

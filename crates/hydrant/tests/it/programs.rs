@@ -18,7 +18,7 @@ use solana_transaction_status_client_types::UiTransactionEncoding;
 use tempfile::TempDir;
 
 use crate::clients::ProgramElves;
-use crate::node::Node;
+use crate::node::start_node;
 use crate::world::World;
 
 const CALL_OF_NOTHING: &str = "AXZYa0Perq30xOLkow/y8NaosnAlgCZWkOWBXHxU/jjYoA9hkBCsY6JbPehmeLjENyM2n6bAKaxKzn23GiTt7QoBAAECiojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1wHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQEAAQE=";
@@ -40,7 +40,7 @@ fn simulate(rpc: &RpcClient, transaction: &str) -> Result<Value> {
 
 #[test]
 fn a_missing_program_and_the_loaded_size_are_reported() -> Result<()> {
-    let node = Node::start(&["--slot-ms", "100"])?;
+    let node = start_node(&["--slot-ms", "100"])?;
     let world = World { payer: Keypair::new_from_array([1; 32]), ..World::new(&node) };
     world.airdrop(&world.payer.pubkey(), 1)?;
 
@@ -111,9 +111,9 @@ fn a_ledger_is_not_started_with_other_features_than_its_own() -> Result<()> {
     let files = TempDir::new()?;
     let ledger = files.path().join("ledger");
     let ledger = ledger.to_string_lossy();
-    drop(Node::start(&["--ledger", &ledger, "--features", "mainnet"])?);
+    drop(start_node(&["--ledger", &ledger, "--features", "mainnet"])?);
     let (is_good, text) = run_dev(&["--ledger", &ledger, "--features", "all", "--rpc-port", "0"])?;
     ensure!(!is_good && text.contains("--features"), "{text}");
-    drop(Node::start(&["--ledger", &ledger])?);
+    drop(start_node(&["--ledger", &ledger])?);
     Ok(())
 }

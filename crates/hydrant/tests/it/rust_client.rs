@@ -12,14 +12,14 @@ use anyhow::{Context, Result};
 use solana_signer::Signer;
 
 use crate::clients::NODE_FLAGS;
-use crate::node::Node;
+use crate::node::start_node;
 use crate::socket::Socket;
 use crate::world::{LAMPORTS_PER_SOL, World};
 
 #[test]
 fn rust_client_flow() -> Result<()> {
-    let node = Node::start(NODE_FLAGS)?;
-    let (world, socket) = (World::new(&node), Socket::open(&node.ws)?);
+    let node = start_node(NODE_FLAGS)?;
+    let (world, socket) = (World::new(&node), Socket::open(&node.ws_url())?);
     flow(&world, &socket).with_context(|| format!("the node's log ends\n{}", node.log_end()))
 }
 

@@ -1,74 +1,51 @@
 //! Signals to a real node: those that end it cleanly, and those that it ignores.
 
-use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use process_usage::Process;
-use serde_json::Value;
 use solana_commitment_config::CommitmentConfig;
 use solana_pubkey::Pubkey;
 use solana_rpc_client::rpc_client::RpcClient;
 use tempfile::TempDir;
+use testkit::node::{Node, NodeCommand};
 
+use crate::node::HYDRANT;
 use crate::world::{LAMPORTS_PER_SOL, WAIT_TIMEOUT, wait_until};
 
-/// A node without a shell around it, so that signals and the exit status are its own.
+/// A node whose process is hydrant's own, so that signals and the exit status are, too.
 struct Plain {
-    child: Child,
+    node: Node,
     rpc: RpcClient,
 }
 
 impl Plain {
     /// Starts `program`, which is hydrant or runs it, with a ledger in `dir` whose block stays open.
     fn start(program: &[&str], dir: &Path) -> Result<Self> {
-        let endpoints = dir.join("endpoints.json");
-        let _ = fs::remove_file(&endpoints); // of the previous node, if any
-        let mut child = Command::new(program[0])
-            .args(&program[1..])
-            .args(["dev", "--rpc-port", "0", "--quiet", "--slot-ms", "3600000", "--ledger"])
-            .arg(dir.join("ledger"))
-            .arg("--endpoints-file")
-            .arg(&endpoints)
-            .env("HOME", dir)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .context("start hydrant dev")?;
-        let url = wait_until("the node's endpoints", WAIT_TIMEOUT, || {
-            if let Some(status) = child.try_wait()? {
-                bail!("hydrant dev ended with {status}");
-            }
-            let text = fs::read(&endpoints).ok();
-            let found: Option<Value> = text.and_then(|text| serde_json::from_slice(&text).ok());
-            Ok(found.and_then(|found| found["rpc"].as_str().map(str::to_owned)))
-        })?;
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]);
+        let node = NodeCommand::dev(command)
+            .args(["--slot-ms", "3600000", "--ledger"])
+            .args([dir.join("ledger")])
+            .logged()
+            .start()?;
+        let url = node.rpc_url();
         let rpc = RpcClient::new_with_commitment(url, CommitmentConfig::processed());
-        Ok(Self { child, rpc })
+        Ok(Self { node, rpc })
     }
 
     fn signal(&self, name: &str) -> Result<()> {
-        let pid = self.child.id().to_string();
+        let pid = self.node.pid().to_string();
         let kill = Command::new("kill").args(["-s", name, &pid]).status()?;
         ensure!(kill.success(), "kill -s {name}: {kill}");
         Ok(())
     }
 
     fn end(&mut self) -> Result<ExitStatus> {
-        wait_until("the node's end", WAIT_TIMEOUT, || Ok(self.child.try_wait()?))
+        wait_until("the node's end", WAIT_TIMEOUT, || Ok(self.node.process().try_wait()?))
     }
 }
-
-impl Drop for Plain {
-    fn drop(&mut self) {
-        // A process that has ended already gets no signal.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-const HYDRANT: &str = env!("CARGO_BIN_EXE_hydrant");
 
 #[test]
 fn each_signal_that_ends_the_node_completes_the_open_block_first() -> Result<()> {
@@ -100,7 +77,7 @@ fn signals_that_are_ignored_leave_the_node_running() -> Result<()> {
     let files = TempDir::new()?;
     let mut node = Plain::start(&["nohup", HYDRANT], files.path())?;
     // The masks show what the system does with a signal before the node could notice it.
-    let process = Process::with_id(node.child.id());
+    let process = Process::with_id(node.node.pid());
     let (ignored, caught) = (process.signal_mask("SigIgn")?, process.signal_mask("SigCgt")?);
     let (hangup, user2) = (1, 1 << 11);
     ensure!(ignored & hangup != 0, "SIGHUP is not ignored: {ignored:x}");

@@ -4,15 +4,22 @@
 //! Bounds: memory after four storms is at most 110 % of that during the first. The allocator reuses some of it for
 //! the next storm, but a leak would add up.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use testkit::scenario::{Client, Node, ScrapedMetrics, Storm};
+use testkit::node::{Node, NodeCommand};
+use testkit::scenario::{Client, ScrapedMetrics, Storm};
+
+use crate::node::HYDRANT;
 
 /// The length of a slot.
 const SLOT: Duration = Duration::from_millis(400);
+/// How long a node may take to be ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Clients of a storm.
 const CLIENTS: u32 = 5_000;
 /// Number of storms, one after the other.
@@ -26,8 +33,11 @@ const IDLE_METRICS: [(&str, f64); 5] = [
     ("hydrant_websocket_queue_bytes", 0.0),
 ];
 
-fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_hydrant"))
+/// A node, started by `program`, with slots of this length.
+fn start(program: impl AsRef<OsStr>, slot: Duration) -> Result<Node> {
+    let slot_ms = slot.as_millis().to_string();
+    let command = NodeCommand::dev(Command::new(program)).args(["--slot-ms", &slot_ms]);
+    command.with_ready_timeout(READY_TIMEOUT).start()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a storm reports its duration")]
@@ -60,7 +70,7 @@ async fn next_slot(client: &mut Client) -> Result<u64> {
 )]
 async fn storms_of_clients_that_loop_and_vanish_leave_nothing() -> Result<()> {
     let clients = clients();
-    let node = Node::start(program(), &["--slot-ms", &SLOT.as_millis().to_string()]).await?;
+    let node = start(HYDRANT, SLOT)?;
     let mut listener = slot_client(node.ws).await?;
     let first = next_slot(&mut listener).await?;
     let with_listener = {
@@ -108,7 +118,7 @@ async fn storms_of_clients_that_loop_and_vanish_leave_nothing() -> Result<()> {
 fn with_fd_limit(dir: &Path, files: u32) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let script = dir.join("hydrant");
-    let text = format!("#!/bin/sh\nulimit -n {files}\nexec '{}' \"$@\"\n", program().display());
+    let text = format!("#!/bin/sh\nulimit -n {files}\nexec '{HYDRANT}' \"$@\"\n");
     std::fs::write(&script, text)?;
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
     Ok(script)
@@ -117,7 +127,7 @@ fn with_fd_limit(dir: &Path, files: u32) -> Result<PathBuf> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_out_of_descriptors_refuses_at_once_and_recovers() -> Result<()> {
     let dir = tempfile::tempdir()?;
-    let node = Node::start(&with_fd_limit(dir.path(), 128)?, &["--slot-ms", "100"]).await?;
+    let node = start(with_fd_limit(dir.path(), 128)?, Duration::from_millis(100))?;
     let mut listener = slot_client(node.ws).await?;
     let mut last = next_slot(&mut listener).await?;
     let (mut accepted, mut refused) = (Vec::new(), 0);

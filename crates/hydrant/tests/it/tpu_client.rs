@@ -21,21 +21,22 @@ use solana_rpc_client_api::config::RpcSendTransactionConfig;
 use solana_signer::Signer;
 use solana_system_interface::instruction::transfer;
 use solana_transaction::versioned::VersionedTransaction;
+use testkit::node::Node;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::clients::{NODE_FLAGS, ProgramElves};
-use crate::node::Node;
+use crate::node::start_node;
 use crate::world::{CONFIRMED, WAIT_TIMEOUT, World, wait_until};
 
 const CHUNK: usize = 900;
 
 #[test]
 fn transfers_over_quic_land() -> Result<()> {
-    let node = Node::start(NODE_FLAGS)?;
+    let node = start_node(NODE_FLAGS)?;
     let world = World::new(&node);
     world.airdrop(&world.payer.pubkey(), 10)?;
     let nodes = world.rpc.get_cluster_nodes()?;
-    ensure!(nodes[0].tpu_quic.is_some_and(|tpu| tpu.to_string() == node.tpu), "{nodes:?}");
+    ensure!(nodes[0].tpu_quic.is_some() && nodes[0].tpu_quic == node.tpu, "{nodes:?}");
     let blockhash = world.rpc.get_latest_blockhash()?;
     let transfers = (1_000_000..1_000_100).map(|lamports| {
         let transfer = transfer(&world.payer.pubkey(), &world.bob.pubkey(), lamports);
@@ -61,8 +62,8 @@ fn send(
 ) -> Result<(impl Sized + use<>, Runtime)> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let tpu = runtime.block_on(async {
-        let rpc = Arc::new(RpcClient::new_with_commitment(node.rpc.clone(), CONFIRMED));
-        let tpu = TpuClient::new("test", rpc, &node.ws, TpuClientConfig::default()).await?;
+        let rpc = Arc::new(RpcClient::new_with_commitment(node.rpc_url(), CONFIRMED));
+        let tpu = TpuClient::new("test", rpc, &node.ws_url(), TpuClientConfig::default()).await?;
         for transaction in transactions {
             tpu.try_send_transaction(transaction).await?;
         }
@@ -73,7 +74,7 @@ fn send(
 
 #[test]
 fn a_program_is_deployed_over_quic() -> Result<()> {
-    let node = Node::start(NODE_FLAGS)?;
+    let node = start_node(NODE_FLAGS)?;
     let world = World::new(&node);
     world.airdrop(&world.payer.pubkey(), 100)?;
     let elf = fs::read(&ProgramElves::find()?.first).context("read the ELF")?;
@@ -91,9 +92,9 @@ fn a_program_is_deployed_over_quic() -> Result<()> {
         .collect();
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let errors = runtime.block_on(async {
-        let rpc = Arc::new(RpcClient::new_with_commitment(node.rpc.clone(), CONFIRMED));
+        let rpc = Arc::new(RpcClient::new_with_commitment(node.rpc_url(), CONFIRMED));
         let config = TpuClientConfig::default();
-        let tpu = TpuClient::new("deploy", Arc::clone(&rpc), &node.ws, config).await?;
+        let tpu = TpuClient::new("deploy", Arc::clone(&rpc), &node.ws_url(), config).await?;
         let config = SendAndConfirmConfigV2 {
             with_spinner: false,
             resign_txs_count: Some(5),
@@ -146,9 +147,9 @@ fn accepted(log: &str) -> u64 {
 fn what_is_accepted_is_forwarded() -> Result<()> {
     // Two ledgers do not share blockhashes, so the second refuses what the first sends on; but it comes,
     // and is counted there.
-    let second = Node::start(NODE_FLAGS)?;
-    let to = second.tpu.clone();
-    let first = Node::start(&[NODE_FLAGS, &["--forward", &to]].concat())?;
+    let second = start_node(NODE_FLAGS)?;
+    let to = second.tpu.context("endpoints without tpu")?.to_string();
+    let first = start_node(&[NODE_FLAGS, &["--forward", &to]].concat())?;
     let world = World::new(&first);
     world.airdrop(&world.payer.pubkey(), 10)?;
     let blockhash = world.rpc.get_latest_blockhash()?;

@@ -18,8 +18,7 @@ use solana_transaction_error::TransactionResult;
 use solana_transaction_status_client_types::{
     EncodedConfirmedTransactionWithStatusMeta as Landed, UiTransactionEncoding,
 };
-
-use crate::node::Node;
+use testkit::node::Node;
 
 pub(crate) const LAMPORTS_PER_SOL: u64 = 1_000_000_000;
 pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,7 +35,7 @@ pub(crate) struct World {
 impl World {
     /// A new world, in which no account has lamports yet.
     pub(crate) fn new(node: &Node) -> Self {
-        let rpc = RpcClient::new_with_commitment(node.rpc.clone(), CONFIRMED);
+        let rpc = RpcClient::new_with_commitment(node.rpc_url(), CONFIRMED);
         Self { rpc, payer: Keypair::new(), alice: Keypair::new(), bob: Keypair::new() }
     }
 

@@ -18,16 +18,22 @@ impl Metrics {
         self.write_calls(&mut exposition);
         node.write(&mut exposition);
         self.http.write(&mut exposition);
-        let others = collectors.iter().flat_map(|collector| collector.memory());
-        let parts = node.memory().into_iter().chain(self.http.memory()).chain(others);
         let help = "Memory in use, by part.";
         let mut family = exposition.family("hydrant_memory_bytes", MetricKind::Gauge, help);
-        for (part, bytes) in parts {
+        for (part, bytes) in self.memory_parts(node) {
             family.put(&[("part", part)], bytes);
         }
         collectors.iter().for_each(|collector| collector.write(&mut exposition));
         process::write(&mut exposition);
         exposition.into_string()
+    }
+
+    /// The parts of `hydrant_memory_bytes`, with their bytes: those of `node`, of HTTP and of each collector. A collector
+    /// may walk the ledger, so this must not run on a thread that polls sockets.
+    pub fn memory_parts(&self, node: &dyn Collector) -> Vec<(&'static str, u64)> {
+        let collectors = self.collectors.lock().clone();
+        let others = collectors.iter().flat_map(|collector| collector.memory());
+        node.memory().into_iter().chain(self.http.memory()).chain(others).collect()
     }
 
     fn write_calls(&self, exposition: &mut Exposition) {

@@ -4,8 +4,7 @@ use ledger::Slot;
 use solana_account::ReadableAccount;
 use solana_feature_set::{FEATURE_NAMES, FeatureSet};
 use solana_pubkey::Pubkey;
-
-use crate::working_set::AccountSource;
+use svm::AccountSource;
 
 /// The active features, each with its activation slot.
 pub(crate) fn active(accounts: &impl AccountSource) -> FeatureSet {

@@ -24,6 +24,7 @@ use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
 use solana_stake_interface::stake_history::{StakeHistory, StakeHistoryEntry};
 use solana_transaction_status::Reward;
+use svm::{Vm, sysvars};
 
 pub(crate) use features::active as active_features;
 pub(crate) use payout::Payment;
@@ -34,7 +35,6 @@ pub(crate) use rewards::{Delegated, StakeReward};
 pub(crate) use voters::Voters;
 
 use crate::stakes;
-use crate::vm::Vm;
 
 /// Stake accounts are paid from the second block of an epoch on.
 const CALCULATION_BLOCKS: u64 = 1;
@@ -111,10 +111,10 @@ impl Epochs {
     pub(crate) fn start_epoch(&mut self, vm: &Vm, view: &View, bank: &BlockInfo) -> EpochStart {
         let slot = bank.block.slot;
         let (epoch, ended) =
-            (self.schedule.get_epoch(slot), self.schedule.get_epoch(bank.parent_slot));
+            (self.schedule.get_epoch(slot), self.schedule.get_epoch(bank.parent.slot));
         let delegated = rewards::delegated(view);
         let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
-        let mut history = stakes::history(vm);
+        let mut history = sysvars::stake_history(vm);
         let entry = stakes::total(&delegated, &history, ended, warmup);
         history.add(ended, entry.clone());
 
@@ -161,7 +161,7 @@ impl Epochs {
         let ended = epoch - 1;
         let scheduled = self.schedule.get_leader_schedule_epoch(slot);
         let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
-        let history = stakes::history(vm);
+        let history = sysvars::stake_history(vm);
         let delegated = rewards::delegated(view);
         if !self.voters.has(scheduled) {
             // A snapshot of another ledger does not contain the voters.
@@ -202,7 +202,7 @@ impl Epochs {
         epoch: u64,
         due: &[(StakeReward, Option<AccountSharedData>)],
     ) -> Vec<Option<Payment>> {
-        let history = stakes::history(vm);
+        let history = sysvars::stake_history(vm);
         let terms = self.terms(vm, epoch.saturating_sub(1), (0, 0), &history);
         let pay = |(reward, account): &(StakeReward, Option<AccountSharedData>)| {
             payout::pay(&terms, epoch, reward, account.as_ref()?)

@@ -17,11 +17,11 @@ use solana_pubkey::Pubkey;
 use solana_rent::Rent;
 use solana_sdk_ids::{sysvar, vote};
 use solana_vote_interface::state::VoteStateV4;
+use svm::{Vm, sysvars};
 
 use super::points::Credits;
 use super::rewards;
 use crate::stakes;
-use crate::vm::Vm;
 
 /// Epochs that are retained, as in Agave.
 const EPOCHS_RETAINED: u64 = 5;
@@ -121,7 +121,7 @@ impl Voters {
     ) -> Self {
         let warmup = features.new_warmup_cooldown_rate_epoch(schedule);
         let delegated = rewards::delegated(view);
-        let staked = stakes::by_voter(&delegated, &stakes::history(vm), first, warmup);
+        let staked = stakes::by_voter(&delegated, &sysvars::stake_history(vm), first, warmup);
         let mut voters = Self::default();
         (first..=scheduled).for_each(|epoch| voters.record_epoch(features, view, &staked, epoch));
         voters

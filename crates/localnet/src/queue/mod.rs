@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use chain_solana::{QueueBound, SendError, Sender, VerifiedTransaction};
+use chain_solana::{QueueBound, SendError, Sender, TransactionSender, VerifiedTransaction};
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;
 
@@ -76,7 +76,7 @@ impl TransactionQueue {
     }
 
     /// Appends a transaction to those of the same client and `payer`.
-    pub(crate) fn send(
+    pub(crate) fn push(
         &self,
         sender: Sender,
         payer: Pubkey,
@@ -134,6 +134,12 @@ impl TransactionQueue {
             refused: self.refused.each_ref().map(|count| count.load(Ordering::Relaxed)),
             dropped: self.dropped.load(Ordering::Relaxed),
         }
+    }
+}
+
+impl TransactionSender for TransactionQueue {
+    fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
+        self.push(sender, transaction.fee_payer(), transaction)
     }
 }
 

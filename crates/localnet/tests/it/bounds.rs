@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chain_solana::{Block, HistoryLimits, QueueBound, SendError, VerifiedTransaction};
 use ledger::{Address, BlockId, Commitment};
-use localnet::store::Store;
+use localnet::ledger_store::LedgerStore;
 use localnet::{Config, WARP_SLOT_MAX};
 use solana_account::ReadableAccount;
 use solana_clock::Clock;
@@ -83,7 +83,7 @@ fn a_warp_leaves_slots_without_blocks() {
     let airdrop = node.airdrop(&Keypair::new().pubkey(), SOL);
     assert_eq!(airdrop.slot, 1_000);
     let block = node.history.snapshot().block(1_000).cloned().expect("the block is stored");
-    assert_eq!((block.parent_slot, block.block_height), (0, 1));
+    assert_eq!((block.parent.slot, block.block_height), (0, 1));
     node.stop();
 }
 
@@ -124,12 +124,8 @@ fn a_finalized_block_leaves_no_old_version_of_an_account() {
     let node = Node::start(&on_demand());
     let versions: Vec<_> = (0..20)
         .map(|_| {
-            let airdrop = node.transaction_service.airdrop(
-                CLIENT.into(),
-                Keypair::new().pubkey(),
-                SOL,
-                node.blockhash(),
-            );
+            let airdrop =
+                node.faucet.airdrop(CLIENT.into(), Keypair::new().pubkey(), SOL, node.blockhash());
             let airdrop = airdrop.expect("an airdrop");
             let block = node.completed(|block| {
                 block.transactions.iter().any(|executed| executed.signature() == airdrop)
@@ -150,7 +146,7 @@ fn a_publication_is_followed_by_a_pause_in_which_transactions_gather() {
     let node = Node::start(&Config { slot_ms: 60_000, ..Config::default() });
     let alice = Keypair::new();
     let airdrop = node
-        .transaction_service
+        .faucet
         .airdrop(CLIENT.into(), alice.pubkey(), SOL, node.blockhash())
         .expect("an airdrop");
     node.executed(&airdrop);
@@ -167,7 +163,7 @@ fn a_publication_is_followed_by_a_pause_in_which_transactions_gather() {
     // They are sent one after another, so each could be published separately.
     for transaction in all {
         let signature = transaction.signature();
-        node.transaction_service.send(CLIENT.into(), transaction).expect("the queue has space");
+        node.transaction_sender.send(CLIENT.into(), transaction).expect("the queue has space");
         node.executed(&signature);
     }
     let publications = u128::from(version() - before);
@@ -186,10 +182,8 @@ fn a_full_queue_refuses_and_accepts_more_later() {
     let node = Node::start(&Config { queue_max: 1, slot_ms: 50, ..Config::default() });
     let alice = Keypair::new();
     let blockhash = node.blockhash();
-    let airdrop = node
-        .transaction_service
-        .airdrop(CLIENT.into(), alice.pubkey(), SOL, blockhash)
-        .expect("an airdrop");
+    let airdrop =
+        node.faucet.airdrop(CLIENT.into(), alice.pubkey(), SOL, blockhash).expect("an airdrop");
     node.confirmed(&airdrop);
     let pay = |lamports| {
         let pay = [transfer(&alice.pubkey(), &alice.pubkey(), lamports)];
@@ -199,14 +193,14 @@ fn a_full_queue_refuses_and_accepts_more_later() {
     let all: Vec<_> = (1..2_000).map(pay).collect();
     let refused = all
         .into_iter()
-        .find_map(|transaction| node.transaction_service.send(CLIENT.into(), transaction).err());
+        .find_map(|transaction| node.transaction_sender.send(CLIENT.into(), transaction).err());
     assert_eq!(
         refused,
         Some(SendError::QueueFull { bound: QueueBound::Transactions, queued: 1, limit: 1 })
     );
     let last = pay(5_000);
     let signature = last.signature();
-    while node.transaction_service.send(CLIENT.into(), last.clone()).is_err() {
+    while node.transaction_sender.send(CLIENT.into(), last.clone()).is_err() {
         std::thread::yield_now();
     }
     node.confirmed(&signature);
@@ -233,7 +227,7 @@ fn a_ledger_without_space_drops_the_transaction_and_continues() {
         let pay = [transfer(&alice.pubkey(), &to, SOL / 10)];
         let transaction = signed(&pay, &[&alice], &node.blockhash());
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
-        node.transaction_service.send(CLIENT.into(), verified).expect("the queue has space");
+        node.transaction_sender.send(CLIENT.into(), verified).expect("the queue has space");
     }
     let pay = [transfer(&alice.pubkey(), &alice.pubkey(), 1)];
     node.send(signed(&pay, &[&alice], &node.blockhash()));
@@ -261,13 +255,13 @@ fn a_directory_with_foreign_files_is_left_unchanged() {
 
 /// Appends a block to a ledger that is not open: a successor of the newest one, changed by `edit`.
 fn append(dir: &Path, edit: impl FnOnce(&mut Block)) {
-    let (mut store, restored) = <Store>::open_whole(&dir.join("store"))
+    let (mut store, restored) = <LedgerStore>::open_whole(&dir.join("store"))
         .expect("the store opens")
         .expect("there is a ledger");
     let newest = restored.blocks.last().expect("a ledger has a block");
     let mut block = Block {
-        id: BlockId { slot: newest.id.slot + 1, bank: newest.id.bank + 1 },
-        parent_slot: newest.id.slot,
+        id: BlockId { slot: newest.id.slot + 1, version: newest.id.version + 1 },
+        parent: newest.id,
         block_height: newest.block_height + 1,
         previous_blockhash: newest.blockhash,
         transactions: Vec::new(),

@@ -176,7 +176,7 @@ fn names_accounts(
         replace_recent_blockhash: false,
         inner_instructions: false,
     };
-    node.transaction_service.simulate(&view, request).expect("a simulation").err
+    node.simulator.simulate(&view, request).expect("a simulation").err
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_version_1_message_is_refused_where_its_feature_is_not_active() {
             inner_instructions: false,
         };
         let view = node.reader.view(Commitment::Confirmed);
-        let result = node.transaction_service.simulate(&view, request).expect("a simulation");
+        let result = node.simulator.simulate(&view, request).expect("a simulation");
         let refused = (!is_accepted).then_some(TransactionError::UnsupportedVersion);
         assert_eq!(result.err, refused);
         assert_eq!(result.fee, if is_accepted { 5_000 } else { 0 });

@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use chain_solana::{
-    Block, EventSink, ExecutedTransaction, History, LedgerEvent, Reader, TransactionService,
-    VerifiedTransaction,
+    Block, EventSink, ExecutedTransaction, Faucet, History, LedgerEvent, Reader, Simulator,
+    TransactionSender, VerifiedTransaction,
 };
 use ledger::{Address, Commitment};
 use localnet::{Config, Localnet, LocalnetHandle};
@@ -29,7 +29,9 @@ pub(crate) const CLIENT: ClientId = ClientId(1);
 const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Node {
-    pub(crate) transaction_service: Arc<dyn TransactionService>,
+    pub(crate) transaction_sender: Arc<dyn TransactionSender>,
+    pub(crate) simulator: Arc<dyn Simulator>,
+    pub(crate) faucet: Arc<dyn Faucet>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) cluster: chain_solana::ClusterInfo,
@@ -69,7 +71,9 @@ impl Node {
     pub(crate) fn run(localnet: Localnet) -> Self {
         let (send, events) = sync_channel(100_000);
         Self {
-            transaction_service: localnet.transaction_service(),
+            transaction_sender: localnet.transaction_sender(),
+            simulator: localnet.simulator(),
+            faucet: localnet.faucet(),
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
             cluster: localnet.cluster().clone(),
@@ -103,7 +107,7 @@ impl Node {
     pub(crate) fn send(&self, transaction: VersionedTransaction) -> Arc<ExecutedTransaction> {
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
         let signature = verified.signature();
-        self.transaction_service.send(CLIENT.into(), verified).expect("the queue has space");
+        self.transaction_sender.send(CLIENT.into(), verified).expect("the queue has space");
         self.confirmed(&signature)
     }
 
@@ -112,7 +116,7 @@ impl Node {
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
         let signature = verified.signature();
         let before = self.history.snapshot().transaction(&signature).cloned();
-        self.transaction_service.send(CLIENT.into(), verified).expect("the queue has space");
+        self.transaction_sender.send(CLIENT.into(), verified).expect("the queue has space");
         self.airdrop(&fence.pubkey(), 1_000_000);
         let after = self.history.snapshot().transaction(&signature).cloned();
         assert_eq!(before.map(|e| e.slot), after.map(|e| e.slot), "{signature} was executed");
@@ -120,7 +124,7 @@ impl Node {
 
     pub(crate) fn airdrop(&self, to: &Pubkey, lamports: u64) -> Arc<ExecutedTransaction> {
         let signature = self
-            .transaction_service
+            .faucet
             .airdrop(CLIENT.into(), *to, lamports, self.blockhash())
             .expect("an airdrop");
         self.confirmed(&signature)
@@ -151,7 +155,7 @@ impl Node {
         loop {
             let event =
                 self.events.recv_timeout(EVENT_TIMEOUT).expect("an event before the timeout");
-            if matches!(event, LedgerEvent::BankCreated { slot, .. } if slot == expected) {
+            if matches!(event, LedgerEvent::BankCreated { block, .. } if block.slot == expected) {
                 return;
             }
         }
@@ -162,7 +166,7 @@ impl Node {
         loop {
             let event =
                 self.events.recv_timeout(EVENT_TIMEOUT).expect("an event before the timeout");
-            if let LedgerEvent::Completed { block, .. } = event
+            if let LedgerEvent::Confirmed { block, .. } = event
                 && is_match(&block)
             {
                 return block;

@@ -173,7 +173,7 @@ fn a_program_whose_account_was_replaced_is_the_new_one() {
             replace_recent_blockhash: false,
             inner_instructions: false,
         };
-        let simulated = node.transaction_service.simulate(&view, request).expect("it is simulated");
+        let simulated = node.simulator.simulate(&view, request).expect("it is simulated");
         node.stop();
         simulated.logs
     };

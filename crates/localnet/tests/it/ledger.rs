@@ -85,7 +85,7 @@ fn every_accepted_transaction_is_executed() {
     let node = Node::start(&Config { slot_ms: 50, ..Config::default() });
     let alice = Keypair::new();
     let airdrop = node
-        .transaction_service
+        .faucet
         .airdrop(CLIENT.into(), alice.pubkey(), SOL, node.blockhash())
         .expect("an airdrop");
     node.confirmed(&airdrop);
@@ -100,7 +100,7 @@ fn every_accepted_transaction_is_executed() {
         .collect();
     let signatures: Vec<_> = all.iter().map(|transaction| transaction.signature()).collect();
     for transaction in all {
-        node.transaction_service.send(CLIENT.into(), transaction).expect("the queue has space");
+        node.transaction_sender.send(CLIENT.into(), transaction).expect("the queue has space");
     }
     node.confirmed(signatures.last().expect("there are some"));
     let history = node.history.snapshot();
@@ -114,10 +114,8 @@ fn a_repeated_airdrop_in_one_block_is_paid_twice() {
     let node = Node::start(&Config { slot_ms: 200, ..Config::default() });
     let alice = Keypair::new().pubkey();
     let blockhash = node.blockhash();
-    let first =
-        node.transaction_service.airdrop(CLIENT.into(), alice, SOL, blockhash).expect("an airdrop");
-    let second =
-        node.transaction_service.airdrop(CLIENT.into(), alice, SOL, blockhash).expect("an airdrop");
+    let first = node.faucet.airdrop(CLIENT.into(), alice, SOL, blockhash).expect("an airdrop");
+    let second = node.faucet.airdrop(CLIENT.into(), alice, SOL, blockhash).expect("an airdrop");
     assert_ne!(first, second);
     node.confirmed(&second);
     assert_eq!(node.lamports(&alice), 2 * SOL);

@@ -59,7 +59,7 @@ fn a_checked_signature_lands_before_and_after_a_restart() {
             replace_recent_blockhash: false,
             inner_instructions: false,
         };
-        let simulated = node.transaction_service.simulate(&view, request).expect("a simulation");
+        let simulated = node.simulator.simulate(&view, request).expect("a simulation");
         assert_eq!((simulated.err, simulated.fee), (None, 10_000));
         let executed = node.send(sent);
         assert_eq!(executed.meta.status, Ok(()));
@@ -97,7 +97,7 @@ fn a_wrong_signature_pays_and_its_nonce_advances() {
         replace_recent_blockhash: false,
         inner_instructions: false,
     };
-    let simulated = node.transaction_service.simulate(&view, request).expect("a simulation");
+    let simulated = node.simulator.simulate(&view, request).expect("a simulation");
     assert_eq!(simulated.err, Some(invalid_signature(0)));
     node.stop();
 }

@@ -54,7 +54,7 @@ fn simulate(node: &Node, transaction: VersionedTransaction) -> Simulation {
     let view = node.reader.view(Commitment::Confirmed);
     let request =
         SimulationRequest { transaction, replace_recent_blockhash: true, inner_instructions: true };
-    node.transaction_service.simulate(&view, request).expect("a simulation")
+    node.simulator.simulate(&view, request).expect("a simulation")
 }
 
 /// The same message on the newest blockhash, signed by the payer.

@@ -124,7 +124,7 @@ fn a_flood_of_one_client_with_many_fee_payers_delays_anothers_transfer_by_one_tr
     let other = Keypair::new();
     let wallets: Vec<_> = payers.iter().chain([&other]).collect();
     let localnet = open(long_slots(), &wallets);
-    let (transactions, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
+    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
     for n in 0..1_000 {
         let payer = &payers[n % payers.len()];
         transactions
@@ -149,18 +149,19 @@ fn a_flood_of_one_client_with_many_fee_payers_delays_anothers_transfer_by_one_tr
 #[test]
 fn airdrops_of_one_client_do_not_delay_anothers_and_come_before_the_transactions_they_fund() {
     let localnet = open(long_slots(), &[]);
-    let (transactions, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
+    let faucet = localnet.faucet();
+    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
     let alice = Keypair::new();
     for n in 0..500 {
         let to = Keypair::new().pubkey();
-        transactions.airdrop(FLOOD.into(), to, SOL + n, blockhash).expect("there is space");
+        faucet.airdrop(FLOOD.into(), to, SOL + n, blockhash).expect("there is space");
     }
     let airdrop =
-        transactions.airdrop(FLOOD.into(), alice.pubkey(), SOL, blockhash).expect("there is space");
+        faucet.airdrop(FLOOD.into(), alice.pubkey(), SOL, blockhash).expect("there is space");
     let paid = light(&alice, 1, &blockhash);
     let signature = paid.signature();
     transactions.send(FLOOD.into(), paid).expect("there is space");
-    let other = transactions.airdrop(OTHER.into(), Pubkey::new_unique(), SOL, blockhash);
+    let other = faucet.airdrop(OTHER.into(), Pubkey::new_unique(), SOL, blockhash);
     let other = other.expect("there is space");
 
     let (events, sinks) = Events::new(10_000);
@@ -185,7 +186,7 @@ fn a_client_that_has_filled_its_share_leaves_space_for_others() {
     let [alice, bob] = [Keypair::new(), Keypair::new()];
     let config = Config { queue_max: 70, ..long_slots() };
     let localnet = open(config, &[&alice, &bob]);
-    let (transactions, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
+    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
     let refused =
         (0..).find_map(|n| transactions.send(FLOOD.into(), light(&alice, n, &blockhash)).err());
     let bound = QueueBound::PayerTransactions;
@@ -213,7 +214,7 @@ fn the_queue_is_bounded_in_compute_units_too() {
     let alice = Keypair::new();
     let config = Config { queue_compute_units_max: 14_000_000, ..long_slots() };
     let localnet = open(config, &[&alice]);
-    let (transactions, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
+    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
     let refused = (0..).find_map(|n| {
         let payer = Keypair::new();
         transactions.send(FLOOD.into(), heavy(&payer, n, &blockhash)).err()
@@ -234,7 +235,7 @@ fn transactions_that_wait_when_the_ledger_ends_are_dropped_and_counted() {
     const SENT: u64 = 3_000;
     let alice = Keypair::new();
     let localnet = open(long_slots(), &[&alice]);
-    let (transactions, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
+    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
     for n in 0..SENT {
         transactions.send(FLOOD.into(), light(&alice, n, &blockhash)).expect("there is space");
     }
@@ -257,7 +258,7 @@ fn transactions_that_wait_when_the_ledger_ends_are_dropped_and_counted() {
             LedgerEvent::Executed(all) => {
                 executed += all.iter().filter(|one| !one.is_vote).count() as u64
             }
-            LedgerEvent::Completed { .. } => completed = true,
+            LedgerEvent::Confirmed { .. } => completed = true,
             _ => {}
         }
     }
@@ -281,7 +282,7 @@ fn blocks_are_completed_while_transactions_wait() {
     const SENT: usize = 6_000;
     let alice = Keypair::new();
     let localnet = open(Config { slot_ms: 2, ..Config::default() }, &[&alice]);
-    let (transactions, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
+    let (transactions, blockhash) = (localnet.transaction_sender(), blockhash(&localnet));
     for n in 0..SENT as u64 {
         transactions.send(FLOOD.into(), light(&alice, n, &blockhash)).expect("there is space");
     }
@@ -291,7 +292,7 @@ fn blocks_are_completed_while_transactions_wait() {
     while executed < SENT / 2 {
         match events.next() {
             LedgerEvent::Executed(all) => executed += all.len(),
-            LedgerEvent::Completed { .. } => blocks += 1,
+            LedgerEvent::Confirmed { .. } => blocks += 1,
             _ => {}
         }
     }

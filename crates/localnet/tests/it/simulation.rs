@@ -27,8 +27,7 @@ fn a_simulation_reports_what_would_be_and_changes_nothing() {
         &node.blockhash(),
     );
     let view = node.reader.view(Commitment::Confirmed);
-    let simulated =
-        node.transaction_service.simulate(&view, request(pay.clone())).expect("a simulation");
+    let simulated = node.simulator.simulate(&view, request(pay.clone())).expect("a simulation");
     assert_eq!(simulated.err, None);
     assert_eq!(simulated.slot, view.block().slot);
     assert_eq!(simulated.fee, 5_000);
@@ -40,7 +39,7 @@ fn a_simulation_reports_what_would_be_and_changes_nothing() {
     // It was not executed, so it can still be executed, once.
     assert_eq!(node.send(pay.clone()).meta.status, Ok(()));
     let view = node.reader.view(Commitment::Confirmed);
-    let simulated = node.transaction_service.simulate(&view, request(pay)).expect("a simulation");
+    let simulated = node.simulator.simulate(&view, request(pay)).expect("a simulation");
     assert_eq!(simulated.err, Some(TransactionError::AlreadyProcessed));
     node.stop();
 }
@@ -54,17 +53,14 @@ fn a_simulation_sees_the_block_of_its_view() {
     let pay =
         || signed(&[transfer(&alice.pubkey(), &alice.pubkey(), 1)], &[&alice], &node.blockhash());
     let replaced = SimulationRequest { replace_recent_blockhash: true, ..request(pay()) };
-    let simulated = node.transaction_service.simulate(&before, replaced).expect("a simulation");
+    let simulated = node.simulator.simulate(&before, replaced).expect("a simulation");
     assert_eq!(simulated.err, Some(TransactionError::AccountNotFound));
     assert_eq!(
         simulated.replacement_blockhash.map(|(hash, _)| hash),
         Some(before.meta().last_blockhash())
     );
     let now = node.reader.view(Commitment::Confirmed);
-    assert_eq!(
-        node.transaction_service.simulate(&now, request(pay())).expect("a simulation").err,
-        None
-    );
+    assert_eq!(node.simulator.simulate(&now, request(pay())).expect("a simulation").err, None);
     node.stop();
 }
 
@@ -76,7 +72,7 @@ fn an_unknown_blockhash_fails_a_simulation_too() {
     let stale = solana_hash::Hash::new_from_array([9; 32]);
     let pay = signed(&[transfer(&alice.pubkey(), &alice.pubkey(), 1)], &[&alice], &stale);
     let view = node.reader.view(Commitment::Confirmed);
-    let simulated = node.transaction_service.simulate(&view, request(pay)).expect("a simulation");
+    let simulated = node.simulator.simulate(&view, request(pay)).expect("a simulation");
     assert_eq!(simulated.err, Some(TransactionError::BlockhashNotFound));
     assert!(simulated.logs.is_empty());
     node.stop();
@@ -94,7 +90,7 @@ fn simulations_run_concurrently_with_each_other_and_with_execution() {
             scope.spawn(|| {
                 for _ in 0..50 {
                     let view = node.reader.view(Commitment::Processed);
-                    let simulated = node.transaction_service.simulate(&view, request(pay.clone()));
+                    let simulated = node.simulator.simulate(&view, request(pay.clone()));
                     assert_eq!(simulated.expect("a simulation").err, None);
                 }
             });

@@ -73,6 +73,7 @@ fn an_etag_is_valid_until_its_data_is_written() {
         let changes = written.map(|n| change(n, 900)).into_iter().collect();
         ledger.apply(block(slot), changes, bank(slot)).expect("apply");
         ledger.complete(block(slot), bank(slot)).expect("complete");
+        ledger.confirm(block(slot)).expect("it is complete");
         ledger.finalize(block(slot)).expect("finalize");
         ledger.publish();
         let mut new_etags = Vec::new();

@@ -63,7 +63,7 @@ pub(crate) fn executed(slot: u64, index: u32, balances: usize) -> Arc<ExecutedTr
 pub(crate) fn completed(slot: u64, transactions: Vec<Arc<ExecutedTransaction>>) -> Block {
     Block {
         id: block(slot),
-        parent_slot: slot - 1,
+        parent: block(slot - 1),
         block_height: slot - 10,
         blockhash: Hash::new_from_array([slot as u8; 32]),
         previous_blockhash: Hash::new_from_array([slot as u8 - 1; 32]),

@@ -33,6 +33,13 @@ struct Node {
     events: WaiterEvents,
 }
 
+/// The settings of a node.
+struct NodeConfig {
+    rpc: rpc::Config,
+    pool: pool::Config,
+    cache_bytes_max: u64,
+}
+
 impl Node {
     fn new() -> Self {
         Self::with_config(world::ledger(query::IndexConfig::default()), rpc::Config::default())
@@ -43,7 +50,9 @@ impl Node {
     }
 
     fn with_pool(reader: chain_solana::Reader, config: rpc::Config, pool: pool::Config) -> Self {
-        Self::from_rest(Rest::start().expect("a thread"), reader, config, pool, 1 << 24)
+        let (rest, events) = Rest::start().expect("a thread");
+        let config = NodeConfig { rpc: config, pool, cache_bytes_max: 1 << 24 };
+        Self::from_rest(rest, events, reader, config)
     }
 
     /// A node with these bytes of the ETag buffer and of the response cache.
@@ -53,35 +62,35 @@ impl Node {
         cache_bytes_max: u64,
     ) -> Self {
         // The accounts of a test are small, so inline responses are disabled.
-        let config =
+        let rpc =
             rpc::Config { inline_accounts_max: 0, inline_bytes_max: 0, ..rpc::Config::default() };
+        let config = NodeConfig { rpc, pool: pool::Config::default(), cache_bytes_max };
         let (rest, events) = Rest::start().expect("a thread");
         let rest = rest.with_etag_buffer(hold_bytes_max);
-        Self::from_rest((rest, events), reader, config, pool::Config::default(), cache_bytes_max)
+        Self::from_rest(rest, events, reader, config)
     }
 
     fn from_rest(
-        (rest, events): (Rest, WaiterEvents),
+        rest: Rest,
+        events: WaiterEvents,
         reader: chain_solana::Reader,
-        config: rpc::Config,
-        pool: pool::Config,
-        cache_bytes_max: u64,
+        config: NodeConfig,
     ) -> Self {
-        let clock = Arc::new(jsonrpc::SystemClock::new());
-        Self::with_clock((rest, events), reader, (config, pool), clock, cache_bytes_max)
+        Self::with_clock(rest, events, reader, config, Arc::new(jsonrpc::SystemClock::new()))
     }
 
     fn with_clock(
-        (rest, events): (Rest, WaiterEvents),
+        rest: Rest,
+        events: WaiterEvents,
         reader: chain_solana::Reader,
-        (config, pool): (rpc::Config, pool::Config),
+        config: NodeConfig,
         clock: Arc<dyn pool::Clock>,
-        cache_bytes_max: u64,
     ) -> Self {
+        let NodeConfig { rpc, pool, cache_bytes_max } = config;
         let rest = Arc::new(rest);
         let web = Arc::clone(&rest) as Arc<dyn jsonrpc::HttpApi<rpc::SolanaApi>>;
         let time = (clock, jsonrpc::Health::default());
-        let world = World::caching(reader, config, pool, Some(web), time, cache_bytes_max);
+        let world = World::caching(reader, rpc, pool, Some(web), time, cache_bytes_max);
         world.node.context.metrics.add(Arc::clone(&rest) as Arc<dyn ::metrics::Collector>);
         Self { world, rest, events }
     }

@@ -108,13 +108,24 @@ fn tasks_started(node: &Node) -> u64 {
 /// What a client has cached of one request: the `ETag`s, and the bytes of each.
 type CachedBodies = HashMap<String, Vec<u8>>;
 
-/// Sends a request, conditional or not. Whether the response was 304.
-fn send_conditional(
-    (client, fresh): (&mut Client, &mut Client),
-    (path, coding): (&str, &str),
+/// A request whose response is compared with a fresh one.
+struct ComparedRequest<'a> {
+    path: &'a str,
+    coding: &'a str,
+    /// Whether it sends the `ETag`s that the client has.
+    is_conditional: bool,
+    /// Whether the node has a response cache.
+    is_cached: bool,
+}
+
+/// Sends a request, and the same one to a node that computes all anew. Whether the response was 304.
+fn send_compared(
+    client: &mut Client,
+    fresh: &mut Client,
+    request: &ComparedRequest<'_>,
     cached: &mut CachedBodies,
-    (is_conditional, is_cached): (bool, bool),
 ) -> bool {
+    let ComparedRequest { path, coding, is_conditional, is_cached } = *request;
     let tags: Vec<&str> = cached.keys().map(String::as_str).collect();
     let accept = format!("accept-encoding: {coding}\r\n");
     let headers = format!("{accept}if-none-match: {}\r\n", tags.join(", "));
@@ -184,6 +195,7 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
                 ledger.publish();
                 ledger.apply(block(tip), vec![change(&mut random)], bank(tip)).expect("apply");
                 ledger.complete(block(tip), bank(tip)).expect("complete");
+                ledger.confirm(block(tip)).expect("it is complete");
                 for node in [&node, &fresh] {
                     let history = &node.world.node.api.history;
                     let all = vec![executed(tip, 0, 2)];
@@ -206,13 +218,13 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
             let before =
                 (tasks_started(&node), node.world.node.context.response_cache.counters().hits);
             let is_conditional = random.u8(..4) > 0;
-            if send_conditional(
-                (&mut client, &mut fresh_client),
-                (&path, coding),
-                cached,
-                (is_conditional, is_cached),
-            ) && before
-                == (tasks_started(&node), node.world.node.context.response_cache.counters().hits)
+            let request = ComparedRequest { path: &path, coding, is_conditional, is_cached };
+            if send_compared(&mut client, &mut fresh_client, &request, cached)
+                && before
+                    == (
+                        tasks_started(&node),
+                        node.world.node.context.response_cache.counters().hits,
+                    )
             {
                 *revalidated.entry(kind).or_default() += 1;
             }

@@ -13,7 +13,7 @@ use crate::world::{
     CONFIRMED, DATA, DATA_BYTES, FINALIZED, MINT, PROCESSED, PROGRAM, SOL, TOKEN, WALLET, bank,
     block,
 };
-use crate::{Node, get, get_json, post};
+use crate::{Node, NodeConfig, get, get_json, post};
 
 #[test]
 fn an_account_comes_with_slot_and_commitment_of_its_state() {
@@ -80,6 +80,7 @@ fn short_ledger() -> (Ledger<Account, chain_solana::BlockInfo>, chain_solana::Re
 fn publish_next_block(ledger: &mut Ledger<Account, chain_solana::BlockInfo>, slot: u64) {
     ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
     ledger.complete(block(slot), bank(slot)).expect("complete");
+    ledger.confirm(block(slot)).expect("it is complete");
     if slot > 101 {
         ledger.finalize(block(slot - 1)).expect("finalize");
     }
@@ -104,8 +105,13 @@ fn the_ledger_is_read_at_one_version_though_it_advances_between_the_calls() {
     let (mut ledger, reader) = short_ledger();
     publish_next_block(&mut ledger, 101);
     let clock = Arc::new(AdvancingClock(Mutex::new((ledger, 101)), jsonrpc::SystemClock::new()));
-    let rest = Rest::start().expect("a thread");
-    let node = Node::with_clock(rest, reader, Default::default(), clock, 0);
+    let (rest, events) = Rest::start().expect("a thread");
+    let config = NodeConfig {
+        rpc: rpc::Config::default(),
+        pool: pool::Config::default(),
+        cache_bytes_max: 0,
+    };
+    let node = Node::with_clock(rest, events, reader, config, clock);
     let mut client = node.client();
     let mut last = 0;
     for n in 0..30 {

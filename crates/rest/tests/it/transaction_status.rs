@@ -45,8 +45,8 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
         let block = completed(slot, vec![executed(slot, 1, 2), transaction.clone()]).into();
         node.events.send(&match commitment {
             "processed" => LedgerEvent::Executed([transaction].into()),
-            "confirmed" => LedgerEvent::Completed { block, timestamp_ms: 0 },
-            _ => LedgerEvent::Finalized { block, timestamp_ms: 0 },
+            "confirmed" => LedgerEvent::Confirmed { block, timestamp_ms: 0 },
+            _ => LedgerEvent::Rooted { block, timestamp_ms: 0 },
         });
         let response = waiting.receive();
         assert_eq!(response.status, 200, "{}", response.body);

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{Block, ExecutedTransaction, HistorySnapshot};
+use chain_solana::{Block, ExecutedTransaction, HistorySnapshot, is_rooted};
 use ledger::{Commitment, Slot};
 use pool::TimeSlice;
 use solana_commitment_config::CommitmentConfig;
@@ -96,7 +96,7 @@ fn available<'a>(
     commitment: Commitment,
 ) -> Result<&'a Arc<Block>, RpcError> {
     let views = api.reader.views();
-    if slot <= views.finalized.block().slot {
+    if is_rooted(slot, views.finalized.block().slot) {
         return rooted(api, history, slot, views.finalized.block().slot);
     }
     let is_confirmed = commitment == Commitment::Confirmed && slot <= views.confirmed.block().slot;
@@ -111,7 +111,7 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (slot, config): BlockParams = params.parse(1).ok()?;
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = at_least_confirmed(config.commitment).ok()?;
-    let is_final = slot <= api.reader.view(Commitment::Finalized).block().slot;
+    let is_final = is_rooted(slot, api.reader.view(Commitment::Finalized).block().slot);
     blockhash(api, slot, commitment)?;
     let dependencies =
         Dependencies::none(commitment, None).immutable(move |api| blockhash(api, slot, commitment));
@@ -165,7 +165,7 @@ impl BlockEncoder {
         let without_transactions = ConfirmedBlock {
             previous_blockhash: block.previous_blockhash.to_string(),
             blockhash: block.blockhash.to_string(),
-            parent_slot: block.parent_slot,
+            parent_slot: block.parent.slot,
             block_time: Some(block_time),
             block_height: Some(block.block_height),
             rewards: block.rewards.clone(),
@@ -271,7 +271,7 @@ fn block_time(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let views = api.reader.views();
     let history = api.history.snapshot();
     let root = views.finalized.block().slot;
-    if slot <= root {
+    if is_rooted(slot, root) {
         return MethodOutput::json(&Some(rooted(api, &history, slot, root)?.block_time));
     }
     if slot == views.processed.block().slot {

@@ -278,7 +278,7 @@ fn inflation_reward(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let Some(boundary) = history.blocks(slot..=last).next() else {
         return Err(RpcCustomError::BlockNotAvailable { slot }.into());
     };
-    if boundary.parent_slot >= slot {
+    if boundary.parent.slot >= slot {
         return Err(RpcCustomError::SlotNotEpochBoundary { slot: boundary.id.slot }.into());
     }
     let texts: Vec<String> = addresses.iter().map(Pubkey::to_string).collect();

@@ -83,7 +83,7 @@ fn send_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         }
     }
     let signature = verified.signature();
-    api.transaction_service
+    api.transaction_sender
         .send(params.client().into(), verified)
         .map_err(|err| not_sent(api, &err))?;
     MethodOutput::json(&signature.to_string())
@@ -137,7 +137,11 @@ fn request_airdrop(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         Some(blockhash) => parse_key::hash(blockhash)?,
         None => view(api, config.commitment).meta().last_blockhash(),
     };
-    match api.transaction_service.airdrop(params.client().into(), to, lamports, blockhash) {
+    let airdrop = match &api.faucet {
+        Some(faucet) => faucet.airdrop(params.client().into(), to, lamports, blockhash),
+        None => Err(AirdropError::FaucetEmpty { lamports, balance: 0 }),
+    };
+    match airdrop {
         Ok(signature) => MethodOutput::json(&signature.to_string()),
         Err(AirdropError::Send(err)) => Err(not_sent(api, &err)),
         Err(err) => Err(RpcError::internal_with(err.to_string())),

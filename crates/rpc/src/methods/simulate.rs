@@ -87,11 +87,10 @@ pub(super) fn run(
     view: &View,
     request: SimulationRequest,
 ) -> Result<Simulation, RpcError> {
-    let mut simulation =
-        api.transaction_service.simulate(view, request).map_err(|err| match err {
-            SimulationError::Sanitize(why) => unsound(&why),
-            SimulationError::Panicked => RpcError::internal_with(err.to_string()),
-        })?;
+    let mut simulation = api.simulator.simulate(view, request).map_err(|err| match err {
+        SimulationError::Sanitize(why) => unsound(&why),
+        SimulationError::Panicked => RpcError::internal_with(err.to_string()),
+    })?;
     use TransactionError::{AlreadyProcessed, BlockhashNotFound};
     if matches!(simulation.err, Some(AlreadyProcessed | BlockhashNotFound)) {
         simulation.fee = 0;

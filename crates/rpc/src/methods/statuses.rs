@@ -9,7 +9,7 @@
 //! In Agave the request arrives before the transaction is executed; here it arrives after it. So the status waits
 //! until the block is complete: the notification is sent first.
 
-use chain_solana::{ExecutedTransaction, RECENT_BLOCKHASHES_MAX};
+use chain_solana::{ExecutedTransaction, RECENT_BLOCKHASHES_MAX, is_rooted};
 use query::CommitmentViews;
 use solana_rpc_client_types::config::RpcSignatureStatusConfig;
 use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
@@ -63,7 +63,7 @@ fn status(
 ) -> TransactionStatus {
     let slot = executed.slot;
     let confirmed = views.confirmed.block().slot;
-    let (confirmations, confirmation_status) = if slot <= views.finalized.block().slot {
+    let (confirmations, confirmation_status) = if is_rooted(slot, views.finalized.block().slot) {
         (None, TransactionConfirmationStatus::Finalized)
     } else if slot <= confirmed {
         (Some((confirmed - slot) as usize), TransactionConfirmationStatus::Confirmed)

@@ -2,7 +2,7 @@
 //!
 //! Bounds: those of Agave, by the first bytes of the text: 1,232 bytes, or 4,096 for a version 1 message in
 //! base64. The length of the text is checked before it is decoded.
-//! Not here: signatures (`chain_solana::VerifiedTransaction`), execution (`chain_solana::TransactionService`).
+//! Not here: signatures (`chain_solana::VerifiedTransaction`), execution (`chain_solana::TransactionSender`).
 
 use std::any::type_name;
 use std::sync::LazyLock;

@@ -2,7 +2,7 @@
 //!
 //! Bounds: [`MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT`] signatures per result.
 
-use chain_solana::{AddressSignature, ExecutedTransaction, HistorySnapshot};
+use chain_solana::{AddressSignature, ExecutedTransaction, HistorySnapshot, is_rooted};
 use ledger::{Commitment, Slot};
 use solana_rpc_client_types::config::{
     RpcContextConfig, RpcEncodingConfigWrapper, RpcSignaturesForAddressConfig, RpcTransactionConfig,
@@ -61,7 +61,7 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let is_final = move |api: &SolanaApi| {
         let root = api.reader.view(Commitment::Finalized).block().slot;
         let history = api.history.snapshot();
-        history.transaction(&signature).is_some_and(|executed| executed.slot <= root)
+        history.transaction(&signature).is_some_and(|executed| is_rooted(executed.slot, root))
     };
     is_final(api)
         .then(|| Dependencies::none(Commitment::Finalized, None).with_precondition(is_final))
@@ -130,7 +130,7 @@ fn signature_status(
     executed: &ExecutedTransaction,
     root: Slot,
 ) -> RpcConfirmedTransactionStatusWithSignature {
-    let confirmation_status = if executed.slot <= root {
+    let confirmation_status = if is_rooted(executed.slot, root) {
         TransactionConfirmationStatus::Finalized
     } else {
         TransactionConfirmationStatus::Confirmed

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use chain_solana::View;
+use chain_solana::{View, is_rooted};
 use ledger::{Address, KeyKind, Slot};
 use solana::key_kind;
 use solana_account::ReadableAccount;
@@ -125,7 +125,7 @@ fn block_commitment(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let block = history.block(slot).filter(|_| is_reported && slot <= views.confirmed.block().slot);
     let commitment = block.map(|block| {
         let above = views.confirmed.meta().block_height.saturating_sub(block.block_height);
-        let depth = if slot <= root {
+        let depth = if is_rooted(slot, root) {
             MAX_LOCKOUT_HISTORY
         } else {
             (above as usize).min(MAX_LOCKOUT_HISTORY - 1)

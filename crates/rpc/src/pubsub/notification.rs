@@ -3,7 +3,7 @@
 //! Cost: that of the account's or block's encoding, once for each distinct subscription.
 //! Not here: which subscriptions get them (`notifier`).
 
-use chain_solana::{Block, ExecutedTransaction, LedgerEvent, View, Vote};
+use chain_solana::{Block, ExecutedTransaction, LedgerEvent, RevertReason, View, Vote};
 use ledger::{Address, Slot};
 use serde::Serialize;
 use solana::{Account, Encoding, Filters, MintInfo, parsed_token};
@@ -172,7 +172,7 @@ pub(super) fn confirmed(
     ConfirmedBlock {
         previous_blockhash: block.previous_blockhash.to_string(),
         blockhash: block.blockhash.to_string(),
-        parent_slot: block.parent_slot,
+        parent_slot: block.parent.slot,
         transactions,
         rewards: block.rewards.clone(),
         num_partitions: block.reward_partitions,
@@ -189,22 +189,33 @@ pub(super) fn slot(slot: Slot, parent: Slot, root: Slot) -> SlotInfo {
 /// The `slotsUpdatesSubscribe` notifications of an event, in order.
 pub(super) fn slot_updates(event: &LedgerEvent) -> Vec<SlotUpdate> {
     match event {
-        LedgerEvent::BankCreated { slot, parent, timestamp_ms, .. } => {
-            let (slot, parent, timestamp) = (*slot, *parent, *timestamp_ms);
+        LedgerEvent::BankCreated { block, parent, timestamp_ms, .. } => {
+            let (slot, parent, timestamp) = (block.slot, parent.slot, *timestamp_ms);
             vec![SlotUpdate::CreatedBank { slot, parent, timestamp }]
         }
-        LedgerEvent::Completed { block, timestamp_ms } => {
+        LedgerEvent::Frozen { block, timestamp_ms } => {
             let (slot, timestamp) = (block.id.slot, *timestamp_ms);
             vec![
                 SlotUpdate::Completed { slot, timestamp },
                 SlotUpdate::Frozen { slot, timestamp, stats: stats(block) },
-                SlotUpdate::OptimisticConfirmation { slot, timestamp },
             ]
         }
-        LedgerEvent::Finalized { block, timestamp_ms } => {
+        LedgerEvent::Confirmed { block, timestamp_ms } => {
+            let (slot, timestamp) = (block.id.slot, *timestamp_ms);
+            vec![SlotUpdate::OptimisticConfirmation { slot, timestamp }]
+        }
+        LedgerEvent::Rooted { block, timestamp_ms } => {
             vec![SlotUpdate::Root { slot: block.id.slot, timestamp: *timestamp_ms }]
         }
-        LedgerEvent::Executed(_) | LedgerEvent::Voted(_) => Vec::new(),
+        LedgerEvent::Reverted { block, reason: RevertReason::Dead { error }, timestamp_ms } => {
+            let (slot, timestamp, err) = (block.id.slot, *timestamp_ms, error.clone());
+            vec![SlotUpdate::Dead { slot, timestamp, err }]
+        }
+        // Agave reports neither a moved tip nor an abandoned block.
+        LedgerEvent::Executed(_)
+        | LedgerEvent::TipMoved { .. }
+        | LedgerEvent::Voted(_)
+        | LedgerEvent::Reverted { .. } => Vec::new(),
     }
 }
 

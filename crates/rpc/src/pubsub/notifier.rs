@@ -129,41 +129,45 @@ impl Notifier {
 fn publish_event(pubsub: &Arc<PubSub>, position: Position, event: &LedgerEvent) {
     let mut batch = NotificationBatch { pubsub, position, messages: Vec::new(), bytes: 0 };
     match event {
-        LedgerEvent::BankCreated { slot, parent, root, .. } => {
-            batch.broadcast(SubscriptionKind::Slot, &notification::slot(*slot, *parent, *root));
+        LedgerEvent::BankCreated { block, parent, root, .. } => {
+            let info = notification::slot(block.slot, parent.slot, *root);
+            batch.broadcast(SubscriptionKind::Slot, &info);
             publish_slot_updates(&mut batch, event);
         }
         LedgerEvent::Executed(all) => {
             all.iter().for_each(|executed| publish_transaction(&mut batch, executed));
         }
-        LedgerEvent::Completed { block, .. } => {
+        LedgerEvent::Frozen { block, .. } => {
             publish_slot_updates(&mut batch, event);
-            let parent = pubsub.recent_blocks.lock().parent_of(block);
-            let parent = parent.or_else(|| pubsub.subscriptions.tip(Commitment::Processed));
             pubsub.recent_blocks.lock().add(block);
-            let parent = parent.unwrap_or(block.id);
             let bytes = usize::try_from(block.bytes()).unwrap_or(usize::MAX);
-            if pubsub.subscriptions.add_block(block.id, parent, Arc::clone(block), bytes).is_err() {
-                return handle_missing_parent(pubsub, block);
+            let body = Arc::clone(block);
+            if pubsub.subscriptions.add_block(block.id, block.parent, body, bytes).is_err() {
+                return handle_missing_parent(pubsub, block.id);
             }
-            advance(&mut batch, block, Commitment::Processed);
-            advance(&mut batch, block, Commitment::Confirmed);
+        }
+        LedgerEvent::TipMoved { block } => advance(&mut batch, *block, Commitment::Processed),
+        LedgerEvent::Confirmed { block, .. } => {
+            publish_slot_updates(&mut batch, event);
+            advance(&mut batch, block.id, Commitment::Confirmed);
         }
         LedgerEvent::Voted(vote) => {
             batch.broadcast(SubscriptionKind::Vote, &notification::vote(vote))
         }
-        LedgerEvent::Finalized { block, .. } => {
+        LedgerEvent::Rooted { block, .. } => {
             publish_slot_updates(&mut batch, event);
             batch.broadcast(SubscriptionKind::Root, &block.id.slot);
-            advance(&mut batch, block, Commitment::Finalized);
+            advance(&mut batch, block.id, Commitment::Finalized);
         }
+        // Subscribers get what it takes back with the next move of a commitment.
+        LedgerEvent::Reverted { .. } => publish_slot_updates(&mut batch, event),
     }
     batch.flush();
 }
 
 /// Moves a commitment to a block, and publishes all steps on the way.
-fn advance(batch: &mut NotificationBatch<'_>, block: &Block, commitment: Commitment) {
-    let Ok(steps) = batch.pubsub.subscriptions.advance(commitment, block.id) else {
+fn advance(batch: &mut NotificationBatch<'_>, block: BlockId, commitment: Commitment) {
+    let Ok(steps) = batch.pubsub.subscriptions.advance(commitment, block) else {
         return handle_missing_parent(batch.pubsub, block);
     };
     for step in steps.iter() {
@@ -182,10 +186,10 @@ fn advance(batch: &mut NotificationBatch<'_>, block: &Block, commitment: Commitm
 }
 
 /// The chain of blocks has a gap. What is between cannot be published, so every subscriber is closed.
-fn handle_missing_parent(pubsub: &PubSub, block: &Block) {
-    tracing::error!(slot = block.id.slot, "a block without its parent: all subscribers are closed");
+fn handle_missing_parent(pubsub: &PubSub, block: BlockId) {
+    tracing::error!(slot = block.slot, "a block without its parent: all subscribers are closed");
     pubsub.subscriptions.close_all(CloseReason::EventsLost);
-    pubsub.subscriptions.start_at(|_| block.id);
+    pubsub.subscriptions.start_at(|_| block);
 }
 
 /// Publishes a step to sets of addresses. Cost: a lookup for each write, and the matches.
@@ -630,7 +634,7 @@ fn next_round<T>(items: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
     parts
 }
 
-/// The last blocks by hash: clients and child blocks refer to them so.
+/// The last blocks by hash: clients refer to them so.
 #[derive(Default)]
 pub(super) struct RecentBlocks {
     by_hash: HashMap<Hash, BlockId>,
@@ -643,10 +647,6 @@ const RECENT_MAX: usize = 16_384;
 impl RecentBlocks {
     pub(super) fn find(&self, hash: &Hash) -> Option<BlockId> {
         self.by_hash.get(hash).copied()
-    }
-
-    fn parent_of(&self, block: &Block) -> Option<BlockId> {
-        self.find(&block.previous_blockhash).filter(|parent| parent.slot == block.parent_slot)
     }
 
     fn add(&mut self, block: &Block) {

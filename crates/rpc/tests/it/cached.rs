@@ -197,7 +197,7 @@ fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
     history.record_transactions(&[Arc::clone(&executed)]);
     history.record_block(&Block {
         id: block(slot),
-        parent_slot,
+        parent: block(parent_slot),
         block_height: slot,
         blockhash: Hash::new_from_array([slot as u8; 32]),
         previous_blockhash: Hash::default(),
@@ -263,6 +263,7 @@ fn a_cached_response_is_what_would_be_computed_now() {
                 let more = vec![change(&mut random)];
                 ledger.apply(block(tip), more, bank(tip)).expect("apply");
                 ledger.complete(block(tip), bank(tip)).expect("complete");
+                ledger.confirm(block(tip)).expect("it is complete");
                 add_to_history(&world.node.api.history, tip, parent);
             }
             1 if root < slots.len() - 1 => {

@@ -58,6 +58,7 @@ fn a_writer_that_stops_is_reported_everywhere_until_it_continues() {
         let complete =
             Arc::new(chain_solana::BlockInfo { complete: true, ..(*bank(slot)).clone() });
         ledger.complete(block(slot), complete).expect("complete");
+        ledger.confirm(block(slot)).expect("it is complete");
         ledger.publish();
         clock.advance(SLOT);
         world.node.context.poll_health(&world.node.api);

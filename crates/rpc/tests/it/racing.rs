@@ -56,6 +56,7 @@ fn write(mut ledger: Ledger<Account, BlockInfo>, answered: &Receiver<()>) {
         }
         ledger.publish();
         ledger.complete(block(slot), bank(slot)).expect("complete");
+        ledger.confirm(block(slot)).expect("it is complete");
         if slot > ROOT + ROOT_AFTER {
             ledger.finalize(block(slot - ROOT_AFTER)).expect("finalize");
         }

@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
 use chain_solana::{
-    AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, History, HistoryLimits, QueueBound,
-    SendError, Sender, Simulation, SimulationError, SimulationRequest, TransactionService,
-    VerifiedTransaction, View,
+    AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History, HistoryLimits,
+    QueueBound, SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
+    TransactionSender, VerifiedTransaction, View,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
@@ -148,7 +148,9 @@ impl World {
             cluster: Arc::new(cluster()),
             reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
-            transaction_service: Arc::clone(&transaction_service) as Arc<dyn TransactionService>,
+            transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
+            simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
+            faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
             response_cache: Arc::new(response_cache::ResponseCache::new(cache_bytes_max)),
             clients: Arc::new(RateLimiter::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
@@ -326,14 +328,16 @@ impl FakeTransactionService {
     }
 }
 
-impl TransactionService for FakeTransactionService {
+impl TransactionSender for FakeTransactionService {
     fn send(&self, sender: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
         self.senders.lock().push(sender);
         self.check_queue()?;
         self.sent.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
+}
 
+impl Simulator for FakeTransactionService {
     fn simulate(&self, view: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
         self.simulated.fetch_add(1, Ordering::SeqCst);
         if let Some(simulation) = &*self.simulation.lock() {
@@ -341,7 +345,9 @@ impl TransactionService for FakeTransactionService {
         }
         Err(SimulationError::Sanitize(format!("simulated at {}", view.block().slot)))
     }
+}
 
+impl Faucet for FakeTransactionService {
     fn airdrop(
         &self,
         sender: Sender,
@@ -381,13 +387,13 @@ fn cluster() -> ClusterInfo {
 }
 
 pub(crate) fn block(slot: u64) -> BlockId {
-    BlockId { slot, bank: slot }
+    BlockId { slot, version: slot }
 }
 
 pub(crate) fn bank(slot: u64) -> Arc<BlockInfo> {
     Arc::new(BlockInfo {
         block: block(slot),
-        parent_slot: slot - 1,
+        parent: block(slot - 1),
         block_height: slot - 10,
         blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([6; 32]))),
         transaction_count: slot * 10,
@@ -414,6 +420,7 @@ pub(crate) fn ledger(indices: IndexConfig) -> chain_solana::Reader {
         ledger.apply(block(slot), wallet, bank(slot)).expect("apply");
         if slot == CONFIRMED {
             ledger.complete(block(slot), bank(slot)).expect("complete");
+            ledger.confirm(block(slot)).expect("it is complete");
         }
     }
     ledger.publish();

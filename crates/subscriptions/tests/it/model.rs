@@ -33,7 +33,7 @@ const LIMITS: Limits = Limits {
 };
 const ADDRESSES: u8 = 120;
 const KEY_KINDS: [KeyKind; 2] = [KeyKind(0), KeyKind(1)];
-const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
+const ROOT: BlockId = BlockId { slot: 0, version: 0 };
 
 /// The message of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ struct World {
     /// Blocks that may still be built on, with their parents.
     tree: BTreeMap<BlockId, BlockId>,
     tips: [BlockId; 3],
-    next_bank: u64,
+    next_version: u64,
     closed: usize,
     conflated: usize,
     refused: usize,
@@ -124,7 +124,7 @@ impl World {
             log: Vec::new(),
             tree: BTreeMap::from([(ROOT, ROOT)]),
             tips: [ROOT; 3],
-            next_bank: 1,
+            next_version: 1,
             closed: 0,
             conflated: 0,
             refused: 0,
@@ -159,8 +159,8 @@ impl World {
         let newest = self.tips[0];
         let parent = if self.rng.random_bool(0.8) { newest } else { parent };
         let slot = parent.slot + self.rng.random_range(1..3);
-        let block = BlockId { slot, bank: self.next_bank };
-        self.next_bank += 1;
+        let block = BlockId { slot, version: self.next_version };
+        self.next_version += 1;
         let body: Body = [self.random_set(), self.random_set()];
         self.subscriptions
             .add_block(block, parent, Arc::new(body), 1)

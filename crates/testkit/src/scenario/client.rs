@@ -1,11 +1,13 @@
 //! A WebSocket client of a node: calls, sets of addresses, notifications.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::{SinkExt, StreamExt};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -13,7 +15,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Bytes, Message, Utf8Bytes};
+use tokio_tungstenite::tungstenite::{Bytes, Message as Frame, Utf8Bytes};
 
 /// Longer than any response takes.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -40,6 +42,18 @@ pub struct SeenNotification {
     pub pubkeys: Vec<String>,
 }
 
+/// A response, or a notification, which has a method.
+#[derive(serde::Deserialize)]
+struct Message {
+    method: Option<IgnoredAny>,
+    #[serde(default)]
+    id: Value,
+    #[serde(default)]
+    result: Value,
+    #[serde(default)]
+    error: Value,
+}
+
 impl Client {
     /// Connects.
     pub async fn connect(ws: SocketAddr) -> Result<Self> {
@@ -63,7 +77,7 @@ impl Client {
         let id = self.next_id;
         self.next_id += 1;
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        self.socket.send(Message::text(request.to_string())).await?;
+        self.socket.send(Frame::text(request.to_string())).await?;
         self.receive_response(id).await.with_context(|| method.to_owned())
     }
 
@@ -85,7 +99,7 @@ impl Client {
                 .by_ref()
                 .take(self.addresses_per_message)
                 .for_each(|a| message.extend_from_slice(&a));
-            self.socket.send(Message::Binary(Bytes::from(message))).await?;
+            self.socket.send(Frame::Binary(Bytes::from(message))).await?;
             response = self.receive_response(id).await.context("add")?;
         }
         Ok(response)
@@ -134,6 +148,16 @@ impl Client {
         Ok(())
     }
 
+    /// Reads the method of a notification.
+    pub fn parse_method(text: &str) -> Result<Cow<'_, str>> {
+        #[derive(serde::Deserialize)]
+        struct Notification<'a> {
+            #[serde(borrow)]
+            method: Cow<'a, str>,
+        }
+        Ok(serde_json::from_str::<Notification<'_>>(text)?.method)
+    }
+
     /// Reads a notification of a set.
     pub fn parse_notification(text: &str) -> Result<SeenNotification> {
         #[derive(serde::Deserialize)]
@@ -172,24 +196,24 @@ impl Client {
         loop {
             let text =
                 timeout(RESPONSE_TIMEOUT, self.next_message()).await.context("no response")??;
-            if text.contains("Notification\"") {
+            let message: Message = serde_json::from_str(&text)?;
+            if message.method.is_some() {
                 self.early.push_back(text);
                 continue;
             }
-            let mut response: Value = serde_json::from_str(&text)?;
-            ensure!(response["id"] == id, "another response: {response}");
-            if !response["error"].is_null() {
-                bail!("{}", response["error"]);
+            ensure!(message.id == id, "another response: {text}");
+            if !message.error.is_null() {
+                bail!("{}", message.error);
             }
-            return Ok(response["result"].take());
+            return Ok(message.result);
         }
     }
 
     async fn next_message(&mut self) -> Result<Utf8Bytes> {
         loop {
             match self.socket.next().await.context("the node closed the connection")?? {
-                Message::Text(text) => return Ok(text),
-                Message::Close(reason) => bail!("closed by the node: {reason:?}"),
+                Frame::Text(text) => return Ok(text),
+                Frame::Close(reason) => bail!("closed by the node: {reason:?}"),
                 _ => {}
             }
         }

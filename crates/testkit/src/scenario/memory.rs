@@ -6,7 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use process_usage::Process;
 
-use super::{Node, Task, task};
+use super::{Task, task};
+use crate::node::Node;
 
 /// Samples of a process. A clone shares them.
 #[derive(Clone)]

@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use loadgen::{Connection, Endpoint};
 use tokio::time::{sleep, timeout};
 
 /// How long a metric may take to reach the expected value.
@@ -19,13 +18,12 @@ pub struct ScrapedMetrics(String);
 impl ScrapedMetrics {
     /// Requests the metrics.
     pub async fn scrape(rpc: SocketAddr) -> Result<Self> {
-        let mut socket = TcpStream::connect(rpc).await?;
-        let request = format!("GET /metrics HTTP/1.1\r\nHost: {rpc}\r\nConnection: close\r\n\r\n");
-        socket.write_all(request.as_bytes()).await?;
-        let mut response = String::new();
-        socket.read_to_string(&mut response).await?;
-        ensure!(response.starts_with("HTTP/1.1 200"), "no metrics: {response}");
-        Ok(Self(response))
+        let mut connection = Connection::open(rpc).await?;
+        let request = Endpoint::from(rpc).request("GET", "/metrics", None);
+        let response = connection.exchange(&request).await?;
+        let text = String::from_utf8(response.body.to_vec())?;
+        ensure!(response.status == 200, "no metrics: HTTP {} {text}", response.status);
+        Ok(Self(text))
     }
 
     /// The value of a metric without labels.

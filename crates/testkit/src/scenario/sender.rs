@@ -1,6 +1,7 @@
-//! Requests at a rate, independent of the responses: an open loop.
+//! Requests at a rate, independent of the responses: an open loop, pipelined on one connection.
 //!
 //! Bounds: up to [`IN_FLIGHT_MAX`] requests wait for their response. Above that, sending waits.
+//! Not here: loads with one request in flight on a connection (`loadgen`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use loadgen::{Verdict, json_rpc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval};
@@ -51,7 +53,7 @@ pub fn send_at_rate(
                 read = socket.read_buf(&mut unread) => {
                     ensure!(read? > 0, "the node closed the connection");
                     while let Some(body) = take_response(&mut unread)? {
-                        ensure!(body.contains("\"result\""), "not sent: {body}");
+                        ensure!(json_rpc(200, body.as_bytes()) == Verdict::Ok, "not sent: {body}");
                         answered += 1;
                         sent.0.fetch_add(1, Ordering::Release);
                     }

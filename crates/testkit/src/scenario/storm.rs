@@ -13,7 +13,8 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::{Client, Node};
+use super::Client;
+use crate::node::Node;
 
 /// Concurrent handshakes.
 const HANDSHAKES_MAX: usize = 256;

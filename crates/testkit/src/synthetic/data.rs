@@ -11,8 +11,8 @@ use solana_stake_interface::state::{Authorized, Delegation, Lockup, Meta, Stake,
 use spl_token_interface::state::{Account as Token, AccountState, Mint};
 
 use super::shuffle::mixed;
-use super::zipf::Zipf;
 use super::{Holding, Kind, NATIVE_MINT, Named, Synthetic};
+use crate::zipf::Zipf;
 
 /// Bytes of a token account of the older program, and of either kind in Token-2022 without extensions.
 const BASE_BYTES: usize = 165;

@@ -19,8 +19,8 @@ use solana_account::{ReadableAccount, WritableAccount};
 use solana_pubkey::Pubkey;
 
 use super::data::{TokenFields, rent};
-use super::zipf::Zipf;
 use super::{Holding, Kind, NATIVE_MINT, Named, Synthetic};
+use crate::zipf::Zipf;
 
 /// Mints that are traded.
 const MARKETS: u64 = 64;

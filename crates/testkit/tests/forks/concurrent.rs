@@ -22,7 +22,7 @@ const ADDRESSES_MAX: u32 = 26;
 
 #[test]
 fn readers_see_whole_versions_while_the_writer_forks() {
-    let root = BlockId { slot: 0, bank: 0 };
+    let root = BlockId { slot: 0, version: 0 };
     let (mut ledger, reader) =
         Ledger::new(LedgerConfig::new(ADDRESSES_MAX), root, block_meta(root));
     let first = test_record(0, TOTAL, 0);
@@ -69,10 +69,10 @@ fn write(mut ledger: Ledger<TestRecord, BlockMeta>, root: BlockId, is_done: impl
     // The records of the tip's block: number and value.
     let mut purses = vec![(0, TOTAL)];
     let mut tip = root;
-    let mut bank = 0;
-    while !is_done(bank) {
-        bank += 1;
-        let block = BlockId { slot: tip.slot + 1, bank };
+    let mut version = 0;
+    while !is_done(version) {
+        version += 1;
+        let block = BlockId { slot: tip.slot + 1, version };
         ledger.open(block, tip, block_meta(block)).expect("the tip is complete");
         let mut next = purses.clone();
         for _ in 0..3 {
@@ -90,6 +90,7 @@ fn write(mut ledger: Ledger<TestRecord, BlockMeta>, root: BlockId, is_done: impl
             continue;
         }
         ledger.complete(block, block_meta(block)).expect("it is open");
+        ledger.confirm(block).expect("it is complete");
         if rng.bool() {
             ledger.finalize(block).expect("it is complete");
         }

@@ -18,7 +18,7 @@ const BLOCKS_MIN: u64 = 300;
 
 #[test]
 fn each_record_of_a_hot_key_is_found_once_while_records_move_between_keys() {
-    let root = BlockId { slot: 0, bank: 0 };
+    let root = BlockId { slot: 0, version: 0 };
     let config = LedgerConfig::new(10_000);
     let (mut ledger, reader) = Ledger::new(config, root, block_meta(root));
     let mut rng = Rng::with_seed(1);
@@ -57,11 +57,11 @@ fn write(
     is_done: impl Fn(u64) -> bool,
 ) {
     let mut chain = vec![root];
-    let mut bank = 0;
-    while !is_done(bank) {
-        bank += 1;
+    let mut version = 0;
+    while !is_done(version) {
+        version += 1;
         let tip = chain[chain.len() - 1];
-        let block = BlockId { slot: tip.slot + 1, bank };
+        let block = BlockId { slot: tip.slot + 1, version };
         ledger.open(block, tip, block_meta(block)).expect("the tip is complete");
         for _ in 0..4 {
             let changes = (0..30).map(|_| change(rng.usize(..WORLD.addresses), rng)).collect();
@@ -72,6 +72,7 @@ fn write(
             ledger.drop_fork(block).expect("it is above the root");
         } else {
             ledger.complete(block, block_meta(block)).expect("it is open");
+            ledger.confirm(block).expect("it is complete");
             chain.push(block);
             if chain.len() > 4 {
                 ledger.finalize(chain.remove(1)).expect("it is complete");

@@ -5,7 +5,7 @@
 //! Bounds: a request has 30 s.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
@@ -22,8 +22,9 @@ use spl_associated_token_account_interface::address::get_associated_token_addres
 use spl_associated_token_account_interface::instruction::create_associated_token_account;
 use spl_token_interface::instruction as token;
 use spl_token_interface::state::Mint;
+use testkit::node::Node;
 
-use crate::node::Node;
+use crate::node::start_node;
 use crate::world::{WAIT_TIMEOUT, World, wait_until};
 
 pub(super) const SLOTS_PER_EPOCH: u64 = 64;
@@ -86,7 +87,7 @@ pub(super) fn number(value: &Value) -> u64 {
 
 fn call(method: &str, params: Value) -> Value {
     let request = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
-    let reply = post(&stage().node.rpc, &request).unwrap_or_else(|err| panic!("{method}: {err:#}"));
+    let reply = post(stage().node.rpc, &request).unwrap_or_else(|err| panic!("{method}: {err:#}"));
     assert_eq!(
         (&reply["jsonrpc"], &reply["id"]),
         (&json!("2.0"), &json!(7)),
@@ -96,8 +97,7 @@ fn call(method: &str, params: Value) -> Value {
 }
 
 /// HTTP/1.0, so that the reply is what there is until the connection ends.
-fn post(url: &str, request: &Value) -> Result<Value> {
-    let address = url.strip_prefix("http://").context("not an http URL")?.trim_end_matches('/');
+fn post(address: SocketAddr, request: &Value) -> Result<Value> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
     let body = request.to_string();
@@ -116,7 +116,7 @@ fn post(url: &str, request: &Value) -> Result<Value> {
 impl Stage {
     fn set() -> Result<Self> {
         let epoch = SLOTS_PER_EPOCH.to_string();
-        let node = Node::start(&["--slot-ms", "100", "--slots-per-epoch", &epoch])?;
+        let node = start_node(&["--slot-ms", "100", "--slots-per-epoch", &epoch])?;
         let world = World::new(&node);
         let (payer, alice, bob) = (world.payer.pubkey(), world.alice.pubkey(), world.bob.pubkey());
         for owner in [&payer, &alice, &bob] {

@@ -18,7 +18,7 @@ use crate::socket::Socket;
 use crate::world::CONFIRMED;
 
 fn socket() -> Socket {
-    Socket::open(&stage().node.ws).expect("a socket")
+    Socket::open(&stage().node.ws_url()).expect("a socket")
 }
 
 fn pay(to: &Pubkey, lamports: u64) -> Signature {

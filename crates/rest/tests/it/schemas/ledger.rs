@@ -110,6 +110,7 @@ pub(super) fn node() -> Node {
     ledger.apply(block(100), all, bank(100)).expect("the root accepts accounts");
     ledger.open(block(101), block(100), bank(101)).expect("open");
     ledger.complete(block(101), bank(101)).expect("complete");
+    ledger.confirm(block(101)).expect("it is complete");
     ledger.publish();
     let node = Node::with_config(reader, rpc::Config::default());
     let history = &node.world.node.api.history;
@@ -144,7 +145,8 @@ fn transfer(program_id_index: u8, to: u8) -> CompiledInstruction {
 }
 
 fn executed_transaction(
-    (slot, index): (u64, u32),
+    slot: u64,
+    index: u32,
     message: VersionedMessage,
     meta: TransactionStatusMeta,
 ) -> Arc<ExecutedTransaction> {
@@ -171,7 +173,8 @@ fn legacy_transaction(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
         instructions: vec![instruction(1, &[], b"words")],
     };
     executed_transaction(
-        (slot, index),
+        slot,
+        index,
         VersionedMessage::Legacy(message),
         TransactionStatusMeta::default(),
     )
@@ -183,7 +186,8 @@ fn v1_transaction(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
     let blockhash = Hash::new_from_array([6; 32]);
     let message = v1::Message::new(header(1), config, blockhash, keys, vec![transfer(2, 1)]);
     executed_transaction(
-        (slot, index),
+        slot,
+        index,
         VersionedMessage::V1(message),
         TransactionStatusMeta::default(),
     )
@@ -202,7 +206,7 @@ fn v0_transaction(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
             readonly_indexes: vec![2],
         }],
     };
-    executed_transaction((slot, index), VersionedMessage::V0(message), meta())
+    executed_transaction(slot, index, VersionedMessage::V0(message), meta())
 }
 
 fn meta() -> TransactionStatusMeta {

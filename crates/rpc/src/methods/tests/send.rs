@@ -217,3 +217,12 @@ fn an_airdrop_is_refused_with_a_reason() {
         world.refused("requestAirdrop", json!([to, 9]), code, &message);
     }
 }
+
+#[test]
+fn a_ledger_without_a_faucet_refuses_airdrops_like_one_with_an_empty_faucet() {
+    let mut world = World::new();
+    world.api.faucet = None;
+    let to = keypair(60).pubkey().to_string();
+    let empty = AirdropError::FaucetEmpty { lamports: 9, balance: 0 };
+    world.refused("requestAirdrop", json!([to, 9]), -32603, &empty.to_string());
+}

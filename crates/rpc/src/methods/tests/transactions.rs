@@ -111,7 +111,7 @@ fn pages_of_a_long_list_follow_each_other() {
         let first = (slot as u32 - 40) * 1_000;
         let transactions: Vec<_> = (first..first + 1_000).map(one).collect();
         history.record_transactions(&transactions);
-        let id = BlockId { slot, bank: slot };
+        let id = BlockId { slot, version: slot };
         history.record_block(&Block { id, transactions, ..(*block).clone() });
     }
     history.publish();

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chain_solana::{
-    AirdropError, Block, BlockInfo, BlockhashQueue, ClusterInfo, ExecutedTransaction, History,
-    HistoryLimits, SendError, Sender, Simulation, SimulationError, SimulationRequest,
-    TransactionService, VerifiedTransaction, View,
+    AirdropError, Block, BlockInfo, BlockhashQueue, ClusterInfo, ExecutedTransaction, Faucet,
+    History, HistoryLimits, SendError, Sender, Simulation, SimulationError, SimulationRequest,
+    Simulator, TransactionSender, VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change, Slot};
 use parking_lot::Mutex;
@@ -78,12 +78,14 @@ pub(super) struct FakeTransactionService {
     pub(super) airdrop: Mutex<Result<Signature, AirdropError>>,
 }
 
-impl TransactionService for FakeTransactionService {
+impl TransactionSender for FakeTransactionService {
     fn send(&self, _: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
         self.sent.lock().push(transaction);
         self.send.lock().clone()
     }
+}
 
+impl Simulator for FakeTransactionService {
     fn simulate(
         &self,
         view: &View,
@@ -92,7 +94,9 @@ impl TransactionService for FakeTransactionService {
         self.simulated.lock().push((view.block().slot, request));
         self.simulation.lock().clone()
     }
+}
 
+impl Faucet for FakeTransactionService {
     fn airdrop(
         &self,
         _: Sender,
@@ -217,10 +221,10 @@ impl Builder {
             pubsub: Some(([127, 0, 0, 1], 8900).into()),
             tpu: None,
         };
-        let root = BlockId { slot: 0, bank: 0 };
+        let root = BlockId { slot: 0, version: 0 };
         let info = Arc::new(BlockInfo {
             block: root,
-            parent_slot: 0,
+            parent: root,
             block_height: 0,
             blockhashes: Arc::new(BlockhashQueue::new(hash(0))),
             transaction_count: 0,
@@ -245,7 +249,9 @@ impl Builder {
             cluster: Arc::new(cluster.clone()),
             reader,
             history: Arc::new(History::new(limits)),
-            transaction_service: Arc::clone(&transaction_service) as Arc<dyn TransactionService>,
+            transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
+            simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
+            faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
             pool: Arc::new(
                 Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
                     .expect("a thread starts"),
@@ -272,11 +278,11 @@ impl Builder {
 
     /// Opens, fills and completes a block; leaves the last one open.
     fn block(&mut self, slot: Slot, parent: &Arc<BlockInfo>) -> Arc<BlockInfo> {
-        let id = BlockId { slot, bank: slot };
+        let id = BlockId { slot, version: slot };
         let transactions = self.transactions(slot);
         let mut info = BlockInfo {
             block: id,
-            parent_slot: parent.block.slot,
+            parent: parent.block,
             block_height: parent.block_height + 1,
             transaction_count: parent.transaction_count + transactions.len() as u64,
             unix_timestamp: GENESIS_TIME + slot as i64 * SLOT_SECS,
@@ -297,10 +303,10 @@ impl Builder {
         let info = Arc::new(info);
         self.api.history.record_block(&Arc::new(Block {
             id,
-            parent_slot: info.parent_slot,
+            parent: info.parent,
             block_height: info.block_height,
             blockhash: hash(slot),
-            previous_blockhash: hash(info.parent_slot),
+            previous_blockhash: hash(info.parent.slot),
             bank_hash: hash(1_000 + slot),
             block_time: info.unix_timestamp,
             transaction_count: info.transaction_count,
@@ -310,6 +316,7 @@ impl Builder {
             writes: Vec::new(),
         }));
         self.ledger.complete(id, Arc::clone(&info)).expect("the block is open");
+        self.ledger.confirm(id).expect("it is complete");
         if slot <= FINALIZED {
             self.ledger.finalize(id).expect("the block is complete");
         }

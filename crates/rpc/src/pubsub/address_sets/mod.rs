@@ -177,11 +177,16 @@ impl SetTask {
         Self { pubsub: Arc::clone(pubsub), session: Arc::clone(session), received_at, state }
     }
 
-    /// Whether a text is for [`Self::from_text`]: it is long, or it names one of the methods here.
+    /// Whether a text is for [`Self::from_text`]: it is long, or a call of one of the methods here.
     pub(super) fn is_set_message(text: &str, message_bytes_max: usize) -> bool {
+        const METHODS: [&str; 3] =
+            ["addressesSubscribe", "addressesUpdate", "addressesUnsubscribe"];
+        let is_set_method = |method: &str| METHODS.contains(&method);
         text.len() > message_bytes_max
-            || text.contains("addressesSubscribe")
-            || text.contains("addressesU")
+            || matches!(
+                envelope::read(text),
+                Ok(Request::Single(Call::Method { method, .. })) if is_set_method(&method)
+            )
     }
 
     /// The pool class of the next step.

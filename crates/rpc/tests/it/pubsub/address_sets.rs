@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{AccountWrite, Block, LedgerEvent};
+use chain_solana::{AccountWrite, Block, LedgerEvent, RevertReason};
 use ledger::BlockId;
 use rpc::pubsub::Config;
 use serde_json::{Value, json};
@@ -348,8 +348,8 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
         removed_keys: Vec::new(),
     };
     Arc::new(Block {
-        id: BlockId { slot, bank: u64::from(hash) },
-        parent_slot: parent.0,
+        id: BlockId { slot, version: u64::from(hash) },
+        parent: BlockId { slot: parent.0, version: u64::from(parent.1) },
         block_height: slot,
         blockhash: Hash::new_from_array([hash; 32]),
         previous_blockhash: Hash::new_from_array([parent.1; 32]),
@@ -364,6 +364,22 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
 }
 
 #[tokio::test]
+async fn a_block_that_broke_a_rule_is_reported_as_dead_and_an_abandoned_one_is_not() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    client.subscribe("slotsUpdates", json!([])).await;
+    let dead = RevertReason::Dead { error: "a rule".to_owned() };
+    for (n, reason) in (1_u8..).zip([RevertReason::Abandoned, RevertReason::Replaced, dead]) {
+        let block = forked((0, 0), u64::from(n), n, &[]);
+        node.send_event(&LedgerEvent::Reverted { block, reason, timestamp_ms: 1 });
+    }
+    let update = client.notification().await["params"]["result"].take();
+    assert_eq!(update, json!({ "type": "dead", "slot": 3, "timestamp": 1, "err": "a rule" }));
+    drop(client);
+    node.wait_until_empty().await;
+}
+
+#[tokio::test]
 async fn a_fork_that_drops_blocks_is_sent_as_it_was() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
@@ -371,7 +387,7 @@ async fn a_fork_that_drops_blocks_is_sent_as_it_was() {
     subscribe_set(&mut client, &keys(1..4), options.clone()).await;
     let send = |node: &mut Node, parent, slot, hash, accounts: &[u8]| {
         let block = forked(parent, slot, hash, accounts);
-        node.send_event(&LedgerEvent::Completed { block, timestamp_ms: 1 });
+        node.send_confirmed(block);
     };
     send(&mut node, (0, 0), 1, 1, &[1]);
     send(&mut node, (1, 1), 2, 2, &[2]);
@@ -409,10 +425,10 @@ async fn a_writer_that_jumps_ten_slots_loses_nothing() {
     client.subscribe("account", account).await;
     for n in 1..=10 {
         let block = forked((u64::from(n) - 1, n - 1), u64::from(n), n, &[n]);
-        node.send_event(&LedgerEvent::Completed { block, timestamp_ms: 1 });
+        node.send_confirmed(block);
     }
     let block = forked((9, 9), 10, 10, &[10]);
-    node.send_event(&LedgerEvent::Finalized { block, timestamp_ms: 1 });
+    node.send_event(&LedgerEvent::Rooted { block, timestamp_ms: 1 });
     let all = node.notifications(&mut client).await;
     let of = |method: &str| -> Vec<_> {
         let notifications = all.iter().filter(|notification| notification["method"] == method);

@@ -131,8 +131,8 @@ async fn notifications_that_wait_hold_no_blocks() {
     for n in 2..40_u8 {
         let block = block(n);
         blocks.push(Arc::downgrade(&block));
-        node.send_event(&LedgerEvent::Completed { block: Arc::clone(&block), timestamp_ms: 1 });
-        node.send_event(&LedgerEvent::Finalized { block, timestamp_ms: 1 });
+        node.send_confirmed(Arc::clone(&block));
+        node.send_event(&LedgerEvent::Rooted { block, timestamp_ms: 1 });
     }
     node.wait_until(|stats| stats.queue_messages > blocks.len()).await;
     let old = &blocks[..30];
@@ -146,8 +146,8 @@ fn block(n: u8) -> Arc<Block> {
     let account = account(u64::from(n), key(200), &[]).map(|account| Arc::new(Account(account)));
     let id = ledger::AddressId(u32::MAX);
     Arc::new(Block {
-        id: BlockId { slot: u64::from(n), bank: u64::from(n) },
-        parent_slot: u64::from(n) - 1,
+        id: BlockId { slot: u64::from(n), version: u64::from(n) },
+        parent: BlockId { slot: u64::from(n) - 1, version: u64::from(n) - 1 },
         block_height: u64::from(n),
         blockhash: Hash::new_from_array([n; 32]),
         previous_blockhash: Hash::new_from_array([n - 1; 32]),

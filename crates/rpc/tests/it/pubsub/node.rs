@@ -106,7 +106,7 @@ impl Node {
 
     /// A node with rate limits. All connections are of one client.
     pub(crate) async fn with_limits(config: Config, limits: Limits) -> Self {
-        let root = BlockId { slot: 0, bank: 0 };
+        let root = BlockId { slot: 0, version: 0 };
         let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), root, bank(0, true));
         ledger.publish();
         let history_limits = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
@@ -161,7 +161,12 @@ impl Node {
         self.ledger.open(id(slot), id(parent), bank(slot, false)).expect("the parent is complete");
         self.ledger.publish();
         self.tip = slot;
-        self.send_event(&LedgerEvent::BankCreated { slot, parent, root: 0, timestamp_ms: 1 });
+        self.send_event(&LedgerEvent::BankCreated {
+            block: id(slot),
+            parent: id(parent),
+            root: 0,
+            timestamp_ms: 1,
+        });
         slot
     }
 
@@ -217,7 +222,7 @@ impl Node {
     pub(crate) fn complete(&mut self) {
         let block = Arc::new(Block {
             id: id(self.tip),
-            parent_slot: self.tip - 1,
+            parent: id(self.tip - 1),
             block_height: self.tip,
             blockhash: Hash::new_from_array([self.tip as u8; 32]),
             previous_blockhash: Hash::new_from_array([self.tip as u8 - 1; 32]),
@@ -230,11 +235,20 @@ impl Node {
             writes: std::mem::take(&mut self.writes),
         });
         self.ledger.complete(block.id, bank(self.tip, true)).expect("it is open");
+        self.ledger.confirm(block.id).expect("it is complete");
         self.ledger.publish();
         self.history.record_block(&block);
         self.history.publish();
         self.complete.push_back(Arc::clone(&block));
-        self.send_event(&LedgerEvent::Completed { block, timestamp_ms: 2 });
+        self.send_confirmed(block);
+    }
+
+    /// Sends the events of a block that is frozen, becomes the tip and is confirmed at once.
+    pub(crate) fn send_confirmed(&mut self, block: Arc<Block>) {
+        let id = block.id;
+        self.send_event(&LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms: 2 });
+        self.send_event(&LedgerEvent::TipMoved { block: id });
+        self.send_event(&LedgerEvent::Confirmed { block, timestamp_ms: 2 });
     }
 
     /// Finalizes the oldest block that is complete and not final.
@@ -242,7 +256,7 @@ impl Node {
         let block = self.complete.pop_front().expect("one is complete");
         self.ledger.finalize(block.id).expect("it is next to the root");
         self.ledger.publish();
-        self.send_event(&LedgerEvent::Finalized { block, timestamp_ms: 3 });
+        self.send_event(&LedgerEvent::Rooted { block, timestamp_ms: 3 });
     }
 
     /// A block of one transaction, complete.
@@ -263,8 +277,8 @@ impl Node {
     pub(crate) async fn notifications(&mut self, client: &mut Client) -> Vec<Value> {
         client.subscribe("slot", json!([])).await;
         self.send_event(&LedgerEvent::BankCreated {
-            slot: MARK,
-            parent: 0,
+            block: id(MARK),
+            parent: id(0),
             root: 0,
             timestamp_ms: 0,
         });
@@ -325,14 +339,14 @@ fn keys_of(account: Option<&Account>) -> Vec<(KeyKind, Address)> {
     keys
 }
 
-fn id(slot: Slot) -> BlockId {
-    BlockId { slot, bank: slot }
+pub(crate) fn id(slot: Slot) -> BlockId {
+    BlockId { slot, version: slot }
 }
 
 fn bank(slot: Slot, complete: bool) -> Arc<BlockInfo> {
     Arc::new(BlockInfo {
         block: id(slot),
-        parent_slot: slot.saturating_sub(1),
+        parent: id(slot.saturating_sub(1)),
         block_height: slot,
         blockhashes: Arc::new(BlockhashQueue::new(Hash::default())),
         transaction_count: 0,

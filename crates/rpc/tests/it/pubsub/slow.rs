@@ -6,7 +6,7 @@ use chain_solana::LedgerEvent;
 use rpc::pubsub::{Config, Stats};
 use serde_json::json;
 
-use super::node::{Node, Tx, account, key};
+use super::node::{Node, Tx, account, id, key};
 
 /// Data of an account; its notification has about as many bytes, in base64.
 const BYTES: usize = 100_000;
@@ -54,7 +54,12 @@ async fn too_many_messages_close_too() {
     client.subscribe("slot", json!([])).await;
     // One thread: the connection cannot run before the test waits, so all of this is queued or too much.
     for slot in 0..1_000 {
-        node.send_event(&LedgerEvent::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
+        node.send_event(&LedgerEvent::BankCreated {
+            block: id(slot),
+            parent: id(0),
+            root: 0,
+            timestamp_ms: 0,
+        });
     }
     let reason = "too slow: 10 messages were waiting (pubsub.queue_messages_max)";
     assert_eq!(client.closed().await, Some((1008, reason.to_owned())));
@@ -109,7 +114,12 @@ async fn the_writer_never_waits_and_lost_events_close_everyone() {
     }
     node.complete();
     for slot in 0..100_000 {
-        node.send_event(&LedgerEvent::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
+        node.send_event(&LedgerEvent::BankCreated {
+            block: id(slot),
+            parent: id(0),
+            root: 0,
+            timestamp_ms: 0,
+        });
     }
     let reason = "the node could not keep up and notifications were lost (pubsub.events_max)";
     assert_eq!(client.closed().await, Some((1013, reason.to_owned())));

@@ -1,0 +1,46 @@
+//! Airdrops: lamports for a client, and why it gets none.
+
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+
+use crate::{SendError, Sender};
+
+/// Why an airdrop was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AirdropError {
+    /// More than the faucet's limit.
+    #[error(
+        "airdrop of {lamports} lamports exceeds the limit of {limit} (--faucet-per-request-sol-cap)"
+    )]
+    TooMuch {
+        /// The requested lamports.
+        lamports: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The faucet's balance is too low. Fix: start with a higher `--faucet-sol`.
+    #[error("the faucet holds {balance} lamports, {lamports} were requested (--faucet-sol)")]
+    FaucetEmpty {
+        /// The requested lamports.
+        lamports: u64,
+        /// The faucet's balance.
+        balance: u64,
+    },
+    /// The transfer was not accepted.
+    #[error(transparent)]
+    Send(#[from] SendError),
+}
+
+/// Gives away lamports. A followed chain has none.
+pub trait Faucet: Send + Sync + 'static {
+    /// Queues a transfer from the faucet with `blockhash`. Returns its signature. It is executed
+    /// before transactions that `sender` sends later with `to` as their fee payer.
+    fn airdrop(
+        &self,
+        sender: Sender,
+        to: Pubkey,
+        lamports: u64,
+        blockhash: Hash,
+    ) -> Result<Signature, AirdropError>;
+}

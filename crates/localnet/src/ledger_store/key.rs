@@ -1,0 +1,92 @@
+//! The tables of a localnet's ledger on disk, and the keys of their rows.
+//!
+//! | table    | key            | value                                              |
+//! |----------|----------------|----------------------------------------------------|
+//! | meta     | `genesis`      | the caller's bytes, written once                   |
+//! | meta     | `head`         | the newest block, and sums over the other tables   |
+//! | meta     | `epochs`       | the caller's bytes, written at times with a block  |
+//! | blocks   | slot, 8 B BE   | one whole block with its transactions              |
+//! | accounts | pubkey, 32 B   | the account as of the newest block                 |
+//!
+//! Blocks are written once and never changed, so their values are stored separately from their keys. Accounts are
+//! rewritten often, so their values are stored inline.
+//! Not here: the encoding of the records (`codec`), header and checksum of a value ([`store::RowCodec`]).
+
+use std::fmt;
+
+use ledger::Slot;
+use solana_pubkey::Pubkey;
+use store::{Table, ValueLayout};
+
+/// A handful of rows about the ledger as a whole.
+pub(super) const META: Table =
+    Table { name: "meta", layout: ValueLayout::Inline, reports_replaced: false };
+/// Blocks by slot.
+pub(super) const BLOCKS: Table =
+    Table { name: "blocks", layout: ValueLayout::Separate, reports_replaced: false };
+/// Accounts by pubkey. The sums in the head follow from the values that are replaced.
+pub(super) const ACCOUNTS: Table =
+    Table { name: "accounts", layout: ValueLayout::Inline, reports_replaced: true };
+/// All tables.
+pub(super) const TABLES: [Table; 3] = [META, BLOCKS, ACCOUNTS];
+
+/// The key of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    /// The caller's bytes from the creation of the ledger.
+    Genesis,
+    /// The newest block.
+    Head,
+    /// The caller's state of epochs.
+    Epochs,
+    /// One block.
+    Block(Slot),
+    /// One account.
+    Account(Pubkey),
+}
+
+impl Key {
+    /// Decodes a key of `table`. `None` if the bytes are no key of it.
+    pub(super) fn from_bytes(table: Table, bytes: &[u8]) -> Option<Self> {
+        match table {
+            META if bytes == b"genesis" => Some(Self::Genesis),
+            META if bytes == b"head" => Some(Self::Head),
+            META if bytes == b"epochs" => Some(Self::Epochs),
+            BLOCKS => Some(Self::Block(Slot::from_be_bytes(bytes.try_into().ok()?))),
+            ACCOUNTS => Some(Self::Account(Pubkey::new_from_array(bytes.try_into().ok()?))),
+            _ => None,
+        }
+    }
+}
+
+impl store::Key for Key {
+    fn table(&self) -> Table {
+        match self {
+            Self::Genesis | Self::Head | Self::Epochs => META,
+            Self::Block(_) => BLOCKS,
+            Self::Account(_) => ACCOUNTS,
+        }
+    }
+
+    fn with_bytes<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
+        match self {
+            Self::Genesis => f(b"genesis"),
+            Self::Head => f(b"head"),
+            Self::Epochs => f(b"epochs"),
+            Self::Block(slot) => f(&slot.to_be_bytes()),
+            Self::Account(pubkey) => f(pubkey.as_array()),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Genesis => f.write_str("genesis"),
+            Self::Head => f.write_str("head"),
+            Self::Epochs => f.write_str("epochs"),
+            Self::Block(slot) => write!(f, "block {slot}"),
+            Self::Account(pubkey) => write!(f, "account {pubkey}"),
+        }
+    }
+}

@@ -1,0 +1,598 @@
+//! The accounts in a VM: they are loaded from a ledger's state when a transaction names them, and evicted later.
+//!
+//! Shape: a [`Vm`], and an [`AccountSource`] for the state. The executing thread loads from the open block and writes
+//! every change to both; a simulation loads from its view. Sysvars and builtin programs are always loaded. Compiled
+//! code of other programs stays, because compiling is expensive.
+//! Bounds: plain accounts [`PLAIN_BYTES_MAX`]; programs [`PROGRAMS_MAX`], or [`ELF_BYTES_MAX`] of code, which compiles
+//! to about six times as much. So at most 64 MiB and 400 MiB, plus the accounts of one transaction. Past the bound of
+//! programs all of them are evicted, and are loaded again when they are named.
+//! Invariant: a loaded account equals that of the source. An absent account is cached as absent.
+//! Not here: what the ledger's state is (`query`), running (`vm`).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use chain_solana::{BlockInfo, View};
+use foldhash::quality::RandomState;
+use ledger::Address;
+use solana::Account;
+use solana_account::{AccountSharedData, ReadableAccount};
+use solana_feature_set::FeatureSet;
+use solana_hash::Hash;
+use solana_message::VersionedMessage;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::native_loader;
+use solana_transaction::versioned::VersionedTransaction;
+
+use crate::clock_cache::ClockCache;
+use crate::program_account::{deployed_slot, program_data_key};
+use crate::vm::{ExecutionOutcome, Vm};
+use crate::{precompiles, sysvars};
+
+/// Bytes of cached plain accounts: about 120,000 token accounts.
+const PLAIN_BYTES_MAX: usize = 64 << 20;
+/// Cached programs. The VM copies their list for each transaction: 256 take about 3 us.
+const PROGRAMS_MAX: usize = 256;
+/// Bytes of the cached programs' code before it is compiled.
+const ELF_BYTES_MAX: usize = 64 << 20;
+
+/// The accounts of a ledger as of one block.
+pub trait AccountSource {
+    /// The account of `key`.
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>>;
+}
+
+impl AccountSource for View {
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        self.record(&Address::from(key.to_bytes()))
+    }
+}
+
+impl AccountSource for query::Ledger<Account, BlockInfo> {
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        self.record(&Address::from(key.to_bytes()))
+    }
+}
+
+/// A program, and the accounts from which it was compiled.
+#[derive(Clone)]
+struct Program {
+    account: Arc<Account>,
+    /// The account with its code, if that is a separate one.
+    data: Option<Arc<Account>>,
+    /// Whether it may be called, which is not the case in its deployment slot.
+    is_visible: bool,
+}
+
+impl Program {
+    fn elf_bytes(&self) -> usize {
+        self.data.as_ref().unwrap_or(&self.account).0.data().len()
+    }
+}
+
+/// A VM, and the accounts in it.
+pub struct WorkingSet {
+    vm: Vm,
+    plain: ClockCache,
+    programs: HashMap<Pubkey, Program, RandomState>,
+    elf_bytes: usize,
+    /// Sysvars and builtin programs.
+    pinned: HashSet<Pubkey, RandomState>,
+    /// Whether every change of the source is written here as well.
+    write_through: bool,
+    /// An account of the VM is no program any more. Only a new VM drops its code.
+    is_outdated: bool,
+    /// Addresses that were called and are not deployed programs. The VM stores an entry for each.
+    closed: HashSet<Pubkey, RandomState>,
+}
+
+impl WorkingSet {
+    /// A VM with the sysvars and builtin programs of `source` only.
+    pub fn new(source: &impl AccountSource, features: FeatureSet) -> Self {
+        let mut set = Self::empty(Vm::without_programs(features));
+        let builtins: Vec<Pubkey> = set.vm.accounts().map(|(key, _)| *key).collect();
+        for key in builtins.into_iter().chain(sysvars::ALL).chain(precompiles::IDS) {
+            if let Some(account) = source.account(&key) {
+                set.vm.put(key, &account.0);
+            }
+            set.pinned.insert(key);
+        }
+        set.vm.restore_precompiles();
+        set
+    }
+
+    fn empty(vm: Vm) -> Self {
+        Self {
+            vm,
+            plain: ClockCache::new(PLAIN_BYTES_MAX),
+            programs: HashMap::default(),
+            elf_bytes: 0,
+            pinned: HashSet::default(),
+            write_through: true,
+            is_outdated: false,
+            closed: HashSet::default(),
+        }
+    }
+
+    /// A copy without plain accounts: for simulations, which load those of their view.
+    pub fn clone_programs(&self) -> Self {
+        let mut set = Self {
+            vm: self.vm.clone(),
+            programs: self.programs.clone(),
+            pinned: self.pinned.clone(),
+            write_through: false,
+            closed: self.closed.clone(),
+            elf_bytes: self.elf_bytes,
+            plain: ClockCache::new(PLAIN_BYTES_MAX),
+            is_outdated: false,
+        };
+        let is_retained = |key: &Pubkey| set.pinned.contains(key) || set.programs.contains_key(key);
+        let plain: Vec<Pubkey> =
+            self.vm.accounts().map(|(key, _)| *key).filter(|key| !is_retained(key)).collect();
+        plain.into_iter().for_each(|key| set.vm.remove(key));
+        set
+    }
+
+    /// The VM, to read it.
+    pub fn vm(&self) -> &Vm {
+        &self.vm
+    }
+
+    /// The VM, to update pinned accounts.
+    pub fn vm_mut(&mut self) -> &mut Vm {
+        &mut self.vm
+    }
+
+    /// Loads the accounts that a transaction needs and that are not loaded: those that it names itself, its lookup
+    /// tables, and those that it names by the tables.
+    pub fn load(&mut self, source: &impl AccountSource, message: &VersionedMessage) {
+        self.evict_excess();
+        self.load_all(source, message);
+        if self.is_outdated {
+            self.rebuild();
+            self.load_all(source, message);
+        }
+    }
+
+    fn load_all(&mut self, source: &impl AccountSource, message: &VersionedMessage) {
+        let own = message.static_account_keys();
+        for key in own {
+            self.load_one(source, key);
+        }
+        let lookups = message.address_table_lookups().unwrap_or_default();
+        for lookup in lookups {
+            self.load_one(source, &lookup.account_key);
+        }
+        // A transaction whose tables do not resolve fails, so it needs only its own keys.
+        if !lookups.is_empty()
+            && let Ok(keys) = self.vm.keys(message)
+        {
+            keys.all[own.len()..].iter().for_each(|key| self.load_one(source, key));
+        }
+    }
+
+    /// Runs a transaction whose accounts were loaded. Writes nothing.
+    pub fn run(
+        &mut self,
+        transaction: &VersionedTransaction,
+        nonce: Option<Pubkey>,
+        last_blockhash: &Hash,
+    ) -> ExecutionOutcome {
+        let data_bytes = |key: &Pubkey| self.program_data_bytes(key);
+        let ready = match self.vm.load(transaction, nonce, last_blockhash, data_bytes) {
+            Ok(ready) => ready,
+            Err(outcome) => return *outcome,
+        };
+        let undeployed: Vec<(Pubkey, AccountSharedData)> =
+            ready.undeployed().map(|(key, account)| (key, account.clone())).collect();
+        // Agave starts such a call and then fails it. The VM does so only if the account looks like a program.
+        for (key, account) in &undeployed {
+            self.vm.put_closed(*key, account);
+            self.closed.insert(*key);
+        }
+        let outcome = self.vm.execute(transaction, ready, nonce, last_blockhash);
+        for (key, account) in &undeployed {
+            self.vm.put_as_data(*key, account);
+        }
+        outcome
+    }
+
+    /// One account, loaded if needed.
+    pub fn account(
+        &mut self,
+        source: &impl AccountSource,
+        key: &Pubkey,
+    ) -> Option<&AccountSharedData> {
+        self.load_one(source, key);
+        self.vm.account(key)
+    }
+
+    /// Writes accounts. The accounts with programs' code are written before the programs.
+    pub fn commit<'a>(
+        &mut self,
+        writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)> + Clone,
+    ) {
+        for (key, account) in writes.clone().filter(|(_, account)| !is_program(account)) {
+            self.vm.put(key, account);
+            self.track(key, account, true);
+        }
+        for (key, account) in writes.filter(|(_, account)| is_program(account)) {
+            self.put_program(key, account);
+        }
+    }
+
+    /// Evicts all plain accounts.
+    pub fn clear(&mut self) {
+        for key in self.plain.drain() {
+            if !self.programs.contains_key(&key) {
+                self.vm.remove(key);
+            }
+        }
+    }
+
+    /// Bytes of a program's code account that was loaded with it.
+    fn program_data_bytes(&self, key: &Pubkey) -> Option<usize> {
+        Some(self.programs.get(key)?.data.as_ref()?.0.data().len())
+    }
+
+    fn load_one(&mut self, source: &impl AccountSource, key: &Pubkey) {
+        let is_loaded = match self.programs.get(key) {
+            Some(known) => self.write_through && self.is_settled(known),
+            None => self.plain.touch(key) || self.pinned.contains(key),
+        };
+        if is_loaded {
+            return;
+        }
+        let Some(account) = source.account(key) else {
+            self.is_outdated |= self.forget_program(key);
+            self.vm.remove(*key);
+            self.plain.insert(*key, 0);
+            return;
+        };
+        if is_program(&account.0) {
+            self.load_program(source, *key, account);
+            return;
+        }
+        self.vm.put(*key, &account.0);
+        self.track(*key, &account.0, true);
+    }
+
+    /// Loads a program, unless the same version is loaded: compiling is expensive.
+    fn load_program(&mut self, source: &impl AccountSource, key: Pubkey, account: Arc<Account>) {
+        let data_key = program_data_key(&account.0);
+        let data = data_key.and_then(|data_key| source.account(&data_key));
+        let code = |data: &Option<Arc<Account>>| data.as_ref().map(|data| data.0.clone());
+        if let Some(known) = self.programs.get(&key)
+            && self.is_settled(known)
+            && known.account.0 == account.0
+            && code(&known.data) == code(&data)
+        {
+            return;
+        }
+        if let Some(data_key) = data_key {
+            match &data {
+                Some(data) => self.vm.put(data_key, &data.0),
+                None => self.vm.remove(data_key),
+            }
+            self.plain.insert(data_key, data.map_or(0, |data| data.0.data().len()));
+        }
+        // The VM needs the account of a program's owner.
+        let owner = account.0.owner();
+        if !self.pinned.contains(owner)
+            && !self.plain.touch(owner)
+            && let Some(account) = source.account(owner)
+        {
+            self.vm.put(*owner, &account.0);
+            self.plain.insert(*owner, account.0.data().len());
+        }
+        self.put_program(key, &account.0);
+    }
+
+    /// Whether a program's visibility is up to date: it may be called, or it was deployed in this slot.
+    fn is_settled(&self, program: &Program) -> bool {
+        let deployed = || program.data.as_ref().and_then(|data| deployed_slot(&data.0));
+        program.is_visible || deployed() == Some(self.vm.slot())
+    }
+
+    /// Writes a program whose code is in the VM.
+    fn put_program(&mut self, key: Pubkey, account: &AccountSharedData) {
+        let data = program_data_key(account).and_then(|key| self.vm.account(&key));
+        let is_visible = data.and_then(deployed_slot) != Some(self.vm.slot());
+        if is_visible {
+            self.vm.put(key, account);
+        } else {
+            self.vm.put_invisible_program(key, account);
+        }
+        self.track(key, account, is_visible);
+    }
+
+    /// Records a write to the VM in the cache.
+    fn track(&mut self, key: Pubkey, account: &AccountSharedData, is_visible: bool) {
+        if self.pinned.contains(&key) {
+            return;
+        }
+        let was_program = self.forget_program(&key);
+        if !is_program(account) {
+            self.is_outdated |= was_program;
+            self.plain.insert(key, account.data().len());
+            return;
+        }
+        let data = program_data_key(account).and_then(|key| self.vm.account(&key));
+        let data = data.map(|data| Arc::new(Account(data.clone())));
+        let account = Arc::new(Account(account.clone()));
+        let program = Program { account, data, is_visible };
+        self.elf_bytes += program.elf_bytes();
+        self.programs.insert(key, program);
+    }
+
+    fn forget_program(&mut self, key: &Pubkey) -> bool {
+        let Some(known) = self.programs.remove(key) else { return false };
+        self.elf_bytes -= known.elf_bytes();
+        true
+    }
+
+    fn evict_excess(&mut self) {
+        let programs = self.programs.len() + self.closed.len();
+        let is_full = programs > PROGRAMS_MAX || self.elf_bytes > ELF_BYTES_MAX;
+        if is_full || self.is_outdated {
+            self.rebuild();
+        }
+        while let Some(key) = self.plain.evict_one() {
+            // It may have become a program meanwhile.
+            if !self.programs.contains_key(&key) {
+                self.vm.remove(key);
+            }
+        }
+    }
+
+    /// Starts a new VM with the pinned accounts only.
+    fn rebuild(&mut self) {
+        tracing::debug!(programs = self.programs.len(), self.elf_bytes, "programs are evicted");
+        let empty = Self::empty(Vm::without_programs(self.vm.features().clone()));
+        let old = std::mem::replace(self, empty);
+        self.pinned = old.pinned;
+        self.write_through = old.write_through;
+        for key in &self.pinned {
+            match old.vm.account(key) {
+                Some(account) => self.vm.put(*key, account),
+                None => self.vm.remove(*key),
+            }
+        }
+        self.vm.restore_precompiles();
+    }
+}
+
+/// Whether the VM compiles the account. Builtin programs are code of the VM itself.
+fn is_program(account: &AccountSharedData) -> bool {
+    account.executable() && account.owner() != &native_loader::ID && account.lamports() > 0
+}
+
+#[cfg(test)]
+impl AccountSource for HashMap<Pubkey, AccountSharedData> {
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        self.get(key).map(|account| Arc::new(Account(account.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use solana_account::WritableAccount;
+    use solana_clock::Clock;
+    use solana_hash::Hash;
+    use solana_instruction::error::InstructionError;
+    use solana_instruction::{AccountMeta, Instruction};
+    use solana_keypair::Keypair;
+    use solana_message::Message;
+    use solana_signer::Signer;
+    use solana_transaction::versioned::VersionedTransaction;
+    use solana_transaction_error::TransactionError;
+    use spl_generic_token::{token, token_2022};
+
+    use super::*;
+    use crate::signature_fee::LAMPORTS_PER_SIGNATURE;
+
+    type Map = HashMap<Pubkey, AccountSharedData>;
+
+    /// Accounts of a new ledger, with the SPL programs. They were deployed one slot earlier.
+    fn genesis() -> Map {
+        let mut vm = Vm::new(FeatureSet::all_enabled());
+        let mut clock: Clock = vm.svm().get_sysvar();
+        clock.slot += 1;
+        vm.svm_mut().set_sysvar(&clock);
+        for (key, account) in solana_program_binaries::spl_programs(&vm.svm().get_sysvar()) {
+            vm.put_as_data(key, &account);
+        }
+        vm.accounts().map(|(key, account)| (*key, account.clone())).collect()
+    }
+
+    fn working_set(map: &Map) -> WorkingSet {
+        WorkingSet::new(map, FeatureSet::all_enabled())
+    }
+
+    fn wallet(map: &mut Map) -> Keypair {
+        let keypair = Keypair::new();
+        let account = AccountSharedData::new(1 << 40, 0, &solana_sdk_ids::system_program::ID);
+        map.insert(keypair.pubkey(), account);
+        keypair
+    }
+
+    fn transfer(from: &Keypair, to: &Pubkey, lamports: u64) -> VersionedTransaction {
+        let transfer = solana_system_interface::instruction::transfer(&from.pubkey(), to, lamports);
+        signed(transfer, from)
+    }
+
+    fn signed(instruction: Instruction, payer: &Keypair) -> VersionedTransaction {
+        let message = Message::new(&[instruction], Some(&payer.pubkey()));
+        VersionedTransaction::try_new(VersionedMessage::Legacy(message), &[payer])
+            .expect("signers fit")
+    }
+
+    /// Runs a transaction, and writes its changes to `set` and `map`.
+    fn execute(set: &mut WorkingSet, map: &mut Map, transaction: &VersionedTransaction) {
+        set.load(map, &transaction.message);
+        let outcome = set.run(transaction, None, &Hash::default());
+        assert_eq!(outcome.result, Ok(()));
+        set.commit(outcome.writes());
+        for (key, account) in outcome.writes() {
+            match account.lamports() {
+                0 => map.remove(&key),
+                _ => map.insert(key, account.clone()),
+            };
+        }
+    }
+
+    /// `InitializeMint2` without a freeze authority. Adds the mint's account to `map`.
+    fn make_mint(map: &mut Map, program: Pubkey, payer: &Keypair) -> VersionedTransaction {
+        let mint = Pubkey::new_unique();
+        map.insert(mint, AccountSharedData::new(1 << 30, 82, &program));
+        let mut data = vec![20, 6];
+        data.extend([7; 32]);
+        data.push(0);
+        let accounts = vec![AccountMeta::new(mint, false)];
+        signed(Instruction { program_id: program, accounts, data }, payer)
+    }
+
+    #[test]
+    fn accounts_are_loaded_when_named_and_evicted_past_the_bound() {
+        let mut map = genesis();
+        let payers: Vec<Keypair> = (0..40).map(|_| wallet(&mut map)).collect();
+        let mut set = working_set(&map);
+        let pinned = set.vm().accounts().count();
+        set.plain = ClockCache::new(4_000);
+        for round in 0..3 {
+            for payer in &payers {
+                let to = payers[round].pubkey();
+                let lamports = if payer.pubkey() == to { 0 } else { 1_000 };
+                execute(&mut set, &mut map, &transfer(payer, &to, lamports));
+                let cached = set.vm().accounts().count() - pinned;
+                assert!(cached < 20, "{cached} accounts are cached");
+            }
+        }
+        for payer in &payers {
+            let account = set.account(&map, &payer.pubkey()).cloned();
+            assert_eq!(account.as_ref(), map.get(&payer.pubkey()));
+        }
+    }
+
+    #[test]
+    fn an_account_that_is_closed_and_created_again_is_up_to_date() {
+        let mut map = genesis();
+        let (payer, brief) = (wallet(&mut map), Keypair::new());
+        let mut set = working_set(&map);
+        let fee = LAMPORTS_PER_SIGNATURE;
+        for _ in 0..3 {
+            assert_eq!(set.account(&map, &brief.pubkey()), None);
+            execute(&mut set, &mut map, &transfer(&payer, &brief.pubkey(), 1 << 30));
+            let back = transfer(&brief, &payer.pubkey(), (1 << 30) - fee);
+            execute(&mut set, &mut map, &back);
+            assert!(!map.contains_key(&brief.pubkey()));
+        }
+    }
+
+    #[test]
+    fn programs_are_compiled_when_named_and_all_evicted_past_their_bound() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = working_set(&map);
+        assert!(set.programs.is_empty());
+        for program in [token::id(), token_2022::id()] {
+            let transaction = make_mint(&mut map, program, &payer);
+            execute(&mut set, &mut map, &transaction);
+            assert!(set.programs.contains_key(&program));
+        }
+        set.elf_bytes += ELF_BYTES_MAX;
+        let transaction = make_mint(&mut map, token::id(), &payer);
+        execute(&mut set, &mut map, &transaction);
+        assert_eq!(set.programs.keys().collect::<Vec<_>>(), [&token::id()]);
+        assert!(set.elf_bytes < ELF_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_simulation_sees_programs_as_its_view_has_them() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = working_set(&map);
+        let transaction = make_mint(&mut map, token_2022::id(), &payer);
+        execute(&mut set, &mut map, &transaction);
+        let mut simulation = set.clone_programs();
+        let run = |simulation: &mut WorkingSet, map: &Map, transaction: &VersionedTransaction| {
+            simulation.clear();
+            simulation.load(map, &transaction.message);
+            simulation.run(transaction, None, &Hash::default()).result
+        };
+        let transaction = make_mint(&mut map, token_2022::id(), &payer);
+        assert_eq!(run(&mut simulation, &map, &transaction), Ok(()));
+
+        // In one view the code is no valid program, and in another the program does not exist.
+        let mut broken = map.clone();
+        let code = program_data_key(&map[&token_2022::id()]).expect("it is upgradeable");
+        broken.get_mut(&code).expect("it has code").data_as_mut_slice()[45..].fill(1);
+        assert!(run(&mut simulation, &broken, &transaction).is_err());
+        let mut without = map.clone();
+        without.remove(&token_2022::id());
+        assert!(run(&mut simulation, &without, &transaction).is_err());
+        assert_eq!(run(&mut simulation, &map, &transaction), Ok(()));
+
+        // The same after all programs were evicted.
+        simulation.elf_bytes += ELF_BYTES_MAX;
+        assert_eq!(run(&mut simulation, &map, &transaction), Ok(()));
+        assert!(run(&mut simulation, &broken, &transaction).is_err());
+    }
+
+    #[test]
+    fn called_addresses_that_are_not_deployed_are_evicted_past_the_bound_of_programs() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = working_set(&map);
+        let owner = solana_sdk_ids::bpf_loader_upgradeable::ID;
+        let unsupported = InstructionError::UnsupportedProgramId;
+        let unsupported = Err(TransactionError::InstructionError(0, unsupported));
+        for _ in 0..PROGRAMS_MAX + 10 {
+            let program_id = Pubkey::new_unique();
+            map.insert(program_id, AccountSharedData::new(1, 0, &owner));
+            let call = Instruction { program_id, accounts: Vec::new(), data: Vec::new() };
+            let transaction = signed(call, &payer);
+            set.load(&map, &transaction.message);
+            assert_eq!(set.run(&transaction, None, &Hash::default()).result, unsupported);
+            assert_eq!(set.account(&map, &program_id), map.get(&program_id));
+        }
+        assert!(set.closed.len() <= PROGRAMS_MAX, "{}", set.closed.len());
+    }
+
+    #[test]
+    fn a_program_is_not_called_in_the_slot_in_which_it_was_deployed() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let program = token_2022::id();
+        let deployed = map.remove(&program).expect("a program");
+        let code = program_data_key(&deployed).expect("it is upgradeable");
+        let mut program_data = map.remove(&code).expect("it has code");
+        let mut set = working_set(&map);
+        let slot = set.vm().slot();
+        program_data.data_as_mut_slice()[4..12].copy_from_slice(&slot.to_le_bytes());
+
+        // It was looked up before it existed.
+        assert_eq!(set.account(&map, &program), None);
+        set.commit([(program, &deployed), (code, &program_data)].into_iter());
+        map.extend([(program, deployed), (code, program_data)]);
+
+        let transaction = make_mint(&mut map, program, &payer);
+        let run = |set: &mut WorkingSet, map: &Map| {
+            set.load(map, &transaction.message);
+            set.run(&transaction, None, &Hash::default()).result
+        };
+        let unsupported = InstructionError::UnsupportedProgramId;
+        let not_yet = Err(TransactionError::InstructionError(0, unsupported));
+        let mut simulation = set.clone_programs();
+        assert_eq!(run(&mut set, &map), not_yet);
+        assert_eq!(run(&mut simulation, &map), not_yet);
+
+        let mut clock: Clock = set.vm().svm().get_sysvar();
+        clock.slot += 1;
+        simulation.clear();
+        for set in [&mut set, &mut simulation] {
+            set.vm_mut().svm_mut().set_sysvar(&clock);
+            assert_eq!(run(set, &map), Ok(()));
+        }
+    }
+}
