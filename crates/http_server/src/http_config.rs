@@ -4,6 +4,9 @@ use hyper::header::HeaderName;
 
 use crate::cors::AllowedOrigins;
 
+/// Bytes of a body, and of the requests after it, that are read ahead.
+const READ_BUFFER_BYTES: usize = 16 * 1024;
+
 /// Limits. A request over one of them is refused with a message that names its setting, in the table `rpc` of the
 /// configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,4 +44,11 @@ pub struct HttpConfig {
     pub client_header: Option<HeaderName>,
     /// Origins of web pages that may send requests. Default any, as in Agave.
     pub allowed_origins: AllowedOrigins,
+}
+
+impl HttpConfig {
+    /// The length of a connection's read buffer. The head of a request must fit.
+    pub(crate) fn read_buffer_bytes_max(&self) -> usize {
+        self.head_bytes_max.max(READ_BUFFER_BYTES)
+    }
 }

@@ -7,11 +7,9 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode};
 use pool::ClientId;
 
@@ -23,10 +21,10 @@ use crate::http_context::HttpContext;
 use crate::poll_budget::{self, REQUEST_UNITS};
 use crate::request_body::RequestBody;
 use crate::request_id::{self, RequestId};
-use crate::websocket_handshake::{handshake, is_websocket_upgrade, needs_websocket};
-
-/// `Content-Type` of plain text.
-pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+use crate::responses::text_response;
+use crate::websocket_handshake::{
+    HandledRequest, handshake, is_websocket_upgrade, needs_websocket,
+};
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
@@ -69,19 +67,6 @@ pub struct HttpRequest {
     pub head: Parts,
     /// The body, which is not read yet.
     pub body: RequestBody,
-}
-
-/// A connection that is about to change its protocol.
-pub(crate) struct Upgrade {
-    pub(crate) connection: OnUpgrade,
-    /// The client that opened it.
-    pub(crate) client: ClientId,
-}
-
-/// A response, and the connection if its protocol changes after the response.
-pub(crate) struct HandledRequest {
-    pub(crate) response: Response<ResponseBody>,
-    pub(crate) upgrade: Option<Upgrade>,
 }
 
 /// Answers one request.
@@ -176,21 +161,4 @@ async fn respond_to<S: HttpService>(
     };
     cors.write(response.headers_mut());
     HandledRequest { response, upgrade: None }
-}
-
-/// A response of plain text.
-pub fn text_response(status: StatusCode, body: impl Into<Bytes>) -> Response<ResponseBody> {
-    response(status, TEXT, body.into().into())
-}
-
-/// A response.
-pub fn response(
-    status: StatusCode,
-    content_type: HeaderValue,
-    body: ResponseBody,
-) -> Response<ResponseBody> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
-    response
 }

@@ -22,6 +22,7 @@ pub mod poll_budget;
 mod rate_limited_body;
 mod request_body;
 pub mod request_id;
+mod responses;
 #[cfg(test)]
 mod test_clock;
 mod websocket_handshake;
@@ -37,8 +38,9 @@ pub use cors::{AllowedOrigins, NoOrigin};
 pub use http_config::HttpConfig;
 pub use http_context::HttpContext;
 pub use http_metrics::{HttpCounters, HttpEvent};
-pub use http_service::{HttpRequest, HttpService, TEXT, response, text_response};
+pub use http_service::{HttpRequest, HttpService};
 pub use listener::{Listeners, Socket, WebSocketHandler, serve_http};
 pub use rate_limited_body::RateLimitedBody;
 pub use request_body::{BodyError, RequestBody};
 pub use request_id::RequestId;
+pub use responses::{response, text_response};

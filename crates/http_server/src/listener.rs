@@ -32,12 +32,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::fd_reserve::ReservedFd;
-use crate::http_config::HttpConfig;
 use crate::http_context::HttpContext;
 use crate::http_metrics::{HttpCounters, HttpEvent};
-use crate::http_service::{self, HttpService, ListenerKind, RequestOrigin, Upgrade};
+use crate::http_service::{self, HttpService, ListenerKind, RequestOrigin};
 use crate::ip_connection_limit::{AddressFull, ConnectionPermit, IpConnectionLimit};
 use crate::poll_budget::Budgeted;
+use crate::websocket_handshake::Upgrade;
 use crate::write_timeout::{SocketControl, WriteTimeout};
 use crate::yield_queue::{YieldQueue, YieldSlot};
 
@@ -46,14 +46,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Pause after a failed accept, if the client could not be refused.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
-
-/// Bytes of a body, and of the requests after it, that are read ahead.
-const READ_BUFFER_BYTES: usize = 16 * 1024;
-
-/// The length of a connection's read buffer. The head of a request must fit.
-pub(crate) fn read_buffer_bytes_max(config: &HttpConfig) -> usize {
-    config.head_bytes_max.max(READ_BUFFER_BYTES)
-}
 
 /// The ports of a node, bound by the caller.
 pub struct Listeners {
@@ -277,7 +269,7 @@ impl<S: HttpService> Acceptor<S> {
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
-            .max_buf_size(read_buffer_bytes_max(config))
+            .max_buf_size(config.read_buffer_bytes_max())
             .max_header_size(config.head_bytes_max)
             .serve_connection(TokioIo::new(socket), service)
             .with_upgrades();

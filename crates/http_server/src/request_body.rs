@@ -16,8 +16,7 @@ use hyper::{Response, StatusCode};
 use crate::body::ResponseBody;
 use crate::http_context::HttpContext;
 use crate::http_metrics::{HttpCounters, HttpEvent};
-use crate::http_service::text_response;
-use crate::listener::read_buffer_bytes_max;
+use crate::responses::text_response;
 
 /// A body that is not read yet.
 pub struct RequestBody {
@@ -53,7 +52,7 @@ impl RequestBody {
                 }
                 // It grows with what has arrived, so a client that only announces a long body takes no memory for it.
                 collected.extend_from_slice(&chunk);
-                partial.set((collected.capacity() + read_buffer_bytes_max(config)) as u64);
+                partial.set((collected.capacity() + config.read_buffer_bytes_max()) as u64);
             }
             Ok(collected.freeze())
         });

@@ -4,12 +4,26 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use pool::ClientId;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::body::ResponseBody;
-use crate::http_service::{HandledRequest, Upgrade, text_response};
+use crate::responses::text_response;
+
+/// A connection that is about to change its protocol.
+pub(crate) struct Upgrade {
+    pub(crate) connection: OnUpgrade,
+    /// The client that opened it.
+    pub(crate) client: ClientId,
+}
+
+/// A response, and the connection if its protocol changes after the response.
+pub(crate) struct HandledRequest {
+    pub(crate) response: Response<ResponseBody>,
+    pub(crate) upgrade: Option<Upgrade>,
+}
 
 /// Bytes of a `Sec-WebSocket-Key` before base64 (RFC 6455, 4.1).
 const WEBSOCKET_KEY_BYTES: usize = 16;

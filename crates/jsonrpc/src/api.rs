@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::error::RpcError;
-use crate::method_output::MethodOutput;
+use crate::method_output::MethodResult;
 use crate::metrics::MethodLabel;
 use crate::params::Params;
 use crate::server_context::ServerContext;
@@ -39,9 +38,6 @@ pub trait Api: LedgerVersions + Sized {
         sorted
     }
 }
-
-/// What a method returns.
-pub type MethodResult = Result<MethodOutput, RpcError>;
 
 /// One method.
 pub struct MethodSpec<A: 'static> {

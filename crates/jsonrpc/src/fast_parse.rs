@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 
-use crate::envelope::{Call, Id};
 use crate::params::Params;
+use crate::request::{Call, Id};
 
 /// Nesting of arrays and objects; a deeper request is parsed in `envelope`.
 const NESTING_MAX: usize = 16;

@@ -4,8 +4,8 @@
 
 use pool::TimeSlice;
 
-use crate::api::MethodResult;
 use crate::error::RpcError;
+use crate::method_output::MethodResult;
 use crate::method_output::{MethodOutput, OutputBody, StreamState, StreamedResult};
 use response_cache::ResultContext;
 

@@ -21,6 +21,7 @@ mod method_output;
 pub mod metrics;
 mod offload;
 pub mod params;
+mod request;
 mod request_context;
 mod response_channel;
 mod rpc_service;
@@ -32,7 +33,7 @@ mod task;
 mod value_response;
 
 pub use crate::metrics::Metrics;
-pub use api::{Api, Execution, InlineBudget, MethodResult, MethodSpec, Server};
+pub use api::{Api, Execution, InlineBudget, MethodSpec, Server};
 pub use catch_panic::catch_panic;
 pub use config::Config;
 pub use dispatch::handle_blocking;
@@ -40,8 +41,8 @@ pub use health::{Health, Status};
 pub use incremental::{IncrementalQuery, VISITS, run_incremental};
 pub use method_client::{MethodClient, MethodResponse};
 pub use method_output::{
-    ListTemplate, MethodOutput, OutputBody, StreamState, StreamedResult, not_json, write_json,
-    write_number,
+    ListTemplate, MethodOutput, MethodResult, OutputBody, StreamState, StreamedResult, not_json,
+    write_json, write_number,
 };
 pub use rpc_service::{HttpApi, HttpApiRequest};
 pub use serve::serve;

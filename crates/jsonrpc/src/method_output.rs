@@ -8,7 +8,6 @@ use std::time::Duration;
 use pool::{Clock, TimeSlice};
 use serde::Serialize;
 
-use crate::api::MethodResult;
 use crate::envelope::{self, Id, ResponseText};
 use crate::error::RpcError;
 use response_cache::ResultContext;
@@ -18,6 +17,9 @@ const INITIAL_CAPACITY: usize = 512;
 
 /// Room before a value for what precedes it in a response: the envelope, and a context.
 const FRONT_BYTES: usize = 128;
+
+/// What a method returns.
+pub type MethodResult = Result<MethodOutput, RpcError>;
 
 /// The result of a method.
 pub struct MethodOutput {

@@ -6,6 +6,7 @@
 //! [`Model`] of plain maps, and compares the two.
 //! Bounds: the run's length and the injector's limits. The same seed gives the same events.
 //! A node as a child process is in [`node`], and clients around it in [`scenario`] (feature `scenario`).
+//! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,8 @@ pub mod node;
 pub mod scenario;
 pub mod synthetic;
 mod test_record;
+#[cfg(feature = "toy-api")]
+pub mod toy_api;
 pub mod zipf;
 
 pub use fork_harness::{ForkHarness, PinnedView};

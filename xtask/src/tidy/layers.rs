@@ -12,8 +12,11 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["subscriptions", "pool", "cache", "process_usage", "store"],
     &["query", "solana"],
     &["chain_solana", "snapshot_solana"],
-    &["svm", "tpu", "rpc", "loadgen"],
-    &["localnet", "rest", "loadgen_solana"],
+    &["svm", "tpu", "http_server", "loadgen"],
+    &["localnet", "response_cache", "loadgen_solana"],
+    &["jsonrpc"],
+    &["rpc"],
+    &["rest"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
 
@@ -27,13 +30,21 @@ const ASYNC_PACKAGES: &[&str] =
 /// The last layer that knows no chain.
 pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
+/// Crates above it that know no chain either: they serve, or load, any ledger.
+const NEUTRAL_CRATES: &[&str] = &["http_server", "response_cache", "jsonrpc", "loadgen"];
+
 /// Packages of one chain, by the prefix of their names.
 const CHAIN_PACKAGES: &[&str] = &["solana", "spl-", "agave-", "litesvm"];
 
-/// Imports that the layers would allow and the design forbids: servers see state and indices only
-/// through `query`.
-const FORBIDDEN_IMPORTS: &[(&str, &[&str])] =
-    &[("rpc", &["state", "index"]), ("rest", &["state", "index"])];
+/// Imports that the layers would allow and the design forbids: servers see state and indices only through `query`, and
+/// the ledger that makes blocks only through `chain_solana`.
+const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
+    ("http_server", &["state", "index"]),
+    ("response_cache", &["state", "index"]),
+    ("jsonrpc", &["state", "index", "localnet", "svm"]),
+    ("rpc", &["state", "index", "localnet", "svm"]),
+    ("rest", &["state", "index", "localnet", "svm"]),
+];
 
 /// The crate that tests of any layer may use, and the other tools of the top layer too.
 const TEST_HELPER: &str = "testkit";
@@ -74,19 +85,22 @@ fn check_crate(krate: &Crate, layer: usize, complaints: &mut Vec<String>) {
                 "{name} (L{layer}): async ({imported}) is for L{FIRST_ASYNC_LAYER} and up"
             ));
         }
-        if layer <= LAST_NEUTRAL_LAYER
-            && CHAIN_PACKAGES.iter().any(|prefix| imported.starts_with(prefix))
-        {
+        let is_of_a_chain = CHAIN_PACKAGES.iter().any(|prefix| imported.starts_with(prefix))
+            || imported.ends_with("_solana");
+        let is_neutral = NEUTRAL_CRATES.contains(&name.as_str());
+        if is_of_a_chain && layer <= LAST_NEUTRAL_LAYER {
             complaints.push(format!(
                 "{name} (L{layer}): knows a chain ({imported}); that is for L{} and up",
                 LAST_NEUTRAL_LAYER + 1
             ));
+        } else if is_of_a_chain && is_neutral {
+            complaints.push(format!("{name}: knows a chain ({imported}), and serves any ledger"));
         }
         if FORBIDDEN_IMPORTS
             .iter()
             .any(|(importer, forbidden)| importer == name && forbidden.contains(&imported))
         {
-            complaints.push(format!("{name}: must not import {imported}; use `query`"));
+            complaints.push(format!("{name}: must not import {imported}; see FORBIDDEN_IMPORTS"));
         }
         let Some(below) = layer_of(imported) else { continue };
         let is_help = imported == TEST_HELPER && (dependency.is_dev || is_tool);
@@ -154,7 +168,7 @@ mod tests {
         assert_eq!(check_with("benchmarks", &["testkit"]), [""; 0]);
         assert_eq!(
             check_with("state", &["testkit"]),
-            ["state (L1): imports testkit (L7), which is not below it"]
+            ["state (L1): imports testkit (L10), which is not below it"]
         );
     }
 
@@ -191,6 +205,18 @@ mod tests {
 
     #[test]
     fn a_server_that_reads_state_directly_is_caught() {
-        assert_eq!(check_with("rpc", &["state"]), ["rpc: must not import state; use `query`"]);
+        let complaint = ["rpc: must not import state; see FORBIDDEN_IMPORTS"];
+        assert_eq!(check_with("rpc", &["state"]), complaint);
+    }
+
+    #[test]
+    fn a_chain_in_the_serving_layer_is_caught() {
+        for import in ["solana-pubkey", "chain_solana"] {
+            assert_eq!(
+                check_with("jsonrpc", &[import]),
+                [format!("jsonrpc: knows a chain ({import}), and serves any ledger")]
+            );
+        }
+        assert_eq!(check_with("rpc", &["chain_solana"]), [""; 0]);
     }
 }

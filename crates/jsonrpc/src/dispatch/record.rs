@@ -23,6 +23,6 @@ pub(super) fn record_call(
         let params = params.and_then(|params| params.text());
         let method = server.metrics.method_name(label);
         SlowRequest { context, method, params, path, took, outcome, stats: None }
-            .log(&server.metrics, now);
+            .log(&server.metrics.slow_log, now);
     }
 }

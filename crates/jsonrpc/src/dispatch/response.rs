@@ -8,10 +8,11 @@
 use pool::{Class as PoolClass, RateLimited};
 
 use super::record::record_call;
-use crate::api::{Api, MethodResult};
+use crate::api::Api;
 use crate::envelope::{self, Id, ResponseText};
 use crate::error::RpcError;
 use crate::method_output::MethodOutput;
+use crate::method_output::MethodResult;
 use crate::metrics::{ExecutionPath, MethodLabel, Outcome};
 use crate::params::Params;
 use crate::request_context::RequestContext;

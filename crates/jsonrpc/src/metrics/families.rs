@@ -1,5 +1,8 @@
 //! The text of a scrape: the metric families of calls and of memory, and those of every collector.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use metrics::{Collector, Exposition, MetricKind};
 use pool::Class;
 
@@ -10,6 +13,12 @@ const HTTP: (&str, &str) = ("transport", "http");
 const WEBSOCKET: (&str, &str) = ("transport", "websocket");
 
 impl Metrics {
+    /// All metrics, with those of `node`, collected after this call; `None` if the collection panicked.
+    pub(crate) async fn scrape(self: &Arc<Self>, node: Arc<dyn Collector>) -> Option<Bytes> {
+        let metrics = Arc::clone(self);
+        self.scrape_cache.scrape(move || metrics.collect_text(&*node)).await
+    }
+
     /// All metrics, with those of `node`. A collector may block and may walk the ledger, so this must not run on a
     /// thread that polls sockets.
     pub(super) fn collect_text(&self, node: &dyn Collector) -> String {
@@ -65,7 +74,7 @@ impl Metrics {
         }
         let name = "hydrant_slow_requests_total";
         let help = "Requests slower than --slow-request-ms, logged or not.";
-        exposition.single(name, MetricKind::Counter, help, self.slow_total());
+        exposition.single(name, MetricKind::Counter, help, self.slow_log.total());
     }
 }
 

@@ -9,6 +9,7 @@
 mod collect;
 mod cpu_pool;
 mod families;
+mod labels;
 mod process;
 mod rejections;
 mod response_cache;
@@ -17,17 +18,19 @@ mod slow_log;
 mod websocket;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http_server::{HttpCounters, HttpEvent};
 use metrics::{BucketBounds, Collector, Counters, Histogram, Histograms};
 use parking_lot::Mutex;
-use pool::Class;
 
+use labels::{CODES, EXECUTION_PATHS, NOT_METHODS, code_name};
+
+pub use labels::Outcome;
 pub use rejections::Rejection;
 pub use websocket::WebSocketMetrics;
 
+pub(crate) use labels::{ExecutionPath, MethodLabel};
 pub(crate) use slow_log::{ExecutionStats, SlowLog, SlowRequest};
 
 /// The metrics of a node.
@@ -39,50 +42,11 @@ pub struct Metrics {
     pub(crate) http: Arc<HttpCounters>,
     rejections: rejections::Rejections,
     pub(crate) slow_log: SlowLog,
-    /// Slow requests, logged or not.
-    slow_total: AtomicU64,
     collectors: Mutex<Vec<Arc<dyn Collector>>>,
     /// Calls over WebSocket, which are reported together with those over HTTP.
     websocket: Mutex<Vec<Arc<WebSocketMetrics>>>,
     scrape_cache: scrape::ScrapeCache,
 }
-
-/// The method label of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MethodLabel(u16);
-
-/// Where a call was executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExecutionPath {
-    /// On the thread that polls the socket.
-    Inline,
-    /// From the response cache, or with the result of another request that was being computed.
-    Cached,
-    /// On the CPU pool, by its class.
-    Pool(Class),
-}
-
-/// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// With a result.
-    Succeeded,
-    /// With an error of this code.
-    Refused(i64),
-    /// With an incomplete response: the client disconnected, or the deadline passed after the first byte was sent.
-    Truncated,
-}
-
-const EXECUTION_PATHS: usize = 5;
-
-/// Number of labels that are not a method's: [`MethodLabel::other`] and [`MethodLabel::none`].
-const NOT_METHODS: u16 = 2;
-
-/// Number of error codes with their own counter: those of JSON-RPC, then Agave's from -32001 down, then all others,
-/// then truncated responses.
-const CODES: usize = 5 + AGAVE_CODES + 2;
-const AGAVE_CODES: usize = 21;
-const STANDARD_CODES: [i64; 5] = [-32700, -32600, -32601, -32602, -32603];
 
 impl Metrics {
     /// The metrics of a server with these methods. All counters are zero.
@@ -95,7 +59,6 @@ impl Metrics {
             http: Arc::new(HttpCounters::new()),
             rejections: rejections::Rejections::new(),
             slow_log: SlowLog::default(),
-            slow_total: AtomicU64::new(0),
             collectors: Mutex::default(),
             websocket: Mutex::default(),
             scrape_cache: scrape::ScrapeCache::default(),
@@ -156,15 +119,6 @@ impl Metrics {
         self.http.total(HttpEvent::Panicked)
     }
 
-    /// Counts a slow request.
-    pub(crate) fn record_slow(&self) {
-        self.slow_total.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn slow_total(&self) -> u64 {
-        self.slow_total.load(Ordering::Relaxed)
-    }
-
     /// The durations of each method and execution path that was called.
     fn calls(&self) -> Vec<(&'static str, &'static str, Histogram)> {
         let all = self.labels().flat_map(|label| ExecutionPath::ALL.map(|path| (label, path)));
@@ -186,90 +140,11 @@ impl Metrics {
     }
 }
 
-impl MethodLabel {
-    /// The method with this index in the names that [`Metrics::new`] got.
-    pub(crate) fn for_method(number: u16) -> Self {
-        Self(NOT_METHODS + number)
-    }
-
-    /// A method that does not exist.
-    pub(crate) fn other() -> Self {
-        Self(0)
-    }
-
-    /// A body that is no call, or a batch as a whole.
-    pub(crate) fn none() -> Self {
-        Self(1)
-    }
-
-    fn number(self) -> usize {
-        usize::from(self.0)
-    }
-}
-
-impl ExecutionPath {
-    const ALL: [Self; EXECUTION_PATHS] = [
-        Self::Inline,
-        Self::Cached,
-        Self::Pool(Class::Light),
-        Self::Pool(Class::Medium),
-        Self::Pool(Class::Heavy),
-    ];
-
-    fn number(self) -> usize {
-        match self {
-            Self::Inline => 0,
-            Self::Cached => 1,
-            Self::Pool(class) => 2 + class.index(),
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Inline => "inline",
-            Self::Cached => "cached",
-            Self::Pool(class) => class.name(),
-        }
-    }
-}
-
-impl Outcome {
-    fn number(self) -> usize {
-        let Self::Refused(code) = self else { return CODES - 1 };
-        if let Some(at) = STANDARD_CODES.iter().position(|standard| *standard == code) {
-            return at;
-        }
-        match usize::try_from((-32001_i64).saturating_sub(code)) {
-            Ok(at) if at < AGAVE_CODES => STANDARD_CODES.len() + at,
-            _ => CODES - 2,
-        }
-    }
-}
-
-fn code_name(number: usize) -> String {
-    match STANDARD_CODES.get(number) {
-        Some(code) => code.to_string(),
-        None if number == CODES - 1 => "cut".to_owned(),
-        None if number == CODES - 2 => "other".to_owned(),
-        None => (-32001 - (number - STANDARD_CODES.len()) as i64).to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use pool::Class;
 
-    #[test]
-    fn every_code_is_counted_under_its_own_name() {
-        let codes = (-32021..=-32001).chain(STANDARD_CODES);
-        for code in codes {
-            assert_eq!(code_name(Outcome::Refused(code).number()), code.to_string());
-        }
-        for code in [0, 1, -32000, -32022, i64::MAX] {
-            assert_eq!(code_name(Outcome::Refused(code).number()), "other");
-        }
-        assert_eq!(code_name(Outcome::Truncated.number()), "cut");
-    }
+    use super::*;
 
     #[test]
     fn a_method_that_was_not_called_has_no_series() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{ExecutionPath, MethodLabel, Metrics, Outcome};
+use super::labels::{ExecutionPath, MethodLabel, Outcome};
 use crate::request_context::RequestContext;
 
 /// Lines per second: enough to see which requests are slow, too few to fill a disk.
@@ -50,9 +50,8 @@ pub(crate) struct ExecutionStats {
 impl SlowRequest<'_> {
     /// Counts it. Logs it if the rate limit allows.
     #[cold]
-    pub(crate) fn log(&self, metrics: &Metrics, now: Duration) {
-        metrics.record_slow();
-        let Some(left_out) = metrics.slow_log.admit(now) else { return };
+    pub(crate) fn log(&self, log: &SlowLog, now: Duration) {
+        let Some(left_out) = log.admit(now) else { return };
         let stats = self.stats.copied().unwrap_or_default();
         let params = self.params.unwrap_or_default();
         let end = params.floor_char_boundary(PARAMS_BYTES_MAX);
@@ -95,12 +94,15 @@ struct Window {
     lines: u32,
     /// Requests that were not logged and not reported yet.
     left_out: u64,
+    /// Slow requests so far, logged or not.
+    total: u64,
 }
 
 impl SlowLog {
     /// `Some` if a request that ended at `now` is logged, with the number of requests left out before it.
     pub(crate) fn admit(&self, now: Duration) -> Option<u64> {
         let mut window = self.0.lock();
+        window.total += 1;
         if now.saturating_sub(window.started) >= SECOND {
             (window.started, window.lines) = (now, 0);
         }
@@ -110,6 +112,11 @@ impl SlowLog {
         }
         window.lines += 1;
         Some(std::mem::take(&mut window.left_out))
+    }
+
+    /// Slow requests so far, logged or not.
+    pub(super) fn total(&self) -> u64 {
+        self.0.lock().total
     }
 
     /// Number of requests left out that no line has reported; zero until the second is over.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use metrics::{BucketBounds, Counters, Histogram, Histograms};
 
-use super::{CODES, Outcome, code_name};
+use super::labels::{CODES, Outcome, code_name};
 
 /// The counters of calls over WebSocket.
 pub struct WebSocketMetrics {

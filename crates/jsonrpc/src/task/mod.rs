@@ -25,10 +25,11 @@ use std::time::Duration;
 use cache::FillTicket;
 use pool::{Task, TaskEnd, TaskPoll, TimeSlice};
 
-use crate::api::{Api, Execution, MethodRef, MethodResult, Server};
+use crate::api::{Api, Execution, MethodRef, Server};
 use crate::catch_panic::catch_panic;
 use crate::envelope::Id;
 use crate::error::{OVERLOADED, RpcError};
+use crate::method_output::MethodResult;
 use crate::method_output::{MethodOutput, OutputBody, StreamState, StreamedResult};
 use crate::metrics::{ExecutionPath, ExecutionStats, MethodLabel, Outcome};
 use crate::params::Params;

@@ -38,6 +38,6 @@ impl<A: Api> CallTask<A> {
             outcome,
             stats: Some(&self.stats),
         };
-        slow.log(&self.server.context.metrics, now);
+        slow.log(&self.server.context.metrics.slow_log, now);
     }
 }

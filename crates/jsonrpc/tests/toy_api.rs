@@ -1,0 +1,210 @@
+//! A ledger that is not Solana's, served over HTTP, WebSocket and REST by the serving layer.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use http_server::Listeners;
+use jsonrpc::Server;
+use serde_json::{Value, json};
+use testkit::toy_api::{ToyApi, ToyResources, ToySocket};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio_tungstenite::tungstenite::Message;
+
+/// No step takes this long, however slow the machine is.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A served toy ledger.
+struct Toy {
+    server: Arc<Server<ToyApi>>,
+    address: SocketAddr,
+    runtime: tokio::runtime::Runtime,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl Toy {
+    fn start() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        let server = Arc::new(ToyApi::server().expect("a thread"));
+        let (stop, stopped) = oneshot::channel();
+        runtime.spawn(jsonrpc::serve(
+            Arc::clone(&server),
+            Arc::new(ToySocket(Arc::clone(&server))),
+            Some(Arc::new(ToyResources)),
+            Listeners { rpc: listener, pubsub: None },
+            async { drop(stopped.await) },
+        ));
+        Self { server, address, runtime, stop: Some(stop) }
+    }
+
+    /// Sends a request on a connection of its own; returns the whole response.
+    fn exchange(&self, request: &str) -> String {
+        let mut socket = TcpStream::connect(self.address).expect("it listens");
+        socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+        socket.write_all(request.as_bytes()).expect("it reads");
+        let mut response = String::new();
+        socket.read_to_string(&mut response).expect("it responds and closes");
+        response
+    }
+
+    fn post(&self, body: &Value) -> Value {
+        let body = body.to_string();
+        let response = self.exchange(&format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let (_, json) = response.split_once("\r\n\r\n").expect("a body");
+        serde_json::from_str(json).expect("JSON")
+    }
+
+    fn call(&self, method: &str, params: Value) -> Value {
+        self.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
+    }
+
+    fn ok(&self, method: &str, params: Value) -> Value {
+        let mut response = self.call(method, params);
+        assert!(response.get("error").is_none(), "{method}: {response}");
+        response["result"].take()
+    }
+
+    fn get(&self, path: &str) -> String {
+        self.exchange(&format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
+    }
+}
+
+impl Drop for Toy {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        assert_eq!(self.server.context.metrics.connections_panicked(), 0);
+    }
+}
+
+#[test]
+fn a_ledger_of_another_kind_is_served_over_http() {
+    let toy = Toy::start();
+    assert_eq!(toy.ok("getHeight", json!([])), json!(0));
+    assert_eq!(toy.ok("counterGet", json!(["a"])), json!({ "height": 0, "value": null }));
+    assert_eq!(toy.ok("counterAdd", json!(["a", 5])), json!(5));
+    assert_eq!(toy.ok("counterAdd", json!(["b"])), json!(1));
+    let five = json!({ "height": 2, "value": 5 });
+    // The second response comes from the cache.
+    assert_eq!(
+        [toy.ok("counterGet", json!(["a"])), toy.ok("counterGet", json!(["a"]))],
+        [five.clone(), five]
+    );
+    assert!(toy.server.context.response_cache.counters().hits >= 1);
+    assert_eq!(toy.ok("counterAdd", json!(["a", 2])), json!(7));
+    assert_eq!(toy.ok("counterGet", json!(["a"])), json!({ "height": 3, "value": 7 }), "not stale");
+    assert_eq!(
+        toy.ok("counterGetMany", json!([["a", "b", "c"]])),
+        json!({ "height": 3, "value": [7, 1, null] })
+    );
+    let listed = json!([["a", 7], ["b", 1]]);
+    assert_eq!(toy.ok("counterList", json!([]))["value"], listed);
+    assert_eq!(toy.ok("counterTop", json!([2]))["value"], listed);
+    assert_eq!(toy.ok("counterSum", json!([]))["value"], json!(8));
+    assert_eq!(toy.ok("echo", json!([{ "x": [1] }])), json!({ "x": [1] }));
+    assert_eq!(toy.ok("getVersion", json!([])), json!(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_list_that_runs_on_the_pool_is_streamed() {
+    let toy = Toy::start();
+    for number in 0..30 {
+        toy.ok("counterAdd", json!([format!("counter {number:02}"), number]));
+    }
+    let list = toy.ok("counterList", json!([]));
+    assert_eq!(list["height"], json!(30));
+    assert_eq!(list["value"][29], json!(["counter 29", 29]));
+}
+
+#[test]
+fn errors_batches_and_panics_are_those_of_the_layer() {
+    let toy = Toy::start();
+    let error = |method: &str, params: Value| toy.call(method, params)["error"].clone();
+    assert_eq!(error("noSuch", json!([]))["code"], json!(-32601));
+    assert_eq!(error("counterGet", json!([5]))["code"], json!(-32602));
+    assert_eq!(error("counterGet", json!(["x".repeat(99)]))["code"], json!(-32602));
+    assert_eq!(error("counterPanic", json!([]))["code"], json!(-32603));
+    let call = |id: u32, method: &str| json!({ "jsonrpc": "2.0", "id": id, "method": method });
+    let batch = toy.post(&json!([call(1, "getHeight"), call(2, "noSuch"), call(3, "counterSum")]));
+    let ids: Vec<_> = batch.as_array().expect("an array").iter().map(|one| &one["id"]).collect();
+    assert_eq!(ids, [&json!(1), &json!(2), &json!(3)]);
+    assert_eq!(batch[2]["result"], json!({ "height": 0, "value": 0 }));
+    let metrics = toy.get("/metrics");
+    for line in [
+        r#"hydrant_requests_total{method="counterPanic",path="pool",class="light",transport="http"} 1"#,
+        r#"hydrant_request_errors_total{method="other",code="-32601",transport="http"} 2"#,
+    ] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
+    assert!(toy.get("/health").ends_with("\r\n\r\nok"));
+}
+
+#[test]
+fn a_value_is_served_as_a_resource_without_the_envelope() {
+    let toy = Toy::start();
+    toy.ok("counterAdd", json!(["a", 41]));
+    let response = toy.get("/v1/counters/a");
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+    assert!(
+        response.contains("toy-height: 1\r\n") && response.ends_with("\r\n\r\n41"),
+        "{response}"
+    );
+    assert!(toy.get("/v1/counters/b").starts_with("HTTP/1.1 404"));
+}
+
+#[test]
+fn a_subscriber_sees_new_blocks_over_websocket() {
+    let toy = Toy::start();
+    let url = format!("ws://{}", toy.address);
+    toy.runtime.block_on(async {
+        let dialogue = async {
+            let stream = tokio::net::TcpStream::connect(toy.address).await.expect("it listens");
+            let upgrade = tokio_tungstenite::client_async(url, stream).await;
+            let (mut socket, _) = upgrade.expect("it upgrades");
+            let ask = |method: &str, params: Value| {
+                let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+                Message::text(call.to_string())
+            };
+            let mut received = Vec::new();
+            for message in [
+                ask("getHeight", json!([])),
+                ask("heightSubscribe", json!([])),
+                ask("counterAdd", json!(["a"])),
+            ] {
+                socket.send(message).await.expect("it reads");
+                received.push(next(&mut socket).await);
+            }
+            received.push(next(&mut socket).await);
+            received
+        };
+        let received = tokio::time::timeout(TIMEOUT, dialogue).await.expect("in time");
+        assert_eq!(received[0], json!({ "jsonrpc": "2.0", "id": 7, "result": 0 }));
+        assert_eq!(received[1], json!({ "jsonrpc": "2.0", "id": 7, "result": 0 }));
+        assert_eq!(received[2], json!({ "jsonrpc": "2.0", "id": 7, "result": 1 }));
+        let params = json!({ "subscription": 0, "result": 1 });
+        assert_eq!(
+            received[3],
+            json!({ "jsonrpc": "2.0", "method": "heightNotification", "params": params })
+        );
+    });
+}
+
+async fn next<S>(socket: &mut S) -> Value
+where
+    S: StreamExt<Item = Result<Message, tokio_tungstenite::tungstenite::Error>> + Unpin,
+{
+    let message = socket.next().await.expect("a message").expect("no error");
+    serde_json::from_str(message.to_text().expect("text")).expect("JSON")
+}

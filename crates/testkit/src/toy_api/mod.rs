@@ -1,0 +1,86 @@
+//! A ledger of named counters, served by the serving layer: the proof that `http_server`, `response_cache` and
+//! `jsonrpc` name no chain.
+//!
+//! Shape: [`ToyApi`] is a table of methods over a real `query::Ledger`; [`ToyResources`] serves one of them as a resource
+//! (REST); [`ToySocket`] serves calls and one subscription over WebSocket. Each write is a block of its own, final at once.
+
+mod ledger;
+mod methods;
+mod resources;
+mod socket;
+
+use std::sync::Arc;
+
+use ::ledger::{Commitment, Slot};
+use http_server::{AllowedOrigins, HttpConfig, HttpContext};
+use jsonrpc::{Api, Config, Health, MethodSpec, Metrics, Server, ServerContext, SystemClock};
+use pool::{Limits, Pool, RateLimiter};
+use query::ChangeTracker;
+use response_cache::{LedgerVersions, ResponseCache};
+
+pub use self::ledger::{Counter, Counters};
+pub use self::resources::ToyResources;
+pub use self::socket::ToySocket;
+
+/// The API of a ledger of counters.
+#[derive(Clone)]
+pub struct ToyApi {
+    /// The ledger.
+    pub counters: Counters,
+}
+
+impl LedgerVersions for ToyApi {
+    fn version_and_slot(&self, commitment: Commitment) -> (u64, Slot) {
+        let view = self.counters.reader.view(commitment);
+        (view.version(), view.block().slot)
+    }
+
+    fn change_tracker(&self) -> &Arc<ChangeTracker> {
+        self.counters.reader.change_tracker()
+    }
+}
+
+impl Api for ToyApi {
+    const METHODS: &'static [&'static [MethodSpec<Self>]] = &[methods::METHODS];
+
+    fn pinned(&self) -> Self {
+        Self { counters: self.counters.pinned() }
+    }
+}
+
+impl ToyApi {
+    /// A server of a ledger without counters, with one CPU thread and the defaults of a node.
+    ///
+    /// Errors: the thread could not be started.
+    pub fn server() -> std::io::Result<Server<Self>> {
+        let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
+        let metrics = Arc::new(Metrics::new(&Self::method_names()));
+        let http = HttpContext { config: http_config(), metrics: Arc::clone(metrics.http()) };
+        let context = ServerContext {
+            http: Arc::new(http),
+            pool: Arc::new(pool),
+            clients: Arc::new(RateLimiter::new(Limits::default())),
+            response_cache: Arc::new(ResponseCache::new(1 << 20)),
+            metrics,
+            health: Arc::new(Health::default()),
+            config: Config { batch_max: 100, inline_bytes_max: 4_096, slow_request_ms: 0 },
+        };
+        Ok(Server::new(Self { counters: Counters::new() }, context))
+    }
+}
+
+fn http_config() -> HttpConfig {
+    HttpConfig {
+        body_bytes_max: 50 * 1024,
+        head_bytes_max: 16 * 1024,
+        uri_bytes_max: 8 * 1024,
+        list_header_bytes_max: 4 * 1024,
+        connections_max: 100,
+        connections_per_address_max: Some(100),
+        header_timeout_ms: 30_000,
+        body_timeout_ms: 10_000,
+        write_timeout_ms: 30_000,
+        client_header: None,
+        allowed_origins: AllowedOrigins::default(),
+    }
+}
