@@ -1,0 +1,4 @@
+//! The serving layer with a ledger that is not Solana's.
+
+mod examples;
+mod toy_api;
