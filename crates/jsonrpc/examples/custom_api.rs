@@ -14,7 +14,7 @@ use testkit::toy_api::{ToyApi, ToyResources, ToySocket};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-pub fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
     let address = listener.local_addr()?;

@@ -9,13 +9,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use response_cache::{Dependencies, LedgerVersions};
 
 use crate::method_output::MethodResult;
 use crate::metrics::MethodLabel;
 use crate::params::Params;
 use crate::server_context::ServerContext;
-use response_cache::Dependencies;
-use response_cache::LedgerVersions;
 
 /// The methods of one ledger, and what they read.
 pub trait Api: LedgerVersions + Sized {

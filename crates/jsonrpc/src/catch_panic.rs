@@ -4,8 +4,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::error::RpcError;
 use http_server::RequestId;
+
+use crate::error::RpcError;
 
 /// Runs a method's code. A panic is an error of this call only.
 pub fn catch_panic<T>(

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
+use response_cache::ResultContext;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -23,7 +24,6 @@ use crate::error::RpcError;
 use crate::fast_parse;
 use crate::params::{NESTING_MAX, Params};
 pub use crate::request::{Call, Id};
-use response_cache::ResultContext;
 
 /// A parsed body.
 #[derive(Debug)]

@@ -3,11 +3,10 @@
 //! Bounds: each query bounds its own memory.
 
 use pool::TimeSlice;
+use response_cache::ResultContext;
 
 use crate::error::RpcError;
-use crate::method_output::MethodResult;
-use crate::method_output::{MethodOutput, OutputBody, StreamState, StreamedResult};
-use response_cache::ResultContext;
+use crate::method_output::{MethodOutput, MethodResult, OutputBody, StreamState, StreamedResult};
 
 /// Records read in a step: some tens of microseconds.
 pub const VISITS: usize = 128;

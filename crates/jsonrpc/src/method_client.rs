@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use http_server::{ContentEncoding, RequestId, ResponseBody, poll_budget};
 use pool::ClientId;
 
 use crate::api::{Api, Server};
@@ -17,10 +18,6 @@ use crate::offload::{self, INLINE_BODY_BYTES_MAX};
 use crate::request_context::RequestContext;
 use crate::server_context::ServerContext;
 use crate::value_response::{ResponseMeta, ResponseOptions};
-use http_server::ContentEncoding;
-use http_server::RequestId;
-use http_server::ResponseBody;
-use http_server::poll_budget;
 
 /// The client and the id of a request, for rate limits, fair scheduling and the log.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use pool::{Clock, TimeSlice};
+use response_cache::ResultContext;
 use serde::Serialize;
 
 use crate::envelope::{self, Id, ResponseText};
 use crate::error::RpcError;
-use response_cache::ResultContext;
 
 /// Initial capacity after the front: enough for a cheap value and the end of its response.
 const INITIAL_CAPACITY: usize = 512;

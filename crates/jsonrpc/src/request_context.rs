@@ -4,11 +4,10 @@
 
 use std::time::Duration;
 
+use http_server::{ContentEncoding, RequestId};
 use pool::ClientId;
 
 use crate::value_response::ResponseOptions;
-use http_server::ContentEncoding;
-use http_server::RequestId;
 
 /// The client of a request, and its options.
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,18 +11,15 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use cache::Entry;
+use http_server::{
+    BodyEncoder, COMPRESS_BYTES_MIN, ContentEncoding, HttpCounters, HttpEvent, RequestId,
+};
 use pool::{TaskEnd, Ticket};
+use response_cache::{CachedResponse, RESULT_CHUNK_BYTES, ResultContext, Validator};
 use tokio::sync::mpsc;
 
 use crate::error::RpcError;
 use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
-use http_server::RequestId;
-use http_server::{BodyEncoder, COMPRESS_BYTES_MIN, ContentEncoding};
-use http_server::{HttpCounters, HttpEvent};
-use response_cache::CachedResponse;
-use response_cache::RESULT_CHUNK_BYTES;
-use response_cache::ResultContext;
-use response_cache::Validator;
 
 /// Chunks that wait for the socket: at most a megabyte of a response, because a chunk is sent once it has
 /// [`RESULT_CHUNK_BYTES`], and has at most about twice that.

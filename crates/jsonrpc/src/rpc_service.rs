@@ -9,6 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_server::{
+    BodyError, ContentEncoding, HttpRequest, HttpService, RequestBody, ResponseBody, poll_budget,
+    request_id, response, text_response,
+};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
@@ -19,12 +23,6 @@ use crate::method_client::MethodClient;
 use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::request_context::RequestContext;
 use crate::status_endpoints::{health, ready, serve_metrics};
-use http_server::ContentEncoding;
-use http_server::ResponseBody;
-use http_server::poll_budget;
-use http_server::request_id;
-use http_server::{BodyError, RequestBody};
-use http_server::{HttpRequest, HttpService, response, text_response};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http_server::{Listeners, WebSocketHandler, serve_http};
 use tokio::time::MissedTickBehavior;
 
 use crate::api::{Api, Server};
 use crate::rpc_service::{HttpApi, RpcService};
-use http_server::{Listeners, WebSocketHandler, serve_http};
 
 /// How often the progress of the ledger is checked.
 const HEALTH_POLL_INTERVAL: Duration = Duration::from_millis(250);

@@ -4,19 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http_server::{HttpContext, RateLimitedBody, ResponseBody};
 use ledger::Commitment;
 use pool::{ClientId, Pool, RateLimited, RateLimiter};
+use response_cache::{LedgerVersions, ResponseCache};
 
 use crate::config::Config;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::response_channel::{BodyChunk, ResponseReceiver};
 use crate::streamed_body::StreamedBody;
-use http_server::HttpContext;
-use http_server::RateLimitedBody;
-use http_server::ResponseBody;
-use response_cache::LedgerVersions;
-use response_cache::ResponseCache;
 
 /// The parts of a server that know no ledger. Clones share them.
 #[derive(Clone)]

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::metrics::MEDIA_TYPE;
+use http_server::{ResponseBody, response, text_response};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use pool::ClientId;
 
 use crate::health::Status;
 use crate::server_context::ServerContext;
-use http_server::ResponseBody;
-use http_server::{response, text_response};
 
 /// Headers of a node that is behind: by how many slots, and for how long there has been no new block.
 const SLOTS_BEHIND: HeaderName = HeaderName::from_static("hydrant-slots-behind");

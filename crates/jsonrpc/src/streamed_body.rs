@@ -7,9 +7,9 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http_server::ChunkSource;
 
 use crate::response_channel::{BodyChunk, Received, ResponseReceiver};
-use http_server::ChunkSource;
 
 /// The first chunk of a response, and the channel that the rest comes from.
 pub(crate) struct StreamedBody {

@@ -6,16 +6,14 @@
 //! before the first of them is sent. A longer value is streamed, and has the validator of [`response_cache`]. A
 //! transform bounds its own memory.
 
+use http_server::ContentEncoding;
 use hyper::header::{HeaderName, HeaderValue};
 use ledger::Slot;
+use response_cache::{CachedResponse, META_PREFIX_BYTES, ResultContext, Validator, short_hash};
 
 use crate::envelope::ResponseText;
 use crate::error::RpcError;
 use crate::method_output::ValueBuffer;
-use http_server::ContentEncoding;
-use response_cache::ResultContext;
-use response_cache::{CachedResponse, META_PREFIX_BYTES};
-use response_cache::{Validator, short_hash};
 
 /// Options for a result.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,12 +5,12 @@
 //! Not here: encoding the collected response ([`crate::encoder`]).
 
 use cache::{Entry, FillGuard};
+use http_server::ContentEncoding;
 use pool::ClientId;
 
 use crate::entry::CachedResponse;
 use crate::memory_budget::CollectedResponse;
 use crate::store::ResponseCache;
-use http_server::ContentEncoding;
 
 /// A response that is being collected for the cache.
 pub struct ResponseBuilder {

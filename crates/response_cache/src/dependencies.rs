@@ -9,12 +9,12 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use http_server::ContentEncoding;
 use ledger::{Address, Commitment, KeyKind, Slot};
 use query::{ChangeTracker, Dependency};
 use serde_json::Value;
 
 use crate::ledger_versions::LedgerVersions;
-use http_server::ContentEncoding;
 
 /// Records that one result may depend on: each uses an entry of [`query::WATCHED_MAX`].
 const RECORDS_MAX: usize = 32;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cache::Entry;
 use flate2::{Compress, Compression, FlushCompress};
+use http_server::{COMPRESS_BYTES_MIN, ContentEncoding};
 
 use crate::RESULT_CHUNK_BYTES;
 use crate::builder::ResponseBuilder;
@@ -16,7 +17,6 @@ use crate::entry::{CachedResponse, EncodedAs, META_PREFIX_BYTES, ZSTD_HEAD_BYTES
 use crate::etag::short_hash;
 use crate::memory_budget::CollectedResponse;
 use crate::result_context::ResultContext;
-use http_server::{COMPRESS_BYTES_MIN, ContentEncoding};
 
 /// A complete response that is being encoded.
 pub struct ResponseEncoder {

@@ -5,11 +5,11 @@
 
 use bytes::Bytes;
 use cache::Weight;
+use http_server::ContentEncoding;
 
 use crate::etag::Validator;
 use crate::framing::{gzip_frame, zstd_raw_blocks};
 use crate::result_context::ResultContext;
-use http_server::ContentEncoding;
 
 /// Magic number, frame header and window: the start of a zstd frame of unknown length.
 pub(crate) const ZSTD_HEAD_BYTES: usize = 6;

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use cache::{CacheReader, Entry, FillStart, FillTicket, Lookup, OnFilled, WaitGuard};
+use http_server::{COMPRESS_BYTES_MIN, ContentEncoding};
 use ledger::Slot;
 use pool::ClientId;
 
@@ -17,7 +18,6 @@ use crate::dependencies::{CacheableCall, CallText, ParsedCall};
 use crate::entry::CachedResponse;
 use crate::ledger_versions::LedgerVersions;
 use crate::store::ResponseCache;
-use http_server::{COMPRESS_BYTES_MIN, ContentEncoding};
 
 /// How often a call may wait for another task in vain before it computes the response itself.
 pub const ATTEMPTS_MAX: usize = 3;

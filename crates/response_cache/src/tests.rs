@@ -4,10 +4,10 @@ use std::io::Read;
 use std::sync::{Arc, LazyLock};
 
 use cache::Entry;
+use http_server::{COMPRESS_BYTES_MIN, ContentEncoding};
 use pool::ClientId;
 
 use crate::*;
-use http_server::{COMPRESS_BYTES_MIN, ContentEncoding};
 
 /// A builder for the entry of a key whose dependency changed at version `at`.
 fn new_builder(

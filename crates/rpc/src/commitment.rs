@@ -3,15 +3,15 @@
 use std::sync::LazyLock;
 
 use chain_solana::View;
+use jsonrpc::error::RpcError;
 use ledger::{Commitment, Slot};
+use response_cache::{ContextFrame, ResultContext};
 use solana_commitment_config::{CommitmentConfig, CommitmentLevel};
 use solana_rpc_client_types::config::RpcContextConfig;
 use solana_rpc_client_types::response::{Response, RpcApiVersion, RpcResponseContext};
 
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
-use jsonrpc::error::RpcError;
-use response_cache::{ContextFrame, ResultContext};
 
 /// The commitment of a request. Default: finalized.
 pub fn level(commitment: Option<CommitmentConfig>) -> Commitment {

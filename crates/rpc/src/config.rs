@@ -1,11 +1,9 @@
 //! The limits of the server, with their defaults and their costs.
 
+use http_server::{AllowedOrigins, HttpConfig};
 use hyper::header::HeaderName;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-
-use http_server::AllowedOrigins;
-use http_server::HttpConfig;
 
 /// Range of `head_bytes_max`. The buffer of hyper is never shorter, and parsing a longer head would take more
 /// than some hundred microseconds.

@@ -5,12 +5,11 @@
 //! and 38 other crates, which the server does not need, so it is a dependency of the tests only.
 //! Not here: how an error is serialized (`error.rs`).
 
+use jsonrpc::error::RpcError;
 use ledger::Slot;
 use serde_json::{Value, json};
 use solana_rpc_client_types::response::RpcSimulateTransactionResult;
 use solana_transaction_status::EncodeError;
-
-use jsonrpc::error::RpcError;
 
 /// An error that clients know by its code.
 #[derive(Debug)]

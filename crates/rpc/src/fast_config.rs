@@ -7,6 +7,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 use ledger::Slot;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
@@ -14,9 +16,6 @@ use serde::{Deserialize, Deserializer};
 use solana_account_decoder_client_types::{UiAccountEncoding, UiDataSliceConfig};
 use solana_commitment_config::{CommitmentConfig, CommitmentLevel};
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
-
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
 
 /// `[config]`, which is optional.
 pub(crate) fn context(params: Params<'_>) -> Result<Option<RpcContextConfig>, RpcError> {

@@ -3,14 +3,14 @@
 //! Requests are parsed by [`jsonrpc::envelope`], their parameters by [`jsonrpc::params`]. Whole calls, including
 //! state, are handled by [`jsonrpc::handle_blocking`].
 
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 use solana_message::VersionedMessage;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionBinaryEncoding;
 
 use crate::methods;
 use crate::pubsub;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
 
 /// A transaction as sendTransaction and simulateTransaction accept it: well-formed bytes, which may be
 /// inconsistent or not signed. -32602 says what is wrong with the text.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use ::metrics::{Collector, Exposition, MetricKind};
 use chain_solana::{History, Reader};
+use jsonrpc::{Health, Status};
 use pool::Pool;
 
 use crate::NodeMemory;
-use jsonrpc::{Health, Status};
 
 /// Collects the metrics of a ledger. Memory is measured by a walk over the ledger.
 pub(crate) struct LedgerMetrics {

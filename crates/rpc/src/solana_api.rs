@@ -3,19 +3,16 @@
 use std::sync::Arc;
 
 use chain_solana::{ClusterInfo, Faucet, History, Reader, Simulator, TransactionSender};
+use http_server::HttpContext;
+use jsonrpc::metrics::Metrics;
+use jsonrpc::{Api, Health, MethodSpec, Server, ServerContext};
 use ledger::{Commitment, Slot};
 use pool::{Pool, RateLimiter};
 use query::ChangeTracker;
+use response_cache::{LedgerVersions, ResponseCache};
 
 use crate::ledger_metrics::LedgerMetrics;
 use crate::{Config, methods};
-use http_server::HttpContext;
-use jsonrpc::Health;
-use jsonrpc::ServerContext;
-use jsonrpc::metrics::Metrics;
-use jsonrpc::{Api, MethodSpec, Server};
-use response_cache::LedgerVersions;
-use response_cache::ResponseCache;
 
 /// What the methods of Solana work on.
 pub struct SolanaApi {

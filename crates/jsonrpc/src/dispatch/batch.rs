@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use cache::Weight;
+use http_server::ContentEncoding;
 use pool::Class as PoolClass;
+use response_cache::{self, CacheHit, CallText, inline_batch_bytes_max};
 
 use super::plan::{CallPlan, max_class, plan_calls};
 use super::receive::recv_response;
@@ -24,10 +26,6 @@ use crate::request_context::RequestContext;
 use crate::response_channel::ResponseReceiver;
 use crate::task::{CachePolicy, CallTask, OwnedCall, TaskInfo};
 use crate::value_response::ResponseMeta;
-use http_server::ContentEncoding;
-use response_cache::CallText;
-use response_cache::inline_batch_bytes_max;
-use response_cache::{self, CacheHit};
 
 /// A batch of more calls runs on the pool even if each call is cheap.
 pub(super) const INLINE_BATCH_MAX: usize = 16;

@@ -7,22 +7,21 @@
 
 use cache::{FillTicket, OnFilled};
 use pool::Class as PoolClass;
+use response_cache::{
+    ATTEMPTS_MAX, CacheHit, CacheableCall, CachedResponse, CallText, LookupOutcome, Validator,
+    ValidatorBuilder,
+};
 use tokio::sync::oneshot;
 
 use super::receive::with_deadline;
 use super::record::record_call;
 use super::response::{JsonRpcResponse, refuse_call};
-use crate::api::{Api, Server};
-use crate::api::{Execution, MethodRef, MethodSpec};
+use crate::api::{Api, Execution, MethodRef, MethodSpec, Server};
 use crate::envelope::Id;
 use crate::metrics::{ExecutionPath, Outcome};
 use crate::params::Params;
 use crate::request_context::RequestContext;
 use crate::value_response::ResponseMeta;
-use response_cache::CachedResponse;
-use response_cache::{ATTEMPTS_MAX, CacheHit, LookupOutcome};
-use response_cache::{CacheableCall, CallText};
-use response_cache::{Validator, ValidatorBuilder};
 
 /// The cached response for a text that was received before, if it is still valid.
 pub(super) fn lookup_text<A: Api>(

@@ -28,12 +28,13 @@ mod single;
 use std::str::Utf8Error;
 use std::sync::Arc;
 
+use http_server::poll_budget;
+
 use crate::api::{Api, Server};
 use crate::envelope::Request;
 use crate::metrics::ExecutionPath;
 use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::request_context::RequestContext;
-use http_server::poll_budget;
 
 pub use blocking::handle_blocking;
 pub(crate) use cached::revalidate;

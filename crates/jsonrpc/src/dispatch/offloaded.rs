@@ -7,6 +7,7 @@ use std::str::Utf8Error;
 use std::sync::Arc;
 
 use pool::Class as PoolClass;
+use response_cache::CacheableCall;
 
 use super::batch::{
     INLINE_BATCH_MAX, into_owned_calls, lookup_all_by_text, respond_all_inline,
@@ -18,8 +19,7 @@ use super::plan::{CallPlan, max_class, plan_calls};
 use super::receive::recv_response;
 use super::response::{JsonRpcResponse, refuse_body};
 use super::single::{plan_single, respond_on_pool};
-use crate::api::MethodRef;
-use crate::api::{Api, Server};
+use crate::api::{Api, MethodRef, Server};
 use crate::envelope::{Call, Id, Request};
 use crate::error::RpcError;
 use crate::metrics::ExecutionPath;
@@ -27,7 +27,6 @@ use crate::offload;
 use crate::params::Params;
 use crate::request_context::RequestContext;
 use crate::task::OwnedCall;
-use response_cache::CacheableCall;
 
 /// Parses a body on the pool, plans its calls there, and runs the cheap ones there.
 pub(super) async fn handle_offloaded_body<A: Api>(

@@ -9,8 +9,7 @@ use pool::Class as PoolClass;
 
 use super::record::record_call;
 use super::response::{CallResponse, encode_invalid, encode_result};
-use crate::api::{Api, Server};
-use crate::api::{Execution, InlineBudget, MethodRef};
+use crate::api::{Api, Execution, InlineBudget, MethodRef, Server};
 use crate::catch_panic::catch_panic;
 use crate::envelope::{Call, Id};
 use crate::error::RpcError;

@@ -5,14 +5,15 @@
 //! Invariant: a client gets a `Retry-After` only if every call of its body was refused.
 //! Not here: running a call ([`super::plan`]), sending the response (`service`).
 
+use http_server::{ContentEncoding, poll_budget};
 use pool::{Class as PoolClass, RateLimited};
+use response_cache::CachedResponse;
 
 use super::record::record_call;
 use crate::api::Api;
 use crate::envelope::{self, Id, ResponseText};
 use crate::error::RpcError;
-use crate::method_output::MethodOutput;
-use crate::method_output::MethodResult;
+use crate::method_output::{MethodOutput, MethodResult};
 use crate::metrics::{ExecutionPath, MethodLabel, Outcome};
 use crate::params::Params;
 use crate::request_context::RequestContext;
@@ -20,9 +21,6 @@ use crate::response_channel::{BodyChunk, ResponseReceiver};
 use crate::server_context::ServerContext;
 use crate::task::OwnedCall;
 use crate::value_response::{ResponseMeta, ValueWriter};
-use http_server::ContentEncoding;
-use http_server::poll_budget;
-use response_cache::CachedResponse;
 
 /// Seconds after which a client that met a full queue should retry: by then a second of work is done.
 pub(super) const RETRY_AFTER_S: u64 = 1;

@@ -6,21 +6,20 @@
 use std::sync::Arc;
 
 use pool::Class as PoolClass;
+use response_cache::CacheableCall;
 
 use super::cached::{CacheMiss, await_cached, cacheable, lookup_text, validator_builder};
 use super::plan::{CallPlan, run_method};
 use super::receive::{recv_response, with_deadline};
 use super::record::record_call;
 use super::response::{JsonRpcResponse, encode_result, refuse_call};
-use crate::api::MethodRef;
-use crate::api::{Api, Server};
+use crate::api::{Api, MethodRef, Server};
 use crate::envelope::{Call, Id};
 use crate::error::RpcError;
 use crate::metrics::ExecutionPath;
 use crate::params::Params;
 use crate::request_context::RequestContext;
 use crate::task::{CachePolicy, CallTask, OwnedCall, TaskInfo};
-use response_cache::CacheableCall;
 
 pub(super) async fn handle_single<A: Api>(
     server: &Arc<Server<A>>,

@@ -9,7 +9,11 @@
 use std::sync::Arc;
 
 use cache::{Entry, FillTicket, OnFilled};
+use http_server::ContentEncoding;
 use pool::TaskPoll;
+use response_cache::{
+    ATTEMPTS_MAX, CacheHit, CacheableCall, CachedResponse, CallText, FillOutcome,
+};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -21,10 +25,6 @@ use crate::envelope::Id;
 use crate::error::RpcError;
 use crate::metrics::{ExecutionPath, Outcome};
 use crate::params::Params;
-use http_server::ContentEncoding;
-use response_cache::CachedResponse;
-use response_cache::{ATTEMPTS_MAX, CacheHit, FillOutcome};
-use response_cache::{CacheableCall, CallText};
 
 /// A call whose response another task is computing.
 pub(super) struct PendingFill<A: Api> {

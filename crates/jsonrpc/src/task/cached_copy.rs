@@ -7,14 +7,12 @@
 use std::sync::Arc;
 
 use cache::Entry;
+use http_server::ContentEncoding;
 use pool::TimeSlice;
+use response_cache::{CachedResponse, RESULT_CHUNK_BYTES, ResultContext};
 
 use crate::error::RpcError;
 use crate::method_output::{StreamState, StreamedResult};
-use http_server::ContentEncoding;
-use response_cache::CachedResponse;
-use response_cache::RESULT_CHUNK_BYTES;
-use response_cache::ResultContext;
 
 /// Copies a cached response into a batch, part by part. The entry stays referenced, and is never copied as a
 /// whole.

@@ -24,23 +24,19 @@ use std::time::Duration;
 
 use cache::FillTicket;
 use pool::{Task, TaskEnd, TaskPoll, TimeSlice};
+use response_cache::{
+    ATTEMPTS_MAX, CacheableCall, CachedResponse, CollectedResponse, RESULT_CHUNK_BYTES,
+    ResponseBuilder, ResponseEncoder, ResultContext, ValidatorBuilder,
+};
 
 use crate::api::{Api, Execution, MethodRef, Server};
 use crate::catch_panic::catch_panic;
 use crate::envelope::Id;
 use crate::error::{OVERLOADED, RpcError};
-use crate::method_output::MethodResult;
-use crate::method_output::{MethodOutput, OutputBody, StreamState, StreamedResult};
+use crate::method_output::{MethodOutput, MethodResult, OutputBody, StreamState, StreamedResult};
 use crate::metrics::{ExecutionPath, ExecutionStats, MethodLabel, Outcome};
 use crate::params::Params;
 use crate::response_channel::{ResponseReceiver, ResponseSender, response_channel};
-use response_cache::ATTEMPTS_MAX;
-use response_cache::CacheableCall;
-use response_cache::CollectedResponse;
-use response_cache::RESULT_CHUNK_BYTES;
-use response_cache::ResultContext;
-use response_cache::ValidatorBuilder;
-use response_cache::{CachedResponse, ResponseBuilder, ResponseEncoder};
 
 use cache_fill::PendingFill;
 pub(crate) use owned_call::{CachePolicy, OwnedCall, TaskInfo};

@@ -6,17 +6,15 @@
 //! Not here: the channel to the client ([`crate::response_channel`]), encoding ([`response_cache`]).
 
 use pool::TaskPoll;
+use response_cache::{
+    CacheHit, CollectedResponse, RESULT_CHUNK_BYTES, ResponseEncoder, ResultContext,
+};
 
 use super::CallTask;
 use crate::api::Api;
 use crate::envelope::{self, Id};
 use crate::error::RpcError;
 use crate::metrics::Outcome;
-use response_cache::CacheHit;
-use response_cache::CollectedResponse;
-use response_cache::RESULT_CHUNK_BYTES;
-use response_cache::ResponseEncoder;
-use response_cache::ResultContext;
 
 impl<A: Api> CallTask<A> {
     /// Whether the written bytes can no longer be replaced by an error.

@@ -12,8 +12,14 @@ use std::io::Write;
 use std::sync::Arc;
 
 use chain_solana::View;
+use jsonrpc::error::RpcError;
+use jsonrpc::{
+    ListTemplate, MethodOutput, MethodResult, OutputBody, StreamState, StreamedResult, not_json,
+    write_json,
+};
 use ledger::{Address, AddressId, KeyKind};
 use pool::TimeSlice;
+use response_cache::{RESULT_CHUNK_BYTES, ResultContext};
 use serde::Serialize;
 use solana::{Account, AccountEncoder, Encoding, MintInfo};
 use solana_account_decoder_client_types::UiAccountEncoding;
@@ -21,11 +27,6 @@ use solana_pubkey::Pubkey;
 use solana_rpc_client_types::response::RpcKeyedAccount;
 
 use super::accounts_reader;
-use jsonrpc::error::RpcError;
-use jsonrpc::{ListTemplate, OutputBody, not_json, write_json};
-use jsonrpc::{MethodOutput, MethodResult, StreamState, StreamedResult};
-use response_cache::RESULT_CHUNK_BYTES;
-use response_cache::ResultContext;
 
 /// Accounts sorted at once.
 const SORTED_MAX: usize = 1 << 20;

@@ -3,7 +3,14 @@
 use std::sync::Arc;
 
 use chain_solana::View;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{
+    Execution, InlineBudget, ListTemplate, MethodOutput, MethodResult, MethodSpec, StreamState,
+    StreamedResult, write_number,
+};
 use pool::TimeSlice;
+use response_cache::{Dependencies, RESULT_CHUNK_BYTES};
 use solana::{Account, AccountEncoder, Encoding, LONG_BYTES_MIN};
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
@@ -17,14 +24,6 @@ use super::{accounts_reader, parse_key};
 use crate::commitment::{context, level, view_of, view_since};
 use crate::fast_config;
 use crate::solana_api::SolanaApi;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{
-    Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec, StreamState, StreamedResult,
-};
-use jsonrpc::{ListTemplate, write_number};
-use response_cache::Dependencies;
-use response_cache::RESULT_CHUNK_BYTES;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getBalance", Execution::Inline, balance),

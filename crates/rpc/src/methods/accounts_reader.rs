@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use chain_solana::View;
+use jsonrpc::StreamState;
+use jsonrpc::error::RpcError;
 use ledger::{Address, KeyKind};
 use solana::{Account, AccountEncoder, Encoding, MintInfo};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
-
-use jsonrpc::StreamState;
-use jsonrpc::error::RpcError;
 
 /// A pubkey as the ledger's address.
 pub(crate) fn address(pubkey: &Pubkey) -> Address {

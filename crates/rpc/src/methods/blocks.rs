@@ -7,8 +7,15 @@
 use std::sync::Arc;
 
 use chain_solana::{Block, ExecutedTransaction, HistorySnapshot, is_rooted};
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{
+    Execution, ListTemplate, MethodOutput, MethodResult, MethodSpec, StreamState, StreamedResult,
+    write_json, write_number,
+};
 use ledger::{Commitment, Slot};
 use pool::TimeSlice;
+use response_cache::{Dependencies, RESULT_CHUNK_BYTES};
 use solana_commitment_config::CommitmentConfig;
 use solana_rpc_client_types::config::{
     RpcBlockConfig, RpcBlocksConfigWrapper, RpcContextConfig, RpcEncodingConfigWrapper,
@@ -24,12 +31,6 @@ use solana_transaction_status::{
 use crate::commitment::{level, view_of};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, StreamState, StreamedResult};
-use jsonrpc::{ListTemplate, write_json, write_number};
-use response_cache::Dependencies;
-use response_cache::RESULT_CHUNK_BYTES;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getBlock", Execution::Medium, block).with_dependencies(dependencies),

@@ -6,8 +6,15 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chain_solana::{Block, View};
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{
+    Execution, IncrementalQuery, ListTemplate, MethodOutput, MethodResult, MethodSpec, OutputBody,
+    StreamState, StreamedResult, run_incremental, write_number,
+};
 use ledger::{Commitment, Slot};
 use pool::TimeSlice;
+use response_cache::RESULT_CHUNK_BYTES;
 use solana_account::ReadableAccount;
 use solana_commitment_config::CommitmentConfig;
 use solana_epoch_info::EpochInfo;
@@ -29,12 +36,6 @@ use super::{accounts_reader, blocks, parse_key};
 use crate::commitment::{context, view, view_of};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, StreamState, StreamedResult};
-use jsonrpc::{IncrementalQuery, run_incremental};
-use jsonrpc::{ListTemplate, OutputBody, write_number};
-use response_cache::RESULT_CHUNK_BYTES;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getEpochInfo", Execution::Inline, epoch_info),

@@ -6,6 +6,9 @@
 use std::collections::{HashMap, HashSet};
 
 use chain_solana::{Block, ClusterInfo, ExecutedTransaction};
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use solana_feature_set::FeatureSet;
 use solana_fee::FeeFeatures;
 use solana_message::{SanitizedMessage, SanitizedVersionedMessage, VersionedMessage};
@@ -22,9 +25,6 @@ use solana_transaction_status::TransactionBinaryEncoding;
 use super::{accounts_reader, parse_key, transaction_codec};
 use crate::commitment::{context, view_of};
 use crate::solana_api::SolanaApi;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getFeeForMessage", Execution::Inline, fee_for_message),

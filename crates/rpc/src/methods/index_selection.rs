@@ -7,6 +7,7 @@
 //! Not here: which index is the narrowest, and scans without an index (`query`).
 
 use chain_solana::View;
+use jsonrpc::error::RpcError;
 use ledger::{Address, KeyKind};
 use query::IndexCoverage;
 use solana::{Filters, key_kind};
@@ -14,7 +15,6 @@ use solana_pubkey::Pubkey;
 
 use super::accounts_reader;
 use crate::custom_error::RpcCustomError;
-use jsonrpc::error::RpcError;
 
 /// The keys of the accounts of a program that pass `filters`.
 pub(super) fn program_keys(

@@ -28,8 +28,9 @@ mod transaction_codec;
 mod transactions;
 mod votes;
 
-use crate::solana_api::SolanaApi;
 use jsonrpc::MethodSpec;
+
+use crate::solana_api::SolanaApi;
 
 pub use node_info::api_version;
 pub(crate) use transaction_codec::decode;

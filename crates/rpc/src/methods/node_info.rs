@@ -3,6 +3,9 @@
 //! One node is the whole cluster. So it is the only cluster node, it receives no shreds, and no other node needs
 //! a snapshot from it.
 
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, Status};
 use serde_json::Value;
 use solana_rpc_client_types::response::{
     RpcApiVersion, RpcContactInfo, RpcIdentity, RpcVersionInfo,
@@ -10,10 +13,6 @@ use solana_rpc_client_types::response::{
 
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
-use jsonrpc::Status;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getHealth", Execution::Inline, health),

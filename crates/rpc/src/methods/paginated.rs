@@ -8,8 +8,14 @@
 
 use std::sync::Arc;
 
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{
+    Execution, IncrementalQuery, MethodResult, MethodSpec, OutputBody, VISITS, run_incremental,
+};
 use ledger::{Address, KeyKind, Slot};
 use query::{Cursor, PageLimits, PageSearch, StaleCursor};
+use response_cache::Dependencies;
 use serde::{Deserialize, Serialize};
 use solana::{Encoding, key_kind};
 use solana_account::ReadableAccount;
@@ -26,12 +32,6 @@ use super::tokens::{program_or_mint, token_program};
 use super::{accounts_reader, parse_key};
 use crate::commitment::{context, level, view_since};
 use crate::solana_api::SolanaApi;
-use jsonrpc::OutputBody;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodResult, MethodSpec};
-use jsonrpc::{IncrementalQuery, VISITS, run_incremental};
-use response_cache::Dependencies;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getProgramAccountsV2", Execution::Medium, program_accounts)

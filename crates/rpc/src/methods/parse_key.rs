@@ -3,11 +3,10 @@
 use std::fmt::Debug;
 use std::str::FromStr;
 
+use jsonrpc::error::RpcError;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
-
-use jsonrpc::error::RpcError;
 
 /// An address.
 pub(crate) fn pubkey(text: &str) -> Result<Pubkey, RpcError> {

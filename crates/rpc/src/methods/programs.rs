@@ -1,5 +1,9 @@
 //! Accounts by the program that owns them.
 
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, InlineBudget, MethodResult, MethodSpec};
+use response_cache::Dependencies;
 use solana::{Encoding, FilterError, Filters};
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcProgramAccountsConfig};
@@ -12,10 +16,6 @@ use super::index_selection::program_keys;
 use super::parse_key;
 use crate::commitment::{context, level, view, view_since};
 use crate::solana_api::SolanaApi;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, InlineBudget, MethodResult, MethodSpec};
-use response_cache::Dependencies;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[MethodSpec::new(
     "getProgramAccounts",

@@ -4,12 +4,12 @@
 //! seconds are counted from genesis; a minute is reported once it is over, with the slot of its last block.
 
 use chain_solana::{Block, HistorySnapshot};
-use solana_rpc_client_types::response::RpcPerfSample;
-
-use crate::solana_api::SolanaApi;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
+use solana_rpc_client_types::response::RpcPerfSample;
+
+use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("getRecentPerformanceSamples", Execution::Medium, samples)];

@@ -9,6 +9,10 @@
 use chain_solana::{
     AirdropError, SendError, Simulation, SimulationRequest, VerifiedTransaction, VerifyError,
 };
+use jsonrpc::error::{OVERLOADED, RpcError};
+use jsonrpc::metrics::Rejection;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -22,10 +26,6 @@ use super::{node_info, parse_key, simulate, transaction_codec};
 use crate::commitment::{view, view_since};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
-use jsonrpc::error::{OVERLOADED, RpcError};
-use jsonrpc::metrics::Rejection;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new(

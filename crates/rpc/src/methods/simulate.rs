@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use chain_solana::{
     Simulation, SimulationError, SimulationRequest, VerifiedTransaction, VerifyError, View,
 };
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use solana::{Encoding, MintInfo};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_account_decoder_client_types::{UiAccount, UiAccountEncoding};
@@ -21,9 +24,6 @@ use solana_transaction_status::{UiLoadedAddresses, parse_ui_inner_instructions};
 use super::{accounts_reader, parse_key, transaction_codec};
 use crate::commitment::{context, view_since};
 use crate::solana_api::SolanaApi;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("simulateTransaction", Execution::Medium, simulate_transaction)];

@@ -2,15 +2,15 @@
 
 use std::str::FromStr;
 
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use solana_hash::Hash;
 use solana_rpc_client_types::response::RpcBlockhash;
 
 use crate::commitment::{context, view_of};
 use crate::fast_config;
 use crate::solana_api::SolanaApi;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getSlot", Execution::Inline, slot),

@@ -10,6 +10,9 @@
 //! until the block is complete: the notification is sent first.
 
 use chain_solana::{ExecutedTransaction, RECENT_BLOCKHASHES_MAX, is_rooted};
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use query::CommitmentViews;
 use solana_rpc_client_types::config::RpcSignatureStatusConfig;
 use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
@@ -19,9 +22,6 @@ use solana_transaction_status::{TransactionConfirmationStatus, TransactionStatus
 use super::parse_key;
 use crate::commitment::context;
 use crate::solana_api::SolanaApi;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("getSignatureStatuses", Execution::Inline, statuses)];

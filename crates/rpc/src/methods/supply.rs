@@ -8,8 +8,14 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use chain_solana::View;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{
+    Execution, IncrementalQuery, MethodResult, MethodSpec, OutputBody, VISITS, run_incremental,
+};
 use ledger::{Address, AddressId, KeyKind};
 use query::RankedRecord;
+use response_cache::Dependencies;
 use solana::{Account, key_kind};
 use solana_account::ReadableAccount;
 use solana_clock::Clock;
@@ -24,12 +30,6 @@ use solana_stake_interface::state::StakeStateV2;
 use super::accounts_reader;
 use crate::commitment::{context, level, view};
 use crate::solana_api::SolanaApi;
-use jsonrpc::OutputBody;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodResult, MethodSpec};
-use jsonrpc::{IncrementalQuery, VISITS, run_incremental};
-use response_cache::Dependencies;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getSupply", Execution::Medium, supply).with_dependencies(dependencies),

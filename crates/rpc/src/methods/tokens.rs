@@ -4,8 +4,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use chain_solana::View;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{
+    Execution, IncrementalQuery, InlineBudget, MethodOutput, MethodResult, MethodSpec, OutputBody,
+    VISITS, run_incremental,
+};
 use ledger::{Address, AddressId, KeyKind};
 use query::{IndexCoverage, RankedRecord};
+use response_cache::Dependencies;
 use solana::{Account, Encoding, MintInfo, key_kind};
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
@@ -22,12 +29,6 @@ use super::index_selection::token_keys;
 use super::{accounts_reader, parse_key};
 use crate::commitment::{context, level, view, view_since};
 use crate::solana_api::SolanaApi;
-use jsonrpc::OutputBody;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, InlineBudget, MethodOutput, MethodResult, MethodSpec};
-use jsonrpc::{IncrementalQuery, VISITS, run_incremental};
-use response_cache::Dependencies;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getTokenAccountBalance", Execution::Inline, account_balance),

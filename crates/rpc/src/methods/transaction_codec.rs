@@ -11,6 +11,7 @@ use agave_reserved_account_keys::ReservedAccountKeys;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chain_solana::View;
+use jsonrpc::error::RpcError;
 use solana_account::ReadableAccount;
 use solana_address_lookup_table_interface::error::AddressLookupError;
 use solana_address_lookup_table_interface::program as lookup_table_program;
@@ -30,7 +31,6 @@ use wincode::SchemaRead;
 use wincode::config::DefaultConfig;
 
 use super::accounts_reader;
-use jsonrpc::error::RpcError;
 
 /// Maximum bytes of a transaction up to version 0: they fit into a packet.
 const PACKET_BYTES_MAX: usize = 1232;

@@ -3,7 +3,11 @@
 //! Bounds: [`MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT`] signatures per result.
 
 use chain_solana::{AddressSignature, ExecutedTransaction, HistorySnapshot, is_rooted};
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use ledger::{Commitment, Slot};
+use response_cache::Dependencies;
 use solana_rpc_client_types::config::{
     RpcContextConfig, RpcEncodingConfigWrapper, RpcSignaturesForAddressConfig, RpcTransactionConfig,
 };
@@ -19,10 +23,6 @@ use solana_transaction_status::{
 use super::{blocks, parse_key};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
-use response_cache::Dependencies;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getTransaction", Execution::Light, transaction)

@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 
 use chain_solana::{View, is_rooted};
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use ledger::{Address, KeyKind, Slot};
 use solana::key_kind;
 use solana_account::ReadableAccount;
@@ -25,8 +27,6 @@ use solana_vote_interface::state::{MAX_LOCKOUT_HISTORY, VoteStateV4, VoteStateVe
 use super::{accounts_reader, parse_key};
 use crate::commitment::view;
 use crate::solana_api::SolanaApi;
-use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getVoteAccounts", Execution::Medium, vote_accounts),

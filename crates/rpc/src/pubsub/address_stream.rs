@@ -6,14 +6,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use jsonrpc::error::RpcError;
 use ledger::Address;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use solana_pubkey::Pubkey;
 use tokio_tungstenite::tungstenite::Bytes;
-
-use jsonrpc::error::RpcError;
 
 /// The most characters of an address in base58.
 const BASE58_MAX: usize = 44;

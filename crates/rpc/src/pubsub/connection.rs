@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
+use http_server::poll_budget::{self, Budgeted};
 use pool::{ClientId, TaskEnd};
 use subscriptions::{CloseReason, Next, OwnerId, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -33,7 +34,6 @@ use super::session::Session;
 use super::shared_text::SharedText;
 use super::writer::{COPIED_BYTES_MAX, FrameWriter, WriteError};
 use super::{Config, PubSub, set_task};
-use http_server::poll_budget::{self, Budgeted};
 
 /// Notifications that are written before the connection checks for a message from the client.
 const BURST_MESSAGES: usize = 256;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jsonrpc::MethodOutput;
+use jsonrpc::error::RpcError;
+use jsonrpc::metrics::{Metrics, Outcome, WebSocketMetrics};
 use metrics::{Collector, Counters, Exposition, MetricKind};
 use subscriptions::CloseReason;
 
 use super::PubSub;
-use jsonrpc::MethodOutput;
-use jsonrpc::error::RpcError;
-use jsonrpc::metrics::{Metrics, Outcome, WebSocketMetrics};
 
 /// Events of connections that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

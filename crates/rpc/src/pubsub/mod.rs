@@ -44,6 +44,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chain_solana::{Block, ClusterInfo, History, Reader, View};
+use http_server::{Socket, WebSocketHandler};
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 use ledger::Commitment;
 use parking_lot::Mutex;
 use pool::{ClientId, Pool, RateLimiter};
@@ -56,10 +59,6 @@ use incoming_budget::IncomingBudget;
 use notifier::{EventCursor, RecentBlocks};
 use payload::Payload;
 use subscription::Subscription;
-
-use http_server::{Socket, WebSocketHandler};
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
 
 pub use config::Config;
 pub use connection::serve_connection;

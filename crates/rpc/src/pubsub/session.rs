@@ -9,13 +9,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use chain_solana::Block;
+use jsonrpc::error::RpcError;
 use pool::ClientId;
 use subscriptions::Listener;
 
 use super::PubSub;
 use super::payload::Payload;
 use super::subscription::Subscription;
-use jsonrpc::error::RpcError;
 
 /// A connection.
 pub(super) struct Session {

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use address::{AddressTable, TableFull};
 use chain_solana::ExecutedTransaction;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 use ledger::Address;
 use serde::Deserialize;
 use serde::Serialize;
@@ -25,8 +27,6 @@ use subscriptions::{AddressSet, ExactKey, Filter};
 
 use super::subscription::{Subscription, key_kind};
 use crate::commitment::level;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
 
 /// The most addresses in one list.
 const ADDRESSES_MAX: usize = 50_000;

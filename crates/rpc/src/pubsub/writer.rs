@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
+use http_server::poll_budget;
 use tokio::io::AsyncWrite;
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::OpCode;
 
 use super::shared_text::SharedText;
-use http_server::poll_budget;
 
 /// Bytes that are collected before a write, unless nothing more waits.
 pub(super) const BUFFER_BYTES: usize = 16 * 1024;

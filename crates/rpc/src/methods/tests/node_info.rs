@@ -1,9 +1,9 @@
 //! Health, identity and version of the node.
 
+use jsonrpc::Status;
 use serde_json::json;
 
 use super::world::{PROCESSED, World, hash, keypair};
-use jsonrpc::Status;
 use solana_signer::Signer;
 
 #[test]

@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chain_solana::{AirdropError, QueueBound, SendError, SimulationError};
+use jsonrpc::Status;
 use serde_json::{Value, json};
 use solana_instruction::error::InstructionError;
 use solana_message::VersionedMessage;
@@ -15,7 +16,6 @@ use solana_transaction_error::TransactionError;
 use super::world::{
     CONFIRMED, FINALIZED, PROCESSED, World, hash, keypair, signed, simulation, with_lookup,
 };
-use jsonrpc::Status;
 
 fn wire(transaction: &VersionedTransaction) -> Vec<u8> {
     wincode::serialize(transaction).expect("a transaction has a size")

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::solana_api::SolanaApi;
 use jsonrpc::{Api, Execution};
+
+use crate::solana_api::SolanaApi;
 
 /// docs/methods.md
 fn document() -> String {

@@ -12,6 +12,9 @@ use chain_solana::{
     History, HistoryLimits, SendError, Sender, Simulation, SimulationError, SimulationRequest,
     Simulator, TransactionSender, VerifiedTransaction, View,
 };
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Api, Health, SystemClock};
 use ledger::{Address, BlockId, Change, Slot};
 use parking_lot::Mutex;
 use pool::{Limits, Pool, RateLimiter};
@@ -40,10 +43,6 @@ use solana_transaction_error::TransactionError;
 use solana_transaction_status::{Reward, RewardType, TransactionStatusMeta};
 
 use crate::{Config, SolanaApi, SolanaServerParts};
-use jsonrpc::Api;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
-use jsonrpc::{Health, SystemClock};
 
 pub(super) const GENESIS_TIME: i64 = 1_700_000_000;
 pub(super) const FINALIZED: Slot = 48;

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jsonrpc::envelope::Id;
+use jsonrpc::error::RpcError;
 use subscriptions::{AddressSet, SetChange, SubscriptionId};
 use tokio_tungstenite::tungstenite::Bytes;
 
@@ -14,8 +16,6 @@ use super::{PendingReply, StepOutput, start_registration};
 use crate::pubsub::PubSub;
 use crate::pubsub::address_stream::AddressList;
 use crate::pubsub::session::Session;
-use jsonrpc::envelope::Id;
-use jsonrpc::error::RpcError;
 
 /// The first byte of a binary message about a set. No text begins with it.
 pub(in crate::pubsub) const BINARY: u8 = 0xad;

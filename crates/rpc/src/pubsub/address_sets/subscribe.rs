@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 
+use jsonrpc::MethodOutput;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 use ledger::{BlockId, Commitment, KeyKind, Slot};
 use serde::Deserialize;
 use serde_json::json;
@@ -20,9 +23,6 @@ use crate::pubsub::address_stream::AddressList;
 use crate::pubsub::session::Session;
 use crate::pubsub::subscription::{Subscription, SubscriptionKind, key_kind};
 use crate::pubsub::{PubSub, methods};
-use jsonrpc::MethodOutput;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
 
 /// A subscription to make.
 pub(super) struct SubscribeRequest {

@@ -6,6 +6,9 @@
 use std::sync::Arc;
 
 use chain_solana::Block;
+use jsonrpc::MethodOutput;
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -20,9 +23,6 @@ use crate::pubsub::payload::Payload;
 use crate::pubsub::session::Session;
 use crate::pubsub::subscription::Subscription;
 use crate::pubsub::{PubSub, methods};
-use jsonrpc::MethodOutput;
-use jsonrpc::error::RpcError;
-use jsonrpc::params::Params;
 
 /// A change to make with the addresses of a message.
 pub(super) struct UpdateRequest {
