@@ -53,7 +53,7 @@ pub struct Counters {
 /// Values by request. Cheap to clone; clones share the cache.
 ///
 /// ```
-/// use cache::{Cache, Config, Entry, FillStart, Lookup, Weight};
+/// use cache::{Cache, CacheReader, Config, Entry, FillStart, Lookup, Weight};
 ///
 /// struct Body(String);
 ///
@@ -65,11 +65,11 @@ pub struct Counters {
 ///
 /// let config = Config { bytes_max: 1 << 20, entry_bytes_max: 1 << 16, waiters_max: 100 };
 /// let cache = Cache::new(config);
-/// let client = 1;
+/// let reader = CacheReader { client: 1, version: 5 };
 /// // The value depends on cell 7, which changed at version 3 last.
 /// let changed_at = |_cell| 3;
 /// let nothing_waits = || unreachable!("no fill is running");
-/// let Lookup::Ticket(ticket) = cache.lookup(b"sum", (client, 5), changed_at, nothing_waits) else {
+/// let Lookup::Ticket(ticket) = cache.lookup(b"sum", reader, changed_at, nothing_waits) else {
 ///     panic!("it is not cached yet")
 /// };
 /// // The ticket is scheduled: compute the value.

@@ -16,7 +16,7 @@ use crate::poll_budget::GRANT_UNITS;
 use crate::rate_limited_body::RateLimitedBody;
 
 /// Bytes of a cached response that are handed to the connection at once, in whole parts: what one turn writes. They are
-/// not copied. How many of them one poll writes is decided by the socket ([`crate::write_timeout`]).
+/// not copied. How many of them one poll writes is decided by the socket (`write_timeout`).
 const CHUNK_BYTES: usize = GRANT_UNITS;
 
 /// The body of a response.

@@ -1,7 +1,7 @@
 //! One HTTP request, one response: checks of the head, CORS, the request id, the upgrade to WebSocket. An
 //! [`HttpService`] answers all other requests.
 //!
-//! Not here: what a path means ([`HttpService`]), reading a body ([`crate::request_body`]).
+//! Not here: what a path means ([`HttpService`]), reading a body (`request_body`).
 
 use std::future::Future;
 use std::net::IpAddr;

@@ -3,10 +3,10 @@
 //! In: bound listeners. Each connection is one task. It serves HTTP/1.1 with keep-alive and, after an upgrade,
 //! WebSocket until it ends.
 //! Bounds: `Config::connections_max` connections. The next one waits unread, the others wait in the listener's
-//! backlog. An address may have fewer; one more gets a 429 ([`crate::ip_connection_limit`]). There is a time
+//! backlog. An address may have fewer; one more gets a 429 (`ip_connection_limit`). There is a time
 //! limit on each step at which a client can be slow: header, body, reading the response. The work of one poll
 //! of a connection is bounded as well ([`crate::poll_budget`]); a connection that has more to do yields to
-//! others ([`crate::yield_queue`]).
+//! others (`yield_queue`).
 //! A client that connects when the system has no descriptor left gets a 503.
 //! Invariant: when [`serve`] returns, none of its tasks is left.
 

@@ -3,7 +3,7 @@
 //! Shape: a counter of work units for each thread. [`Budgeted`] wraps the task of a connection and resets the
 //! counter before each poll. Code that works on a polling thread calls [`charge`]: it adds bytes that were
 //! read, parsed, encoded, copied or written. The socket and the HTTP service check [`is_spent`] before each
-//! step, and yield ([`crate::yield_queue`]) when the budget is spent.
+//! step, and yield (`yield_queue`) when the budget is spent.
 //! Bounds: a poll starts no request and no read after [`UNITS`] units, and it writes at most what is left of them. The
 //! yield queue may grant it [`GRANT_UNITS`] more of writing, once. One step is bounded by the limits of `Config`.
 //! Invariant: with debug assertions, a poll that did more than [`UNITS_MAX`], granted writes apart, panics. Each test

@@ -30,7 +30,7 @@ impl RequestBody {
     }
 
     /// Reads it whole. The rest of a body that is too long is not read: the connection must be closed after the
-    /// response, and lingers ([`crate::write_timeout`]).
+    /// response, and lingers (`write_timeout`).
     pub async fn read(self) -> Result<Bytes, BodyError> {
         let Self { mut body, context } = self;
         let config = &context.config;

@@ -2,7 +2,7 @@
 //!
 //! A method is a plain function `fn(&A, Params) -> MethodResult`: it parses its parameters, takes one view and returns
 //! one result. It must not block, sleep or have state. If it panics, only its own request fails (-32603).
-//! Not here: sockets, batches, the pool ([`crate::dispatch`]).
+//! Not here: sockets, batches, the pool (`dispatch`).
 
 use std::collections::HashMap;
 use std::ops::Deref;

@@ -40,7 +40,7 @@ pub struct ValueBuffer(Vec<u8>);
 
 /// A value that is written step by step. It owns what it reads, for example a view.
 pub trait StreamedResult: Send {
-    /// Appends JSON to `out` until the value is complete, `slice` is over, or `out` is [`RESULT_CHUNK_BYTES`] long.
+    /// Appends JSON to `out` until the value is complete, `slice` is over, or `out` is [`response_cache::RESULT_CHUNK_BYTES`] long.
     ///
     /// Errors: only before the first byte is appended.
     fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError>;

@@ -36,7 +36,7 @@ pub struct ServerContext {
 
 impl ServerContext {
     /// Checks the progress of the ledger, and logs how many slow requests were not logged. Must be called
-    /// several times a second; [`crate::serve`] does that.
+    /// several times a second; `serve` does that.
     pub fn poll_health(&self, ledger: &dyn LedgerVersions) {
         let levels = [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized];
         let now = self.pool.now();

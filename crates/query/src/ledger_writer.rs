@@ -80,7 +80,7 @@ pub struct LedgerUsage {
 ///     fn keys(&self, _: &mut dyn FnMut(KeyKind, Address)) {}
 /// }
 ///
-/// let (genesis, block) = (BlockId { slot: 0, bank: 0 }, BlockId { slot: 1, bank: 0 });
+/// let (genesis, block) = (BlockId { slot: 0, version: 0 }, BlockId { slot: 1, version: 0 });
 /// let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), genesis, Arc::new(()));
 /// ledger.publish();
 ///

@@ -1,8 +1,8 @@
 //! A response that is computed for the cache, and collected unencoded until it is complete or abandoned.
 //!
-//! Bounds: the largest entry of the cache, and the limits on collected bytes ([`crate::memory_budget`]).
+//! Bounds: the largest entry of the cache, and the limits on collected bytes (`memory_budget`).
 //! Invariant: waiters are notified, whether the response is completed or abandoned.
-//! Not here: encoding the collected response ([`crate::encoder`]).
+//! Not here: encoding the collected response (`encoder`).
 
 use cache::{Entry, FillGuard};
 use http_server::ContentEncoding;

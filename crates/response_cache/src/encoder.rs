@@ -1,7 +1,7 @@
 //! Turns a collected value into a cache entry: encodes it chunk by chunk.
 //!
 //! Bounds: [`RESULT_CHUNK_BYTES`] are encoded at a time.
-//! Not here: framing ([`crate::framing`]), when it is encoded (the server).
+//! Not here: framing (`framing`), when it is encoded (the server).
 
 use std::io::Write;
 use std::sync::Arc;

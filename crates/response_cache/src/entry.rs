@@ -1,7 +1,7 @@
 //! A cached response: the encoded value, and the envelope that is written around it for each request.
 //!
 //! Invariant: the bytes that are sent are one gzip member, one zstd frame, or plain text.
-//! Not here: encoding ([`crate::encoder`]), the cache itself ([`crate::store`]).
+//! Not here: encoding (`encoder`), the cache itself (`store`).
 
 use bytes::Bytes;
 use cache::Weight;

@@ -2,7 +2,7 @@
 //! frame.
 //!
 //! Bounds: those of the formats for one block.
-//! Not here: the content of the bytes ([`crate::entry`]).
+//! Not here: the content of the bytes (`entry`).
 
 /// Bytes of one stored block of deflate: its length has 16 bits.
 const STORED_BYTES_MAX: usize = 65_535;

@@ -8,7 +8,7 @@ use query::ChangeTracker;
 
 /// A ledger whose responses are cached.
 ///
-/// [`Any`], so that a condition of an API ([`crate::dependencies::Dependencies::with_precondition`]) finds its own type.
+/// [`Any`], so that a condition of an API (`dependencies::Dependencies::with_precondition`) finds its own type.
 pub trait LedgerVersions: Any + Send + Sync {
     /// The version of the current view at a commitment, and its slot. Not the view itself, because a waiting call must
     /// not keep a state alive.

@@ -2,7 +2,7 @@
 //!
 //! Bounds: the bytes of the cache, a quarter more for responses that are being collected or sent, and
 //! [`MEMO_ENTRIES_MAX`] texts.
-//! Not here: lookup ([`crate::lookup`]).
+//! Not here: lookup (`lookup`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

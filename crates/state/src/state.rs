@@ -26,7 +26,7 @@ use crate::{BlockError, Snapshot, StateMemory, Version, VisibleVersion};
 ///     fn keys(&self, _: &mut dyn FnMut(KeyKind, Address)) {}
 /// }
 ///
-/// let [root, left, right] = [(0, 0), (1, 0), (1, 1)].map(|(slot, bank)| BlockId { slot, bank });
+/// let [root, left, right] = [(0, 0), (1, 0), (1, 1)].map(|(slot, version)| BlockId { slot, version });
 /// let mut state = State::new(root, Arc::new(()));
 /// state.complete(root)?;
 /// for (fork, count) in [(left, 5), (right, 7)] {

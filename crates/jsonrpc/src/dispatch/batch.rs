@@ -3,7 +3,7 @@
 //!
 //! Bounds: up to [`INLINE_BATCH_MAX`] calls are planned one by one; of a longer batch only the method names are
 //! read.
-//! Not here: its calls on the pool, each of which is looked up in the cache before it runs ([`crate::task`]).
+//! Not here: its calls on the pool, each of which is looked up in the cache before it runs (`task`).
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! Out: a whole response, or [`CacheMiss`] for the task that will compute it.
 //! Bounds: it waits at most [`ATTEMPTS_MAX`] times, within the deadline of the call's class.
 //! Not here: which responses may be cached ([`response_cache`], [`response_cache`]), calls of a batch
-//! ([`super::batch`], and [`crate::task`] once they run).
+//! ([`super::batch`], and `task` once they run).
 
 use cache::{FillTicket, OnFilled};
 use pool::Class as PoolClass;

@@ -1,13 +1,13 @@
 //! From the text of a body to its response: decides which call runs where.
 //!
 //! A cheap call runs where the socket is polled. Any other call goes to the CPU pool, together with all calls
-//! of its batch, as one task ([`crate::task`]) that returns its response in chunks. A large body is parsed on
-//! the pool as well ([`crate::offload`]), and the cheap calls in it are answered there. The cache is used where
+//! of its batch, as one task (`task`) that returns its response in chunks. A large body is parsed on
+//! the pool as well (`offload`), and the cheap calls in it are answered there. The cache is used where
 //! it has a valid response ([`response_cache`]): a single call is looked up here. A call of a batch is
 //! looked up when it runs, unless the batch is short and all of it is cached.
 //! Bounds: `Config::batch_max` calls; the limits of the pool, past which the client gets an error at once.
 //! Invariant: nothing runs on for a client that has disconnected. The task ends when its
-//! [`crate::response_channel::ResponseReceiver`], or the future that waits for it, is dropped.
+//! `response_channel::ResponseReceiver`, or the future that waits for it, is dropped.
 //! Invariant: a file uses only those named before it.
 //!
 //! The files: `record` (metrics and log of a call), `response` (responses), `parse` (from a body to calls),

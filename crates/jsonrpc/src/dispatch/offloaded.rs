@@ -1,6 +1,6 @@
 //! A large body, which is parsed on the pool; the cheap calls in it are answered there.
 //!
-//! Bounds: those of [`crate::offload`], which defines what a large body is.
+//! Bounds: those of `offload`, which defines what a large body is.
 //! Not here: heavy calls, which become a task of their own ([`super::single`], [`super::batch`]).
 
 use std::str::Utf8Error;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing runs on for a client that has disconnected: dropping a [`ResponseReceiver`] ends its
 //! task.
-//! Not here: the task itself ([`crate::task`]), its chunks ([`crate::response_channel`]).
+//! Not here: the task itself (`task`), its chunks (`response_channel`).
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Counts and logs a call that has no task of its own.
 //!
-//! Not here: calls of a task, which counts them itself ([`crate::task`]).
+//! Not here: calls of a task, which counts them itself (`task`).
 
 use crate::metrics::{ExecutionPath, MethodLabel, Outcome, SlowRequest};
 use crate::params::Params;

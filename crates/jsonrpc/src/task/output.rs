@@ -3,7 +3,7 @@
 //! Bounds: a chunk has about [`RESULT_CHUNK_BYTES`]; a collected response has the limits of
 //! [`response_cache`].
 //! Invariant: a response is sent only after its last fallible step has succeeded.
-//! Not here: the channel to the client ([`crate::response_channel`]), encoding ([`response_cache`]).
+//! Not here: the channel to the client (`response_channel`), encoding ([`response_cache`]).
 
 use pool::TaskPoll;
 use response_cache::{
