@@ -22,7 +22,7 @@ pub struct HttpConfig {
     /// Bytes of each header that is parsed as a list, all its lines together: `If-None-Match`, `Accept`,
     /// `Accept-Encoding` and similar ones. Default 4,096, enough for 100 `ETag`s.
     pub list_header_bytes_max: usize,
-    /// Connections at once, HTTP and WebSocket together. Default 10,000. Memory: about 20 KiB each.
+    /// Connections at once, HTTP and WebSocket together. Default 10,000. Memory: about 26 KiB each.
     /// One more waits in the listener's backlog.
     pub connections_max: usize,
     /// Connections at once from one address (an IPv6 network of 64 bits). Default none: an address may have all

@@ -1,6 +1,6 @@
 //! Health of the ledger: as its feeder reports it, and as it is observed.
 //!
-//! In: slots at each commitment, several times a second ([`crate::Node::poll_health`]). Out: whether requests
+//! In: slots at each commitment, several times a second ([`crate::ServerContext::poll_health`]). Out: whether requests
 //! should be sent to this node. A ledger that should produce blocks at a fixed rate, but produces or confirms
 //! none, is behind by the slots that it missed.
 //! Not here: a clock (the time is an argument).

@@ -29,7 +29,7 @@ pub struct Config {
     pub list_header_bytes_max: usize,
     /// Calls in a batch. Default 1,000: what fits into the default body.
     pub batch_max: usize,
-    /// Connections at once, HTTP and WebSocket together. Default 10,000. Memory: about 20 KiB each.
+    /// Connections at once, HTTP and WebSocket together. Default 10,000. Memory: about 26 KiB each.
     /// One more waits in the listener's backlog.
     pub connections_max: usize,
     /// Connections at once from one address (an IPv6 network of 64 bits). Default none: an address may have all

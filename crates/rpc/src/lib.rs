@@ -18,7 +18,6 @@ pub mod pubsub;
 mod solana_api;
 
 pub use config::{Config, ConfigError};
-pub use jsonrpc::metrics::Metrics;
 pub use memory_usage::NodeMemory;
 pub use methods::{api_version, required_index_keys};
 pub use solana_api::{SolanaApi, SolanaServer, SolanaServerParts};

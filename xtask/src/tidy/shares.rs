@@ -57,7 +57,7 @@ fn before_tests(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// The complaints about a workspace in which crates have so many lines.
+    /// The complaints about a workspace whose crates have these numbers of lines.
     fn check_sizes(sizes: &[(&str, usize)]) -> Vec<String> {
         let krate = |name: &str| Crate {
             name: name.to_owned(),
