@@ -6,8 +6,9 @@
 //! step, and yield (`yield_queue`) when the budget is spent.
 //! Bounds: a poll starts no request and no read after [`UNITS`] units, and it writes at most what is left of them. The
 //! yield queue may grant it [`GRANT_UNITS`] more of writing, once. One step is bounded by the limits of `Config`.
-//! Invariant: with debug assertions, a poll that did more than [`UNITS_MAX`], granted writes apart, panics. Each test
-//! that serves clients checks this, in bytes and not in time. Outside of a [`Budgeted`] task nothing is counted.
+//! Invariant: with debug assertions a poll panics if it did more than [`UNITS_MAX`], granted writes apart, or if it
+//! wrote more than [`WRITTEN_MAX`]. Each test that serves clients checks this, in bytes and not in time. Outside of a
+//! [`Budgeted`] task nothing is counted.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -25,6 +26,9 @@ pub const GRANT_UNITS: usize = 1024 * 1024;
 /// some 100 KB.
 pub const UNITS_MAX: usize = 448 * 1024;
 
+/// No poll writes more bytes to its socket.
+pub const WRITTEN_MAX: usize = UNITS + GRANT_UNITS;
+
 /// The fixed cost of a request: reading headers, counting it, and writing the head of its response.
 pub const REQUEST_UNITS: usize = 4 * 1024;
 
@@ -38,6 +42,8 @@ struct Meter {
     spent: usize,
     /// What the yield queue granted, and is not written yet; `None` if it granted nothing.
     granted: Option<usize>,
+    /// Bytes written to the socket, granted or not.
+    written: usize,
 }
 
 thread_local! {
@@ -66,7 +72,8 @@ pub fn is_spent() -> bool {
 pub fn charge_written(bytes: usize) {
     if let Some(meter) = METER.get() {
         let of_grant = bytes.min(meter.granted.unwrap_or_default());
-        METER.set(Some(Meter { granted: meter.granted.map(|left| left - of_grant), ..meter }));
+        let granted = meter.granted.map(|left| left - of_grant);
+        METER.set(Some(Meter { granted, written: meter.written + bytes, ..meter }));
         charge(bytes - of_grant);
     }
 }
@@ -78,11 +85,14 @@ pub fn write_left() -> usize {
     })
 }
 
-/// Lets the current poll write [`GRANT_UNITS`] more. Call it once in a poll.
-pub fn grant() {
-    if let Some(meter) = METER.get() {
-        METER.set(Some(Meter { granted: Some(GRANT_UNITS), ..meter }));
+/// Lets the current poll write [`GRANT_UNITS`] more, unless it was granted that before. Returns whether it does.
+pub fn grant() -> bool {
+    let Some(meter) = METER.get() else { return true };
+    if meter.granted.is_some() {
+        return false;
     }
+    METER.set(Some(Meter { granted: Some(GRANT_UNITS), ..meter }));
+    true
 }
 
 /// Whether the yield queue let the current poll write on. A poll that is not counted needs no grant.
@@ -110,10 +120,14 @@ impl<F: Future> Future for Budgeted<F> {
         }
         let metered = Metered::start();
         let polled = self.0.as_mut().poll(cx);
-        let spent = metered.end();
+        let Meter { spent, written, .. } = metered.end();
         debug_assert!(
             spent <= UNITS_MAX,
             "one poll of a connection did {spent} units of work, at most {UNITS_MAX} are allowed"
+        );
+        debug_assert!(
+            written <= WRITTEN_MAX,
+            "one poll of a connection wrote {written} bytes, at most {WRITTEN_MAX} are allowed"
         );
         polled
     }
@@ -128,8 +142,8 @@ impl Metered {
         Self
     }
 
-    fn end(self) -> usize {
-        METER.get().map_or(0, |meter| meter.spent)
+    fn end(self) -> Meter {
+        METER.get().unwrap_or_default()
     }
 }
 
@@ -145,6 +159,22 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
+
+    /// What a poll panics with that does `work`.
+    #[cfg(debug_assertions)]
+    fn panic_of(work: impl Fn()) -> String {
+        let mut task = Budgeted::new(poll_fn(|_| {
+            work();
+            Poll::Ready(())
+        }));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let poll = AssertUnwindSafe(|| Pin::new(&mut task).poll(&mut cx));
+        let panicked = catch_unwind(poll).expect_err("it does too much");
+        match panicked.downcast_ref::<String>() {
+            Some(message) => message.clone(),
+            None => panicked.downcast_ref::<&str>().expect("a message").to_string(),
+        }
+    }
 
     /// Polls a task once that does `units` of work.
     fn poll_once(units: usize) -> (bool, usize) {
@@ -174,8 +204,8 @@ mod tests {
         let mut task = Budgeted::new(poll_fn(|_| {
             assert!(!is_granted());
             charge(UNITS - 10);
-            grant();
-            assert!(is_granted());
+            assert!(grant());
+            assert!(is_granted() && !grant());
             assert_eq!(write_left(), GRANT_UNITS + 10);
             charge_written(GRANT_UNITS);
             assert!(is_granted() && !is_spent(), "granted writes are not work of the poll");
@@ -207,10 +237,18 @@ mod tests {
     #[cfg(debug_assertions)]
     fn a_poll_that_does_too_much_panics_in_tests() {
         assert_eq!(poll_once(UNITS_MAX), (true, 0));
-        let poll = AssertUnwindSafe(|| poll_once(UNITS_MAX + 1));
-        let panicked = catch_unwind(poll).expect_err("it did one unit too many");
-        let message = panicked.downcast_ref::<String>().expect("a formatted message");
+        let message = panic_of(|| charge(UNITS_MAX + 1));
         assert!(message.contains(&format!("did {} units", UNITS_MAX + 1)), "{message}");
         assert_eq!(poll_once(0), (false, UNITS), "the next task is counted by itself");
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn a_poll_that_writes_too_much_panics_in_tests() {
+        let message = panic_of(|| {
+            assert!(grant() && !grant(), "a poll has one grant");
+            charge_written(WRITTEN_MAX + 1);
+        });
+        assert!(message.contains(&format!("wrote {} bytes", WRITTEN_MAX + 1)), "{message}");
     }
 }

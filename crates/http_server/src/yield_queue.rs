@@ -108,12 +108,11 @@ impl YieldQueue {
     /// Takes a turn for the current poll, if one is left and no connection waits.
     fn take_turn(&self) -> bool {
         let mut waiting = self.waiting.lock();
-        if waiting.turns == 0 || !waiting.clients.is_empty() {
+        if waiting.turns == 0 || !waiting.clients.is_empty() || !poll_budget::grant() {
             return false;
         }
         waiting.turns -= 1;
         drop(waiting);
-        poll_budget::grant();
         // For the next round.
         self.entered.notify_one();
         true
@@ -190,14 +189,14 @@ impl YieldSlot {
         std::future::poll_fn(|cx| self.poll_budget(cx)).await;
     }
 
-    /// Uses the connection's turn, if it has one, for the current poll.
+    /// Uses the connection's turn, if it has one, for the current poll. A poll that has used a turn leaves the next one
+    /// to the next poll.
     fn use_turn(&self) -> bool {
         // Only this task changes `HAS_TURN` to something else.
-        if self.state.now.load(Ordering::Relaxed) != HAS_TURN {
+        if self.state.now.load(Ordering::Relaxed) != HAS_TURN || !poll_budget::grant() {
             return false;
         }
         self.state.now.store(IDLE, Ordering::Relaxed);
-        poll_budget::grant();
         true
     }
 
