@@ -11,7 +11,7 @@ use chain_solana::{
 use jsonrpc::{Health, SystemClock};
 use ledger::{Address, BlockId, Change};
 use pool::{Limits, Pool, RateLimiter};
-use rpc::{Config, SolanaServer, SolanaServerParts};
+use rpc_solana::{Config, SolanaServer, SolanaServerParts};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;

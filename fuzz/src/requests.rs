@@ -3,7 +3,7 @@
 use jsonrpc::envelope::{self, Call, Id, Request};
 use jsonrpc::handle_blocking;
 use jsonrpc_core::types as theirs;
-use rpc::fuzzing;
+use rpc_solana::fuzzing;
 use serde_json::Value;
 
 use crate::node::NODE;

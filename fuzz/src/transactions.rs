@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use jsonrpc::handle_blocking;
-use rpc::fuzzing;
+use rpc_solana::fuzzing;
 use serde_json::json;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionBinaryEncoding;

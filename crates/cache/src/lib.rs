@@ -8,7 +8,7 @@
 //! Also here: [`RequestMemo`], results that follow from the text of a request alone.
 //! Bounds: [`Config`].
 //! Invariant: a value is never returned if a dependency has changed since it was computed. Nothing expires by time.
-//! Not here: what a request depends on, the form of a value, waiting (`rpc`).
+//! Not here: what a request depends on, the form of a value, waiting (`response_cache`).
 #![forbid(unsafe_code)]
 
 mod cache;

@@ -1,7 +1,8 @@
 //! What a Solana ledger publishes besides its accounts, and the interfaces that a server calls: to
-//! send a transaction, to simulate one, and for airdrops. A ledger (`localnet`, later a followed chain) writes here; servers (`rpc`) read.
+//! send a transaction, to simulate one, and for airdrops. A ledger (`localnet`, later a followed chain) writes here;
+//! servers (`rpc_solana`) read.
 //!
-//! Not here: accounts (`query`, `solana`), execution (`svm`), sockets (`rpc`).
+//! Not here: accounts (`query`, `solana`), execution (`svm`), sockets (`http_server`).
 
 mod block;
 mod block_info;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use chain_solana::ClusterInfo;
-use rpc::NodeMemory;
+use rpc_solana::NodeMemory;
 use solana_pubkey::Pubkey;
 
 use crate::memory_report::MemoryLine;

@@ -119,8 +119,8 @@ pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
 }
 
 /// The table `[rpc]`, flags merged in.
-pub(crate) fn rpc(config: &rpc::Config) -> Vec<Setting> {
-    let rpc::Config {
+pub(crate) fn rpc(config: &rpc_solana::Config) -> Vec<Setting> {
+    let rpc_solana::Config {
         body_bytes_max,
         head_bytes_max,
         uri_bytes_max,
@@ -211,8 +211,8 @@ pub(crate) fn pool(config: &pool::Config) -> Vec<Setting> {
 }
 
 /// The table `[pubsub]`, flags merged in.
-pub(crate) fn pubsub(config: &rpc::pubsub::Config) -> Vec<Setting> {
-    let rpc::pubsub::Config {
+pub(crate) fn pubsub(config: &rpc_solana::pubsub::Config) -> Vec<Setting> {
+    let rpc_solana::pubsub::Config {
         connections_max,
         subscriptions_max,
         subscriptions_per_connection_max,

@@ -90,13 +90,13 @@ pub(crate) struct DevFlags {
     pub(crate) check: bool,
     /// The table `[rpc]` of the file: settings that have no flag, and those that have one.
     #[arg(skip)]
-    pub(crate) rpc: rpc::Config,
+    pub(crate) rpc: rpc_solana::Config,
     /// The table `[pool]` of the file.
     #[arg(skip)]
     pub(crate) pool: pool::Config,
     /// The table `[pubsub]` of the file.
     #[arg(skip)]
-    pub(crate) pubsub: rpc::pubsub::Config,
+    pub(crate) pubsub: rpc_solana::pubsub::Config,
     /// The table `[quic]` of the file.
     #[arg(skip)]
     pub(crate) quic: ::tpu::Config,

@@ -32,8 +32,8 @@ const CACHE_BYTES_MAX_DEFAULT: u64 = 256 << 20;
 pub(crate) struct NodeConfig {
     pub(crate) localnet: localnet::Config,
     pub(crate) snapshot: Option<SnapshotFile>,
-    pub(crate) rpc: rpc::Config,
-    pub(crate) pubsub: rpc::pubsub::Config,
+    pub(crate) rpc: rpc_solana::Config,
+    pub(crate) pubsub: rpc_solana::pubsub::Config,
     pub(crate) quic: ::tpu::Config,
     pub(crate) tpu_port: u16,
     pub(crate) forward: Vec<SocketAddr>,
@@ -268,9 +268,9 @@ fn history(
     Ok(HistoryLimits { slots_max, bytes_max })
 }
 
-fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
+fn rpc_config(flags: &DevFlags) -> Result<rpc_solana::Config> {
     let file = flags.rpc.clone();
-    let config = rpc::Config {
+    let config = rpc_solana::Config {
         body_bytes_max: flags.rpc_max_request_body_size.unwrap_or(file.body_bytes_max),
         connections_max: flags.connections_max.unwrap_or(file.connections_max),
         slow_request_ms: flags.slow_request_ms.unwrap_or(file.slow_request_ms),
@@ -320,10 +320,10 @@ fn tpu_port(flags: &DevFlags) -> Result<u16> {
     }
 }
 
-fn pubsub_config(flags: &DevFlags) -> Result<rpc::pubsub::Config> {
+fn pubsub_config(flags: &DevFlags) -> Result<rpc_solana::pubsub::Config> {
     let file = flags.pubsub.clone();
     let tracked_addresses_max = flags.max_tracked_addresses.unwrap_or(file.tracked_addresses_max);
-    let config = rpc::pubsub::Config { tracked_addresses_max, ..file };
+    let config = rpc_solana::pubsub::Config { tracked_addresses_max, ..file };
     bounds::check(&bounds::pubsub(&config))?;
     config.check()?;
     Ok(config)

@@ -11,8 +11,8 @@ use http_server::Listeners;
 use jsonrpc::{Health, SystemClock};
 use localnet::{Localnet, LocalnetHandle};
 use metrics::Collector;
-use rpc::pubsub::PubSub;
-use rpc::{NodeMemory, SolanaServerParts};
+use rpc_solana::pubsub::PubSub;
+use rpc_solana::{NodeMemory, SolanaServerParts};
 
 use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};

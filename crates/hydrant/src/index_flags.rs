@@ -42,7 +42,7 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<IndexConfig> {
         let is_on = enabled.is_empty() || enabled.contains(&index);
         indices = indices.with(key_kind, if is_on { filter.clone() } else { IndexKeyFilter::Off });
     }
-    Ok(rpc::required_index_keys()
+    Ok(rpc_solana::required_index_keys()
         .into_iter()
         .fold(indices, |indices, (key_kind, key)| indices.with_own(key_kind, key)))
 }
@@ -91,7 +91,9 @@ mod tests {
         let none = DevFlags { account_index: vec![AccountIndex::None], ..DevFlags::default() };
         assert_eq!(check(&none)?, [[Off; 2], [Off; 2], [Off; 2], [Off; 2], [Covered; 2]]);
         let own = from_flags(&none)?;
-        assert!(rpc::required_index_keys().iter().all(|(kind, key)| own.has_entries(*kind, key)));
+        assert!(
+            rpc_solana::required_index_keys().iter().all(|(kind, key)| own.has_entries(*kind, key))
+        );
         Ok(())
     }
 

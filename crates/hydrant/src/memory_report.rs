@@ -11,7 +11,7 @@ use indicatif::{HumanBytes, HumanCount};
 use ledger::Commitment;
 use metrics::{Collector, Exposition};
 use process_usage::Process;
-use rpc::{NodeMemory, SolanaServer};
+use rpc_solana::{NodeMemory, SolanaServer};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 

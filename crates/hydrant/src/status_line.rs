@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::Reader;
-use rpc::pubsub::PubSub;
+use rpc_solana::pubsub::PubSub;
 
 /// Interval between redraws: the default length of a slot.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(400);

@@ -20,7 +20,7 @@ pub(crate) fn write(dir: &Path, banner: &Banner<'_>) -> Result<()> {
 
 fn text(banner: &Banner<'_>) -> String {
     let cluster = banner.cluster;
-    let version = rpc::api_version();
+    let version = rpc_solana::api_version();
     let lines = [
         (
             "solana_test_validator",

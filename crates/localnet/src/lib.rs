@@ -4,7 +4,7 @@
 //! [`Localnet::start`] runs it on its own thread. It writes accounts through `query` and blocks through
 //! `chain_solana`, and takes transactions as a [`chain_solana::TransactionSender`].
 //! Invariant: reads never wait for execution, and execution never for reads.
-//! Not here: sockets (`rpc`), JSON (`solana`), flags (`hydrant`).
+//! Not here: sockets (`http_server`), JSON (`solana`), flags (`hydrant`).
 
 mod block_builder;
 mod bulk_load;

@@ -1,7 +1,7 @@
 //! Resources of a process: memory, CPU time, threads and file descriptors, and the limit of the last.
 //!
 //! In: a process of this machine. Out: its resources from Linux's `/proc`; an error on other systems.
-//! Not here: samples over time (`loadgen`, `testkit`), metric families (`rpc`).
+//! Not here: samples over time (`loadgen`, `testkit`), metric families (`jsonrpc`).
 #![forbid(unsafe_code)]
 
 mod process;

@@ -4,7 +4,7 @@
 //! commitment. Readers see what was published, as a whole, and take no lock that the writer takes.
 //! Bounds: addresses ([`LedgerConfig::addresses_max`]) and unrooted blocks ([`UNROOTED_MAX`]). A view
 //! keeps its state alive: a long-lived view occupies that memory.
-//! Not here: what a record is (the chain's implementation says), limits and scheduling of reads (`pool`, `rpc`).
+//! Not here: what a record is (the chain's implementation says), limits and scheduling of reads (`pool`, `jsonrpc`).
 #![forbid(unsafe_code)]
 
 mod address_resolver;

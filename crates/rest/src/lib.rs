@@ -4,7 +4,7 @@
 //! `route::Route`'s method without its envelope. The slot and the commitment are in headers.
 //! Bounds: those of the methods, which run as for JSON-RPC, with the same limits and cancellation. In addition, up to
 //! `response::ETAG_BUFFER_BYTES_MAX` of a response are buffered to compute its `ETag`. A longer response is streamed.
-//! Invariant: this crate reads only slots and examples from the node. All other data comes from methods of `rpc`.
+//! Invariant: this crate reads only slots and examples from the node. All other data comes from methods of `rpc_solana`.
 #![forbid(unsafe_code)]
 
 mod composite;
@@ -36,7 +36,7 @@ use http_server::ResponseBody;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use jsonrpc::{HttpApi, HttpApiRequest};
-use rpc::{SolanaApi, SolanaServer};
+use rpc_solana::{SolanaApi, SolanaServer};
 
 use crate::error::ApiError;
 use crate::metrics::RestMetrics;

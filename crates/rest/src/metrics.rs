@@ -1,6 +1,6 @@
 //! Metrics of each route: requests by status, and the time until the response started.
 //!
-//! The methods that a route calls are counted like any other call (`rpc::metrics`).
+//! The methods that a route calls are counted like any other call (`jsonrpc::metrics`).
 
 use std::time::Duration;
 

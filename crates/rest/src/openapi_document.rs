@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jsonrpc::error::RpcError;
 use ledger::{Commitment, Slot};
 use parking_lot::Mutex;
-use rpc::SolanaServer;
+use rpc_solana::SolanaServer;
 
 use crate::error::ApiError;
 use crate::params::Limits;

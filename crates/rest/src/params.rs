@@ -1,13 +1,13 @@
 //! From a request to the parameters of its route. Each is checked, and unknown ones are refused.
 //!
-//! Bounds: those of `rpc::Config` for the URI and the body. The parameters of a query (up to [`PARAMS_MAX`]) and the
-//! addresses of a list are counted before they are parsed.
+//! Bounds: those of `rpc_solana::Config` for the URI and the body. The parameters of a query (up to [`PARAMS_MAX`]) and
+//! the addresses of a list are counted before they are parsed.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::Uri;
 use hyper::header::HeaderValue;
-use rpc::SolanaServer;
+use rpc_solana::SolanaServer;
 use serde_json::{Map, Value, json};
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;

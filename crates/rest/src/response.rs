@@ -4,8 +4,8 @@
 //! only when the value does. An `ETag` is a hash of the bytes that are sent, so that each coding has its
 //! own. It is computed together with the response, before its first byte is sent.
 //! Bounds: up to [`ETAG_BUFFER_BYTES_MAX`] of a response, and [`ACCOUNT_BYTES_MAX`] of an account, are buffered to
-//! hash them. A longer response is streamed. Its `ETag` is computed from its dependencies (`rpc`'s validators), so
-//! that a client that has it gets 304 before it is computed. A response in the response cache is hashed once, at any
+//! hash them. A longer response is streamed. Its `ETag` is computed from its dependencies (the validators of `rpc_solana`),
+//! so that a client that has it gets 304 before it is computed. A response in the response cache is hashed once, at any
 //! length.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use hyper::{Response, StatusCode, Uri};
 use jsonrpc::error::RpcError;
 use jsonrpc::{MethodClient, MethodResponse, ResponseMeta, ResponseOptions};
 use ledger::{Commitment, Slot};
-use rpc::SolanaServer;
+use rpc_solana::SolanaServer;
 
 use crate::content_negotiation::{Media, RAW};
 use crate::error::ApiError;

@@ -1,6 +1,6 @@
 //! The Solana dialect: the account record, the keys of its indexes, and its JSON.
 //!
-//! Not here: blocks and transactions (`chain_solana`), execution (`localnet`), sockets (`rpc`).
+//! Not here: blocks and transactions (`chain_solana`), execution (`localnet`), sockets (`http_server`).
 
 mod account;
 mod encode;

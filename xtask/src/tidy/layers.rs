@@ -15,7 +15,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["svm", "tpu", "http_server", "loadgen"],
     &["localnet", "response_cache", "loadgen_solana"],
     &["jsonrpc"],
-    &["rpc"],
+    &["rpc_solana"],
     &["rest"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
@@ -42,7 +42,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("http_server", &["state", "index"]),
     ("response_cache", &["state", "index"]),
     ("jsonrpc", &["state", "index", "localnet", "svm"]),
-    ("rpc", &["state", "index", "localnet", "svm"]),
+    ("rpc_solana", &["state", "index", "localnet", "svm"]),
     ("rest", &["state", "index", "localnet", "svm"]),
 ];
 
@@ -192,7 +192,7 @@ mod tests {
             check_with("chain_solana", &["tokio"]),
             ["chain_solana (L4): async (tokio) is for L5 and up"]
         );
-        assert_eq!(check_with("rpc", &["tokio"]), [""; 0]);
+        assert_eq!(check_with("rpc_solana", &["tokio"]), [""; 0]);
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_server_that_reads_state_directly_is_caught() {
         let complaint = ["rpc: must not import state; see FORBIDDEN_IMPORTS"];
-        assert_eq!(check_with("rpc", &["state"]), complaint);
+        assert_eq!(check_with("rpc_solana", &["state"]), complaint);
     }
 
     #[test]
@@ -217,6 +217,6 @@ mod tests {
                 [format!("jsonrpc: knows a chain ({import}), and serves any ledger")]
             );
         }
-        assert_eq!(check_with("rpc", &["chain_solana"]), [""; 0]);
+        assert_eq!(check_with("rpc_solana", &["chain_solana"]), [""; 0]);
     }
 }

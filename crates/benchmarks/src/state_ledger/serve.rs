@@ -13,7 +13,7 @@ use chain_solana::{
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
 use pool::{ClientId, Limits, Pool, RateLimiter};
-use rpc::{SolanaServer, SolanaServerParts};
+use rpc_solana::{SolanaServer, SolanaServerParts};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -74,7 +74,7 @@ fn parts(reader: &Reader) -> Result<SolanaServerParts> {
         response_cache: Arc::new(response_cache::ResponseCache::new(1 << 24)),
         clients: Arc::new(RateLimiter::new(Limits::default())),
         health: Arc::new(Health::default()),
-        config: rpc::Config::default(),
+        config: rpc_solana::Config::default(),
     })
 }
 
@@ -89,7 +89,8 @@ pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<SolanaSe
     })?;
     let (pool, response_cache) =
         (Arc::new(pool), Arc::new(response_cache::ResponseCache::new(cache_bytes)));
-    let config = rpc::Config { inline_bytes_max: inline_bytes, ..rpc::Config::default() };
+    let config =
+        rpc_solana::Config { inline_bytes_max: inline_bytes, ..rpc_solana::Config::default() };
     Ok(SolanaServerParts { pool, response_cache, config, ..parts(reader)? }.into_server())
 }
 

@@ -66,7 +66,7 @@ fn serve_once(
         let node = Arc::new(serve::node_with(reader, &Settings { cache_bytes, ..*settings })?);
         let listeners = Listeners { rpc: listener, pubsub: None };
         let speaker = Arc::new(serve::NoPubSub);
-        let web = Arc::new(Rest::new()) as Arc<dyn jsonrpc::HttpApi<rpc::SolanaApi>>;
+        let web = Arc::new(Rest::new()) as Arc<dyn jsonrpc::HttpApi<rpc_solana::SolanaApi>>;
         let mut stopped = stopped.clone();
         servers.push(runtime.spawn(jsonrpc::serve(
             node,

@@ -2,7 +2,7 @@
 //!
 //! Requests are written by hand and responses read as JSON, so the tests see exactly what is sent. One node serves all
 //! of these tests. `stage.rs` describes what happened on its ledger before the first one.
-//! Not here: refusals (crates/rpc has a table of malformed requests), and whole flows (`clients.rs`).
+//! Not here: refusals (crates/rpc_solana has a table of malformed requests), and whole flows (`clients.rs`).
 #![expect(non_snake_case, reason = "a test is named after its method as clients call it")]
 
 mod accounts;

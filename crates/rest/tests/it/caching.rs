@@ -63,7 +63,7 @@ fn an_etag_depends_on_the_value_and_leads_to_304() {
 #[test]
 fn an_etag_is_valid_until_its_data_is_written() {
     let (mut ledger, reader) = ledger(300, 1_000);
-    let node = Node::with_config(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc_solana::Config::default());
     let mut client = node.client();
     let list = format!("/v1/programs/{PROGRAM}/accounts");
     let account = format!("/v1/accounts/{}", numbered(7));
@@ -98,7 +98,7 @@ fn an_etag_is_valid_until_its_data_is_written() {
 fn each_coding_has_its_own_etag_and_is_the_same_when_decoded() {
     // Cached, in several chunks and in one; streamed, with an ETag from its dependencies; never cached.
     let (_ledger, reader) = ledger(6_000, 1_000);
-    let node = Node::with_config(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc_solana::Config::default());
     let mut client = node.client();
     let several: Vec<String> = (0..100).map(|n| numbered(n).to_string()).collect();
     for (path, has_etag) in [
@@ -143,7 +143,7 @@ fn each_coding_has_its_own_etag_and_is_the_same_when_decoded() {
 #[test]
 fn a_cached_response_of_any_length_is_repeated() {
     let (_ledger, reader) = ledger(3_000, 1_000);
-    let node = Node::with_config(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc_solana::Config::default());
     let mut client = node.client();
     // The cache of the test node accepts responses of up to 1 MiB: about 700 accounts.
     let path = format!("/v1/programs/{PROGRAM}/accounts?limit=600");
@@ -201,7 +201,7 @@ fn follow(client: &mut crate::wire::Client, path: &str, member: &str) -> (Vec<Va
 #[test]
 fn pages_to_the_end_are_the_whole_list() {
     let (_ledger, reader) = ledger(1_000, 50);
-    let node = Node::with_config(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc_solana::Config::default());
     let mut client = node.client();
     let path = format!("/v1/programs/{PROGRAM}/accounts");
     let (mut whole, pages) = follow(&mut client, &format!("{path}?limit=10000"), "accounts");

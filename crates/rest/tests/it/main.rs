@@ -1,4 +1,4 @@
-//! REST over real loopback sockets, on the synthetic ledger of the tests of `rpc`.
+//! REST over real loopback sockets, on the synthetic ledger of the tests of `rpc_solana`.
 //!
 //! `state` tests accounts, `history` blocks and transactions, `caching` ETags, codings and pages, `revalidation` the
 //! promise of a 304 against a model, `refusals` all errors, `transaction_status` clients that wait for a transaction,
@@ -11,11 +11,11 @@ mod revalidation;
 mod schemas;
 mod state;
 mod transaction_status;
-#[expect(dead_code, reason = "shared with the tests of rpc, which use more of it")]
-#[path = "../../../rpc/tests/it/wire.rs"]
+#[expect(dead_code, reason = "shared with the tests of rpc_solana, which use more of it")]
+#[path = "../../../rpc_solana/tests/it/wire.rs"]
 mod wire;
-#[expect(dead_code, reason = "shared with the tests of rpc, which use more of it")]
-#[path = "../../../rpc/tests/it/world.rs"]
+#[expect(dead_code, reason = "shared with the tests of rpc_solana, which use more of it")]
+#[path = "../../../rpc_solana/tests/it/world.rs"]
 mod world;
 
 use std::sync::Arc;
@@ -35,21 +35,28 @@ struct Node {
 
 /// The settings of a node.
 struct NodeConfig {
-    rpc: rpc::Config,
+    rpc: rpc_solana::Config,
     pool: pool::Config,
     cache_bytes_max: u64,
 }
 
 impl Node {
     fn new() -> Self {
-        Self::with_config(world::ledger(query::IndexConfig::default()), rpc::Config::default())
+        Self::with_config(
+            world::ledger(query::IndexConfig::default()),
+            rpc_solana::Config::default(),
+        )
     }
 
-    fn with_config(reader: chain_solana::Reader, config: rpc::Config) -> Self {
+    fn with_config(reader: chain_solana::Reader, config: rpc_solana::Config) -> Self {
         Self::with_pool(reader, config, pool::Config::default())
     }
 
-    fn with_pool(reader: chain_solana::Reader, config: rpc::Config, pool: pool::Config) -> Self {
+    fn with_pool(
+        reader: chain_solana::Reader,
+        config: rpc_solana::Config,
+        pool: pool::Config,
+    ) -> Self {
         let (rest, events) = Rest::start().expect("a thread");
         let config = NodeConfig { rpc: config, pool, cache_bytes_max: 1 << 24 };
         Self::from_rest(rest, events, reader, config)
@@ -62,8 +69,11 @@ impl Node {
         cache_bytes_max: u64,
     ) -> Self {
         // The accounts of a test are small, so inline responses are disabled.
-        let rpc =
-            rpc::Config { inline_accounts_max: 0, inline_bytes_max: 0, ..rpc::Config::default() };
+        let rpc = rpc_solana::Config {
+            inline_accounts_max: 0,
+            inline_bytes_max: 0,
+            ..rpc_solana::Config::default()
+        };
         let config = NodeConfig { rpc, pool: pool::Config::default(), cache_bytes_max };
         let (rest, events) = Rest::start().expect("a thread");
         let rest = rest.with_etag_buffer(hold_bytes_max);
@@ -88,7 +98,7 @@ impl Node {
     ) -> Self {
         let NodeConfig { rpc, pool, cache_bytes_max } = config;
         let rest = Arc::new(rest);
-        let web = Arc::clone(&rest) as Arc<dyn jsonrpc::HttpApi<rpc::SolanaApi>>;
+        let web = Arc::clone(&rest) as Arc<dyn jsonrpc::HttpApi<rpc_solana::SolanaApi>>;
         let time = (clock, jsonrpc::Health::default());
         let world = World::caching(reader, rpc, pool, Some(web), time, cache_bytes_max);
         world.node.context.metrics.add(Arc::clone(&rest) as Arc<dyn ::metrics::Collector>);

@@ -167,7 +167,8 @@ fn the_length_of_a_list_is_limited_by_the_node() {
         (0..count).map(key).collect()
     };
     for max in [3, 100, 1_050] {
-        let config = rpc::Config { multiple_accounts_max: max, ..rpc::Config::default() };
+        let config =
+            rpc_solana::Config { multiple_accounts_max: max, ..rpc_solana::Config::default() };
         let node = Node::with_config(world::ledger(query::IndexConfig::default()), config);
         let mut client = node.client();
         let document = crate::get_json(&mut client, "/v1/openapi.json");
@@ -237,7 +238,7 @@ fn an_invalid_body_is_refused() {
         let response = post_as(&mut client, path, media, body);
         assert_eq!(api_error(&response), (status, name.to_owned()), "{path} {media}");
     }
-    let long = vec![b' '; rpc::Config::default().body_bytes_max + 1];
+    let long = vec![b' '; rpc_solana::Config::default().body_bytes_max + 1];
     let response = post_as(&mut client, "/v1/accounts", "application/json", &long);
     assert_eq!(api_error(&response), (413, "body_too_large".to_owned()));
     assert_eq!(response.header("connection"), Some("close"));
@@ -357,7 +358,7 @@ fn a_long_body_is_read_on_the_pool() {
 fn a_page_of_an_origin_that_is_not_allowed_is_refused_in_the_one_shape() {
     let origins = ["https://app.example".to_owned()];
     let allowed_origins = http_server::AllowedOrigins::new(&origins).expect("an origin");
-    let config = rpc::Config { allowed_origins, ..rpc::Config::default() };
+    let config = rpc_solana::Config { allowed_origins, ..rpc_solana::Config::default() };
     let node = Node::with_config(world::ledger(query::IndexConfig::default()), config);
     let account = format!("/v1/accounts/{WALLET}");
     let response = get(&mut node.client(), &account, "origin: https://evil.example\r\n");
@@ -437,7 +438,7 @@ fn a_full_pool_is_reported_with_retry_after() {
     let mut config = pool::Config { threads: 1, ..pool::Config::default() };
     config.medium.tasks_max = 0;
     let reader = world::ledger(query::IndexConfig::default());
-    let node = Node::with_pool(reader, rpc::Config::default(), config);
+    let node = Node::with_pool(reader, rpc_solana::Config::default(), config);
     let occupied = node.world.occupy_pool();
     let response = get(&mut node.client(), "/v1/supply", "");
     assert_eq!(response.status, 429, "{}", response.body);
@@ -449,7 +450,11 @@ fn a_full_pool_is_reported_with_retry_after() {
 /// A node with these limits for each client.
 fn node_with_client_limits(clients: pool::Limits) -> Node {
     let config = pool::Config { clients, ..pool::Config::default() };
-    Node::with_pool(world::ledger(query::IndexConfig::default()), rpc::Config::default(), config)
+    Node::with_pool(
+        world::ledger(query::IndexConfig::default()),
+        rpc_solana::Config::default(),
+        config,
+    )
 }
 
 #[test]

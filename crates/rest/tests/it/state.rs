@@ -107,7 +107,7 @@ fn the_ledger_is_read_at_one_version_though_it_advances_between_the_calls() {
     let clock = Arc::new(AdvancingClock(Mutex::new((ledger, 101)), jsonrpc::SystemClock::new()));
     let (rest, events) = Rest::start().expect("a thread");
     let config = NodeConfig {
-        rpc: rpc::Config::default(),
+        rpc: rpc_solana::Config::default(),
         pool: pool::Config::default(),
         cache_bytes_max: 0,
     };
@@ -135,10 +135,11 @@ fn the_ledger_is_read_at_one_version_though_it_advances_between_the_calls() {
 #[test]
 fn a_pinned_node_reads_the_version_at_its_creation() {
     let (mut ledger, reader) = short_ledger();
-    let node = Node::with_config(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc_solana::Config::default());
     let still = node.world.node.pinned();
     publish_next_block(&mut ledger, 101);
-    let slot = |node: &rpc::SolanaServer| node.api.reader.view(Commitment::Processed).block().slot;
+    let slot =
+        |node: &rpc_solana::SolanaServer| node.api.reader.view(Commitment::Processed).block().slot;
     assert_eq!((slot(&still), slot(&node.world.node)), (100, 101));
     assert_eq!(slot(&node.world.node.pinned()), 101);
 }

@@ -112,7 +112,7 @@ pub(super) fn node() -> Node {
     ledger.complete(block(101), bank(101)).expect("complete");
     ledger.confirm(block(101)).expect("it is complete");
     ledger.publish();
-    let node = Node::with_config(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc_solana::Config::default());
     let history = &node.world.node.api.history;
     let older = vec![
         v0_transaction(FINALIZED, 0),

@@ -3,7 +3,7 @@
 use ledger::{Address, Change};
 use pool::Class;
 use query::{IndexConfig, IndexKeyFilter, Ledger, LedgerConfig};
-use rpc::Config;
+use rpc_solana::Config;
 use serde_json::{Value, json};
 use solana::{Account, key_kind};
 use solana_account::AccountSharedData;

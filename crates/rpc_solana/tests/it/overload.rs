@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::header::HeaderName;
 use pool::Class;
-use rpc::Config;
+use rpc_solana::Config;
 use serde_json::{Value, json};
 use solana_keypair::Keypair;
 use solana_message::{Message, VersionedMessage};

@@ -8,7 +8,7 @@ use jsonrpc::{Health, SystemClock, handle_blocking};
 use ledger::{Address, Change};
 use pool::{Class, ClientId, Clock};
 use query::{Ledger, LedgerConfig};
-use rpc::Config;
+use rpc_solana::Config;
 use serde_json::{Value, json};
 use solana::Account;
 

@@ -1,6 +1,6 @@
 //! `transactionSubscribe` over WebSocket, in the form of the providers.
 
-use rpc::pubsub::Config;
+use rpc_solana::pubsub::Config;
 use serde_json::json;
 use solana_transaction_error::TransactionError;
 

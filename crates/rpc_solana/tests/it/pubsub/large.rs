@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use chain_solana::{AccountWrite, Block, LedgerEvent};
 use ledger::BlockId;
-use rpc::pubsub::Config;
+use rpc_solana::pubsub::Config;
 use serde_json::{Value, json};
 use solana::Account;
 use solana_hash::Hash;

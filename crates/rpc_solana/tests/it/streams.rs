@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hyper::header::HeaderName;
 use pool::Class;
-use rpc::Config;
+use rpc_solana::Config;
 use serde_json::{Value, json};
 
 use crate::wire::{Client, Response, post};

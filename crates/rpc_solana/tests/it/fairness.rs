@@ -2,7 +2,7 @@
 //!
 //! Every test that serves clients checks the budget of a poll: a poll that does too much panics (`World`).
 
-use rpc::Config;
+use rpc_solana::Config;
 use serde_json::json;
 
 use crate::metrics::ScrapedMetrics;

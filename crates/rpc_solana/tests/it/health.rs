@@ -7,7 +7,7 @@ use std::time::Duration;
 use jsonrpc::Health;
 use pool::Clock;
 use query::{IndexConfig, Ledger, LedgerConfig};
-use rpc::Config;
+use rpc_solana::Config;
 use serde_json::json;
 
 use crate::wire::{Client, Response};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pool::ClientId;
-use rpc::pubsub::{Config, serve_connection};
+use rpc_solana::pubsub::{Config, serve_connection};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::timeout;

@@ -16,7 +16,7 @@ use jsonrpc::SystemClock;
 use ledger::{Address, BlockId, Change, KeyKind, Record, Slot};
 use pool::{ClientId, Limits, Pool, RateLimiter};
 use query::{Ledger, LedgerConfig};
-use rpc::pubsub::{Config, EventSender, PubSub, Stats, serve_connection};
+use rpc_solana::pubsub::{Config, EventSender, PubSub, Stats, serve_connection};
 use serde_json::{Value, json};
 use solana::Account;
 use solana_account::AccountSharedData;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use pool::{Class, ClientId, Limits, Task, TaskPoll, TimeSlice};
-use rpc::pubsub::Config;
+use rpc_solana::pubsub::Config;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 

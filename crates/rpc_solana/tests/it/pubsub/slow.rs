@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chain_solana::LedgerEvent;
-use rpc::pubsub::{Config, Stats};
+use rpc_solana::pubsub::{Config, Stats};
 use serde_json::json;
 
 use super::node::{Node, Tx, account, id, key};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ledger::{Address, KeyKind};
 use query::{IndexConfig, IndexKeyFilter};
-use rpc::Config;
+use rpc_solana::Config;
 use serde_json::{Value, json};
 use solana::key_kind;
 use solana_pubkey::Pubkey;

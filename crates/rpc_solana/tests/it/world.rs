@@ -23,7 +23,7 @@ use pool::{
     Class, ClassCounters, ClientId, Clock, Counters, Pool, RateLimiter, Task, TaskPoll, TimeSlice,
 };
 use query::{IndexConfig, LedgerConfig};
-use rpc::{Config, SolanaServer, SolanaServerParts};
+use rpc_solana::{Config, SolanaServer, SolanaServerParts};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
@@ -112,7 +112,7 @@ impl World {
         reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn jsonrpc::HttpApi<rpc::SolanaApi>>>,
+        web: Option<Arc<dyn jsonrpc::HttpApi<rpc_solana::SolanaApi>>>,
     ) -> Self {
         Self::timed(reader, config, pool, web, (Arc::new(SystemClock::new()), Health::default()))
     }
@@ -128,7 +128,7 @@ impl World {
         reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn jsonrpc::HttpApi<rpc::SolanaApi>>>,
+        web: Option<Arc<dyn jsonrpc::HttpApi<rpc_solana::SolanaApi>>>,
         time: (Arc<dyn Clock>, Health),
     ) -> Self {
         Self::caching(reader, config, pool, web, time, 1 << 24)
@@ -139,7 +139,7 @@ impl World {
         reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn jsonrpc::HttpApi<rpc::SolanaApi>>>,
+        web: Option<Arc<dyn jsonrpc::HttpApi<rpc_solana::SolanaApi>>>,
         (clock, health): (Arc<dyn Clock>, Health),
         cache_bytes_max: u64,
     ) -> Self {

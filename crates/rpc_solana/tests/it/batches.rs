@@ -1,6 +1,6 @@
 //! Batches, notifications and other envelopes.
 
-use rpc::Config;
+use rpc_solana::Config;
 use serde_json::{Value, json};
 
 use crate::world::{PROGRAM, World};

@@ -1,6 +1,6 @@
 //! Frames that violate the protocol: each closes its connection with the standard's code.
 
-use rpc::pubsub::Config;
+use rpc_solana::pubsub::Config;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -151,7 +151,7 @@ async fn encodings_are_those_requested() {
 
 #[tokio::test]
 async fn a_slice_cuts_where_the_node_is_configured_so() {
-    let config = rpc::pubsub::Config { apply_data_slice: true, ..Default::default() };
+    let config = rpc_solana::pubsub::Config { apply_data_slice: true, ..Default::default() };
     let mut node = Node::start(config).await;
     let mut client = node.connect().await;
     let sliced = json!({ "encoding": "base64", "commitment": "confirmed",

@@ -11,7 +11,7 @@ use jsonrpc::handle_blocking;
 use ledger::{Address, Change};
 use pool::{Class, ClientId};
 use query::{IndexConfig, Ledger, LedgerConfig};
-use rpc::Config;
+use rpc_solana::Config;
 use serde_json::json;
 use solana::Account;
 use solana_hash::Hash;

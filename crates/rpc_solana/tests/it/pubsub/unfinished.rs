@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use rpc::pubsub::Config;
+use rpc_solana::pubsub::Config;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -12,7 +12,7 @@ use chain_solana::BlockInfo;
 use fastrand::Rng;
 use ledger::{Address, Change};
 use query::{Ledger, LedgerConfig};
-use rpc::Config;
+use rpc_solana::Config;
 use serde_json::{Value, json};
 use solana::Account;
 

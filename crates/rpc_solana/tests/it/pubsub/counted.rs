@@ -1,6 +1,6 @@
 //! Calls over WebSocket in `/metrics`: by method, apart from calls over HTTP, each counted once.
 
-use rpc::pubsub::Config;
+use rpc_solana::pubsub::Config;
 use serde_json::json;
 
 use super::node::{Node, key};

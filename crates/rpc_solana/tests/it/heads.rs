@@ -1,7 +1,7 @@
 //! Heads of requests: too long, ambiguous, or of an origin that is not allowed.
 
 use http_server::AllowedOrigins;
-use rpc::Config;
+use rpc_solana::Config;
 
 use crate::wire::{Client, Response, post};
 use crate::world::World;

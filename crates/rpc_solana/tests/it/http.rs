@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::header::HeaderName;
 use jsonrpc::Status;
-use rpc::Config;
+use rpc_solana::Config;
 use serde_json::json;
 
 use crate::wire::{Client, post};

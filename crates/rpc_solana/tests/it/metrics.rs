@@ -8,7 +8,7 @@ use std::time::Duration;
 use metrics::{Collector, Exposition};
 use pool::Class;
 use prometheus_parse::{LineInfo, SampleType, Scrape, Value};
-use rpc::Config;
+use rpc_solana::Config;
 
 use crate::wire::{Client, post};
 use crate::world::{PROGRAM, World};

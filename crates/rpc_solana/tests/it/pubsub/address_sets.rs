@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chain_solana::{AccountWrite, Block, LedgerEvent, RevertReason};
 use ledger::BlockId;
-use rpc::pubsub::Config;
+use rpc_solana::pubsub::Config;
 use serde_json::{Value, json};
 use solana::Account;
 use solana_hash::Hash;
