@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::loadgen::{Report, Run, RunLength, Stream};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 use process_usage::Process;
 
 use super::Size;
@@ -15,6 +15,9 @@ use crate::median;
 
 /// Duration of the warm-up of each kind before the rounds.
 const WARM_UP: Duration = Duration::from_millis(50);
+
+/// No run is longer. A response that takes longer counts as lost.
+const RUN_MAX: Duration = Duration::from_secs(16);
 
 /// Requests of each kind in a toy run.
 const TOY_REQUESTS: usize = 64;
@@ -34,18 +37,29 @@ impl Case {
         Stream { requests: Arc::new(requests), ..self.stream.clone() }
     }
 
-    /// The result of some requests of its kind. Every response must be right.
+    /// The result of some requests of its kind. Every response must be right. A run that was over before a response
+    /// had come is repeated, twice as long, up to [`RUN_MAX`].
     pub(crate) fn run(
         &self,
         stream: &Stream,
-        span: RunLength,
+        mut span: RunLength,
         process: Process,
         size: &Size,
     ) -> Result<Run> {
-        let run = size.run_once(self.address, vec![stream.clone()], span, Some(process))?;
-        let (counts, failure) = (run.stats[0].counts, &run.stats[0].failure);
-        ensure!(counts.failed() == 0, "{}: {counts:?}, such as {failure:?}", stream.name);
-        Ok(run)
+        loop {
+            let run = size.run_once(self.address, vec![stream.clone()], span, Some(process))?;
+            let (counts, failure) = (run.stats[0].counts, &run.stats[0].failure);
+            if counts.failed() == 0 {
+                return Ok(run);
+            }
+            let is_too_short = counts.failed() == counts.timeouts;
+            span = match span {
+                RunLength::Time { warm_up, measured } if is_too_short && measured < RUN_MAX => {
+                    RunLength::Time { warm_up, measured: measured * 2 }
+                }
+                _ => bail!("{}: {counts:?}, such as {failure:?}", stream.name),
+            };
+        }
     }
 }
 
