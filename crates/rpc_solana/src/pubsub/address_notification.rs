@@ -18,10 +18,10 @@ use solana_pubkey::Pubkey;
 use subscriptions::{BlockStep, Direction, QueueMemory};
 
 use super::PubSub;
-use super::notification;
-use super::payload::{BlockItems, ConflatedState, Items, LatestWrite, SplitPayload, Write};
+use super::block_items::{BlockItems, ConflatedState, Items, LatestWrite, Write};
+use super::payload::SplitPayload;
 use super::shared_text::SharedText;
-use super::subscription::key_kind;
+use super::{key_kind, notification};
 
 /// Bytes of items in a message after which the next one starts.
 const MESSAGE_BYTES: usize = 256 * 1024;
@@ -213,7 +213,7 @@ pub(super) fn encode_step(
     key_kind: KeyKind,
     encoding: Encoding,
     refs: Vec<ItemRef>,
-) -> Vec<SplitPayload> {
+) -> Vec<SplitPayload<BlockItems>> {
     let block = &step.body;
     let kind = if step.direction == Direction::Applied {
         NotificationKind::Update
@@ -243,7 +243,7 @@ pub(super) fn encode_step(
     let mut items = Some(items);
     let payload = |(index, prefix)| {
         let items = items.take_if(|_| index == last).unwrap_or(Items::Writes(Vec::new()));
-        SplitPayload { prefix, block_items: Some(block_items(items)) }
+        SplitPayload { prefix, items: Some(block_items(items)) }
     };
     texts.into_iter().enumerate().map(payload).collect()
 }

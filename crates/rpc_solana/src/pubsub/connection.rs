@@ -25,12 +25,14 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
-use super::address_sets::{self, SessionOutput, SetTask};
+use super::address_sets::{self, SetTask};
+use super::block_items::BlockItems;
 use super::methods;
 use super::metrics::SessionEvent;
-use super::payload::{Payload, SplitPayload};
+use super::payload::{self, Payload, SplitPayload};
 use super::reader::{MessageReader, ReadError, Received};
 use super::session::Session;
+use super::session_output::SessionOutput;
 use super::shared_text::SharedText;
 use super::writer::{COPIED_BYTES_MAX, FrameWriter, WriteError};
 use super::{Config, PubSub, set_task};
@@ -322,7 +324,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
             SessionOutput::Text(text) => self.feed_reply(text).await,
             SessionOutput::Split(id, payload) => self.feed_split(id, payload).await,
             SessionOutput::Prefix(id, prefix) => {
-                self.feed_split(id, SplitPayload { prefix, block_items: None }).await
+                self.feed_split(id, SplitPayload { prefix, items: None }).await
             }
             SessionOutput::QueuedUntil(id, step) => self.send_until(id, step).await,
             SessionOutput::Backoff => Ok(()),
@@ -333,10 +335,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
     async fn feed_split(
         &mut self,
         id: SubscriptionId,
-        payload: SplitPayload,
+        payload: SplitPayload<BlockItems>,
     ) -> Result<(), ConnectionEnd> {
         let sequence = self.sequences.entry(id).or_default();
-        let suffix = SplitPayload::suffix(id, *sequence);
+        let suffix = payload::split_suffix(id, *sequence);
         *sequence += 1;
         self.feed_text(TEXT, false, payload.prefix).await?;
         self.feed(OpCode::Data(Data::Continue), true, suffix.as_bytes()).await
@@ -345,7 +347,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
     async fn feed_payload(
         &mut self,
         id: SubscriptionId,
-        payload: Payload,
+        payload: Payload<BlockItems>,
     ) -> Result<(), ConnectionEnd> {
         self.pubsub.metrics.add(SessionEvent::Sent, 1);
         match payload {
@@ -491,7 +493,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
 }
 
 /// The text of a message that is one frame.
-fn text_of(writing: Option<Payload>) -> Option<SharedText> {
+fn text_of(writing: Option<Payload<BlockItems>>) -> Option<SharedText> {
     match writing {
         Some(Payload::Whole(text)) => Some(text),
         Some(Payload::Split(_)) | None => None,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::payload::Payload;
 use super::session::Session;
 use super::subscription::{BlockFilter, LogsFilter, Subscription};
+use super::transaction_filter::TransactionSubscribeParams;
 use super::{PubSub, address_sets, notification, transaction_filter};
 use crate::commitment::level;
 use jsonrpc::envelope::{self, Call, Id, Request};
@@ -159,7 +160,7 @@ pub(super) fn parse_subscription(
         "slotsUpdatesSubscribe" => without_params(params, Subscription::SlotsUpdates)?,
         "rootSubscribe" => without_params(params, Subscription::Root)?,
         "voteSubscribe" => without_params(params, Subscription::Vote)?,
-        "transactionSubscribe" => transaction_filter::parse_subscription(params)?,
+        "transactionSubscribe" => transaction(params)?,
         _ => return Ok(None),
     }))
 }
@@ -334,6 +335,13 @@ fn block(params: Params<'_>) -> Result<Subscription, RpcError> {
         rewards: config.show_rewards.unwrap_or_default(),
         version_max: config.max_supported_transaction_version,
     })
+}
+
+fn transaction(params: Params<'_>) -> Result<Subscription, RpcError> {
+    let params = transaction_filter::parse_params(params)?;
+    let TransactionSubscribeParams { filter, commitment, encoding, details, rewards, version_max } =
+        params;
+    Ok(Subscription::Transaction { filter, commitment, encoding, details, rewards, version_max })
 }
 
 /// The default is the oldest encoding, `binary`, unlike over HTTP. `minContextSlot` is ignored, as on Agave.

@@ -21,17 +21,22 @@
 mod address_notification;
 mod address_sets;
 mod address_stream;
+mod block_items;
 mod config;
 mod connection;
+mod event_sender;
 mod fork_join;
 mod incoming_budget;
+mod key_kind;
 mod methods;
 mod metrics;
 mod notification;
 mod notifier;
 mod payload;
 mod reader;
+mod recent_blocks;
 mod session;
+mod session_output;
 mod set_task;
 mod shared_text;
 mod subscription;
@@ -55,14 +60,16 @@ use subscriptions::{CloseReason, Subscriptions};
 use tokio::sync::Semaphore;
 
 use self::metrics::PubSubMetrics;
+use block_items::BlockItems;
+use event_sender::EventCursor;
 use incoming_budget::IncomingBudget;
-use notifier::{EventCursor, RecentBlocks};
 use payload::Payload;
+use recent_blocks::RecentBlocks;
 use subscription::Subscription;
 
 pub use config::Config;
 pub use connection::serve_connection;
-pub use notifier::EventSender;
+pub use event_sender::EventSender;
 
 /// The subscriptions of a node.
 pub struct PubSub {
@@ -70,7 +77,7 @@ pub struct PubSub {
     cluster: Arc<ClusterInfo>,
     reader: Reader,
     history: Arc<History>,
-    subscriptions: Subscriptions<Subscription, Payload, Block>,
+    subscriptions: Subscriptions<Subscription, Payload<BlockItems>, Block>,
     event_cursor: Arc<EventCursor>,
     recent_blocks: Mutex<RecentBlocks>,
     pool: Arc<Pool>,

@@ -13,20 +13,16 @@
 //! Invariant: a notification is encoded once for each distinct subscription, without any lock. The notifications of a
 //! subscription are delivered in the order of events.
 
-use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::Receiver;
 
-use chain_solana::{Block, EventSink, ExecutedTransaction, LedgerEvent, View};
-use foldhash::HashMap;
+use chain_solana::{Block, ExecutedTransaction, LedgerEvent, View};
 use ledger::{Address, AddressId, BlockId, Commitment, Key};
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
-use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_transaction_status::BlockEncodingOptions;
 use subscriptions::{
@@ -34,11 +30,13 @@ use subscriptions::{
 };
 
 use super::address_notification::ItemRef;
+use super::block_items::BlockItems;
+use super::event_sender::EventSender;
 use super::fork_join::fork_join;
 use super::payload::Payload;
 use super::shared_text::SharedText;
-use super::subscription::{LogsFilter, Subscription, SubscriptionKind, key_kind};
-use super::{PubSub, address_notification, notification, transaction_filter};
+use super::subscription::{LogsFilter, Subscription, SubscriptionKind};
+use super::{PubSub, address_notification, key_kind, notification, transaction_filter};
 
 /// Notifications that are encoded before they are delivered.
 const BATCH_MESSAGES_MAX: usize = 256;
@@ -52,50 +50,13 @@ const PART_NS: u64 = 100_000;
 /// Encoding that is shared at once, in nanoseconds. Bounds what is encoded and not delivered: some 64 MB.
 const ROUND_NS: u64 = 64_000_000;
 
-/// The sender of the ledger's one writer. Never blocks.
-///
-/// Dropping it ends the ledger: every connection is closed after the events that wait.
-pub struct EventSender {
-    events: SyncSender<(Position, LedgerEvent)>,
-    cursor: Arc<EventCursor>,
-}
-
-/// The position in the stream of events.
-#[derive(Default)]
-pub(super) struct EventCursor {
-    /// Events so far, lost ones included.
-    sent: AtomicU64,
-    /// Whether an event was lost, and the listeners have not been closed for it yet.
-    lost: AtomicBool,
-}
-
-impl EventCursor {
-    /// The position of the newest event. The effects of this event and of all before it can be read.
-    pub(super) fn position(&self) -> Position {
-        Position(self.sent.load(Ordering::Acquire))
-    }
-}
-
-impl EventSink for EventSender {
-    fn send(&mut self, event: &LedgerEvent) {
-        let position = Position(self.cursor.sent.fetch_add(1, Ordering::Release) + 1);
-        match self.events.try_send((position, event.clone())) {
-            Ok(()) => {}
-            // The notifier checks the flag at each event, and its channel is full of them.
-            Err(TrySendError::Full(_)) => self.cursor.lost.store(true, Ordering::Release),
-            // The notifier ends before this sender only if its thread failed.
-            Err(TrySendError::Disconnected(_)) => {}
-        }
-    }
-}
-
 /// Starts the notifier.
 pub(super) fn start(pubsub: Arc<PubSub>) -> io::Result<EventSender> {
-    let (sender, events) = sync_channel(pubsub.config.events_max.max(1));
     let cursor = Arc::clone(&pubsub.event_cursor);
+    let (sender, events) = EventSender::new(pubsub.config.events_max, cursor);
     let notifier = Notifier { pubsub, events };
     std::thread::Builder::new().name("notifier".to_owned()).spawn(move || notifier.run())?;
-    Ok(EventSender { events: sender, cursor })
+    Ok(sender)
 }
 
 struct Notifier {
@@ -106,7 +67,7 @@ struct Notifier {
 impl Notifier {
     fn run(self) {
         while let Ok((position, event)) = self.events.recv() {
-            if self.pubsub.event_cursor.lost.swap(false, Ordering::AcqRel) {
+            if self.pubsub.event_cursor.take_lost() {
                 let limit = self.pubsub.config.events_max;
                 tracing::error!(
                     limit,
@@ -524,16 +485,16 @@ fn text_publication(
     text: SharedText,
     position: Position,
     after_delivery: AfterDelivery,
-) -> Publication<Payload> {
+) -> Publication<Payload<BlockItems>> {
     new_publication(to.id, Payload::Whole(text), position, after_delivery)
 }
 
 fn new_publication(
     subscription: SubscriptionId,
-    body: Payload,
+    body: Payload<BlockItems>,
     position: Position,
     after_delivery: AfterDelivery,
-) -> Publication<Payload> {
+) -> Publication<Payload<BlockItems>> {
     let bytes = body.bytes();
     Publication { subscription, body, bytes, at: position, after_delivery }
 }
@@ -543,7 +504,7 @@ struct NotificationBatch<'a> {
     pubsub: &'a Arc<PubSub>,
     /// The event that they are of.
     position: Position,
-    messages: Vec<Publication<Payload>>,
+    messages: Vec<Publication<Payload<BlockItems>>>,
     bytes: usize,
 }
 
@@ -572,7 +533,7 @@ impl NotificationBatch<'_> {
         &mut self,
         items: Vec<T>,
         cost_ns: impl Fn(&T) -> u64,
-        encode: impl Fn(T, &mut Vec<Publication<Payload>>) + Send + Sync + 'static,
+        encode: impl Fn(T, &mut Vec<Publication<Payload<BlockItems>>>) + Send + Sync + 'static,
     ) {
         let costs: Vec<u64> = items.iter().map(cost_ns).collect();
         let mut messages = Vec::new();
@@ -597,7 +558,7 @@ impl NotificationBatch<'_> {
         }
     }
 
-    fn push(&mut self, message: Publication<Payload>) {
+    fn push(&mut self, message: Publication<Payload<BlockItems>>) {
         self.bytes += message.bytes;
         self.messages.push(message);
         if self.messages.len() >= BATCH_MESSAGES_MAX || self.bytes >= BATCH_BYTES_MAX {
@@ -632,33 +593,6 @@ fn next_round<T>(items: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
         parts.push(part);
     }
     parts
-}
-
-/// The last blocks by hash: clients refer to them so.
-#[derive(Default)]
-pub(super) struct RecentBlocks {
-    by_hash: HashMap<Hash, BlockId>,
-    order: VecDeque<Hash>,
-}
-
-/// More blocks than wait for a root and are retained for clients that resume.
-const RECENT_MAX: usize = 16_384;
-
-impl RecentBlocks {
-    pub(super) fn find(&self, hash: &Hash) -> Option<BlockId> {
-        self.by_hash.get(hash).copied()
-    }
-
-    fn add(&mut self, block: &Block) {
-        if self.by_hash.insert(block.blockhash, block.id).is_none() {
-            self.order.push_back(block.blockhash);
-        }
-        if self.order.len() > RECENT_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.by_hash.remove(&oldest);
-        }
-    }
 }
 
 impl PubSub {

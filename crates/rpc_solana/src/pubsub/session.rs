@@ -14,17 +14,21 @@ use pool::ClientId;
 use subscriptions::Listener;
 
 use super::PubSub;
+use super::block_items::BlockItems;
 use super::payload::Payload;
 use super::subscription::Subscription;
 
 /// A connection.
 pub(super) struct Session {
-    listener: Arc<Listener<Subscription, Payload, Block>>,
+    listener: Arc<Listener<Subscription, Payload<BlockItems>, Block>>,
     id: ClientId,
 }
 
 impl Session {
-    pub(super) fn new(listener: Listener<Subscription, Payload, Block>, id: ClientId) -> Self {
+    pub(super) fn new(
+        listener: Listener<Subscription, Payload<BlockItems>, Block>,
+        id: ClientId,
+    ) -> Self {
         Self { listener: Arc::new(listener), id }
     }
 
@@ -59,7 +63,7 @@ impl Session {
 }
 
 impl Deref for Session {
-    type Target = Arc<Listener<Subscription, Payload, Block>>;
+    type Target = Arc<Listener<Subscription, Payload<BlockItems>, Block>>;
 
     fn deref(&self) -> &Self::Target {
         &self.listener

@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use pool::{ClientId, Pool, TaskEnd, TaskPoll, TimeSlice};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::address_sets::{SessionOutput, SetTask};
+use super::address_sets::SetTask;
+use super::session_output::SessionOutput;
 
 /// How long a client waits before it submits to a full pool again.
 const FULL_POOL_BACKOFF: Duration = Duration::from_millis(10);

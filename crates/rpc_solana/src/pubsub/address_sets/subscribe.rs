@@ -3,8 +3,6 @@
 //! In: a list of addresses and options. Out: the reply, and a [`SetActivation`] to start.
 //! Not here: reading and registering the addresses (the parent), the snapshot (`snapshot`).
 
-use std::sync::Arc;
-
 use jsonrpc::MethodOutput;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
@@ -18,11 +16,13 @@ use solana_commitment_config::CommitmentLevel;
 use solana_hash::Hash;
 use subscriptions::{AddressSet, ResumeFrom, SetSubscription, SlowConsumerPolicy};
 
-use super::{PendingReply, SetActivation, SetParams, SetRequest, SetTaskState, StepOutput};
+use super::pending_reply::PendingReply;
+use super::set_activation::{SetActivation, SetParams};
 use crate::pubsub::address_stream::AddressList;
 use crate::pubsub::session::Session;
-use crate::pubsub::subscription::{Subscription, SubscriptionKind, key_kind};
-use crate::pubsub::{PubSub, methods};
+use crate::pubsub::session_output::SessionOutput;
+use crate::pubsub::subscription::{Subscription, SubscriptionKind};
+use crate::pubsub::{PubSub, key_kind, methods};
 
 /// A subscription to make.
 pub(super) struct SubscribeRequest {
@@ -84,11 +84,12 @@ struct Resume {
     block: String,
 }
 
+/// The addresses and the options of a call.
 pub(super) fn parse_subscribe(
-    pubsub: &Arc<PubSub>,
-    session: &Arc<Session>,
+    pubsub: &PubSub,
+    session: &Session,
     params: Params<'_>,
-) -> Result<(AddressList, SetRequest), RpcError> {
+) -> Result<(AddressList, SubscribeRequest), RpcError> {
     let (addresses, options): (Box<RawValue>, Option<Options>) = params.parse(1)?;
     let options = options.unwrap_or_default();
     let key_kind = options.facet.key_kind();
@@ -115,7 +116,7 @@ pub(super) fn parse_subscribe(
             SlowConsumerParam::Conflate => SlowConsumerPolicy::Conflate,
         },
     };
-    Ok((AddressList::from_json(addresses), SetRequest::Subscribe(request)))
+    Ok((AddressList::from_json(addresses), request))
 }
 
 /// Refuses a snapshot of transactions: they are not part of the state.
@@ -130,11 +131,11 @@ pub(super) fn check_snapshot(is_requested: bool, key_kind: KeyKind) -> Result<()
 /// Subscribes to a registered set. Cost: the message's addresses, in one step.
 pub(super) fn subscribe_set(
     pubsub: &PubSub,
-    session: &Arc<Session>,
+    session: &Session,
     pending_reply: &PendingReply,
     set: AddressSet,
     request: SubscribeRequest,
-) -> Result<StepOutput, RpcError> {
+) -> Result<(Vec<SessionOutput>, SetActivation), RpcError> {
     let SubscribeRequest { params, from, snapshot, slow_consumer_policy } = request;
     let SetParams { key_kind, commitment, encoding } = params;
     let count = set.len();
@@ -163,7 +164,7 @@ pub(super) fn subscribe_set(
         snapshot: snapshot.then_some(view),
     };
     let reply = pending_reply.reply(pubsub, MethodOutput::json(&result));
-    Ok((reply, Some(SetTaskState::Start(activation))))
+    Ok((reply, activation))
 }
 
 fn find_resume_block(
