@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use chain_solana::{Block, ExecutedTransaction, View};
+use jsonrpc::pubsub::{SharedText, SplitPayload};
 use ledger::{Address, KeyKind, Record, Slot};
 use serde::Serialize;
 use solana::{Account, Encoding};
@@ -17,10 +18,8 @@ use solana_account_decoder_client_types::UiAccount;
 use solana_pubkey::Pubkey;
 use subscriptions::{BlockStep, Direction, QueueMemory};
 
-use super::PubSub;
 use super::block_items::{BlockItems, ConflatedState, Items, LatestWrite, Write};
-use super::payload::SplitPayload;
-use super::shared_text::SharedText;
+use super::solana_subscriptions::SolanaPubSub;
 use super::{key_kind, notification};
 
 /// Bytes of items in a message after which the next one starts.
@@ -112,7 +111,12 @@ pub(super) struct MessageBuilder {
 }
 
 impl MessageBuilder {
-    pub(super) fn new(pubsub: &PubSub, kind: NotificationKind, slot: Slot, block: String) -> Self {
+    pub(super) fn new(
+        pubsub: &SolanaPubSub,
+        kind: NotificationKind,
+        slot: Slot,
+        block: String,
+    ) -> Self {
         let memory = Arc::clone(pubsub.subscriptions.queue_memory());
         Self { kind, slot, block, items: String::new(), finished: Vec::new(), memory }
     }
@@ -208,7 +212,7 @@ impl MessageBuilder {
 
 /// The notification of some items of a step, encoded once for all listeners of a subscription.
 pub(super) fn encode_step(
-    pubsub: &PubSub,
+    pubsub: &SolanaPubSub,
     step: &BlockStep<Block>,
     key_kind: KeyKind,
     encoding: Encoding,
@@ -220,7 +224,7 @@ pub(super) fn encode_step(
     } else {
         NotificationKind::Rollback
     };
-    let view = pubsub.reader.view(step.commitment);
+    let view = pubsub.api.reader.view(step.commitment);
     let mut messages =
         MessageBuilder::new(pubsub, kind, block.id.slot, block.blockhash.to_string());
     let items = select_items(block, key_kind, &refs);
@@ -281,7 +285,7 @@ impl ConflatedEncoder {
     /// The next messages, of about `bytes` bytes, and the encoder for the rest.
     pub(super) fn step(
         mut self,
-        pubsub: &PubSub,
+        pubsub: &SolanaPubSub,
         encoding: Encoding,
         view: &View,
         bytes: usize,
@@ -304,8 +308,12 @@ impl ConflatedEncoder {
 
 /// The items of a block that a set may have under a key kind: the id of the address, and the number of the item for
 /// [`ItemRef::merge_refs`].
-pub(super) fn block_items(pubsub: &PubSub, block: &Block, key_kind: KeyKind) -> Vec<(u32, u32)> {
-    let id = |address: &Address| pubsub.reader.addresses().lookup(address);
+pub(super) fn block_items(
+    pubsub: &SolanaPubSub,
+    block: &Block,
+    key_kind: KeyKind,
+) -> Vec<(u32, u32)> {
+    let id = |address: &Address| pubsub.api.reader.addresses().lookup(address);
     let mut items = Vec::new();
     if key_kind == key_kind::MENTIONED {
         for (index, executed) in block.transactions.iter().enumerate() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use chain_solana::ExecutedTransaction;
 use foldhash::HashMap;
+use jsonrpc::pubsub::ConflatableItems;
 use ledger::Slot;
 use solana::Account;
 use solana_account::ReadableAccount;
@@ -13,13 +14,11 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use subscriptions::{Charge, Direction, QueueMemory};
 
-use super::payload::ConflatableItems;
-
 /// The approximate memory of a conflated item.
 const CONFLATED_ITEM_BYTES: usize = 120;
 
 /// Some items of a block.
-pub(super) struct BlockItems {
+pub struct BlockItems {
     pub(super) direction: Direction,
     pub(super) slot: Slot,
     pub(super) blockhash: Hash,
@@ -46,7 +45,7 @@ pub(super) struct Write {
 
 /// Conflated messages: the newest write of each account, and all transactions.
 #[derive(Default)]
-pub(super) struct ConflatedState {
+pub struct ConflatedState {
     pub(super) newest: Option<(Slot, Hash)>,
     pub(super) writes: HashMap<Pubkey, LatestWrite>,
     pub(super) transactions: Vec<(Arc<ExecutedTransaction>, Direction)>,

@@ -19,7 +19,7 @@ const COUNTED: Topic = Topic(u16::MAX);
 
 /// A subscription. Equal ones are shared by all clients that have them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Subscription {
+pub enum Subscription {
     Account {
         pubkey: Pubkey,
         commitment: Commitment,
@@ -74,7 +74,7 @@ pub(super) enum Subscription {
 
 /// The transactions whose logs are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum LogsFilter {
+pub enum LogsFilter {
     AllButVotes,
     All,
     Mentioning(Pubkey),
@@ -82,7 +82,7 @@ pub(super) enum LogsFilter {
 
 /// The blocks that are sent, and which of their transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum BlockFilter {
+pub enum BlockFilter {
     All,
     /// Blocks with a transaction that names it; only such transactions are sent.
     Mentioning(Pubkey),

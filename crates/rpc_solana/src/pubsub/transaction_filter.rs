@@ -33,7 +33,7 @@ const ADDRESSES_MAX: usize = 50_000;
 
 /// The filter of a subscription to transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct TransactionFilter {
+pub struct TransactionFilter {
     vote: Option<bool>,
     failed: Option<bool>,
     signature: Option<Signature>,

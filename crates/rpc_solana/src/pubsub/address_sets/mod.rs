@@ -1,7 +1,7 @@
 //! Subscriptions to sets of addresses: `addressesSubscribe` and `addressesUpdate`, as JSON and as
 //! binary messages.
 //!
-//! Shape: a [`SetTask`] does the work of one client message, in steps on the CPU pool (`set_task`). The output of a
+//! Shape: a [`SetTask`] does the work of one client message, in steps on the CPU pool ([`SessionTask`]). The output of a
 //! step is written before the next step runs, so a snapshot of a million accounts waits in no queue. The JSON of a
 //! message with tens of thousands of addresses is scanned in one step of a millisecond or two. Its addresses are read,
 //! registered and indexed in many steps of a tenth of one (`address_stream`, [`subscriptions::SetUpdate`]).
@@ -29,6 +29,7 @@ use jsonrpc::MethodOutput;
 use jsonrpc::envelope::{self, Call, Request};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
+use jsonrpc::pubsub::{Payload, SessionOutput, SessionTask, handle_message, subscribe_error};
 use ledger::Commitment;
 use pool::Class;
 use solana::Encoding;
@@ -36,14 +37,10 @@ use subscriptions::{AddressSet, Conflated, SubscriptionId, UnsubscribeTask};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Utf8Bytes};
 
-use super::PubSub;
 use super::address_notification::ConflatedEncoder;
 use super::address_stream::AddressList;
 use super::block_items::{BlockItems, ConflatedState};
-use super::methods;
-use super::payload::Payload;
-use super::session::Session;
-use super::session_output::SessionOutput;
+use super::solana_subscriptions::{SolanaPubSub, SolanaSession};
 use super::subscription::Subscription;
 use binary::BinaryUpdate;
 use pending_reply::{PendingReply, text_output};
@@ -58,9 +55,9 @@ pub(super) use binary::BINARY;
 const REGISTER_ADDRESSES: usize = 512;
 
 /// The work of one message about a set, in steps.
-pub(super) struct SetTask {
-    pubsub: Arc<PubSub>,
-    session: Arc<Session>,
+pub struct SetTask {
+    pubsub: Arc<SolanaPubSub>,
+    session: Arc<SolanaSession>,
     /// When the message was complete.
     received_at: Duration,
     state: SetTaskState,
@@ -95,14 +92,18 @@ enum SetRequest {
 
 impl SetTask {
     /// A text message that may be about a set.
-    pub(super) fn from_text(pubsub: &Arc<PubSub>, session: &Arc<Session>, text: Utf8Bytes) -> Self {
+    pub(super) fn from_text(
+        pubsub: &Arc<SolanaPubSub>,
+        session: &Arc<SolanaSession>,
+        text: Utf8Bytes,
+    ) -> Self {
         Self::new(pubsub, session, SetTaskState::Text(text))
     }
 
     /// A binary message about a set.
     pub(super) fn from_binary(
-        pubsub: &Arc<PubSub>,
-        session: &Arc<Session>,
+        pubsub: &Arc<SolanaPubSub>,
+        session: &Arc<SolanaSession>,
         message: Bytes,
     ) -> Self {
         Self::new(pubsub, session, SetTaskState::Binary(message))
@@ -110,8 +111,8 @@ impl SetTask {
 
     /// The conflated notifications of a slow client.
     pub(super) fn from_conflated(
-        pubsub: &Arc<PubSub>,
-        session: &Arc<Session>,
+        pubsub: &Arc<SolanaPubSub>,
+        session: &Arc<SolanaSession>,
         conflated: Conflated<ConflatedState>,
     ) -> Option<Self> {
         let identity = session.identity(conflated.subscription)?;
@@ -121,7 +122,7 @@ impl SetTask {
         Some(Self::new(pubsub, session, state))
     }
 
-    fn new(pubsub: &Arc<PubSub>, session: &Arc<Session>, state: SetTaskState) -> Self {
+    fn new(pubsub: &Arc<SolanaPubSub>, session: &Arc<SolanaSession>, state: SetTaskState) -> Self {
         let received_at = pubsub.pool.now();
         Self { pubsub: Arc::clone(pubsub), session: Arc::clone(session), received_at, state }
     }
@@ -137,17 +138,19 @@ impl SetTask {
                 Ok(Request::Single(Call::Method { method, .. })) if is_set_method(&method)
             )
     }
+}
 
-    /// The pool class of the next step.
-    pub(super) fn class(&self) -> Class {
+impl SessionTask for SetTask {
+    type Items = BlockItems;
+
+    fn class(&self) -> Class {
         match &self.state {
             SetTaskState::Activation(activation) => activation.class(),
             _ => Class::Medium,
         }
     }
 
-    /// Runs one step. Returns what to write now, and the task that is left after that.
-    pub(super) fn step(self) -> (Vec<SessionOutput>, Option<Self>) {
+    fn step(self) -> (Vec<SessionOutput<BlockItems>>, Option<Self>) {
         let Self { pubsub, session, received_at, state } = self;
         let (out, next) = match state {
             SetTaskState::Text(text) => read_text(&pubsub, &session, received_at, &text),
@@ -193,7 +196,7 @@ impl SetTask {
                 (out, next.map(SetTaskState::Activation))
             }
             SetTaskState::Conflated(id, encoder, encoding, commitment) => {
-                let view = pubsub.reader.view(commitment);
+                let view = pubsub.api.reader.view(commitment);
                 let (texts, rest) = encoder.step(&pubsub, encoding, &view, snapshot::STEP_BYTES);
                 let next = rest.map(|encoder| {
                     SetTaskState::Conflated(id, Box::new(encoder), encoding, commitment)
@@ -205,16 +208,11 @@ impl SetTask {
     }
 }
 
-type StepOutput = (Vec<SessionOutput>, Option<SetTaskState>);
-
-/// The error of a call for a set within a batch.
-pub(super) fn not_in_a_batch() -> RpcError {
-    RpcError::invalid_request("addressesSubscribe and addressesUpdate cannot be in a batch")
-}
+type StepOutput = (Vec<SessionOutput<BlockItems>>, Option<SetTaskState>);
 
 fn read_text(
-    pubsub: &Arc<PubSub>,
-    session: &Arc<Session>,
+    pubsub: &Arc<SolanaPubSub>,
+    session: &Arc<SolanaSession>,
     received_at: Duration,
     message: &str,
 ) -> StepOutput {
@@ -222,8 +220,11 @@ fn read_text(
         Ok(Request::Single(Call::Method { id, method, params })) => Some((id, method, params)),
         _ => None,
     };
-    type ParseParams =
-        fn(&PubSub, &Session, Params<'_>) -> Result<(AddressList, SetRequest), RpcError>;
+    type ParseParams = fn(
+        &SolanaPubSub,
+        &SolanaSession,
+        Params<'_>,
+    ) -> Result<(AddressList, SetRequest), RpcError>;
     let parser: Option<(&'static str, ParseParams)> =
         match call.as_ref().map(|(_, method, _)| &**method) {
             Some("addressesSubscribe") => Some(("addressesSubscribe", SetRequest::parse_subscribe)),
@@ -234,14 +235,14 @@ fn read_text(
         (Some((id, _, params)), Some((method, parse_params))) => {
             let pending_reply = PendingReply { id, method, received_at };
             pending_reply.run_step(pubsub, || {
-                session.admit(pubsub, 1)?;
+                session.admit(1)?;
                 let (addresses, request) = parse_params(pubsub, session, params)?;
                 Ok(start_registration(pubsub, pending_reply.clone(), addresses, request))
             })
         }
         (Some((id, method, params)), _) if method == "addressesUnsubscribe" => {
             let pending_reply = PendingReply { id, method: "addressesUnsubscribe", received_at };
-            session.count_calls(pubsub, 1);
+            session.count_calls(1);
             match params.parse::<(u64,)>(1) {
                 Ok((id,)) => {
                     let id = SubscriptionId(id);
@@ -252,17 +253,17 @@ fn read_text(
         }
         (Some((_, method, _)), _)
             if method == "transactionSubscribe"
-                || message.len() <= pubsub.config.message_bytes_max =>
+                || message.len() <= pubsub.api.config.message_bytes_max =>
         {
-            let reply = methods::handle_message(pubsub, session, message);
+            let reply = handle_message(pubsub, session, message);
             (reply.map(text_output).unwrap_or_default(), None)
         }
-        (None, _) if message.len() <= pubsub.config.message_bytes_max => {
-            let reply = methods::handle_message(pubsub, session, message);
+        (None, _) if message.len() <= pubsub.api.config.message_bytes_max => {
+            let reply = handle_message(pubsub, session, message);
             (reply.map(text_output).unwrap_or_default(), None)
         }
         _ => {
-            let limit = pubsub.config.message_bytes_max;
+            let limit = pubsub.api.config.message_bytes_max;
             let reason = format!("a message over {limit} bytes (pubsub.message_bytes_max)");
             (vec![SessionOutput::Close(CloseCode::Size, reason)], None)
         }
@@ -270,15 +271,15 @@ fn read_text(
 }
 
 fn read_binary(
-    pubsub: &PubSub,
-    session: &Session,
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
     received_at: Duration,
     message: Bytes,
 ) -> StepOutput {
     let (id, update) = binary::parse_update(message);
     let pending_reply = PendingReply { id, method: "addressesUpdate", received_at };
     pending_reply.run_step(pubsub, || {
-        session.admit(pubsub, 1)?;
+        session.admit(1)?;
         let BinaryUpdate { subscription, make_change, snapshot, addresses } = update?;
         let request = UpdateRequest::new(session, subscription, make_change, snapshot)?;
         let request = SetRequest::Update(request);
@@ -287,20 +288,20 @@ fn read_binary(
 }
 
 fn start_registration(
-    pubsub: &PubSub,
+    pubsub: &SolanaPubSub,
     pending_reply: PendingReply,
     addresses: AddressList,
     request: SetRequest,
 ) -> StepOutput {
-    let set = AddressSet::empty(pubsub.reader.addresses());
+    let set = AddressSet::empty(pubsub.api.reader.addresses());
     let register = RegisterAddresses { pending_reply, addresses, read: 0, set, request };
     (Vec::new(), Some(SetTaskState::Register(Box::new(register))))
 }
 
 impl SetRequest {
     fn parse_subscribe(
-        pubsub: &PubSub,
-        session: &Session,
+        pubsub: &SolanaPubSub,
+        session: &SolanaSession,
         params: Params<'_>,
     ) -> Result<(AddressList, Self), RpcError> {
         let (addresses, request) = subscribe::parse_subscribe(pubsub, session, params)?;
@@ -308,8 +309,8 @@ impl SetRequest {
     }
 
     fn parse_update(
-        _: &PubSub,
-        session: &Session,
+        _: &SolanaPubSub,
+        session: &SolanaSession,
         params: Params<'_>,
     ) -> Result<(AddressList, Self), RpcError> {
         let (addresses, request) = update::parse_update(session, params)?;
@@ -328,29 +329,29 @@ impl RegisterAddresses {
     /// Registers the next addresses. Starts the request after the last.
     fn step(
         mut self: Box<Self>,
-        pubsub: &Arc<PubSub>,
-        session: &Arc<Session>,
+        pubsub: &Arc<SolanaPubSub>,
+        session: &Arc<SolanaSession>,
     ) -> Result<StepOutput, RpcError> {
         let addresses = self.addresses.next_addresses(REGISTER_ADDRESSES)?;
         if addresses.is_empty() {
             return self.start_request(pubsub, session);
         }
         self.read += addresses.len();
-        let limit = pubsub.config.tracked_addresses_per_connection_max;
+        let limit = pubsub.api.config.tracked_addresses_per_connection_max;
         if session.tracked_addresses() + self.read > limit.saturating_mul(2) {
             // Too many even if half of them were in the set already.
-            return Err(methods::subscribe_error(
-                &subscriptions::SubscribeError::ListenerAddressesFull { limit },
-            ));
+            return Err(subscribe_error(&subscriptions::SubscribeError::ListenerAddressesFull {
+                limit,
+            }));
         }
-        self.set.add(addresses).map_err(|full| methods::subscribe_error(&full.into()))?;
+        self.set.add(addresses).map_err(|full| subscribe_error(&full.into()))?;
         Ok((Vec::new(), Some(SetTaskState::Register(self))))
     }
 
     fn start_request(
         self,
-        pubsub: &PubSub,
-        session: &Arc<Session>,
+        pubsub: &SolanaPubSub,
+        session: &Arc<SolanaSession>,
     ) -> Result<StepOutput, RpcError> {
         let Self { pending_reply, set, request, .. } = self;
         match request {

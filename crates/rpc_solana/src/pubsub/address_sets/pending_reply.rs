@@ -8,9 +8,10 @@ use std::time::Duration;
 use jsonrpc::MethodResult;
 use jsonrpc::envelope::{self, Id};
 use jsonrpc::error::RpcError;
+use jsonrpc::pubsub::SessionOutput;
 
-use crate::pubsub::session_output::SessionOutput;
-use crate::pubsub::{PubSub, methods};
+use crate::pubsub::block_items::BlockItems;
+use crate::pubsub::solana_subscriptions::SolanaPubSub;
 
 /// A call whose reply has not been written.
 #[derive(Clone)]
@@ -23,8 +24,12 @@ pub(super) struct PendingReply {
 
 impl PendingReply {
     /// Records the call in the metrics, and encodes its reply.
-    pub(super) fn reply(&self, pubsub: &PubSub, result: MethodResult) -> Vec<SessionOutput> {
-        methods::record_call(pubsub, Some(self.method), self.received_at, result.as_ref());
+    pub(super) fn reply(
+        &self,
+        pubsub: &SolanaPubSub,
+        result: MethodResult,
+    ) -> Vec<SessionOutput<BlockItems>> {
+        pubsub.record_call(Some(self.method), self.received_at, result.as_ref());
         let reply = result.and_then(|output| output.into_response(&self.id));
         text_output(match reply {
             Ok(text) => text.as_bytes().to_vec(),
@@ -35,9 +40,9 @@ impl PendingReply {
     /// Runs a step of the call. An error or a panic becomes the reply.
     pub(super) fn run_step<N>(
         &self,
-        pubsub: &PubSub,
-        step: impl FnOnce() -> Result<(Vec<SessionOutput>, Option<N>), RpcError>,
-    ) -> (Vec<SessionOutput>, Option<N>) {
+        pubsub: &SolanaPubSub,
+        step: impl FnOnce() -> Result<(Vec<SessionOutput<BlockItems>>, Option<N>), RpcError>,
+    ) -> (Vec<SessionOutput<BlockItems>>, Option<N>) {
         let result = catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
             tracing::error!(method = self.method, "work on a set panicked; its request got -32603");
             Err(RpcError::internal())
@@ -47,7 +52,7 @@ impl PendingReply {
 }
 
 /// The output that is one text.
-pub(super) fn text_output(bytes: Vec<u8>) -> Vec<SessionOutput> {
+pub(super) fn text_output(bytes: Vec<u8>) -> Vec<SessionOutput<BlockItems>> {
     let Ok(text) = String::from_utf8(bytes) else { unreachable!("replies are written as JSON") };
     vec![SessionOutput::Text(text)]
 }

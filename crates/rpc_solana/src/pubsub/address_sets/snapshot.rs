@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use chain_solana::{Block, View};
+use jsonrpc::pubsub::SessionOutput;
 use ledger::{Address, AddressId};
 use pool::Class;
 use solana::Account;
@@ -15,9 +16,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::set_activation::{SetActivation, SetParams};
 use crate::pubsub::address_notification::{self, ItemRef, MessageBuilder, NotificationKind};
-use crate::pubsub::session::Session;
-use crate::pubsub::session_output::SessionOutput;
-use crate::pubsub::{PubSub, key_kind};
+use crate::pubsub::block_items::BlockItems;
+use crate::pubsub::key_kind;
+use crate::pubsub::solana_subscriptions::{SolanaPubSub, SolanaSession};
 
 /// Bytes of notifications after which a step ends. It may exceed them by one account.
 pub(super) const STEP_BYTES: usize = 256 * 1024;
@@ -36,7 +37,7 @@ pub(super) enum ActivationTask {
     CatchUp(SetActivation),
 }
 
-type ActivationStep = (Vec<SessionOutput>, Option<ActivationTask>);
+type ActivationStep = (Vec<SessionOutput<BlockItems>>, Option<ActivationTask>);
 
 pub(super) struct Snapshot {
     activation: SetActivation,
@@ -56,7 +57,7 @@ impl ActivationTask {
     }
 
     /// Runs one step. Returns what to write now, and what is left after that.
-    pub(super) fn step(self, pubsub: &PubSub, session: &Session) -> ActivationStep {
+    pub(super) fn step(self, pubsub: &SolanaPubSub, session: &SolanaSession) -> ActivationStep {
         match self {
             Self::Start(activation) => start_activation(pubsub, session, activation),
             Self::Snapshot(snapshot) => snapshot.step(pubsub),
@@ -67,8 +68,8 @@ impl ActivationTask {
 
 /// Runs after the reply: starts the snapshot if one was requested, else catches up.
 fn start_activation(
-    pubsub: &PubSub,
-    session: &Session,
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
     mut activation: SetActivation,
 ) -> ActivationStep {
     let Some(view) = activation.snapshot.take() else {
@@ -94,9 +95,9 @@ fn start_activation(
             Err(_) => Vec::new(),
         },
     };
-    let limit = pubsub.config.snapshot_accounts_max;
+    let limit = pubsub.api.config.snapshot_accounts_max;
     if key_kind != key_kind::ITSELF {
-        let addresses = ids.iter().filter_map(|id| pubsub.reader.addresses().address(*id));
+        let addresses = ids.iter().filter_map(|id| pubsub.api.reader.addresses().address(*id));
         let mut count = 0;
         for address in addresses {
             count += view.records_by_key_len(key_kind, &address);
@@ -114,7 +115,7 @@ fn start_activation(
 }
 
 impl Snapshot {
-    fn step(mut self: Box<Self>, pubsub: &PubSub) -> ActivationStep {
+    fn step(mut self: Box<Self>, pubsub: &SolanaPubSub) -> ActivationStep {
         let SetParams { key_kind, encoding, .. } = self.activation.params;
         let block = self.view.meta().last_blockhash().to_string();
         let mut messages =
@@ -131,7 +132,7 @@ impl Snapshot {
             }
             let Some(id) = self.ids.next() else { break false };
             // Found: the subscription retains its ids.
-            let Some(address) = pubsub.reader.addresses().address(id) else { continue };
+            let Some(address) = pubsub.api.reader.addresses().address(id) else { continue };
             if key_kind == key_kind::ITSELF {
                 if let Some(account) = self.view.record(&address) {
                     messages.add_account(&address, &account, encoding, &self.view);
@@ -158,7 +159,11 @@ impl Snapshot {
 
 /// Encodes the next blocks between the one that the activation starts after and the newest. After the last the
 /// activation is live. Each step fetches the blocks again, so a client that reads slowly retains none of them.
-fn catch_up(pubsub: &PubSub, session: &Session, mut activation: SetActivation) -> ActivationStep {
+fn catch_up(
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
+    mut activation: SetActivation,
+) -> ActivationStep {
     let id = activation.subscription();
     let SetParams { key_kind, commitment, encoding } = activation.params;
     let steps: Vec<BlockStep<Block>> =

@@ -6,6 +6,7 @@
 use jsonrpc::MethodOutput;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
+use jsonrpc::pubsub::{SessionOutput, subscribe_error};
 use ledger::{BlockId, Commitment, KeyKind, Slot};
 use serde::Deserialize;
 use serde_json::json;
@@ -19,10 +20,10 @@ use subscriptions::{AddressSet, ResumeFrom, SetSubscription, SlowConsumerPolicy}
 use super::pending_reply::PendingReply;
 use super::set_activation::{SetActivation, SetParams};
 use crate::pubsub::address_stream::AddressList;
-use crate::pubsub::session::Session;
-use crate::pubsub::session_output::SessionOutput;
+use crate::pubsub::block_items::BlockItems;
+use crate::pubsub::key_kind;
+use crate::pubsub::solana_subscriptions::{SolanaPubSub, SolanaSession};
 use crate::pubsub::subscription::{Subscription, SubscriptionKind};
-use crate::pubsub::{PubSub, key_kind, methods};
 
 /// A subscription to make.
 pub(super) struct SubscribeRequest {
@@ -86,8 +87,8 @@ struct Resume {
 
 /// The addresses and the options of a call.
 pub(super) fn parse_subscribe(
-    pubsub: &PubSub,
-    session: &Session,
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
     params: Params<'_>,
 ) -> Result<(AddressList, SubscribeRequest), RpcError> {
     let (addresses, options): (Box<RawValue>, Option<Options>) = params.parse(1)?;
@@ -130,12 +131,12 @@ pub(super) fn check_snapshot(is_requested: bool, key_kind: KeyKind) -> Result<()
 
 /// Subscribes to a registered set. Cost: the message's addresses, in one step.
 pub(super) fn subscribe_set(
-    pubsub: &PubSub,
-    session: &Session,
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
     pending_reply: &PendingReply,
     set: AddressSet,
     request: SubscribeRequest,
-) -> Result<(Vec<SessionOutput>, SetActivation), RpcError> {
+) -> Result<(Vec<SessionOutput<BlockItems>>, SetActivation), RpcError> {
     let SubscribeRequest { params, from, snapshot, slow_consumer_policy } = request;
     let SetParams { key_kind, commitment, encoding } = params;
     let count = set.len();
@@ -147,8 +148,8 @@ pub(super) fn subscribe_set(
         slow_consumer_policy,
     };
     let activation = session.subscribe_set(subscription);
-    let activation = activation.map_err(|err| methods::subscribe_error(&err))?;
-    let view = pubsub.complete_view(commitment);
+    let activation = activation.map_err(|err| subscribe_error(&err))?;
+    let view = pubsub.api.complete_view(commitment);
     let block = view.block();
     let result = json!({
         "subscription": activation.subscription.0,
@@ -168,21 +169,24 @@ pub(super) fn subscribe_set(
 }
 
 fn find_resume_block(
-    pubsub: &PubSub,
-    session: &Session,
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
     commitment: Commitment,
     resume: &Resume,
 ) -> Result<BlockId, RpcError> {
     let hash = resume.block.parse::<Hash>();
     let hash = hash.map_err(|_| RpcError::invalid_params("Invalid params: resume.block"))?;
-    let block = pubsub.recent_blocks.lock().find(&hash);
+    let block = pubsub.api.recent_blocks.lock().find(&hash);
     let block =
         block.filter(|block| block.slot == resume.slot && session.reaches(commitment, *block));
     block.ok_or_else(|| {
         RpcError::invalid_params(format!(
             "Cannot resume: block {} of slot {} is not among the last {} (pubsub.resume_blocks), \
              of at most {} bytes (pubsub.resume_bytes); subscribe with a snapshot",
-            resume.block, resume.slot, pubsub.config.resume_blocks, pubsub.config.resume_bytes
+            resume.block,
+            resume.slot,
+            pubsub.api.config.resume_blocks,
+            pubsub.api.config.resume_bytes
         ))
     })
 }

@@ -7,6 +7,7 @@ use chain_solana::Block;
 use jsonrpc::MethodOutput;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
+use jsonrpc::pubsub::{Payload, SessionOutput, subscribe_error};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -19,11 +20,8 @@ use super::set_activation::{SetActivation, SetParams};
 use super::subscribe::check_snapshot;
 use crate::pubsub::address_stream::AddressList;
 use crate::pubsub::block_items::BlockItems;
-use crate::pubsub::payload::Payload;
-use crate::pubsub::session::Session;
-use crate::pubsub::session_output::SessionOutput;
+use crate::pubsub::solana_subscriptions::{SolanaPubSub, SolanaSession};
 use crate::pubsub::subscription::Subscription;
-use crate::pubsub::{PubSub, methods};
 
 /// A change to make with the addresses of a message.
 pub(super) struct UpdateRequest {
@@ -46,7 +44,7 @@ pub(super) enum UpdateStep {
     /// More to change.
     More(Box<SetUpdateTask>),
     /// The reply, and what is to become live if addresses were added.
-    Done(Vec<SessionOutput>, Option<SetActivation>),
+    Done(Vec<SessionOutput<BlockItems>>, Option<SetActivation>),
 }
 
 #[derive(Default, Deserialize)]
@@ -61,7 +59,7 @@ struct UpdateParams {
 
 /// The addresses and the change of a call.
 pub(super) fn parse_update(
-    session: &Session,
+    session: &SolanaSession,
     params: Params<'_>,
 ) -> Result<(AddressList, UpdateRequest), RpcError> {
     let (id, params): (u64, UpdateParams) = params.parse(2)?;
@@ -87,12 +85,12 @@ pub(super) fn parse_update(
 impl UpdateRequest {
     /// The change of an existing set.
     pub(super) fn new(
-        session: &Session,
+        session: &SolanaSession,
         subscription: SubscriptionId,
         make_change: fn(AddressSet) -> SetChange,
         snapshot: bool,
     ) -> Result<Self, RpcError> {
-        let unknown = || methods::subscribe_error(&SubscribeError::Unknown);
+        let unknown = || subscribe_error(&SubscribeError::Unknown);
         let identity = session.identity(subscription).ok_or_else(unknown)?;
         let Subscription::Addresses { key_kind, commitment, encoding } = *identity else {
             return Err(unknown());
@@ -106,24 +104,24 @@ impl UpdateRequest {
 impl SetUpdateTask {
     /// Starts the change of a set with the addresses of a message.
     pub(super) fn start(
-        session: &Session,
+        session: &SolanaSession,
         pending_reply: PendingReply,
         set: AddressSet,
         request: UpdateRequest,
     ) -> Result<Self, RpcError> {
         let UpdateRequest { subscription, make_change, params, snapshot } = request;
         let update = session.start_set_update(subscription, make_change(set));
-        let update = update.map_err(|err| methods::subscribe_error(&err))?;
+        let update = update.map_err(|err| subscribe_error(&err))?;
         Ok(Self { pending_reply, update, params, snapshot })
     }
 
     /// Changes the next part of the set.
     pub(super) fn step(
         mut self: Box<Self>,
-        pubsub: &PubSub,
-        session: &Session,
+        pubsub: &SolanaPubSub,
+        session: &SolanaSession,
     ) -> Result<UpdateStep, RpcError> {
-        match self.update.step().map_err(|err| methods::subscribe_error(&err))? {
+        match self.update.step().map_err(|err| subscribe_error(&err))? {
             None => Ok(UpdateStep::More(self)),
             Some(result) => Ok(self.finish(pubsub, session, result)),
         }
@@ -131,13 +129,13 @@ impl SetUpdateTask {
 
     fn finish(
         self: Box<Self>,
-        pubsub: &PubSub,
-        session: &Session,
+        pubsub: &SolanaPubSub,
+        session: &SolanaSession,
         change: SetChangeResult,
     ) -> UpdateStep {
         // What was written of the subscription before this is of no later block than the view below.
         session.pause_delivery(change.activation.map(|activation| activation.subscription));
-        let view = pubsub.complete_view(self.params.commitment);
+        let view = pubsub.api.complete_view(self.params.commitment);
         let block = view.block();
         let result = json!({
             "addresses": change.len,

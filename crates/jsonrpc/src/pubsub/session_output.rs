@@ -3,16 +3,15 @@
 use subscriptions::SubscriptionId;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use super::block_items::BlockItems;
 use super::payload::SplitPayload;
 use super::shared_text::SharedText;
 
 /// What the connection writes or does next.
-pub(super) enum SessionOutput {
+pub enum SessionOutput<I> {
     /// A complete message.
     Text(String),
     /// A notification of a block. The connection adds the listener's numbers.
-    Split(SubscriptionId, SplitPayload<BlockItems>),
+    Split(SubscriptionId, SplitPayload<I>),
     /// A notification without items to conflate. The connection adds the listener's numbers.
     Prefix(SubscriptionId, SharedText),
     /// The subscription's queued notifications, up to and including a step.
