@@ -11,7 +11,6 @@ use http_server::Listeners;
 use jsonrpc::{Health, SystemClock};
 use localnet::{Localnet, LocalnetHandle};
 use metrics::Collector;
-use rpc_solana::pubsub::PubSub;
 use rpc_solana::{NodeMemory, SolanaServerParts};
 
 use crate::banner::Banner;
@@ -201,7 +200,7 @@ async fn serve(
         config: config.rpc.clone(),
     };
     let node = Arc::new(parts.into_server());
-    let (pubsub, sink) = PubSub::start(
+    let (pubsub, sink) = rpc_solana::pubsub::start(
         config.pubsub.clone(),
         Arc::clone(&cluster),
         node.api.reader.clone(),

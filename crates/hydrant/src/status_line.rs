@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::Reader;
-use rpc_solana::pubsub::PubSub;
+use rpc_solana::pubsub::SolanaPubSub;
 
 /// Interval between redraws: the default length of a slot.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Draws the line until the task is aborted.
-pub(crate) async fn draw(reader: Reader, pubsub: Arc<PubSub>) {
+pub(crate) async fn draw(reader: Reader, pubsub: Arc<SolanaPubSub>) {
     let mut redraw = tokio::time::interval(REDRAW_INTERVAL);
     loop {
         redraw.tick().await;
@@ -26,7 +26,7 @@ pub(crate) fn has_reader() -> bool {
     std::io::stdout().is_terminal()
 }
 
-fn line(reader: &Reader, pubsub: &PubSub) -> String {
+fn line(reader: &Reader, pubsub: &SolanaPubSub) -> String {
     let views = reader.views();
     let stats = pubsub.stats();
     format!(

@@ -1,7 +1,7 @@
 //! Serves an API of your own: JSON-RPC over HTTP for a ledger that is not Solana's.
 //!
-//! `cargo run -p jsonrpc --example custom_api`. The ledger, its methods and its subscription are in `testkit::toy_api`:
-//! a table of `jsonrpc::MethodSpec`, and an implementation of `jsonrpc::Api`.
+//! `cargo run -p jsonrpc --example custom_api`. The ledger, its methods and its subscriptions are in `testkit::toy_api`:
+//! a table of `jsonrpc::MethodSpec`, and implementations of `jsonrpc::Api` and `jsonrpc::pubsub::SubscriptionApi`.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use http_server::Listeners;
-use testkit::toy_api::{ToyApi, ToyResources, ToySocket};
+use testkit::toy_api::{ToyApi, ToyResources, ToySubscriptions, pubsub_config};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -22,7 +22,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = runtime.spawn(jsonrpc::serve(
         Arc::clone(&server),
-        Arc::new(ToySocket(Arc::clone(&server))),
+        ToySubscriptions::start(&server, pubsub_config()),
         Some(Arc::new(ToyResources)),
         Listeners { rpc: listener, pubsub: None },
         // A dropped sender means stop.

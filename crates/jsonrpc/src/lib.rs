@@ -1,4 +1,5 @@
-//! JSON-RPC 2.0 over HTTP for any ledger: envelope, dispatch, batches, tasks of the CPU pool, metrics.
+//! JSON-RPC 2.0 over HTTP, and subscriptions over WebSocket, for any ledger: envelope, dispatch, batches, tasks of the
+//! CPU pool, connections of subscribers, metrics.
 //!
 //! In: an [`Api`], which is a table of methods, and bytes of clients. Out: responses. A method returns a value
 //! ([`MethodOutput`]); this crate writes the envelope around it, or sends the value alone to another interface
@@ -21,6 +22,7 @@ mod method_output;
 pub mod metrics;
 mod offload;
 pub mod params;
+pub mod pubsub;
 mod request;
 mod request_context;
 mod response_channel;

@@ -1,18 +1,20 @@
 //! Solana's API: everything that its methods may read or do, in one place.
+//!
+//! Not here: the table of its methods (`methods`).
 
 use std::sync::Arc;
 
 use chain_solana::{ClusterInfo, Faucet, History, Reader, Simulator, TransactionSender};
 use http_server::HttpContext;
 use jsonrpc::metrics::Metrics;
-use jsonrpc::{Api, Health, MethodSpec, Server, ServerContext};
+use jsonrpc::{Api, Health, Server, ServerContext};
 use ledger::{Commitment, Slot};
 use pool::{Pool, RateLimiter};
 use query::ChangeTracker;
 use response_cache::{LedgerVersions, ResponseCache};
 
+use crate::config::Config;
 use crate::ledger_metrics::LedgerMetrics;
-use crate::{Config, methods};
 
 /// What the methods of Solana work on.
 pub struct SolanaApi {
@@ -46,25 +48,6 @@ impl LedgerVersions for SolanaApi {
 
     fn change_tracker(&self) -> &Arc<ChangeTracker> {
         self.reader.change_tracker()
-    }
-}
-
-impl Api for SolanaApi {
-    const METHODS: &'static [&'static [MethodSpec<Self>]] = methods::FILES;
-
-    fn pinned(&self) -> Self {
-        Self {
-            cluster: Arc::clone(&self.cluster),
-            reader: self.reader.pinned(),
-            history: Arc::clone(&self.history),
-            transaction_sender: Arc::clone(&self.transaction_sender),
-            simulator: Arc::clone(&self.simulator),
-            faucet: self.faucet.clone(),
-            health: Arc::clone(&self.health),
-            pool: Arc::clone(&self.pool),
-            metrics: Arc::clone(&self.metrics),
-            config: self.config.clone(),
-        }
     }
 }
 

@@ -1,4 +1,5 @@
 //! The serving layer with a ledger that is not Solana's.
 
 mod examples;
+mod pubsub;
 mod toy_api;

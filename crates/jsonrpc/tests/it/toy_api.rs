@@ -1,32 +1,36 @@
-//! A ledger that is not Solana's, served over HTTP, WebSocket and REST by the serving layer.
+//! A ledger that is not Solana's, served over HTTP and REST by the serving layer.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{SinkExt, StreamExt};
-use http_server::Listeners;
+use http_server::{Listeners, WebSocketHandler};
 use jsonrpc::Server;
+use jsonrpc::pubsub::{self, PubSubServer};
 use serde_json::{Value, json};
-use testkit::toy_api::{ToyApi, ToyResources, ToySocket};
+use testkit::toy_api::{ToyApi, ToyResources, ToySubscriptions, pubsub_config};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio_tungstenite::tungstenite::Message;
 
 /// No step takes this long, however slow the machine is.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A served toy ledger.
-struct Toy {
-    server: Arc<Server<ToyApi>>,
-    address: SocketAddr,
-    runtime: tokio::runtime::Runtime,
+pub(crate) struct Toy {
+    pub(crate) server: Arc<Server<ToyApi>>,
+    pub(crate) pubsub: Arc<PubSubServer<ToySubscriptions>>,
+    pub(crate) address: SocketAddr,
+    pub(crate) runtime: tokio::runtime::Runtime,
     stop: Option<oneshot::Sender<()>>,
 }
 
 impl Toy {
     fn start() -> Self {
+        Self::with_pubsub(pubsub_config())
+    }
+
+    pub(crate) fn with_pubsub(config: pubsub::Config) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -35,15 +39,16 @@ impl Toy {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
         let address = listener.local_addr().expect("it is bound");
         let server = Arc::new(ToyApi::server().expect("a thread"));
+        let pubsub = ToySubscriptions::start(&server, config);
         let (stop, stopped) = oneshot::channel();
         runtime.spawn(jsonrpc::serve(
             Arc::clone(&server),
-            Arc::new(ToySocket(Arc::clone(&server))),
+            Arc::clone(&pubsub) as Arc<dyn WebSocketHandler>,
             Some(Arc::new(ToyResources)),
             Listeners { rpc: listener, pubsub: None },
             async { drop(stopped.await) },
         ));
-        Self { server, address, runtime, stop: Some(stop) }
+        Self { server, pubsub, address, runtime, stop: Some(stop) }
     }
 
     /// Sends a request on a connection of its own; returns the whole response.
@@ -77,7 +82,7 @@ impl Toy {
         response["result"].take()
     }
 
-    fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         self.exchange(&format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
     }
 }
@@ -162,49 +167,4 @@ fn a_value_is_served_as_a_resource_without_the_envelope() {
         "{response}"
     );
     assert!(toy.get("/v1/counters/b").starts_with("HTTP/1.1 404"));
-}
-
-#[test]
-fn a_subscriber_sees_new_blocks_over_websocket() {
-    let toy = Toy::start();
-    let url = format!("ws://{}", toy.address);
-    toy.runtime.block_on(async {
-        let dialogue = async {
-            let stream = tokio::net::TcpStream::connect(toy.address).await.expect("it listens");
-            let upgrade = tokio_tungstenite::client_async(url, stream).await;
-            let (mut socket, _) = upgrade.expect("it upgrades");
-            let ask = |method: &str, params: Value| {
-                let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
-                Message::text(call.to_string())
-            };
-            let mut received = Vec::new();
-            for message in [
-                ask("getHeight", json!([])),
-                ask("heightSubscribe", json!([])),
-                ask("counterAdd", json!(["a"])),
-            ] {
-                socket.send(message).await.expect("it reads");
-                received.push(next(&mut socket).await);
-            }
-            received.push(next(&mut socket).await);
-            received
-        };
-        let received = tokio::time::timeout(TIMEOUT, dialogue).await.expect("in time");
-        assert_eq!(received[0], json!({ "jsonrpc": "2.0", "id": 7, "result": 0 }));
-        assert_eq!(received[1], json!({ "jsonrpc": "2.0", "id": 7, "result": 0 }));
-        assert_eq!(received[2], json!({ "jsonrpc": "2.0", "id": 7, "result": 1 }));
-        let params = json!({ "subscription": 0, "result": 1 });
-        assert_eq!(
-            received[3],
-            json!({ "jsonrpc": "2.0", "method": "heightNotification", "params": params })
-        );
-    });
-}
-
-async fn next<S>(socket: &mut S) -> Value
-where
-    S: StreamExt<Item = Result<Message, tokio_tungstenite::tungstenite::Error>> + Unpin,
-{
-    let message = socket.next().await.expect("a message").expect("no error");
-    serde_json::from_str(message.to_text().expect("text")).expect("JSON")
 }

@@ -10,7 +10,7 @@ use chain_solana::View;
 use jsonrpc::error::RpcError;
 use ledger::{Address, KeyKind};
 use query::IndexCoverage;
-use solana::{Filters, key_kind};
+use solana::{FilterError, Filters, key_kind};
 use solana_pubkey::Pubkey;
 
 use super::accounts_reader;
@@ -22,7 +22,7 @@ pub(super) fn program_keys(
     program: &Pubkey,
     filters: &Filters,
 ) -> Result<Vec<(KeyKind, Address)>, RpcError> {
-    let keys = filters.keys(program).map_err(super::programs::invalid_filter)?;
+    let keys = filters.keys(program).map_err(invalid_filter)?;
     let with_kind = |kind| keys.iter().copied().find(|key| key.0 == kind);
     // Agave has no such index. An index that excludes the delegate must not refuse a call that Agave answers.
     let delegate =
@@ -62,6 +62,11 @@ fn check(view: &View, keys: impl IntoIterator<Item = (KeyKind, Pubkey)>) -> Resu
         }
     }
     Ok(())
+}
+
+/// The error of a filter that is not valid.
+pub(super) fn invalid_filter(err: FilterError) -> RpcError {
+    RpcError::invalid_params(err.to_string())
 }
 
 fn indexed(view: &View, (kind, key): &(KeyKind, Pubkey)) -> IndexCoverage {

@@ -1,6 +1,6 @@
 //! The methods of Solana's API.
 //!
-//! Each file of methods has a table `METHODS`; [`FILES`] lists these tables.
+//! Each file of methods has a table `METHODS`; the API lists these tables.
 //! Not here: the rules for a method ([`jsonrpc`]), where it runs (`dispatch`).
 
 mod account_list;
@@ -28,7 +28,9 @@ mod transaction_codec;
 mod transactions;
 mod votes;
 
-use jsonrpc::MethodSpec;
+use std::sync::Arc;
+
+use jsonrpc::{Api, MethodSpec};
 
 use crate::solana_api::SolanaApi;
 
@@ -37,7 +39,7 @@ pub(crate) use transaction_codec::decode;
 pub use votes::required_index_keys;
 
 /// The tables of all files that have methods. One line per file.
-pub(crate) const FILES: &[&[MethodSpec<SolanaApi>]] = &[
+const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     accounts::METHODS,
     blocks::METHODS,
     epoch::METHODS,
@@ -55,3 +57,22 @@ pub(crate) const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     transactions::METHODS,
     votes::METHODS,
 ];
+
+impl Api for SolanaApi {
+    const METHODS: &'static [&'static [MethodSpec<Self>]] = FILES;
+
+    fn pinned(&self) -> Self {
+        Self {
+            cluster: Arc::clone(&self.cluster),
+            reader: self.reader.pinned(),
+            history: Arc::clone(&self.history),
+            transaction_sender: Arc::clone(&self.transaction_sender),
+            simulator: Arc::clone(&self.simulator),
+            faucet: self.faucet.clone(),
+            health: Arc::clone(&self.health),
+            pool: Arc::clone(&self.pool),
+            metrics: Arc::clone(&self.metrics),
+            config: self.config.clone(),
+        }
+    }
+}

@@ -4,7 +4,7 @@ use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, InlineBudget, MethodResult, MethodSpec};
 use response_cache::Dependencies;
-use solana::{Encoding, FilterError, Filters};
+use solana::{Encoding, Filters};
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcProgramAccountsConfig};
 use solana_rpc_client_types::filter::RpcFilterType;
@@ -12,7 +12,7 @@ use spl_generic_token::is_known_spl_token_id;
 
 use super::account_list::{self, AccountFilter, ListFormat, ListQuery};
 use super::cost::{self, CostEstimate};
-use super::index_selection::program_keys;
+use super::index_selection::{invalid_filter, program_keys};
 use super::parse_key;
 use crate::commitment::{context, level, view, view_since};
 use crate::solana_api::SolanaApi;
@@ -90,8 +90,4 @@ fn encoding(config: &RpcAccountInfoConfig) -> Encoding {
 /// The filters of a request.
 pub(super) fn parse_filters(filters: Option<Vec<RpcFilterType>>) -> Result<Filters, RpcError> {
     Filters::new(filters.unwrap_or_default()).map_err(invalid_filter)
-}
-
-pub(super) fn invalid_filter(err: FilterError) -> RpcError {
-    RpcError::invalid_params(err.to_string())
 }

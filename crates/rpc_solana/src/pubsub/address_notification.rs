@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use chain_solana::{Block, ExecutedTransaction, View};
+use jsonrpc::pubsub::{SharedText, SplitPayload};
 use ledger::{Address, KeyKind, Record, Slot};
 use serde::Serialize;
 use solana::{Account, Encoding};
@@ -17,11 +18,9 @@ use solana_account_decoder_client_types::UiAccount;
 use solana_pubkey::Pubkey;
 use subscriptions::{BlockStep, Direction, QueueMemory};
 
-use super::PubSub;
-use super::notification;
-use super::payload::{BlockItems, ConflatedState, Items, LatestWrite, SplitPayload, Write};
-use super::shared_text::SharedText;
-use super::subscription::key_kind;
+use super::block_items::{BlockItems, ConflatedState, Items, LatestWrite, Write};
+use super::solana_subscriptions::SolanaPubSub;
+use super::{key_kind, notification};
 
 /// Bytes of items in a message after which the next one starts.
 const MESSAGE_BYTES: usize = 256 * 1024;
@@ -112,7 +111,12 @@ pub(super) struct MessageBuilder {
 }
 
 impl MessageBuilder {
-    pub(super) fn new(pubsub: &PubSub, kind: NotificationKind, slot: Slot, block: String) -> Self {
+    pub(super) fn new(
+        pubsub: &SolanaPubSub,
+        kind: NotificationKind,
+        slot: Slot,
+        block: String,
+    ) -> Self {
         let memory = Arc::clone(pubsub.subscriptions.queue_memory());
         Self { kind, slot, block, items: String::new(), finished: Vec::new(), memory }
     }
@@ -208,19 +212,19 @@ impl MessageBuilder {
 
 /// The notification of some items of a step, encoded once for all listeners of a subscription.
 pub(super) fn encode_step(
-    pubsub: &PubSub,
+    pubsub: &SolanaPubSub,
     step: &BlockStep<Block>,
     key_kind: KeyKind,
     encoding: Encoding,
     refs: Vec<ItemRef>,
-) -> Vec<SplitPayload> {
+) -> Vec<SplitPayload<BlockItems>> {
     let block = &step.body;
     let kind = if step.direction == Direction::Applied {
         NotificationKind::Update
     } else {
         NotificationKind::Rollback
     };
-    let view = pubsub.reader.view(step.commitment);
+    let view = pubsub.api.reader.view(step.commitment);
     let mut messages =
         MessageBuilder::new(pubsub, kind, block.id.slot, block.blockhash.to_string());
     let items = select_items(block, key_kind, &refs);
@@ -243,7 +247,7 @@ pub(super) fn encode_step(
     let mut items = Some(items);
     let payload = |(index, prefix)| {
         let items = items.take_if(|_| index == last).unwrap_or(Items::Writes(Vec::new()));
-        SplitPayload { prefix, block_items: Some(block_items(items)) }
+        SplitPayload { prefix, items: Some(block_items(items)) }
     };
     texts.into_iter().enumerate().map(payload).collect()
 }
@@ -281,7 +285,7 @@ impl ConflatedEncoder {
     /// The next messages, of about `bytes` bytes, and the encoder for the rest.
     pub(super) fn step(
         mut self,
-        pubsub: &PubSub,
+        pubsub: &SolanaPubSub,
         encoding: Encoding,
         view: &View,
         bytes: usize,
@@ -304,8 +308,12 @@ impl ConflatedEncoder {
 
 /// The items of a block that a set may have under a key kind: the id of the address, and the number of the item for
 /// [`ItemRef::merge_refs`].
-pub(super) fn block_items(pubsub: &PubSub, block: &Block, key_kind: KeyKind) -> Vec<(u32, u32)> {
-    let id = |address: &Address| pubsub.reader.addresses().lookup(address);
+pub(super) fn block_items(
+    pubsub: &SolanaPubSub,
+    block: &Block,
+    key_kind: KeyKind,
+) -> Vec<(u32, u32)> {
+    let id = |address: &Address| pubsub.api.reader.addresses().lookup(address);
     let mut items = Vec::new();
     if key_kind == key_kind::MENTIONED {
         for (index, executed) in block.transactions.iter().enumerate() {

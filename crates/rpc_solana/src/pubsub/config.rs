@@ -146,7 +146,22 @@ impl Config {
         ])
     }
 
-    pub(super) fn limits(&self) -> Limits {
+    /// The limits of connections and messages.
+    pub(super) fn transport(&self) -> jsonrpc::pubsub::Config {
+        jsonrpc::pubsub::Config {
+            limits: self.limits(),
+            message_bytes_max: self.message_bytes_max,
+            addresses_message_bytes_max: self.addresses_message_bytes_max,
+            message_timeout_ms: self.message_timeout_ms,
+            incoming_bytes_max: self.incoming_bytes_max,
+            set_tasks_max: self.set_tasks_max,
+            write_timeout_ms: self.write_timeout_ms,
+            close_timeout_ms: self.close_timeout_ms,
+            ping_ms: self.ping_ms,
+        }
+    }
+
+    fn limits(&self) -> Limits {
         Limits {
             listeners_max: self.connections_max,
             subscriptions_max: self.subscriptions_max,

@@ -4,6 +4,7 @@
 //! Not here: which subscriptions get them (`notifier`).
 
 use chain_solana::{Block, ExecutedTransaction, LedgerEvent, RevertReason, View, Vote};
+use jsonrpc::pubsub::SharedText;
 use ledger::{Address, Slot};
 use serde::Serialize;
 use solana::{Account, Encoding, Filters, MintInfo, parsed_token};
@@ -21,8 +22,7 @@ use solana_transaction_status::{
 };
 use subscriptions::SubscriptionId;
 
-use super::PubSub;
-use super::shared_text::SharedText;
+use super::solana_subscriptions::SolanaPubSub;
 use super::subscription::{BlockFilter, Subscription};
 
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ struct Params<T> {
 
 /// The text of a notification. `None`, and a log entry, if it cannot be written as JSON.
 pub(super) fn text<T: Serialize>(
-    pubsub: &PubSub,
+    pubsub: &SolanaPubSub,
     subscription: &Subscription,
     id: SubscriptionId,
     result: T,

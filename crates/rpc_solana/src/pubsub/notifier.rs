@@ -13,20 +13,17 @@
 //! Invariant: a notification is encoded once for each distinct subscription, without any lock. The notifications of a
 //! subscription are delivered in the order of events.
 
-use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::Receiver;
 
-use chain_solana::{Block, EventSink, ExecutedTransaction, LedgerEvent, View};
-use foldhash::HashMap;
-use ledger::{Address, AddressId, BlockId, Commitment, Key};
+use chain_solana::{Block, ExecutedTransaction, LedgerEvent, View};
+use jsonrpc::pubsub::{Payload, SharedText, fork_join};
+use ledger::{AddressId, BlockId, Commitment, Key};
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
-use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_transaction_status::BlockEncodingOptions;
 use subscriptions::{
@@ -34,11 +31,11 @@ use subscriptions::{
 };
 
 use super::address_notification::ItemRef;
-use super::fork_join::fork_join;
-use super::payload::Payload;
-use super::shared_text::SharedText;
-use super::subscription::{LogsFilter, Subscription, SubscriptionKind, key_kind};
-use super::{PubSub, address_notification, notification, transaction_filter};
+use super::block_items::BlockItems;
+use super::event_sender::EventSender;
+use super::solana_subscriptions::SolanaPubSub;
+use super::subscription::{LogsFilter, Subscription, SubscriptionKind};
+use super::{address_notification, key_kind, notification, transaction_filter};
 
 /// Notifications that are encoded before they are delivered.
 const BATCH_MESSAGES_MAX: usize = 256;
@@ -52,62 +49,25 @@ const PART_NS: u64 = 100_000;
 /// Encoding that is shared at once, in nanoseconds. Bounds what is encoded and not delivered: some 64 MB.
 const ROUND_NS: u64 = 64_000_000;
 
-/// The sender of the ledger's one writer. Never blocks.
-///
-/// Dropping it ends the ledger: every connection is closed after the events that wait.
-pub struct EventSender {
-    events: SyncSender<(Position, LedgerEvent)>,
-    cursor: Arc<EventCursor>,
-}
-
-/// The position in the stream of events.
-#[derive(Default)]
-pub(super) struct EventCursor {
-    /// Events so far, lost ones included.
-    sent: AtomicU64,
-    /// Whether an event was lost, and the listeners have not been closed for it yet.
-    lost: AtomicBool,
-}
-
-impl EventCursor {
-    /// The position of the newest event. The effects of this event and of all before it can be read.
-    pub(super) fn position(&self) -> Position {
-        Position(self.sent.load(Ordering::Acquire))
-    }
-}
-
-impl EventSink for EventSender {
-    fn send(&mut self, event: &LedgerEvent) {
-        let position = Position(self.cursor.sent.fetch_add(1, Ordering::Release) + 1);
-        match self.events.try_send((position, event.clone())) {
-            Ok(()) => {}
-            // The notifier checks the flag at each event, and its channel is full of them.
-            Err(TrySendError::Full(_)) => self.cursor.lost.store(true, Ordering::Release),
-            // The notifier ends before this sender only if its thread failed.
-            Err(TrySendError::Disconnected(_)) => {}
-        }
-    }
-}
-
 /// Starts the notifier.
-pub(super) fn start(pubsub: Arc<PubSub>) -> io::Result<EventSender> {
-    let (sender, events) = sync_channel(pubsub.config.events_max.max(1));
-    let cursor = Arc::clone(&pubsub.event_cursor);
+pub(super) fn start(pubsub: Arc<SolanaPubSub>) -> io::Result<EventSender> {
+    let cursor = Arc::clone(&pubsub.api.event_cursor);
+    let (sender, events) = EventSender::new(pubsub.api.config.events_max, cursor);
     let notifier = Notifier { pubsub, events };
     std::thread::Builder::new().name("notifier".to_owned()).spawn(move || notifier.run())?;
-    Ok(EventSender { events: sender, cursor })
+    Ok(sender)
 }
 
 struct Notifier {
-    pubsub: Arc<PubSub>,
+    pubsub: Arc<SolanaPubSub>,
     events: Receiver<(Position, LedgerEvent)>,
 }
 
 impl Notifier {
     fn run(self) {
         while let Ok((position, event)) = self.events.recv() {
-            if self.pubsub.event_cursor.lost.swap(false, Ordering::AcqRel) {
-                let limit = self.pubsub.config.events_max;
+            if self.pubsub.api.event_cursor.take_lost() {
+                let limit = self.pubsub.api.config.events_max;
                 tracing::error!(
                     limit,
                     "events were lost (pubsub.events_max): all subscribers are closed"
@@ -126,7 +86,7 @@ impl Notifier {
 }
 
 /// Publishes one event to all subscriptions that match it.
-fn publish_event(pubsub: &Arc<PubSub>, position: Position, event: &LedgerEvent) {
+fn publish_event(pubsub: &Arc<SolanaPubSub>, position: Position, event: &LedgerEvent) {
     let mut batch = NotificationBatch { pubsub, position, messages: Vec::new(), bytes: 0 };
     match event {
         LedgerEvent::BankCreated { block, parent, root, .. } => {
@@ -139,7 +99,7 @@ fn publish_event(pubsub: &Arc<PubSub>, position: Position, event: &LedgerEvent) 
         }
         LedgerEvent::Frozen { block, .. } => {
             publish_slot_updates(&mut batch, event);
-            pubsub.recent_blocks.lock().add(block);
+            pubsub.api.recent_blocks.lock().add(block);
             let bytes = usize::try_from(block.bytes()).unwrap_or(usize::MAX);
             let body = Arc::clone(block);
             if pubsub.subscriptions.add_block(block.id, block.parent, body, bytes).is_err() {
@@ -186,7 +146,7 @@ fn advance(batch: &mut NotificationBatch<'_>, block: BlockId, commitment: Commit
 }
 
 /// The chain of blocks has a gap. What is between cannot be published, so every subscriber is closed.
-fn handle_missing_parent(pubsub: &PubSub, block: BlockId) {
+fn handle_missing_parent(pubsub: &SolanaPubSub, block: BlockId) {
     tracing::error!(slot = block.slot, "a block without its parent: all subscribers are closed");
     pubsub.subscriptions.close_all(CloseReason::EventsLost);
     pubsub.subscriptions.start_at(|_| block);
@@ -274,7 +234,7 @@ fn publish_transaction(batch: &mut NotificationBatch<'_>, executed: &Arc<Execute
 
 /// The transaction subscriptions that a transaction matches.
 fn match_transaction(
-    pubsub: &PubSub,
+    pubsub: &SolanaPubSub,
     executed: &ExecutedTransaction,
     commitment: Commitment,
 ) -> Vec<Match<Subscription>> {
@@ -290,7 +250,7 @@ fn match_transaction(
 
 /// The notification of a transaction, if it passes the filter.
 fn encode_transaction(
-    pubsub: &PubSub,
+    pubsub: &SolanaPubSub,
     matched: &Match<Subscription>,
     executed: &ExecutedTransaction,
 ) -> Option<SharedText> {
@@ -313,8 +273,11 @@ fn encode_transaction(
 }
 
 /// The keys of all addresses that a transaction names.
-fn mentioned_keys(pubsub: &PubSub, executed: &ExecutedTransaction) -> impl Iterator<Item = Key> {
-    let ids = executed.account_keys.iter().filter_map(|key| pubsub.lookup_address(key));
+fn mentioned_keys(
+    pubsub: &SolanaPubSub,
+    executed: &ExecutedTransaction,
+) -> impl Iterator<Item = Key> {
+    let ids = executed.account_keys.iter().filter_map(|key| pubsub.api.lookup_address(key));
     ids.map(|id| Key { kind: key_kind::MENTIONED, id })
 }
 
@@ -369,7 +332,7 @@ fn publish_items(
         return;
     }
     // At least as new as the block. It is read for mints only, and those do not change.
-    let view = batch.pubsub.reader.view(commitment);
+    let view = batch.pubsub.api.reader.view(commitment);
     let (position, pubsub) = (batch.position, Arc::clone(batch.pubsub));
     let body = Arc::clone(block);
     let cost = |item: &MatchedItem| cost_ns(block, item);
@@ -385,14 +348,14 @@ fn publish_items(
 
 /// The notification of an item, if the item passes the checks that the index cannot do.
 fn encode_item(
-    pubsub: &PubSub,
+    pubsub: &SolanaPubSub,
     block: &Block,
     view: &View,
     matched: &Match<Subscription>,
     item: BlockItem,
 ) -> Option<SharedText> {
     let slot = block.id.slot;
-    let effective = |encoding| pubsub.effective_encoding(encoding);
+    let effective = |encoding| pubsub.api.effective_encoding(encoding);
     match (&*matched.identity, item) {
         // The id may have belonged to another address: events are behind the writer.
         (Subscription::Account { pubkey, encoding, .. }, BlockItem::Account(index)) => {
@@ -443,7 +406,7 @@ fn encode_item(
 }
 
 /// The subscriptions to whole blocks.
-fn match_block_subscriptions(pubsub: &PubSub, commitment: Commitment) -> Vec<MatchedItem> {
+fn match_block_subscriptions(pubsub: &SolanaPubSub, commitment: Commitment) -> Vec<MatchedItem> {
     let blocks =
         pubsub.subscriptions.matches().matching(SubscriptionKind::Block.at(commitment), []);
     blocks.into_iter().map(|found| (found, BlockItem::Block)).collect()
@@ -451,14 +414,14 @@ fn match_block_subscriptions(pubsub: &PubSub, commitment: Commitment) -> Vec<Mat
 
 /// The items of a block that subscriptions match, except whole blocks. Cost: a lookup for each write, transaction and
 /// mentioned address of the block whose topic has a subscription, and the matches.
-fn match_items(pubsub: &PubSub, block: &Block, commitment: Commitment) -> Vec<MatchedItem> {
+fn match_items(pubsub: &SolanaPubSub, block: &Block, commitment: Commitment) -> Vec<MatchedItem> {
     let mut items = Vec::new();
     let matches = pubsub.subscriptions.matches();
     let topic = SubscriptionKind::Account.at(commitment);
     if matches.has(topic) {
         for (index, write) in block.writes.iter().enumerate() {
             // Not by the write's own id: this may run long after the block.
-            let Some(id) = pubsub.lookup_address(&write.pubkey) else { continue };
+            let Some(id) = pubsub.api.lookup_address(&write.pubkey) else { continue };
             let key = Key { kind: key_kind::ITSELF, id };
             let found = matches.matching(topic, [key]);
             items.extend(found.into_iter().map(|found| (found, BlockItem::Account(index))));
@@ -500,7 +463,7 @@ fn match_items(pubsub: &PubSub, block: &Block, commitment: Commitment) -> Vec<Ma
 
 /// Looks up the ids of owners. Adjacent writes mostly have the same owner.
 struct OwnerLookup<'a> {
-    pubsub: &'a PubSub,
+    pubsub: &'a SolanaPubSub,
     last: Option<(Pubkey, Option<AddressId>)>,
 }
 
@@ -512,7 +475,7 @@ impl OwnerLookup<'_> {
         {
             return id;
         }
-        let id = self.pubsub.lookup_address(owner);
+        let id = self.pubsub.api.lookup_address(owner);
         self.last = Some((*owner, id));
         id
     }
@@ -524,26 +487,26 @@ fn text_publication(
     text: SharedText,
     position: Position,
     after_delivery: AfterDelivery,
-) -> Publication<Payload> {
+) -> Publication<Payload<BlockItems>> {
     new_publication(to.id, Payload::Whole(text), position, after_delivery)
 }
 
 fn new_publication(
     subscription: SubscriptionId,
-    body: Payload,
+    body: Payload<BlockItems>,
     position: Position,
     after_delivery: AfterDelivery,
-) -> Publication<Payload> {
+) -> Publication<Payload<BlockItems>> {
     let bytes = body.bytes();
     Publication { subscription, body, bytes, at: position, after_delivery }
 }
 
 /// Notifications that are encoded and not delivered yet.
 struct NotificationBatch<'a> {
-    pubsub: &'a Arc<PubSub>,
+    pubsub: &'a Arc<SolanaPubSub>,
     /// The event that they are of.
     position: Position,
-    messages: Vec<Publication<Payload>>,
+    messages: Vec<Publication<Payload<BlockItems>>>,
     bytes: usize,
 }
 
@@ -572,7 +535,7 @@ impl NotificationBatch<'_> {
         &mut self,
         items: Vec<T>,
         cost_ns: impl Fn(&T) -> u64,
-        encode: impl Fn(T, &mut Vec<Publication<Payload>>) + Send + Sync + 'static,
+        encode: impl Fn(T, &mut Vec<Publication<Payload<BlockItems>>>) + Send + Sync + 'static,
     ) {
         let costs: Vec<u64> = items.iter().map(cost_ns).collect();
         let mut messages = Vec::new();
@@ -597,7 +560,7 @@ impl NotificationBatch<'_> {
         }
     }
 
-    fn push(&mut self, message: Publication<Payload>) {
+    fn push(&mut self, message: Publication<Payload<BlockItems>>) {
         self.bytes += message.bytes;
         self.messages.push(message);
         if self.messages.len() >= BATCH_MESSAGES_MAX || self.bytes >= BATCH_BYTES_MAX {
@@ -632,37 +595,4 @@ fn next_round<T>(items: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
         parts.push(part);
     }
     parts
-}
-
-/// The last blocks by hash: clients refer to them so.
-#[derive(Default)]
-pub(super) struct RecentBlocks {
-    by_hash: HashMap<Hash, BlockId>,
-    order: VecDeque<Hash>,
-}
-
-/// More blocks than wait for a root and are retained for clients that resume.
-const RECENT_MAX: usize = 16_384;
-
-impl RecentBlocks {
-    pub(super) fn find(&self, hash: &Hash) -> Option<BlockId> {
-        self.by_hash.get(hash).copied()
-    }
-
-    fn add(&mut self, block: &Block) {
-        if self.by_hash.insert(block.blockhash, block.id).is_none() {
-            self.order.push_back(block.blockhash);
-        }
-        if self.order.len() > RECENT_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.by_hash.remove(&oldest);
-        }
-    }
-}
-
-impl PubSub {
-    fn lookup_address(&self, pubkey: &Pubkey) -> Option<AddressId> {
-        self.reader.addresses().lookup(&Address::from(pubkey.to_bytes()))
-    }
 }

@@ -11,36 +11,15 @@ use solana_signature::Signature;
 use solana_transaction_status::{TransactionDetails, UiTransactionEncoding};
 use subscriptions::{AddressSet, ExactKey, Filter, Interest, Topic};
 
+use super::key_kind;
 use super::transaction_filter::TransactionFilter;
-
-/// The kinds of keys of notifications, in addition to those of accounts (`solana::key_kind`).
-pub(super) mod key_kind {
-    use ledger::KeyKind;
-
-    /// The account itself.
-    pub(in crate::pubsub) const ITSELF: KeyKind = KeyKind(128);
-    /// The account's program.
-    pub(in crate::pubsub) const PROGRAM: KeyKind = solana::key_kind::PROGRAM;
-    /// Any account that a transaction names.
-    pub(in crate::pubsub) const MENTIONED: KeyKind = KeyKind(129);
-
-    /// The kinds that a set can have.
-    pub(in crate::pubsub) const ALL: [KeyKind; 6] = [
-        ITSELF,
-        PROGRAM,
-        solana::key_kind::OWNER,
-        solana::key_kind::MINT,
-        solana::key_kind::DELEGATE,
-        MENTIONED,
-    ];
-}
 
 /// Nothing is published here. Addresses indexed here count against the limits of the client and the node.
 const COUNTED: Topic = Topic(u16::MAX);
 
 /// A subscription. Equal ones are shared by all clients that have them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Subscription {
+pub enum Subscription {
     Account {
         pubkey: Pubkey,
         commitment: Commitment,
@@ -95,7 +74,7 @@ pub(super) enum Subscription {
 
 /// The transactions whose logs are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum LogsFilter {
+pub enum LogsFilter {
     AllButVotes,
     All,
     Mentioning(Pubkey),
@@ -103,7 +82,7 @@ pub(super) enum LogsFilter {
 
 /// The blocks that are sent, and which of their transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum BlockFilter {
+pub enum BlockFilter {
     All,
     /// Blocks with a transaction that names it; only such transactions are sent.
     Mentioning(Pubkey),

@@ -13,7 +13,7 @@ use address::{AddressTable, TableFull};
 use chain_solana::ExecutedTransaction;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use ledger::Address;
+use ledger::{Address, Commitment};
 use serde::Deserialize;
 use serde::Serialize;
 use solana_commitment_config::CommitmentConfig;
@@ -25,7 +25,7 @@ use solana_transaction_status::{
 };
 use subscriptions::{AddressSet, ExactKey, Filter};
 
-use super::subscription::{Subscription, key_kind};
+use super::key_kind;
 use crate::commitment::level;
 
 /// The most addresses in one list.
@@ -33,7 +33,7 @@ const ADDRESSES_MAX: usize = 50_000;
 
 /// The filter of a subscription to transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct TransactionFilter {
+pub struct TransactionFilter {
     vote: Option<bool>,
     failed: Option<bool>,
     signature: Option<Signature>,
@@ -41,6 +41,16 @@ pub(super) struct TransactionFilter {
     include: Vec<Pubkey>,
     exclude: Vec<Pubkey>,
     required: Vec<Pubkey>,
+}
+
+/// What a client subscribes to, and how it is encoded.
+pub(super) struct TransactionSubscribeParams {
+    pub(super) filter: Arc<TransactionFilter>,
+    pub(super) commitment: Commitment,
+    pub(super) encoding: UiTransactionEncoding,
+    pub(super) details: TransactionDetails,
+    pub(super) rewards: bool,
+    pub(super) version_max: Option<u8>,
 }
 
 #[derive(Default, Deserialize)]
@@ -76,8 +86,8 @@ pub(super) struct TransactionNotification {
     index: u32,
 }
 
-/// The subscription that the parameters request.
-pub(super) fn parse_subscription(params: Params<'_>) -> Result<Subscription, RpcError> {
+/// Parses the parameters of a subscription.
+pub(super) fn parse_params(params: Params<'_>) -> Result<TransactionSubscribeParams, RpcError> {
     let (filter, options): (TransactionFilterParams, Option<Options>) = params.parse(1)?;
     let options = options.unwrap_or_default();
     let details = options.transaction_details.unwrap_or_default();
@@ -100,7 +110,7 @@ pub(super) fn parse_subscription(params: Params<'_>) -> Result<Subscription, Rpc
         exclude: parse_addresses("accountExclude", &filter.account_exclude)?,
         required: parse_addresses("accountRequired", &filter.account_required)?,
     };
-    Ok(Subscription::Transaction {
+    Ok(TransactionSubscribeParams {
         filter: Arc::new(filter),
         commitment: level(options.commitment),
         encoding: options.encoding.unwrap_or(UiTransactionEncoding::Base64),

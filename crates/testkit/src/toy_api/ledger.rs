@@ -1,11 +1,10 @@
 //! The ledger of counters: one writer, many readers, a block for each write.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ledger::{Address, BlockId, Change, KeyKind, Record};
 use parking_lot::Mutex;
 use query::{Ledger, LedgerConfig, Reader};
-use tokio::sync::watch;
 
 /// A named number.
 #[derive(Debug)]
@@ -25,9 +24,19 @@ pub struct Counters {
     /// Reads the counters.
     pub reader: Reader<Counter, ()>,
     writer: Arc<Mutex<Ledger<Counter, ()>>>,
-    /// The slot of the newest block.
-    pub blocks: watch::Sender<u64>,
+    listener: Arc<OnceLock<BlockListener>>,
 }
+
+/// A block, which changes one counter.
+pub(super) struct NewBlock {
+    pub(super) slot: u64,
+    pub(super) counter: Address,
+    /// The new value of the counter.
+    pub(super) value: u64,
+}
+
+/// Called with each new block, in order, after readers can see it.
+type BlockListener = Box<dyn Fn(&NewBlock) + Send + Sync>;
 
 impl Counters {
     /// No counter.
@@ -36,7 +45,12 @@ impl Counters {
         let config = LedgerConfig::new(1_000);
         let (mut writer, reader) = Ledger::new(config, root, Arc::new(()));
         writer.publish();
-        Self { reader, writer: Arc::new(Mutex::new(writer)), blocks: watch::Sender::new(0) }
+        Self { reader, writer: Arc::new(Mutex::new(writer)), listener: Arc::default() }
+    }
+
+    /// Sets what is called with each new block, for ever.
+    pub(super) fn set_listener(&self, listener: BlockListener) {
+        assert!(self.listener.set(listener).is_ok(), "a ledger has one listener");
     }
 
     /// The same counters, read at the current block for as long as the value lives.
@@ -61,7 +75,9 @@ impl Counters {
         ledger.confirm(block).ok()?;
         ledger.finalize(block).ok()?;
         ledger.publish();
-        self.blocks.send_replace(block.slot);
+        if let Some(listener) = self.listener.get() {
+            listener(&NewBlock { slot: block.slot, counter: *name, value });
+        }
         Some((value, block.slot))
     }
 }

@@ -158,7 +158,7 @@ impl StreamedResult for CounterStream {
     }
 }
 
-fn address(name: &str) -> Result<Address, RpcError> {
+pub(super) fn address(name: &str) -> Result<Address, RpcError> {
     Address::try_from(name.as_bytes())
         .map_err(|_| RpcError::invalid_params("a name has from 1 to 36 bytes"))
 }

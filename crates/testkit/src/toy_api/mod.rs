@@ -2,12 +2,12 @@
 //! `jsonrpc` name no chain.
 //!
 //! Shape: [`ToyApi`] is a table of methods over a real `query::Ledger`; [`ToyResources`] serves one of them as a resource
-//! (REST); [`ToySocket`] serves calls and one subscription over WebSocket. Each write is a block of its own, final at once.
+//! (REST); [`ToySubscriptions`] serves calls and two subscriptions over WebSocket. Each write is a block of its own, final at once.
 
 mod ledger;
 mod methods;
 mod resources;
-mod socket;
+mod subscriptions;
 
 use std::sync::Arc;
 
@@ -20,7 +20,9 @@ use response_cache::{LedgerVersions, ResponseCache};
 
 pub use self::ledger::{Counter, Counters};
 pub use self::resources::ToyResources;
-pub use self::socket::ToySocket;
+pub use self::subscriptions::{
+    MethodTask, NoItems, ToySubscription, ToySubscriptions, pubsub_config,
+};
 
 /// The API of a ledger of counters.
 #[derive(Clone)]

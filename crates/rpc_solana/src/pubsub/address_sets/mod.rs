@@ -1,7 +1,7 @@
 //! Subscriptions to sets of addresses: `addressesSubscribe` and `addressesUpdate`, as JSON and as
 //! binary messages.
 //!
-//! Shape: a [`SetTask`] does the work of one client message, in steps on the CPU pool (`set_task`). The output of a
+//! Shape: a [`SetTask`] does the work of one client message, in steps on the CPU pool ([`SessionTask`]). The output of a
 //! step is written before the next step runs, so a snapshot of a million accounts waits in no queue. The JSON of a
 //! message with tens of thousands of addresses is scanned in one step of a millisecond or two. Its addresses are read,
 //! registered and indexed in many steps of a tenth of one (`address_stream`, [`subscriptions::SetUpdate`]).
@@ -15,67 +15,49 @@
 //! What users see: docs/subscriptions.md.
 
 mod binary;
+mod pending_reply;
+mod set_activation;
 mod snapshot;
 mod subscribe;
 mod update;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::{Block, View};
+use chain_solana::Block;
 use jsonrpc::MethodOutput;
-use jsonrpc::envelope::{self, Call, Id, Request};
+use jsonrpc::envelope::{self, Call, Request};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use ledger::{Commitment, KeyKind};
+use jsonrpc::pubsub::{Payload, SessionOutput, SessionTask, handle_message, subscribe_error};
+use ledger::Commitment;
 use pool::Class;
 use solana::Encoding;
-use subscriptions::{
-    Activation, AddedIds, AddressSet, Conflated, ResumeFrom, SubscriptionId, UnsubscribeTask,
-};
+use subscriptions::{AddressSet, Conflated, SubscriptionId, UnsubscribeTask};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Utf8Bytes};
 
-use super::PubSub;
 use super::address_notification::ConflatedEncoder;
 use super::address_stream::AddressList;
-use super::methods;
-use super::payload::{ConflatedState, Payload, SplitPayload};
-use super::session::Session;
-use super::shared_text::SharedText;
+use super::block_items::{BlockItems, ConflatedState};
+use super::solana_subscriptions::{SolanaPubSub, SolanaSession};
 use super::subscription::Subscription;
-use snapshot::Snapshot;
+use binary::BinaryUpdate;
+use pending_reply::{PendingReply, text_output};
+use set_activation::SetActivation;
+use snapshot::ActivationTask;
 use subscribe::SubscribeRequest;
-use update::{SetUpdateTask, UpdateRequest};
+use update::{SetUpdateTask, UpdateRequest, UpdateStep};
 
 pub(super) use binary::BINARY;
 
-/// Bytes of notifications after which a step ends. It may exceed them by one account.
-const STEP_BYTES: usize = 256 * 1024;
 /// Addresses that a step reads and registers.
 const REGISTER_ADDRESSES: usize = 512;
 
-/// What the connection writes or does next.
-pub(super) enum SessionOutput {
-    /// A complete message.
-    Text(String),
-    /// A notification of a block. The connection adds the listener's numbers.
-    Split(SubscriptionId, SplitPayload),
-    /// A notification without items to conflate. The connection adds the listener's numbers.
-    Prefix(SubscriptionId, SharedText),
-    /// The subscription's queued notifications, up to and including a step.
-    QueuedUntil(SubscriptionId, u64),
-    /// Nothing: the connection waits before it runs the next step.
-    Backoff,
-    /// The close frame that ends the connection.
-    Close(CloseCode, String),
-}
-
 /// The work of one message about a set, in steps.
-pub(super) struct SetTask {
-    pubsub: Arc<PubSub>,
-    session: Arc<Session>,
+pub struct SetTask {
+    pubsub: Arc<SolanaPubSub>,
+    session: Arc<SolanaSession>,
     /// When the message was complete.
     received_at: Duration,
     state: SetTaskState,
@@ -86,21 +68,10 @@ enum SetTaskState {
     Binary(Bytes),
     Register(Box<RegisterAddresses>),
     Update(Box<SetUpdateTask>),
-    Start(SetActivation),
-    Snapshot(Box<Snapshot>),
-    CatchUp(SetActivation),
+    Activation(ActivationTask),
     Conflated(SubscriptionId, Box<ConflatedEncoder>, Encoding, Commitment),
     StartUnsubscribe(SubscriptionId, PendingReply),
-    Unsubscribe(Box<UnsubscribeTask<Subscription, Payload, Block>>, PendingReply),
-}
-
-/// A call whose reply has not been written.
-#[derive(Clone)]
-struct PendingReply {
-    id: Id,
-    method: &'static str,
-    /// When the message was complete.
-    received_at: Duration,
+    Unsubscribe(Box<UnsubscribeTask<Subscription, Payload<BlockItems>, Block>>, PendingReply),
 }
 
 /// The addresses of a message while they are read and registered.
@@ -119,41 +90,20 @@ enum SetRequest {
     Update(UpdateRequest),
 }
 
-/// The parameters of a subscription to a set, without the set.
-#[derive(Clone, Copy)]
-struct SetParams {
-    key_kind: KeyKind,
-    commitment: Commitment,
-    encoding: Encoding,
-}
-
-/// A subscription, or an addition to one, that is not live yet.
-struct SetActivation {
-    activation: Activation,
-    params: SetParams,
-    /// The addresses that are new; all of the set if `None`.
-    added: Option<AddedIds>,
-    from: ResumeFrom,
-    /// The view to send as a snapshot, if one was requested.
-    snapshot: Option<View>,
-}
-
-impl SetActivation {
-    fn subscription(&self) -> SubscriptionId {
-        self.activation.subscription
-    }
-}
-
 impl SetTask {
     /// A text message that may be about a set.
-    pub(super) fn from_text(pubsub: &Arc<PubSub>, session: &Arc<Session>, text: Utf8Bytes) -> Self {
+    pub(super) fn from_text(
+        pubsub: &Arc<SolanaPubSub>,
+        session: &Arc<SolanaSession>,
+        text: Utf8Bytes,
+    ) -> Self {
         Self::new(pubsub, session, SetTaskState::Text(text))
     }
 
     /// A binary message about a set.
     pub(super) fn from_binary(
-        pubsub: &Arc<PubSub>,
-        session: &Arc<Session>,
+        pubsub: &Arc<SolanaPubSub>,
+        session: &Arc<SolanaSession>,
         message: Bytes,
     ) -> Self {
         Self::new(pubsub, session, SetTaskState::Binary(message))
@@ -161,8 +111,8 @@ impl SetTask {
 
     /// The conflated notifications of a slow client.
     pub(super) fn from_conflated(
-        pubsub: &Arc<PubSub>,
-        session: &Arc<Session>,
+        pubsub: &Arc<SolanaPubSub>,
+        session: &Arc<SolanaSession>,
         conflated: Conflated<ConflatedState>,
     ) -> Option<Self> {
         let identity = session.identity(conflated.subscription)?;
@@ -172,7 +122,7 @@ impl SetTask {
         Some(Self::new(pubsub, session, state))
     }
 
-    fn new(pubsub: &Arc<PubSub>, session: &Arc<Session>, state: SetTaskState) -> Self {
+    fn new(pubsub: &Arc<SolanaPubSub>, session: &Arc<SolanaSession>, state: SetTaskState) -> Self {
         let received_at = pubsub.pool.now();
         Self { pubsub: Arc::clone(pubsub), session: Arc::clone(session), received_at, state }
     }
@@ -188,30 +138,39 @@ impl SetTask {
                 Ok(Request::Single(Call::Method { method, .. })) if is_set_method(&method)
             )
     }
+}
 
-    /// The pool class of the next step.
-    pub(super) fn class(&self) -> Class {
-        match self.state {
-            SetTaskState::Snapshot(_) => Class::Heavy,
+impl SessionTask for SetTask {
+    type Items = BlockItems;
+
+    fn class(&self) -> Class {
+        match &self.state {
+            SetTaskState::Activation(activation) => activation.class(),
             _ => Class::Medium,
         }
     }
 
-    /// Runs one step. Returns what to write now, and the task that is left after that.
-    pub(super) fn step(self) -> (Vec<SessionOutput>, Option<Self>) {
+    fn step(self) -> (Vec<SessionOutput<BlockItems>>, Option<Self>) {
         let Self { pubsub, session, received_at, state } = self;
         let (out, next) = match state {
             SetTaskState::Text(text) => read_text(&pubsub, &session, received_at, &text),
-            SetTaskState::Binary(message) => {
-                binary::read_binary(&pubsub, &session, received_at, message)
-            }
+            SetTaskState::Binary(message) => read_binary(&pubsub, &session, received_at, message),
             SetTaskState::Register(register) => {
                 let pending_reply = register.pending_reply.clone();
                 pending_reply.run_step(&pubsub, || register.step(&pubsub, &session))
             }
             SetTaskState::Update(update) => {
                 let pending_reply = update.pending_reply.clone();
-                pending_reply.run_step(&pubsub, || update.step(&pubsub, &session))
+                pending_reply.run_step(&pubsub, || {
+                    Ok(match update.step(&pubsub, &session)? {
+                        UpdateStep::More(update) => {
+                            (Vec::new(), Some(SetTaskState::Update(update)))
+                        }
+                        UpdateStep::Done(out, activation) => {
+                            (out, activation.map(SetTaskState::start))
+                        }
+                    })
+                })
             }
             SetTaskState::StartUnsubscribe(id, pending_reply) => {
                 match session.start_unsubscribe(id) {
@@ -232,14 +191,13 @@ impl SetTask {
                     (pending_reply.reply(&pubsub, MethodOutput::json(&true)), None)
                 }
             }
-            SetTaskState::Start(activation) => {
-                snapshot::start_activation(&pubsub, &session, activation)
+            SetTaskState::Activation(activation) => {
+                let (out, next) = activation.step(&pubsub, &session);
+                (out, next.map(SetTaskState::Activation))
             }
-            SetTaskState::Snapshot(snapshot) => snapshot.step(&pubsub),
-            SetTaskState::CatchUp(activation) => snapshot::catch_up(&pubsub, &session, activation),
             SetTaskState::Conflated(id, encoder, encoding, commitment) => {
-                let view = pubsub.reader.view(commitment);
-                let (texts, rest) = encoder.step(&pubsub, encoding, &view, STEP_BYTES);
+                let view = pubsub.api.reader.view(commitment);
+                let (texts, rest) = encoder.step(&pubsub, encoding, &view, snapshot::STEP_BYTES);
                 let next = rest.map(|encoder| {
                     SetTaskState::Conflated(id, Box::new(encoder), encoding, commitment)
                 });
@@ -250,46 +208,11 @@ impl SetTask {
     }
 }
 
-type StepOutput = (Vec<SessionOutput>, Option<SetTaskState>);
-
-/// The error of a call for a set within a batch.
-pub(super) fn not_in_a_batch() -> RpcError {
-    RpcError::invalid_request("addressesSubscribe and addressesUpdate cannot be in a batch")
-}
-
-impl PendingReply {
-    /// Records the call in the metrics, and encodes its reply.
-    fn reply(&self, pubsub: &PubSub, result: Result<MethodOutput, RpcError>) -> Vec<SessionOutput> {
-        methods::record_call(pubsub, Some(self.method), self.received_at, result.as_ref());
-        let reply = result.and_then(|output| output.into_response(&self.id));
-        text_output(match reply {
-            Ok(text) => text.as_bytes().to_vec(),
-            Err(err) => envelope::error_response(&err, &self.id, true),
-        })
-    }
-
-    /// Runs a step of the call. An error or a panic becomes the reply.
-    fn run_step(
-        &self,
-        pubsub: &PubSub,
-        step: impl FnOnce() -> Result<StepOutput, RpcError>,
-    ) -> StepOutput {
-        let result = catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
-            tracing::error!(method = self.method, "work on a set panicked; its request got -32603");
-            Err(RpcError::internal())
-        });
-        result.unwrap_or_else(|err| (self.reply(pubsub, Err(err)), None))
-    }
-}
-
-fn text_output(bytes: Vec<u8>) -> Vec<SessionOutput> {
-    let Ok(text) = String::from_utf8(bytes) else { unreachable!("replies are written as JSON") };
-    vec![SessionOutput::Text(text)]
-}
+type StepOutput = (Vec<SessionOutput<BlockItems>>, Option<SetTaskState>);
 
 fn read_text(
-    pubsub: &Arc<PubSub>,
-    session: &Arc<Session>,
+    pubsub: &Arc<SolanaPubSub>,
+    session: &Arc<SolanaSession>,
     received_at: Duration,
     message: &str,
 ) -> StepOutput {
@@ -297,26 +220,29 @@ fn read_text(
         Ok(Request::Single(Call::Method { id, method, params })) => Some((id, method, params)),
         _ => None,
     };
-    type ParseParams =
-        fn(&Arc<PubSub>, &Arc<Session>, Params<'_>) -> Result<(AddressList, SetRequest), RpcError>;
+    type ParseParams = fn(
+        &SolanaPubSub,
+        &SolanaSession,
+        Params<'_>,
+    ) -> Result<(AddressList, SetRequest), RpcError>;
     let parser: Option<(&'static str, ParseParams)> =
         match call.as_ref().map(|(_, method, _)| &**method) {
-            Some("addressesSubscribe") => Some(("addressesSubscribe", subscribe::parse_subscribe)),
-            Some("addressesUpdate") => Some(("addressesUpdate", update::parse_update)),
+            Some("addressesSubscribe") => Some(("addressesSubscribe", SetRequest::parse_subscribe)),
+            Some("addressesUpdate") => Some(("addressesUpdate", SetRequest::parse_update)),
             _ => None,
         };
     match (call, parser) {
         (Some((id, _, params)), Some((method, parse_params))) => {
             let pending_reply = PendingReply { id, method, received_at };
             pending_reply.run_step(pubsub, || {
-                session.admit(pubsub, 1)?;
+                session.admit(1)?;
                 let (addresses, request) = parse_params(pubsub, session, params)?;
                 Ok(start_registration(pubsub, pending_reply.clone(), addresses, request))
             })
         }
         (Some((id, method, params)), _) if method == "addressesUnsubscribe" => {
             let pending_reply = PendingReply { id, method: "addressesUnsubscribe", received_at };
-            session.count_calls(pubsub, 1);
+            session.count_calls(1);
             match params.parse::<(u64,)>(1) {
                 Ok((id,)) => {
                     let id = SubscriptionId(id);
@@ -327,69 +253,116 @@ fn read_text(
         }
         (Some((_, method, _)), _)
             if method == "transactionSubscribe"
-                || message.len() <= pubsub.config.message_bytes_max =>
+                || message.len() <= pubsub.api.config.message_bytes_max =>
         {
-            let reply = methods::handle_message(pubsub, session, message);
+            let reply = handle_message(pubsub, session, message);
             (reply.map(text_output).unwrap_or_default(), None)
         }
-        (None, _) if message.len() <= pubsub.config.message_bytes_max => {
-            let reply = methods::handle_message(pubsub, session, message);
+        (None, _) if message.len() <= pubsub.api.config.message_bytes_max => {
+            let reply = handle_message(pubsub, session, message);
             (reply.map(text_output).unwrap_or_default(), None)
         }
         _ => {
-            let limit = pubsub.config.message_bytes_max;
+            let limit = pubsub.api.config.message_bytes_max;
             let reason = format!("a message over {limit} bytes (pubsub.message_bytes_max)");
             (vec![SessionOutput::Close(CloseCode::Size, reason)], None)
         }
     }
 }
 
+fn read_binary(
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
+    received_at: Duration,
+    message: Bytes,
+) -> StepOutput {
+    let (id, update) = binary::parse_update(message);
+    let pending_reply = PendingReply { id, method: "addressesUpdate", received_at };
+    pending_reply.run_step(pubsub, || {
+        session.admit(1)?;
+        let BinaryUpdate { subscription, make_change, snapshot, addresses } = update?;
+        let request = UpdateRequest::new(session, subscription, make_change, snapshot)?;
+        let request = SetRequest::Update(request);
+        Ok(start_registration(pubsub, pending_reply.clone(), addresses, request))
+    })
+}
+
 fn start_registration(
-    pubsub: &PubSub,
+    pubsub: &SolanaPubSub,
     pending_reply: PendingReply,
     addresses: AddressList,
     request: SetRequest,
 ) -> StepOutput {
-    let set = AddressSet::empty(pubsub.reader.addresses());
+    let set = AddressSet::empty(pubsub.api.reader.addresses());
     let register = RegisterAddresses { pending_reply, addresses, read: 0, set, request };
     (Vec::new(), Some(SetTaskState::Register(Box::new(register))))
+}
+
+impl SetRequest {
+    fn parse_subscribe(
+        pubsub: &SolanaPubSub,
+        session: &SolanaSession,
+        params: Params<'_>,
+    ) -> Result<(AddressList, Self), RpcError> {
+        let (addresses, request) = subscribe::parse_subscribe(pubsub, session, params)?;
+        Ok((addresses, Self::Subscribe(request)))
+    }
+
+    fn parse_update(
+        _: &SolanaPubSub,
+        session: &SolanaSession,
+        params: Params<'_>,
+    ) -> Result<(AddressList, Self), RpcError> {
+        let (addresses, request) = update::parse_update(session, params)?;
+        Ok((addresses, Self::Update(request)))
+    }
+}
+
+impl SetTaskState {
+    /// Makes an activation live, from its snapshot on.
+    fn start(activation: SetActivation) -> Self {
+        Self::Activation(ActivationTask::Start(activation))
+    }
 }
 
 impl RegisterAddresses {
     /// Registers the next addresses. Starts the request after the last.
     fn step(
         mut self: Box<Self>,
-        pubsub: &Arc<PubSub>,
-        session: &Arc<Session>,
+        pubsub: &Arc<SolanaPubSub>,
+        session: &Arc<SolanaSession>,
     ) -> Result<StepOutput, RpcError> {
         let addresses = self.addresses.next_addresses(REGISTER_ADDRESSES)?;
         if addresses.is_empty() {
             return self.start_request(pubsub, session);
         }
         self.read += addresses.len();
-        let limit = pubsub.config.tracked_addresses_per_connection_max;
+        let limit = pubsub.api.config.tracked_addresses_per_connection_max;
         if session.tracked_addresses() + self.read > limit.saturating_mul(2) {
             // Too many even if half of them were in the set already.
-            return Err(methods::subscribe_error(
-                &subscriptions::SubscribeError::ListenerAddressesFull { limit },
-            ));
+            return Err(subscribe_error(&subscriptions::SubscribeError::ListenerAddressesFull {
+                limit,
+            }));
         }
-        self.set.add(addresses).map_err(|full| methods::subscribe_error(&full.into()))?;
+        self.set.add(addresses).map_err(|full| subscribe_error(&full.into()))?;
         Ok((Vec::new(), Some(SetTaskState::Register(self))))
     }
 
     fn start_request(
         self,
-        pubsub: &PubSub,
-        session: &Arc<Session>,
+        pubsub: &SolanaPubSub,
+        session: &Arc<SolanaSession>,
     ) -> Result<StepOutput, RpcError> {
         let Self { pending_reply, set, request, .. } = self;
         match request {
             SetRequest::Subscribe(request) => {
-                subscribe::subscribe_set(pubsub, session, &pending_reply, set, request)
+                let (reply, activation) =
+                    subscribe::subscribe_set(pubsub, session, &pending_reply, set, request)?;
+                Ok((reply, Some(SetTaskState::start(activation))))
             }
             SetRequest::Update(request) => {
-                update::start_update(session, pending_reply, set, request)
+                let update = SetUpdateTask::start(session, pending_reply, set, request)?;
+                Ok((Vec::new(), Some(SetTaskState::Update(Box::new(update)))))
             }
         }
     }

@@ -7,21 +7,37 @@
 use std::sync::Arc;
 
 use chain_solana::{Block, View};
+use jsonrpc::pubsub::SessionOutput;
 use ledger::{Address, AddressId};
+use pool::Class;
 use solana::Account;
 use subscriptions::{BlockStep, CatchUp, ResumeFrom};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use super::{STEP_BYTES, SessionOutput, SetActivation, SetParams, SetTaskState, StepOutput};
-use crate::pubsub::PubSub;
+use super::set_activation::{SetActivation, SetParams};
 use crate::pubsub::address_notification::{self, ItemRef, MessageBuilder, NotificationKind};
-use crate::pubsub::session::Session;
-use crate::pubsub::subscription::key_kind;
+use crate::pubsub::block_items::BlockItems;
+use crate::pubsub::key_kind;
+use crate::pubsub::solana_subscriptions::{SolanaPubSub, SolanaSession};
 
+/// Bytes of notifications after which a step ends. It may exceed them by one account.
+pub(super) const STEP_BYTES: usize = 256 * 1024;
 /// Addresses that a step of a snapshot visits.
 const SNAPSHOT_ADDRESSES: usize = 4_096;
 /// Blocks that a step of catching up encodes.
 const CATCH_UP_STEPS: usize = 16;
+
+/// What is left to do until an activation is live.
+pub(super) enum ActivationTask {
+    /// The snapshot, if one was requested.
+    Start(SetActivation),
+    /// The rest of the snapshot.
+    Snapshot(Box<Snapshot>),
+    /// The blocks that the subscription missed.
+    CatchUp(SetActivation),
+}
+
+type ActivationStep = (Vec<SessionOutput<BlockItems>>, Option<ActivationTask>);
 
 pub(super) struct Snapshot {
     activation: SetActivation,
@@ -31,12 +47,31 @@ pub(super) struct Snapshot {
     accounts: std::vec::IntoIter<(Address, Arc<Account>)>,
 }
 
+impl ActivationTask {
+    /// The pool class of the next step.
+    pub(super) fn class(&self) -> Class {
+        match self {
+            Self::Snapshot(_) => Class::Heavy,
+            Self::Start(_) | Self::CatchUp(_) => Class::Medium,
+        }
+    }
+
+    /// Runs one step. Returns what to write now, and what is left after that.
+    pub(super) fn step(self, pubsub: &SolanaPubSub, session: &SolanaSession) -> ActivationStep {
+        match self {
+            Self::Start(activation) => start_activation(pubsub, session, activation),
+            Self::Snapshot(snapshot) => snapshot.step(pubsub),
+            Self::CatchUp(activation) => catch_up(pubsub, session, activation),
+        }
+    }
+}
+
 /// Runs after the reply: starts the snapshot if one was requested, else catches up.
-pub(super) fn start_activation(
-    pubsub: &Arc<PubSub>,
-    session: &Arc<Session>,
+fn start_activation(
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
     mut activation: SetActivation,
-) -> StepOutput {
+) -> ActivationStep {
     let Some(view) = activation.snapshot.take() else {
         return catch_up(pubsub, session, activation);
     };
@@ -45,7 +80,7 @@ pub(super) fn start_activation(
     if activation.added.is_some() {
         let Some(step) = session.delivered_step(commitment, view.block()) else {
             activation.snapshot = Some(view);
-            return (vec![SessionOutput::Backoff], Some(SetTaskState::Start(activation)));
+            return (vec![SessionOutput::Backoff], Some(ActivationTask::Start(activation)));
         };
         before.push(SessionOutput::QueuedUntil(activation.subscription(), step));
     }
@@ -60,9 +95,9 @@ pub(super) fn start_activation(
             Err(_) => Vec::new(),
         },
     };
-    let limit = pubsub.config.snapshot_accounts_max;
+    let limit = pubsub.api.config.snapshot_accounts_max;
     if key_kind != key_kind::ITSELF {
-        let addresses = ids.iter().filter_map(|id| pubsub.reader.addresses().address(*id));
+        let addresses = ids.iter().filter_map(|id| pubsub.api.reader.addresses().address(*id));
         let mut count = 0;
         for address in addresses {
             count += view.records_by_key_len(key_kind, &address);
@@ -76,11 +111,11 @@ pub(super) fn start_activation(
     }
     let (ids, accounts) = (ids.into_iter(), Vec::new().into_iter());
     let snapshot = Snapshot { activation, view, ids, accounts };
-    (before, Some(SetTaskState::Snapshot(Box::new(snapshot))))
+    (before, Some(ActivationTask::Snapshot(Box::new(snapshot))))
 }
 
 impl Snapshot {
-    pub(super) fn step(mut self: Box<Self>, pubsub: &PubSub) -> StepOutput {
+    fn step(mut self: Box<Self>, pubsub: &SolanaPubSub) -> ActivationStep {
         let SetParams { key_kind, encoding, .. } = self.activation.params;
         let block = self.view.meta().last_blockhash().to_string();
         let mut messages =
@@ -97,7 +132,7 @@ impl Snapshot {
             }
             let Some(id) = self.ids.next() else { break false };
             // Found: the subscription retains its ids.
-            let Some(address) = pubsub.reader.addresses().address(id) else { continue };
+            let Some(address) = pubsub.api.reader.addresses().address(id) else { continue };
             if key_kind == key_kind::ITSELF {
                 if let Some(account) = self.view.record(&address) {
                     messages.add_account(&address, &account, encoding, &self.view);
@@ -110,9 +145,9 @@ impl Snapshot {
         let id = self.activation.subscription();
         let is_empty = messages.bytes() == 0;
         let next = if has_more {
-            SetTaskState::Snapshot(self)
+            ActivationTask::Snapshot(self)
         } else {
-            SetTaskState::CatchUp(self.activation)
+            ActivationTask::CatchUp(self.activation)
         };
         if has_more && is_empty {
             return (Vec::new(), Some(next)); // many addresses, none with an account
@@ -124,11 +159,11 @@ impl Snapshot {
 
 /// Encodes the next blocks between the one that the activation starts after and the newest. After the last the
 /// activation is live. Each step fetches the blocks again, so a client that reads slowly retains none of them.
-pub(super) fn catch_up(
-    pubsub: &Arc<PubSub>,
-    session: &Arc<Session>,
+fn catch_up(
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
     mut activation: SetActivation,
-) -> StepOutput {
+) -> ActivationStep {
     let id = activation.subscription();
     let SetParams { key_kind, commitment, encoding } = activation.params;
     let steps: Vec<BlockStep<Block>> =
@@ -170,5 +205,5 @@ pub(super) fn catch_up(
     if let Some(set) = set {
         session.drop_set(set);
     }
-    (out, Some(SetTaskState::CatchUp(activation)))
+    (out, Some(ActivationTask::CatchUp(activation)))
 }

@@ -3,11 +3,10 @@
 //! In: a list of addresses and options. Out: the reply, and a [`SetActivation`] to start.
 //! Not here: reading and registering the addresses (the parent), the snapshot (`snapshot`).
 
-use std::sync::Arc;
-
 use jsonrpc::MethodOutput;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
+use jsonrpc::pubsub::{SessionOutput, subscribe_error};
 use ledger::{BlockId, Commitment, KeyKind, Slot};
 use serde::Deserialize;
 use serde_json::json;
@@ -18,11 +17,13 @@ use solana_commitment_config::CommitmentLevel;
 use solana_hash::Hash;
 use subscriptions::{AddressSet, ResumeFrom, SetSubscription, SlowConsumerPolicy};
 
-use super::{PendingReply, SetActivation, SetParams, SetRequest, SetTaskState, StepOutput};
+use super::pending_reply::PendingReply;
+use super::set_activation::{SetActivation, SetParams};
 use crate::pubsub::address_stream::AddressList;
-use crate::pubsub::session::Session;
-use crate::pubsub::subscription::{Subscription, SubscriptionKind, key_kind};
-use crate::pubsub::{PubSub, methods};
+use crate::pubsub::block_items::BlockItems;
+use crate::pubsub::key_kind;
+use crate::pubsub::solana_subscriptions::{SolanaPubSub, SolanaSession};
+use crate::pubsub::subscription::{Subscription, SubscriptionKind};
 
 /// A subscription to make.
 pub(super) struct SubscribeRequest {
@@ -84,11 +85,12 @@ struct Resume {
     block: String,
 }
 
+/// The addresses and the options of a call.
 pub(super) fn parse_subscribe(
-    pubsub: &Arc<PubSub>,
-    session: &Arc<Session>,
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
     params: Params<'_>,
-) -> Result<(AddressList, SetRequest), RpcError> {
+) -> Result<(AddressList, SubscribeRequest), RpcError> {
     let (addresses, options): (Box<RawValue>, Option<Options>) = params.parse(1)?;
     let options = options.unwrap_or_default();
     let key_kind = options.facet.key_kind();
@@ -115,7 +117,7 @@ pub(super) fn parse_subscribe(
             SlowConsumerParam::Conflate => SlowConsumerPolicy::Conflate,
         },
     };
-    Ok((AddressList::from_json(addresses), SetRequest::Subscribe(request)))
+    Ok((AddressList::from_json(addresses), request))
 }
 
 /// Refuses a snapshot of transactions: they are not part of the state.
@@ -129,12 +131,12 @@ pub(super) fn check_snapshot(is_requested: bool, key_kind: KeyKind) -> Result<()
 
 /// Subscribes to a registered set. Cost: the message's addresses, in one step.
 pub(super) fn subscribe_set(
-    pubsub: &PubSub,
-    session: &Arc<Session>,
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
     pending_reply: &PendingReply,
     set: AddressSet,
     request: SubscribeRequest,
-) -> Result<StepOutput, RpcError> {
+) -> Result<(Vec<SessionOutput<BlockItems>>, SetActivation), RpcError> {
     let SubscribeRequest { params, from, snapshot, slow_consumer_policy } = request;
     let SetParams { key_kind, commitment, encoding } = params;
     let count = set.len();
@@ -146,8 +148,8 @@ pub(super) fn subscribe_set(
         slow_consumer_policy,
     };
     let activation = session.subscribe_set(subscription);
-    let activation = activation.map_err(|err| methods::subscribe_error(&err))?;
-    let view = pubsub.complete_view(commitment);
+    let activation = activation.map_err(|err| subscribe_error(&err))?;
+    let view = pubsub.api.complete_view(commitment);
     let block = view.block();
     let result = json!({
         "subscription": activation.subscription.0,
@@ -163,25 +165,28 @@ pub(super) fn subscribe_set(
         snapshot: snapshot.then_some(view),
     };
     let reply = pending_reply.reply(pubsub, MethodOutput::json(&result));
-    Ok((reply, Some(SetTaskState::Start(activation))))
+    Ok((reply, activation))
 }
 
 fn find_resume_block(
-    pubsub: &PubSub,
-    session: &Session,
+    pubsub: &SolanaPubSub,
+    session: &SolanaSession,
     commitment: Commitment,
     resume: &Resume,
 ) -> Result<BlockId, RpcError> {
     let hash = resume.block.parse::<Hash>();
     let hash = hash.map_err(|_| RpcError::invalid_params("Invalid params: resume.block"))?;
-    let block = pubsub.recent_blocks.lock().find(&hash);
+    let block = pubsub.api.recent_blocks.lock().find(&hash);
     let block =
         block.filter(|block| block.slot == resume.slot && session.reaches(commitment, *block));
     block.ok_or_else(|| {
         RpcError::invalid_params(format!(
             "Cannot resume: block {} of slot {} is not among the last {} (pubsub.resume_blocks), \
              of at most {} bytes (pubsub.resume_bytes); subscribe with a snapshot",
-            resume.block, resume.slot, pubsub.config.resume_blocks, pubsub.config.resume_bytes
+            resume.block,
+            resume.slot,
+            pubsub.api.config.resume_blocks,
+            pubsub.api.config.resume_bytes
         ))
     })
 }

@@ -3,12 +3,11 @@
 //! In: one of add, remove, replace and clear. Out: the reply, and a [`SetActivation`] if addresses were added.
 //! Not here: reading and registering the addresses (the parent), the binary form (`binary`).
 
-use std::sync::Arc;
-
 use chain_solana::Block;
 use jsonrpc::MethodOutput;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
+use jsonrpc::pubsub::{Payload, SessionOutput, subscribe_error};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -16,13 +15,13 @@ use subscriptions::{
     AddressSet, ResumeFrom, SetChange, SetChangeResult, SetUpdate, SubscribeError, SubscriptionId,
 };
 
+use super::pending_reply::PendingReply;
+use super::set_activation::{SetActivation, SetParams};
 use super::subscribe::check_snapshot;
-use super::{PendingReply, SetActivation, SetParams, SetRequest, SetTaskState, StepOutput};
 use crate::pubsub::address_stream::AddressList;
-use crate::pubsub::payload::Payload;
-use crate::pubsub::session::Session;
+use crate::pubsub::block_items::BlockItems;
+use crate::pubsub::solana_subscriptions::{SolanaPubSub, SolanaSession};
 use crate::pubsub::subscription::Subscription;
-use crate::pubsub::{PubSub, methods};
 
 /// A change to make with the addresses of a message.
 pub(super) struct UpdateRequest {
@@ -35,9 +34,17 @@ pub(super) struct UpdateRequest {
 /// A change of a set in progress.
 pub(super) struct SetUpdateTask {
     pub(super) pending_reply: PendingReply,
-    update: SetUpdate<Subscription, Payload, Block>,
+    update: SetUpdate<Subscription, Payload<BlockItems>, Block>,
     params: SetParams,
     snapshot: bool,
+}
+
+/// What a step of a change led to.
+pub(super) enum UpdateStep {
+    /// More to change.
+    More(Box<SetUpdateTask>),
+    /// The reply, and what is to become live if addresses were added.
+    Done(Vec<SessionOutput<BlockItems>>, Option<SetActivation>),
 }
 
 #[derive(Default, Deserialize)]
@@ -50,11 +57,11 @@ struct UpdateParams {
     snapshot: bool,
 }
 
+/// The addresses and the change of a call.
 pub(super) fn parse_update(
-    _: &Arc<PubSub>,
-    session: &Arc<Session>,
+    session: &SolanaSession,
     params: Params<'_>,
-) -> Result<(AddressList, SetRequest), RpcError> {
+) -> Result<(AddressList, UpdateRequest), RpcError> {
     let (id, params): (u64, UpdateParams) = params.parse(2)?;
     let (make_change, addresses): (fn(AddressSet) -> SetChange, _) =
         match (params.add, params.remove, params.replace, params.clear) {
@@ -71,61 +78,64 @@ pub(super) fn parse_update(
                 return Err(RpcError::invalid_params(message));
             }
         };
-    let request = update_request(session, SubscriptionId(id), make_change, params.snapshot)?;
+    let request = UpdateRequest::new(session, SubscriptionId(id), make_change, params.snapshot)?;
     Ok((addresses, request))
 }
 
-pub(super) fn update_request(
-    session: &Session,
-    subscription: SubscriptionId,
-    make_change: fn(AddressSet) -> SetChange,
-    snapshot: bool,
-) -> Result<SetRequest, RpcError> {
-    let unknown = || methods::subscribe_error(&SubscribeError::Unknown);
-    let identity = session.identity(subscription).ok_or_else(unknown)?;
-    let Subscription::Addresses { key_kind, commitment, encoding } = *identity else {
-        return Err(unknown());
-    };
-    check_snapshot(snapshot, key_kind)?;
-    let params = SetParams { key_kind, commitment, encoding };
-    Ok(SetRequest::Update(UpdateRequest { subscription, make_change, params, snapshot }))
-}
-
-/// Starts the change of a set with the addresses of a message.
-pub(super) fn start_update(
-    session: &Arc<Session>,
-    pending_reply: PendingReply,
-    set: AddressSet,
-    request: UpdateRequest,
-) -> Result<StepOutput, RpcError> {
-    let UpdateRequest { subscription, make_change, params, snapshot } = request;
-    let update = session.start_set_update(subscription, make_change(set));
-    let update = update.map_err(|err| methods::subscribe_error(&err))?;
-    let task = SetUpdateTask { pending_reply, update, params, snapshot };
-    Ok((Vec::new(), Some(SetTaskState::Update(Box::new(task)))))
+impl UpdateRequest {
+    /// The change of an existing set.
+    pub(super) fn new(
+        session: &SolanaSession,
+        subscription: SubscriptionId,
+        make_change: fn(AddressSet) -> SetChange,
+        snapshot: bool,
+    ) -> Result<Self, RpcError> {
+        let unknown = || subscribe_error(&SubscribeError::Unknown);
+        let identity = session.identity(subscription).ok_or_else(unknown)?;
+        let Subscription::Addresses { key_kind, commitment, encoding } = *identity else {
+            return Err(unknown());
+        };
+        check_snapshot(snapshot, key_kind)?;
+        let params = SetParams { key_kind, commitment, encoding };
+        Ok(Self { subscription, make_change, params, snapshot })
+    }
 }
 
 impl SetUpdateTask {
+    /// Starts the change of a set with the addresses of a message.
+    pub(super) fn start(
+        session: &SolanaSession,
+        pending_reply: PendingReply,
+        set: AddressSet,
+        request: UpdateRequest,
+    ) -> Result<Self, RpcError> {
+        let UpdateRequest { subscription, make_change, params, snapshot } = request;
+        let update = session.start_set_update(subscription, make_change(set));
+        let update = update.map_err(|err| subscribe_error(&err))?;
+        Ok(Self { pending_reply, update, params, snapshot })
+    }
+
+    /// Changes the next part of the set.
     pub(super) fn step(
         mut self: Box<Self>,
-        pubsub: &PubSub,
-        session: &Arc<Session>,
-    ) -> Result<StepOutput, RpcError> {
-        match self.update.step().map_err(|err| methods::subscribe_error(&err))? {
-            None => Ok((Vec::new(), Some(SetTaskState::Update(self)))),
+        pubsub: &SolanaPubSub,
+        session: &SolanaSession,
+    ) -> Result<UpdateStep, RpcError> {
+        match self.update.step().map_err(|err| subscribe_error(&err))? {
+            None => Ok(UpdateStep::More(self)),
             Some(result) => Ok(self.finish(pubsub, session, result)),
         }
     }
 
     fn finish(
         self: Box<Self>,
-        pubsub: &PubSub,
-        session: &Arc<Session>,
+        pubsub: &SolanaPubSub,
+        session: &SolanaSession,
         change: SetChangeResult,
-    ) -> StepOutput {
+    ) -> UpdateStep {
         // What was written of the subscription before this is of no later block than the view below.
         session.pause_delivery(change.activation.map(|activation| activation.subscription));
-        let view = pubsub.complete_view(self.params.commitment);
+        let view = pubsub.api.complete_view(self.params.commitment);
         let block = view.block();
         let result = json!({
             "addresses": change.len,
@@ -134,15 +144,13 @@ impl SetUpdateTask {
             "slot": block.slot,
             "block": view.meta().last_blockhash().to_string(),
         });
-        let next = change.activation.map(|activation| {
-            SetTaskState::Start(SetActivation {
-                activation,
-                params: self.params,
-                added: Some(change.added),
-                from: ResumeFrom::Block(block),
-                snapshot: self.snapshot.then_some(view),
-            })
+        let activation = change.activation.map(|activation| SetActivation {
+            activation,
+            params: self.params,
+            added: Some(change.added),
+            from: ResumeFrom::Block(block),
+            snapshot: self.snapshot.then_some(view),
         });
-        (self.pending_reply.reply(pubsub, MethodOutput::json(&result)), next)
+        UpdateStep::Done(self.pending_reply.reply(pubsub, MethodOutput::json(&result)), activation)
     }
 }

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use jsonrpc::pubsub::serve_connection;
 use pool::ClientId;
-use rpc_solana::pubsub::{Config, serve_connection};
+use rpc_solana::pubsub::Config;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::timeout;

@@ -13,10 +13,11 @@ use chain_solana::{
 };
 use futures_util::{SinkExt, StreamExt};
 use jsonrpc::SystemClock;
+use jsonrpc::pubsub::{Stats, serve_connection};
 use ledger::{Address, BlockId, Change, KeyKind, Record, Slot};
 use pool::{ClientId, Limits, Pool, RateLimiter};
 use query::{Ledger, LedgerConfig};
-use rpc_solana::pubsub::{Config, EventSender, PubSub, Stats, serve_connection};
+use rpc_solana::pubsub::{self, Config, EventSender, SolanaPubSub};
 use serde_json::{Value, json};
 use solana::Account;
 use solana_account::AccountSharedData;
@@ -41,7 +42,7 @@ pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 const MARK: Slot = 999_999_999;
 
 pub(crate) struct Node {
-    pub(crate) pubsub: Arc<PubSub>,
+    pub(crate) pubsub: Arc<SolanaPubSub>,
     /// A client may have one heavy task at a time.
     pub(crate) pool: Arc<Pool>,
     /// The client id of connections from now on.
@@ -117,7 +118,7 @@ impl Node {
         let (pubsub_reader, pubsub_history) = (reader.clone(), Arc::clone(&history));
         let pool_and_limiter = (Arc::clone(&pool), Arc::new(RateLimiter::new(limits)));
         let (pubsub, event_sender) =
-            PubSub::start(config, cluster(), pubsub_reader, pubsub_history, pool_and_limiter)
+            pubsub::start(config, cluster(), pubsub_reader, pubsub_history, pool_and_limiter)
                 .expect("a thread starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
@@ -321,7 +322,7 @@ impl Node {
     }
 }
 
-async fn accept(listener: TcpListener, next_client: Arc<AtomicU64>, pubsub: Arc<PubSub>) {
+async fn accept(listener: TcpListener, next_client: Arc<AtomicU64>, pubsub: Arc<SolanaPubSub>) {
     let mut connections = JoinSet::new();
     loop {
         let (socket, _) = listener.accept().await.expect("loopback");

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use chain_solana::LedgerEvent;
-use rpc_solana::pubsub::{Config, Stats};
+use jsonrpc::pubsub::Stats;
+use rpc_solana::pubsub::Config;
 use serde_json::json;
 
 use super::node::{Node, Tx, account, id, key};

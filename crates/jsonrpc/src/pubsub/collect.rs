@@ -1,118 +1,23 @@
-//! PubSub's metrics: connections, calls, notifications, and clients that were closed.
+//! PubSub's metric families, and the memory of its parts.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use jsonrpc::MethodOutput;
-use jsonrpc::error::RpcError;
-use jsonrpc::metrics::{Metrics, Outcome, WebSocketMetrics};
-use metrics::{Collector, Counters, Exposition, MetricKind};
-use subscriptions::CloseReason;
+use metrics::{Collector, Exposition, MetricKind};
 
-use super::PubSub;
+use super::metrics::SessionEvent;
+use super::pubsub_server::PubSubServer;
+use super::subscription_types::SubscriptionTypes;
+use crate::metrics::Metrics;
 
-/// Events of connections that are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SessionEvent {
-    /// A message of a client.
-    Received,
-    /// A notification, to one client.
-    Sent,
-    /// A notification that a client did not get: it got the newest state of several instead.
-    Conflated,
-    /// A client that was refused (`pubsub.connections_max`).
-    Refused,
-    /// A client that was closed because too many messages waited for it.
-    MessagesFull,
-    /// A client that was closed because too many bytes waited for it.
-    BytesFull,
-    /// A client that was closed because too many bytes waited for all clients.
-    NodeBytesFull,
-    /// A client that was closed because events were lost (`pubsub.events_max`).
-    EventsLost,
-    /// A client that was closed because a message was over a limit.
-    TooLong,
-    /// A client that was closed because a message was not complete in time (`pubsub.message_timeout_ms`).
-    Late,
-    /// A client that was closed because there was no memory for its message (`pubsub.incoming_bytes_max`).
-    IncomingFull,
-}
-
-const SESSION_EVENTS: usize = 11;
-
-/// The methods, and the execution path of each.
-const METHODS: &[(&str, &str)] = &[
-    ("accountSubscribe", "inline"),
-    ("accountUnsubscribe", "inline"),
-    ("addressesSubscribe", "medium"),
-    ("addressesUnsubscribe", "medium"),
-    ("addressesUpdate", "medium"),
-    ("blockSubscribe", "inline"),
-    ("blockUnsubscribe", "inline"),
-    ("getVersion", "inline"),
-    ("logsSubscribe", "inline"),
-    ("logsUnsubscribe", "inline"),
-    ("programSubscribe", "inline"),
-    ("programUnsubscribe", "inline"),
-    ("rootSubscribe", "inline"),
-    ("rootUnsubscribe", "inline"),
-    ("signatureSubscribe", "inline"),
-    ("signatureUnsubscribe", "inline"),
-    ("slotSubscribe", "inline"),
-    ("slotUnsubscribe", "inline"),
-    ("slotsUpdatesSubscribe", "inline"),
-    ("slotsUpdatesUnsubscribe", "inline"),
-    ("transactionSubscribe", "inline"),
-    ("transactionUnsubscribe", "inline"),
-    ("voteSubscribe", "inline"),
-    ("voteUnsubscribe", "inline"),
-];
-
-/// The counts, of all connections together.
-pub(super) struct PubSubMetrics(Counters, Arc<WebSocketMetrics>);
-
-impl PubSubMetrics {
-    pub(super) fn new() -> Self {
-        Self(Counters::new(SESSION_EVENTS), Arc::new(WebSocketMetrics::new(METHODS)))
-    }
-
-    /// Records a call, or an invalid message, by its result.
-    pub(super) fn record_call(
-        &self,
-        method: Option<&str>,
-        duration: Duration,
-        result: Result<&MethodOutput, &RpcError>,
-    ) {
-        let outcome = result.map_or_else(|err| Outcome::Refused(err.code), |_| Outcome::Succeeded);
-        self.1.record(method, duration, outcome);
-    }
-
-    /// Adds `count` events.
-    pub(super) fn add(&self, event: SessionEvent, count: u64) {
-        self.0.add(event as usize, count);
-    }
-
-    /// Counts a client that was closed.
-    pub(super) fn record_close(&self, reason: CloseReason) {
-        match reason {
-            CloseReason::MessagesFull { .. } => self.add(SessionEvent::MessagesFull, 1),
-            CloseReason::BytesFull { .. } => self.add(SessionEvent::BytesFull, 1),
-            CloseReason::NodeBytesFull { .. } => self.add(SessionEvent::NodeBytesFull, 1),
-            CloseReason::EventsLost => self.add(SessionEvent::EventsLost, 1),
-            CloseReason::ShutDown => {}
-        }
-    }
-}
-
-impl PubSub {
+impl<A: SubscriptionTypes> PubSubServer<A> {
     /// Adds its metrics, and its calls, to those of a node.
     pub fn add_metrics_to(self: &Arc<Self>, metrics: &Metrics) {
-        metrics.add_websocket(Arc::clone(&self.metrics.1));
+        metrics.add_websocket(Arc::clone(self.metrics.calls()));
         metrics.add(Arc::clone(self) as Arc<dyn Collector>);
     }
 }
 
-impl Collector for PubSub {
+impl<A: SubscriptionTypes> Collector for PubSubServer<A> {
     fn write(&self, exposition: &mut Exposition) {
         let stats = self.stats();
         let gauges = [
@@ -166,7 +71,7 @@ impl Collector for PubSub {
         for (name, help, value) in gauges {
             exposition.single(name, MetricKind::Gauge, help, value);
         }
-        let count = |event: SessionEvent| self.metrics.0.sum(event as usize);
+        let count = |event: SessionEvent| self.metrics.sum(event);
         let counters = [
             (
                 "hydrant_websocket_messages_received_total",

@@ -33,7 +33,7 @@ struct JoinState<R> {
 
 /// Runs all parts, with the pool's help if there are several. A panic in a part resumes in the caller after all parts
 /// have finished.
-pub(super) fn fork_join<P, R, F>(pool: &Pool, parts: Vec<P>, run: F) -> Vec<R>
+pub fn fork_join<P, R, F>(pool: &Pool, parts: Vec<P>, run: F) -> Vec<R>
 where
     P: Send + 'static,
     R: Send + 'static,
@@ -106,7 +106,7 @@ mod tests {
     use pool::{ClassConfig, Config};
 
     use super::*;
-    use jsonrpc::SystemClock;
+    use crate::server_context::SystemClock;
 
     fn pool(config: Config) -> Pool {
         Pool::new(config, Arc::new(SystemClock::new()), || {}).expect("threads are there in tests")

@@ -12,7 +12,7 @@ const OVERHEAD_BYTES: usize = 80;
 
 /// A text that is counted while it is alive. Cloning it shares it.
 #[derive(Clone)]
-pub(super) struct SharedText(Arc<Inner>);
+pub struct SharedText(Arc<Inner>);
 
 struct Inner {
     text: String,
@@ -20,7 +20,8 @@ struct Inner {
 }
 
 impl SharedText {
-    pub(super) fn new(text: String, memory: &Arc<QueueMemory>) -> Self {
+    /// A text that is charged to `memory` ([`subscriptions::Subscriptions::queue_memory`]).
+    pub fn new(text: String, memory: &Arc<QueueMemory>) -> Self {
         let charge = memory.charge(text.capacity() + OVERHEAD_BYTES);
         Self(Arc::new(Inner { text, charge }))
     }

@@ -11,13 +11,40 @@ use super::*;
 
 const CLIENT: ClientId = ClientId(7);
 
+const LONG_MESSAGES: LongMessages =
+    LongMessages { methods: &["subscribeSet", "addressesUpdate"], binary_marker: Some(MARKER) };
+const MARKER: u8 = 0xad;
+
 fn config() -> Config {
-    Config { message_timeout_ms: 60_000, ..Config::default() }
+    Config {
+        limits: subscriptions::Limits {
+            listeners_max: 1,
+            subscriptions_max: 1,
+            subscriptions_per_listener_max: 1,
+            addresses_max: 1,
+            addresses_per_listener_max: 1,
+            preallocated_ids: 0,
+            retained_steps: 0,
+            retained_bytes: 0,
+            unrooted_max: 1,
+            queue_messages_max: 1,
+            queue_bytes_max: 1,
+            queues_bytes_max: 1,
+        },
+        message_bytes_max: 4_096,
+        addresses_message_bytes_max: 1 << 20,
+        message_timeout_ms: 60_000,
+        incoming_bytes_max: 64 << 20,
+        set_tasks_max: 1,
+        write_timeout_ms: 60_000,
+        close_timeout_ms: 60_000,
+        ping_ms: 60_000,
+    }
 }
 
 fn reader(config: &Config) -> (MessageReader, Arc<IncomingBudget>) {
     let incoming = Arc::new(IncomingBudget::new(config.incoming_bytes_max));
-    (MessageReader::new(config, Arc::clone(&incoming), CLIENT), incoming)
+    (MessageReader::new(config, LONG_MESSAGES, Arc::clone(&incoming), CLIENT), incoming)
 }
 
 /// The header of a frame that is masked with zeros.
@@ -48,7 +75,7 @@ async fn messages_are_read_as_sent_in_any_number_of_frames() {
         let (client, server) = duplex(1 + rng.usize(0..70_000));
         let long = format!("addressesUpdate{}", "é".repeat(rng.usize(0..60_000)));
         let mut binary: Vec<u8> = (0..rng.usize(0..100_000)).map(|_| rng.u8(..)).collect();
-        binary.insert(0, address_sets::BINARY);
+        binary.insert(0, MARKER);
         let texts = ["", "x", &"é".repeat(62), &"y".repeat(9_000), &long];
         let mut expected: Vec<Received> =
             texts.iter().map(|text| Received::Text((*text).to_owned().into())).collect();
@@ -126,15 +153,14 @@ async fn a_message_over_its_limit_is_refused_by_its_header_or_its_beginning() {
     for first in [0x81, 0x82] {
         assert_eq!(first_of(&config, &header(first, (1 << 20) + 1)).await, Err(long()));
     }
-    let grown =
-        [frame(0x02, &[[address_sets::BINARY].as_slice(), &spaces].concat()), header(0, 1 << 20)];
+    let grown = [frame(0x02, &[[MARKER].as_slice(), &spaces].concat()), header(0, 1 << 20)];
     assert_eq!(first_of(&config, &grown.concat()).await, Err(long()));
 }
 
 /// Sends the header of a binary message about a set, then `bytes` bytes of its payload.
 async fn start_message(client: &mut DuplexStream, announced: usize, first: u8, bytes: usize) {
     let mut payload = vec![0; bytes];
-    payload[0] = address_sets::BINARY;
+    payload[0] = MARKER;
     client.write_all(&header(first, announced)).await.expect("the pipe has room");
     client.write_all(&payload).await.expect("the pipe has room");
 }
@@ -176,7 +202,7 @@ async fn a_message_without_memory_waits_for_it_until_its_deadline() {
 
     let config = Config { message_timeout_ms: 60_000, ..config };
     let (mut client, mut server) = duplex(1 << 20);
-    let mut reader = MessageReader::new(&config, Arc::clone(&incoming), CLIENT);
+    let mut reader = MessageReader::new(&config, LONG_MESSAGES, Arc::clone(&incoming), CLIENT);
     start_message(&mut client, 100_000, 0x82, 100_000).await;
     let release = async {
         tokio::task::yield_now().await;

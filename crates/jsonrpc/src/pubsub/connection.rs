@@ -11,11 +11,13 @@
 //! it, the stream ends without a close frame.
 
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
 use http_server::poll_budget::{self, Budgeted};
+use http_server::{Socket, WebSocketHandler};
 use pool::{ClientId, TaskEnd};
 use subscriptions::{CloseReason, Next, OwnerId, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -25,15 +27,18 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
-use super::address_sets::{self, SessionOutput, SetTask};
-use super::methods;
+use super::config::Config;
 use super::metrics::SessionEvent;
-use super::payload::{Payload, SplitPayload};
-use super::reader::{MessageReader, ReadError, Received};
+use super::payload::{Payload, SplitPayload, split_suffix};
+use super::pubsub_server::PubSubServer;
+use super::reader::{LongMessages, MessageReader, ReadError, Received};
 use super::session::Session;
+use super::session_output::SessionOutput;
 use super::shared_text::SharedText;
+use super::subscription_api::SubscriptionApi;
+use super::subscription_types::SubscriptionTypes;
 use super::writer::{COPIED_BYTES_MAX, FrameWriter, WriteError};
-use super::{Config, PubSub, set_task};
+use super::{calls, session_task};
 
 /// Notifications that are written before the connection checks for a message from the client.
 const BURST_MESSAGES: usize = 256;
@@ -41,7 +46,7 @@ const BURST_MESSAGES: usize = 256;
 const DROPPED_HERE_MAX: usize = 2_000;
 /// Bytes of a text that the connection's own thread frees.
 const FREED_HERE_BYTES_MAX: usize = 256 * 1024;
-/// How long a set task waits for the notifier to deliver the blocks that the task follows.
+/// How long a task waits for the API to publish the blocks that the task follows.
 const NOTIFIER_BACKOFF: Duration = Duration::from_millis(2);
 /// Bytes that a client may still send after our close frame.
 const DRAIN_BYTES_MAX: usize = 1024 * 1024;
@@ -50,17 +55,29 @@ const REASON_BYTES_MAX: usize = 123;
 
 const TEXT: OpCode = OpCode::Data(Data::Text);
 
+impl<A: SubscriptionApi> WebSocketHandler for PubSubServer<A> {
+    fn handle(
+        self: Arc<Self>,
+        socket: Socket,
+        client_id: ClientId,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(serve_connection(socket, client_id, self))
+    }
+}
+
 /// Serves a client until its connection ends. `io` is the stream after the handshake, `client_id` the client that the
 /// connection belongs to. The work of one poll is charged to the poll budget (`poll_budget`).
-pub async fn serve_connection<IO>(io: IO, client_id: ClientId, pubsub: Arc<PubSub>)
+pub async fn serve_connection<A, IO>(io: IO, client_id: ClientId, pubsub: Arc<PubSubServer<A>>)
 where
+    A: SubscriptionApi,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     Budgeted::new(serve(io, client_id, pubsub)).await;
 }
 
-async fn serve<IO>(mut io: IO, client_id: ClientId, pubsub: Arc<PubSub>)
+async fn serve<A, IO>(mut io: IO, client_id: ClientId, pubsub: Arc<PubSubServer<A>>)
 where
+    A: SubscriptionApi,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let mut writer = FrameWriter::new(Arc::clone(&pubsub.unwritten));
@@ -90,13 +107,14 @@ enum ConnectionEnd {
 }
 
 /// Serves a session. Returns how it ended, and the text that is partly written.
-async fn run_session<IO>(
+async fn run_session<A, IO>(
     io: &mut IO,
     writer: &mut FrameWriter,
     client_id: ClientId,
-    pubsub: &Arc<PubSub>,
+    pubsub: &Arc<PubSubServer<A>>,
 ) -> (ConnectionEnd, Option<SharedText>)
 where
+    A: SubscriptionApi,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let pulse = Arc::new(Notify::new());
@@ -114,10 +132,14 @@ where
     let mut ping = interval(ping_every);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
-    let session = Arc::new(Session::new(listener, client_id));
+    let (clients, pool) = (Arc::clone(&pubsub.clients), Arc::clone(&pubsub.pool));
+    let session = Arc::new(Session::<A>::new(listener, client_id, clients, pool));
+    let long_messages = LongMessages { methods: A::LONG_METHODS, binary_marker: A::BINARY_MARKER };
+    let incoming = Arc::clone(&pubsub.incoming);
     let connection = Connection {
         io,
-        reader: MessageReader::new(&pubsub.config, Arc::clone(&pubsub.incoming), client_id),
+        reader: MessageReader::new(&pubsub.config, long_messages, incoming, client_id),
+        long_messages,
         writer,
         pubsub,
         session: Arc::clone(&session),
@@ -131,7 +153,7 @@ where
         pubsub.metrics.record_close(reason);
     }
     // Closing may take a while: half of the limit is left to the clients that are served.
-    let half = pubsub.config.queues_bytes_max / 2;
+    let half = pubsub.config.limits.queues_bytes_max / 2;
     let rest = text_of(session.finish_writing())
         .filter(|_| pubsub.subscriptions.queue_memory().bytes() <= half);
     if session.tracked_addresses() > DROPPED_HERE_MAX {
@@ -144,12 +166,13 @@ where
     (end, rest)
 }
 
-struct Connection<'a, IO> {
+struct Connection<'a, A: SubscriptionApi, IO> {
     io: &'a mut IO,
     reader: MessageReader,
+    long_messages: LongMessages,
     writer: &'a mut FrameWriter,
-    pubsub: &'a Arc<PubSub>,
-    session: Arc<Session>,
+    pubsub: &'a Arc<PubSubServer<A>>,
+    session: Arc<Session<A>>,
     /// Notified when the client's queue has something, or is closed.
     pulse: Arc<Notify>,
     ping: Interval,
@@ -166,7 +189,7 @@ enum Event {
     Ping,
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
+impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, IO> {
     async fn run(mut self) -> Result<ConnectionEnd, ConnectionEnd> {
         loop {
             let event = tokio::select! {
@@ -227,20 +250,22 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
     async fn handle_received(&mut self, received: Received) -> Result<(), ConnectionEnd> {
         let limit = self.pubsub.config.message_bytes_max;
         let reply = match received {
-            Received::Text(text) if SetTask::is_set_message(&text, limit) => {
-                let task = SetTask::from_text(self.pubsub, &self.session, text);
-                return self.run_set_task(task).await;
+            Received::Text(text) if A::needs_task(&text, limit) => {
+                let task = A::text_task(self.pubsub, &self.session, text);
+                return self.run_task(task).await;
             }
             Received::Text(text) => self.call(&text),
-            Received::Binary(bytes) if bytes.first() == Some(&address_sets::BINARY) => {
-                let task = SetTask::from_binary(self.pubsub, &self.session, bytes);
-                return self.run_set_task(task).await;
+            Received::Binary(bytes) if self.long_messages.has_marker(&bytes) => {
+                match A::binary_task(self.pubsub, &self.session, bytes) {
+                    Some(task) => return self.run_task(task).await,
+                    None => None,
+                }
             }
             // Agave reads a binary message as text.
             Received::Binary(bytes) => match Utf8Bytes::try_from(bytes) {
-                Ok(text) if SetTask::is_set_message(&text, limit) => {
-                    let task = SetTask::from_text(self.pubsub, &self.session, text);
-                    return self.run_set_task(task).await;
+                Ok(text) if A::needs_task(&text, limit) => {
+                    let task = A::text_task(self.pubsub, &self.session, text);
+                    return self.run_task(task).await;
                 }
                 Ok(text) => self.call(&text),
                 Err(_) => return Err(not_utf8()),
@@ -262,20 +287,20 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
 
     fn call(&self, text: &str) -> Option<Vec<u8>> {
         poll_budget::charge_parsed(text.len());
-        let reply = methods::handle_message(self.pubsub, &self.session, text);
+        let reply = calls::handle_message(self.pubsub, &self.session, text);
         poll_budget::charge(reply.as_ref().map_or(0, Vec::len));
         reply
     }
 
-    /// Runs the steps of a message about a set on the pool. Queued notifications are written in between. Nothing
+    /// Runs the steps of a task on the pool. Queued notifications are written in between. Nothing
     /// more is read from the client meanwhile.
-    async fn run_set_task(&mut self, task: SetTask) -> Result<(), ConnectionEnd> {
+    async fn run_task(&mut self, task: A::Task) -> Result<(), ConnectionEnd> {
         let mut remaining = Some(task);
         while let Some(task) = remaining {
-            let permits_and_pool = (&self.pubsub.set_permits, &*self.pubsub.pool);
-            let mut step = std::pin::pin!(set_task::run_until_output(
+            let permits_and_pool = (&self.pubsub.task_permits, &*self.pubsub.pool);
+            let mut step = std::pin::pin!(session_task::run_until_output(
                 permits_and_pool,
-                self.session.set_task_client(),
+                self.session.task_client(),
                 task
             ));
             let result = loop {
@@ -307,7 +332,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
     /// Closes the client if the messages of all clients exceed their limit. Text that was encoded for this client
     /// alone is in no queue, so the queue does not check it.
     fn enforce_memory_limit(&self) -> Result<(), ConnectionEnd> {
-        let limit = self.pubsub.config.queues_bytes_max;
+        let limit = self.pubsub.config.limits.queues_bytes_max;
         self.pubsub.subscriptions.enforce_memory_limit();
         if self.pubsub.subscriptions.queue_memory().bytes() > limit {
             let reason = CloseReason::NodeBytesFull { limit };
@@ -317,12 +342,12 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
         Ok(())
     }
 
-    async fn feed_output(&mut self, out: SessionOutput) -> Result<(), ConnectionEnd> {
+    async fn feed_output(&mut self, out: SessionOutput<A::Items>) -> Result<(), ConnectionEnd> {
         match out {
             SessionOutput::Text(text) => self.feed_reply(text).await,
             SessionOutput::Split(id, payload) => self.feed_split(id, payload).await,
             SessionOutput::Prefix(id, prefix) => {
-                self.feed_split(id, SplitPayload { prefix, block_items: None }).await
+                self.feed_split(id, SplitPayload { prefix, items: None }).await
             }
             SessionOutput::QueuedUntil(id, step) => self.send_until(id, step).await,
             SessionOutput::Backoff => Ok(()),
@@ -333,10 +358,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
     async fn feed_split(
         &mut self,
         id: SubscriptionId,
-        payload: SplitPayload,
+        payload: SplitPayload<A::Items>,
     ) -> Result<(), ConnectionEnd> {
         let sequence = self.sequences.entry(id).or_default();
-        let suffix = SplitPayload::suffix(id, *sequence);
+        let suffix = split_suffix(id, *sequence);
         *sequence += 1;
         self.feed_text(TEXT, false, payload.prefix).await?;
         self.feed(OpCode::Data(Data::Continue), true, suffix.as_bytes()).await
@@ -345,7 +370,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
     async fn feed_payload(
         &mut self,
         id: SubscriptionId,
-        payload: Payload,
+        payload: Payload<A::Items>,
     ) -> Result<(), ConnectionEnd> {
         self.pubsub.metrics.add(SessionEvent::Sent, 1);
         match payload {
@@ -390,11 +415,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
                     self.pubsub.metrics.add(SessionEvent::Conflated, conflated.messages);
                     self.flush().await?;
                     let id = conflated.subscription;
-                    let task = SetTask::from_conflated(self.pubsub, &self.session, conflated);
+                    let task = A::conflated_task(self.pubsub, &self.session, conflated);
                     if let Some(task) = task {
                         // Later notifications of it are newer, so they wait.
                         self.session.pause_delivery(Some(id));
-                        Box::pin(self.run_set_task(task)).await?;
+                        Box::pin(self.run_task(task)).await?;
                     }
                 }
                 Next::Empty => return self.flush().await,
@@ -449,7 +474,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
         if text.len() <= COPIED_BYTES_MAX {
             return self.feed(opcode, is_final, text.as_bytes()).await;
         }
-        self.session.charge(self.pubsub, text.len());
+        self.session.charge(text.len());
         let len = text.len();
         self.session.start_writing(Payload::Whole(text)).map_err(end_for)?;
         self.writer.add_long(opcode, is_final, len);
@@ -470,7 +495,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
         is_final: bool,
         payload: &[u8],
     ) -> Result<(), ConnectionEnd> {
-        self.session.charge(self.pubsub, payload.len());
+        self.session.charge(payload.len());
         if self.writer.is_full() {
             self.flush().await?;
         }
@@ -491,7 +516,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
 }
 
 /// The text of a message that is one frame.
-fn text_of(writing: Option<Payload>) -> Option<SharedText> {
+fn text_of<I>(writing: Option<Payload<I>>) -> Option<SharedText> {
     match writing {
         Some(Payload::Whole(text)) => Some(text),
         Some(Payload::Split(_)) | None => None,
@@ -499,8 +524,8 @@ fn text_of(writing: Option<Payload>) -> Option<SharedText> {
 }
 
 /// Waits for a write, up to `Config::write_timeout_ms`, or until the client is to be closed.
-async fn with_write_timeout(
-    session: &Session,
+async fn with_write_timeout<A: SubscriptionTypes>(
+    session: &Session<A>,
     pulse: &Notify,
     config: &Config,
     step: impl Future<Output = Result<ControlFlow<()>, WriteError>>,
@@ -535,7 +560,7 @@ async fn with_write_timeout(
     }
 }
 
-/// How the connection ends if the pool ends a set task.
+/// How the connection ends if the pool ends a task.
 fn end_for_task_error(end: TaskEnd) -> ConnectionEnd {
     match end {
         TaskEnd::Panicked => ConnectionEnd::Close(CloseCode::Error, "internal error".to_owned()),

@@ -3,8 +3,8 @@
 //! In: the frames of RFC 6455, masked. Out: whole messages and control frames.
 //! Bounds: a buffer of [`BUFFER_BYTES`]. A message that does not come in one read has its own buffer, which is
 //! reserved before it grows (`incoming_budget`) and is never longer than the message may be. A message over
-//! `Config::message_bytes_max` is read further only if it is about addresses: a binary one has a marker as its first
-//! byte, a text names one of [`LONG_METHODS`] within its first `message_bytes_max` bytes. A message must be complete
+//! `Config::message_bytes_max` is read further only if it may be long ([`LongMessages`]): a binary one has a marker as
+//! its first byte, a text names a method within its first `message_bytes_max` bytes. A message must be complete
 //! `Config::message_timeout_ms` after it began, not counting the time in which nothing is read from the client.
 //! Why not tungstenite's reader: it buffers each message twice, without a bound over all connections, and it writes
 //! pongs to a buffer without a bound.
@@ -23,8 +23,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
-use super::Config;
-use super::address_sets;
+use super::config::Config;
 use super::incoming_budget::{IncomingBudget, Reservation};
 
 /// Bytes that one read of short messages may return.
@@ -33,8 +32,6 @@ const BUFFER_BYTES: usize = 4 * 1024;
 const CHUNK_BYTES: usize = 64 * 1024;
 /// The most bytes in a control frame (RFC 6455, 5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
-/// The methods whose messages may be long.
-const LONG_METHODS: [&str; 3] = ["addressesSubscribe", "addressesUpdate", "transactionSubscribe"];
 /// How long a message waits before it tries to reserve memory again: at first, and at most.
 const RESERVE_BACKOFF: Duration = Duration::from_millis(10);
 const RESERVE_BACKOFF_MAX: Duration = Duration::from_millis(500);
@@ -67,11 +64,19 @@ pub(super) enum ReadError {
     IncomingFull,
 }
 
+/// The messages that may be long: the names of their methods, and the first byte of binary ones.
+#[derive(Clone, Copy)]
+pub(super) struct LongMessages {
+    pub(super) methods: &'static [&'static str],
+    pub(super) binary_marker: Option<u8>,
+}
+
 /// The limits of a reader.
 #[derive(Clone, Copy)]
 struct Limits {
     short_max: usize,
     long_max: usize,
+    long_messages: LongMessages,
     timeout: Duration,
 }
 
@@ -132,11 +137,17 @@ enum Progress {
 }
 
 impl MessageReader {
-    pub(super) fn new(config: &Config, incoming: Arc<IncomingBudget>, client: ClientId) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        long_messages: LongMessages,
+        incoming: Arc<IncomingBudget>,
+        client: ClientId,
+    ) -> Self {
         let short_max = config.message_bytes_max;
         let limits = Limits {
             short_max,
             long_max: short_max.max(config.addresses_message_bytes_max),
+            long_messages,
             timeout: Duration::from_millis(config.message_timeout_ms),
         };
         Self {
@@ -364,7 +375,8 @@ impl MessageReader {
             return Ok(Some(Progress::Received(received)));
         }
         if total > short_max && message.bytes.len() >= short_max && message.may_be_long.is_none() {
-            let may_be_long = may_be_long_message(message.is_text, &message.bytes);
+            let may_be_long =
+                self.limits.long_messages.match_prefix(message.is_text, &message.bytes);
             message.may_be_long = Some(may_be_long);
             if !may_be_long {
                 return Err(self.limits.too_long(false));
@@ -409,13 +421,20 @@ impl Limits {
     }
 }
 
-/// Whether a message with this prefix may be long.
-fn may_be_long_message(is_text: bool, prefix: &[u8]) -> bool {
-    if !is_text && prefix.first() == Some(&address_sets::BINARY) {
-        return true;
+impl LongMessages {
+    /// Whether a binary message is in a format of the API's own.
+    pub(super) fn has_marker(self, message: &[u8]) -> bool {
+        self.binary_marker.is_some_and(|marker| message.first() == Some(&marker))
     }
-    let text = String::from_utf8_lossy(prefix);
-    LONG_METHODS.iter().any(|method| text.contains(method))
+
+    /// Whether a message with this prefix may be long.
+    fn match_prefix(self, is_text: bool, prefix: &[u8]) -> bool {
+        if !is_text && self.has_marker(prefix) {
+            return true;
+        }
+        let text = String::from_utf8_lossy(prefix);
+        self.methods.iter().any(|method| text.contains(method))
+    }
 }
 
 fn received_data(is_text: bool, payload: BytesMut) -> Result<Received, ReadError> {

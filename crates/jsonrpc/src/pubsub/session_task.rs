@@ -1,8 +1,8 @@
-//! Runs set tasks on the CPU pool.
+//! Runs the tasks of sessions on the CPU pool.
 //!
-//! In: a [`SetTask`] of `address_sets`. Out: the first output of its steps, and the rest of the task. Steps without
-//! output follow one another, and yield after each time slice.
-//! Scheduling: set tasks are in the pool's run queue under a client id of their own (`Session::set_task_client`). A
+//! In: a [`SessionTask`]. Out: the first output of its steps, and the rest of the task. Steps without output follow one
+//! another, and yield after each time slice.
+//! Scheduling: tasks are in the pool's run queue under a client id of their own (`Session::task_client`). A
 //! permit is held while its task waits for a time slice. That takes at most one time slice of each other client, and
 //! never waits for the client's own requests.
 //! Bounds: `Config::set_tasks_max` permits. If the pool is full, the client waits without a permit, and nothing is read
@@ -12,33 +12,45 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pool::{ClientId, Pool, TaskEnd, TaskPoll, TimeSlice};
+use pool::{Class, ClientId, Pool, TaskEnd, TaskPoll, TimeSlice};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::address_sets::{SessionOutput, SetTask};
+use super::payload::ConflatableItems;
+use super::session_output::SessionOutput;
 
 /// How long a client waits before it submits to a full pool again.
 const FULL_POOL_BACKOFF: Duration = Duration::from_millis(10);
 
+/// The work of one message, in steps on the CPU pool. The output of a step is written before the next step runs.
+pub trait SessionTask: Sized + Send + 'static {
+    /// The items of a notification.
+    type Items: ConflatableItems;
+
+    /// The pool class of the next step.
+    fn class(&self) -> Class;
+
+    /// Runs one step. Returns what to write now, and the task that is left after that.
+    fn step(self) -> TaskOutput<Self>;
+}
+
 /// The output of a task's steps to write now, and the task for the rest.
-pub(super) type SetTaskOutput = (Vec<SessionOutput>, Option<SetTask>);
+type TaskOutput<T> = (Vec<SessionOutput<<T as SessionTask>::Items>>, Option<T>);
 
 /// Runs steps, under one of the permits, until there is output or the task has finished. Dropping the future ends the
 /// task.
 ///
 /// Errors: why the pool ended it.
-pub(super) async fn run_until_output(
+pub(super) async fn run_until_output<T: SessionTask>(
     (permits, pool): (&Semaphore, &Pool),
     client: ClientId,
-    task: SetTask,
-) -> Result<SetTaskOutput, TaskEnd> {
+    task: T,
+) -> Result<TaskOutput<T>, TaskEnd> {
     let class = task.class();
     let task = Arc::new(Mutex::new(Some(task)));
     loop {
         let permit = permits.acquire().await;
         let (sender, output) = oneshot::channel();
-        let runner =
-            Box::new(SetTaskRunner { task: Arc::clone(&task), output_sender: Some(sender) });
+        let runner = Box::new(TaskRunner { task: Arc::clone(&task), output_sender: Some(sender) });
         match pool.submit(class, client, runner) {
             // The ticket lives as long as this waits. If this future is dropped, the pool's thread drops the rest of
             // the task, not this one.
@@ -54,13 +66,13 @@ pub(super) async fn run_until_output(
     }
 }
 
-struct SetTaskRunner {
+struct TaskRunner<T: SessionTask> {
     /// Shared with the submitter, which submits it again if the pool is full.
-    task: Arc<Mutex<Option<SetTask>>>,
-    output_sender: Option<oneshot::Sender<Result<SetTaskOutput, TaskEnd>>>,
+    task: Arc<Mutex<Option<T>>>,
+    output_sender: Option<oneshot::Sender<Result<TaskOutput<T>, TaskEnd>>>,
 }
 
-impl pool::Task for SetTaskRunner {
+impl<T: SessionTask> pool::Task for TaskRunner<T> {
     fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll {
         // Not under the lock: a step may take a while, and may panic.
         let task = self.task.lock().take();
@@ -87,8 +99,8 @@ impl pool::Task for SetTaskRunner {
     }
 }
 
-impl SetTaskRunner {
-    fn send_output(&mut self, output: Result<SetTaskOutput, TaskEnd>) {
+impl<T: SessionTask> TaskRunner<T> {
+    fn send_output(&mut self, output: Result<TaskOutput<T>, TaskEnd>) {
         if let Some(sender) = self.output_sender.take() {
             // The connection may have ended.
             let _ = sender.send(output);

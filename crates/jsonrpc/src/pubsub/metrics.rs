@@ -1,0 +1,88 @@
+//! PubSub's counters: connections, calls, notifications, and clients that were closed.
+//!
+//! Not here: the metric families (`collect`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::Counters;
+use subscriptions::CloseReason;
+
+use crate::error::RpcError;
+use crate::method_output::MethodOutput;
+use crate::metrics::{Outcome, WebSocketMetrics};
+
+/// Events of connections that are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SessionEvent {
+    /// A message of a client.
+    Received,
+    /// A notification, to one client.
+    Sent,
+    /// A notification that a client did not get: it got the newest state of several instead.
+    Conflated,
+    /// A client that was refused (`pubsub.connections_max`).
+    Refused,
+    /// A client that was closed because too many messages waited for it.
+    MessagesFull,
+    /// A client that was closed because too many bytes waited for it.
+    BytesFull,
+    /// A client that was closed because too many bytes waited for all clients.
+    NodeBytesFull,
+    /// A client that was closed because events were lost (`pubsub.events_max`).
+    EventsLost,
+    /// A client that was closed because a message was over a limit.
+    TooLong,
+    /// A client that was closed because a message was not complete in time (`pubsub.message_timeout_ms`).
+    Late,
+    /// A client that was closed because there was no memory for its message (`pubsub.incoming_bytes_max`).
+    IncomingFull,
+}
+
+const SESSION_EVENTS: usize = 11;
+
+/// The counts, of all connections together.
+pub(super) struct PubSubMetrics(Counters, Arc<WebSocketMetrics>);
+
+impl PubSubMetrics {
+    pub(super) fn new(methods: &'static [(&'static str, &'static str)]) -> Self {
+        Self(Counters::new(SESSION_EVENTS), Arc::new(WebSocketMetrics::new(methods)))
+    }
+
+    /// Records a call, or an invalid message, by its result.
+    pub(super) fn record_call(
+        &self,
+        method: Option<&str>,
+        duration: Duration,
+        result: Result<&MethodOutput, &RpcError>,
+    ) {
+        let outcome = result.map_or_else(|err| Outcome::Refused(err.code), |_| Outcome::Succeeded);
+        self.1.record(method, duration, outcome);
+    }
+
+    /// The counters of calls.
+    pub(super) fn calls(&self) -> &Arc<WebSocketMetrics> {
+        &self.1
+    }
+
+    /// The count of an event.
+    pub(super) fn sum(&self, event: SessionEvent) -> u64 {
+        self.0.sum(event as usize)
+    }
+
+    /// Adds `count` events.
+    pub(super) fn add(&self, event: SessionEvent, count: u64) {
+        self.0.add(event as usize, count);
+    }
+
+    /// Counts a client that was closed.
+    pub(super) fn record_close(&self, reason: CloseReason) {
+        match reason {
+            CloseReason::MessagesFull { .. } => self.add(SessionEvent::MessagesFull, 1),
+            CloseReason::BytesFull { .. } => self.add(SessionEvent::BytesFull, 1),
+            CloseReason::NodeBytesFull { .. } => self.add(SessionEvent::NodeBytesFull, 1),
+            CloseReason::EventsLost => self.add(SessionEvent::EventsLost, 1),
+            CloseReason::ShutDown => {}
+        }
+    }
+}

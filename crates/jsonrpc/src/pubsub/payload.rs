@@ -1,0 +1,104 @@
+//! The payloads in a client's queue: a notification that is the same for all listeners, or the common prefix of one,
+//! to which the connection adds the listener's numbers when it writes it.
+//!
+//! Invariant: the common prefix is encoded once and shared. It is written as the first frame of a
+//! WebSocket message whose second frame has the numbers.
+//! Not here: what a notification consists of (the API).
+
+use std::sync::Arc;
+
+use subscriptions::{Message, SubscriptionId};
+
+use super::shared_text::SharedText;
+
+/// The items of a notification, from which one message can be made for a client that reads too slowly.
+pub trait ConflatableItems: Send + Sync + 'static {
+    /// The newest state of each item of several notifications.
+    type State: Default + Send + 'static;
+
+    /// Merges these items, the newest, into the state of those before them. Returns by how many bytes the state grew.
+    fn conflate(&self, state: &mut Self::State) -> usize;
+
+    /// Bytes that may be alive only because of this.
+    fn bytes(&self) -> usize;
+}
+
+/// The body of a queued message.
+pub enum Payload<I> {
+    /// A whole notification.
+    Whole(SharedText),
+    /// The prefix of a notification of a set.
+    Split(SplitPayload<I>),
+}
+
+/// A notification of a set up to the listener's numbers.
+pub struct SplitPayload<I> {
+    /// `{"jsonrpc":...,"params":{"result":{...}`
+    pub prefix: SharedText,
+    /// The items of the notification, for conflation.
+    pub items: Option<Arc<I>>,
+}
+
+impl<I> Payload<I> {
+    /// Bytes that it counts in a queue.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Whole(text) => text.len(),
+            Self::Split(payload) => payload.prefix.len(),
+        }
+    }
+}
+
+// Not derived: a clone shares the items.
+impl<I> Clone for Payload<I> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Whole(text) => Self::Whole(text.clone()),
+            Self::Split(payload) => Self::Split(payload.clone()),
+        }
+    }
+}
+
+impl<I> Clone for SplitPayload<I> {
+    fn clone(&self) -> Self {
+        Self { prefix: self.prefix.clone(), items: self.items.clone() }
+    }
+}
+
+impl<I: ConflatableItems> Message for Payload<I> {
+    type Conflated = I::State;
+
+    fn conflate(self, state: &mut I::State) -> usize {
+        // Only subscriptions to sets conflate.
+        let Self::Split(SplitPayload { items: Some(items), .. }) = self else { return 0 };
+        items.conflate(state)
+    }
+
+    fn memory(&self) -> usize {
+        match self {
+            Self::Whole(text) => text.memory(),
+            Self::Split(SplitPayload { prefix, items }) => {
+                let share = |items: &Arc<I>| items.bytes() / Arc::strong_count(items);
+                prefix.memory() + items.as_ref().map_or(0, share)
+            }
+        }
+    }
+
+    fn conflation_bytes(&self) -> usize {
+        match self {
+            Self::Split(SplitPayload { items: Some(items), .. }) => items.bytes(),
+            Self::Split(_) | Self::Whole(_) => 0,
+        }
+    }
+
+    fn forget_conflation(&mut self) {
+        if let Self::Split(payload) = self {
+            payload.items = None;
+        }
+    }
+}
+
+/// The second frame of a split notification to one listener.
+pub(super) fn split_suffix(subscription: SubscriptionId, sequence: u64) -> String {
+    format!(r#","sequence":{sequence},"subscription":{}}}}}"#, subscription.0)
+}

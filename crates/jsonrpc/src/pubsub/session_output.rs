@@ -1,0 +1,23 @@
+//! What a step of a session's task gives the connection to write or do.
+
+use subscriptions::SubscriptionId;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+use super::payload::SplitPayload;
+use super::shared_text::SharedText;
+
+/// What the connection writes or does next.
+pub enum SessionOutput<I> {
+    /// A complete message.
+    Text(String),
+    /// A notification of a block. The connection adds the listener's numbers.
+    Split(SubscriptionId, SplitPayload<I>),
+    /// A notification without items to conflate. The connection adds the listener's numbers.
+    Prefix(SubscriptionId, SharedText),
+    /// The subscription's queued notifications, up to and including a step.
+    QueuedUntil(SubscriptionId, u64),
+    /// Nothing: the connection waits before it runs the next step.
+    Backoff,
+    /// The close frame that ends the connection.
+    Close(CloseCode, String),
+}

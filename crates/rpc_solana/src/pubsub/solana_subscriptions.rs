@@ -1,0 +1,68 @@
+//! What Solana's subscriptions read, and the types that they are made of.
+
+use std::sync::Arc;
+
+use chain_solana::{Block, ClusterInfo, History, Reader, View};
+use jsonrpc::pubsub::{PubSubServer, Session, SubscriptionTypes};
+use ledger::{Address, AddressId, Commitment};
+use parking_lot::Mutex;
+use solana::Encoding;
+use solana_pubkey::Pubkey;
+
+use super::block_items::BlockItems;
+use super::config::Config;
+use super::event_sender::EventCursor;
+use super::recent_blocks::RecentBlocks;
+use super::subscription::Subscription;
+
+/// Solana's subscriptions.
+pub struct SolanaSubscriptions {
+    pub(super) config: Config,
+    pub(super) cluster: Arc<ClusterInfo>,
+    pub(super) reader: Reader,
+    pub(super) history: Arc<History>,
+    pub(super) event_cursor: Arc<EventCursor>,
+    pub(super) recent_blocks: Mutex<RecentBlocks>,
+}
+
+/// The server of Solana's subscriptions.
+pub type SolanaPubSub = PubSubServer<SolanaSubscriptions>;
+
+/// A connection to it.
+pub(super) type SolanaSession = Session<SolanaSubscriptions>;
+
+impl SubscriptionTypes for SolanaSubscriptions {
+    type Subscription = Subscription;
+    type Items = BlockItems;
+    type Block = Block;
+}
+
+impl SolanaSubscriptions {
+    /// Without any event so far.
+    pub(super) fn new(
+        config: Config,
+        cluster: Arc<ClusterInfo>,
+        reader: Reader,
+        history: Arc<History>,
+    ) -> Self {
+        let (event_cursor, recent_blocks) = (Arc::default(), Mutex::default());
+        Self { config, cluster, reader, history, event_cursor, recent_blocks }
+    }
+
+    /// The view of a commitment's newest complete block: sets are notified by whole blocks.
+    pub(super) fn complete_view(&self, commitment: Commitment) -> View {
+        let view = self.reader.view(commitment);
+        if view.meta().complete { view } else { self.reader.view(Commitment::Confirmed) }
+    }
+
+    /// The encoding that notifications have.
+    pub(super) fn effective_encoding(&self, encoding: Encoding) -> Encoding {
+        let slice = encoding.slice.filter(|_| self.config.apply_data_slice);
+        Encoding { slice, ..encoding }
+    }
+
+    /// The id of an address, if it has one.
+    pub(super) fn lookup_address(&self, pubkey: &Pubkey) -> Option<AddressId> {
+        self.reader.addresses().lookup(&Address::from(pubkey.to_bytes()))
+    }
+}
