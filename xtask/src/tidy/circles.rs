@@ -14,7 +14,6 @@ use crate::workspace::Crate;
 
 /// Circles that are no defect: crate, files, reason.
 const ALLOWED: &[(&str, &[&str], &str)] = &[
-    ("jsonrpc", &["task", "task::cache_fill"], "one type in two files"),
     ("testkit", &["toy_api", "toy_api::methods"], "an API is the table of methods that take it"),
 ];
 
