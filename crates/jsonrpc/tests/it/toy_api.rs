@@ -15,18 +15,18 @@ use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::Message;
 
 /// No step takes this long, however slow the machine is.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A served toy ledger.
-struct Toy {
-    server: Arc<Server<ToyApi>>,
+pub(crate) struct Toy {
+    pub(crate) server: Arc<Server<ToyApi>>,
     address: SocketAddr,
     runtime: tokio::runtime::Runtime,
     stop: Option<oneshot::Sender<()>>,
 }
 
 impl Toy {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -47,7 +47,7 @@ impl Toy {
     }
 
     /// Sends a request on a connection of its own; returns the whole response.
-    fn exchange(&self, request: &str) -> String {
+    pub(crate) fn exchange(&self, request: &str) -> String {
         let mut socket = TcpStream::connect(self.address).expect("it listens");
         socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         socket.write_all(request.as_bytes()).expect("it reads");
@@ -56,7 +56,7 @@ impl Toy {
         response
     }
 
-    fn post(&self, body: &Value) -> Value {
+    pub(crate) fn post(&self, body: &Value) -> Value {
         let body = body.to_string();
         let response = self.exchange(&format!(
             "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n\
@@ -67,7 +67,7 @@ impl Toy {
         serde_json::from_str(json).expect("JSON")
     }
 
-    fn call(&self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&self, method: &str, params: Value) -> Value {
         self.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
     }
 
@@ -77,7 +77,7 @@ impl Toy {
         response["result"].take()
     }
 
-    fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         self.exchange(&format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
     }
 }
