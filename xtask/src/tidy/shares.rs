@@ -9,10 +9,7 @@ use crate::workspace::Crate;
 const SHARE_MAX: f64 = 12.0;
 
 /// Crates that are being split, with the reason why they are not split yet.
-const NOT_YET: &[(&str, &str)] = &[
-    ("rpc_solana", "its PubSub moves to jsonrpc"),
-    ("benchmarks", "its clients, child processes and plots move to loadgen and testkit"),
-];
+const NOT_YET: &[(&str, &str)] = &[("rpc_solana", "its PubSub moves to jsonrpc")];
 
 /// Breaches of the rule.
 pub(crate) fn check(crates: &[Crate], sources: &[Source]) -> Vec<String> {
