@@ -11,7 +11,7 @@ use chain_solana::{
 use jsonrpc::{Health, SystemClock};
 use ledger::{Address, BlockId, Change};
 use pool::{Limits, Pool, RateLimiter};
-use rpc_solana::{Config, SolanaServer, SolanaServerParts};
+use rpc_solana::{Config, SolanaApi, SolanaServer};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
@@ -22,7 +22,7 @@ use solana_signature::Signature;
 
 /// The one node of the process. Nothing that a request does changes it.
 pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
-    let parts = SolanaServerParts {
+    let api = SolanaApi {
         cluster: Arc::new(cluster()),
         reader: reader(),
         history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
@@ -34,12 +34,12 @@ pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
             Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
                 .expect("a thread"),
         ),
-        response_cache: Arc::new(response_cache::ResponseCache::new(1 << 24)),
-        clients: Arc::new(RateLimiter::new(Limits::default())),
         health: Arc::new(Health::default()),
+        metrics: SolanaApi::new_metrics(),
         config: Config::default(),
     };
-    parts.into_server()
+    let response_cache = response_cache::ResponseCache::new(1 << 24);
+    api.into_server(Arc::new(response_cache), Arc::new(RateLimiter::new(Limits::default())))
 });
 
 struct AcceptingLedger;

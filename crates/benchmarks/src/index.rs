@@ -16,50 +16,20 @@ pub(crate) mod heap;
 mod hot_key;
 mod keys;
 mod memory;
+mod size;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::value_of;
-
-/// The size of the measurements.
-struct Size {
-    addresses: u32,
-    /// Accounts of mainnet's shape.
-    accounts: u32,
-    /// Keys of one entry.
-    keys: [u32; 2],
-    /// Entries of one key.
-    entries: u32,
-    hot_key: hot_key::Size,
-    heap_bytes_max: usize,
-}
+use self::size::Size;
+use crate::arguments::value_of;
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let gib = match value_of(args, "--bound-gib")? {
         Some(gib) => gib.parse().context("--bound-gib takes a number")?,
         None => 8,
     };
-    let heap_bytes_max = gib << 30;
     let is_toy = args.iter().any(|arg| arg == "--toy");
-    let size = if is_toy {
-        Size {
-            addresses: 50_000,
-            accounts: 20_000,
-            keys: [2_000, 20_000],
-            entries: 20_000,
-            hot_key: hot_key::TOY,
-            heap_bytes_max,
-        }
-    } else {
-        Size {
-            addresses: 10_000_000,
-            accounts: 10_000_000,
-            keys: [1_000_000, 10_000_000],
-            entries: 5_000_000,
-            hot_key: hot_key::FULL,
-            heap_bytes_max,
-        }
-    };
+    let size = Size::new(is_toy, gib << 30);
     if let Some(keys) = value_of(args, cores::CHILD_FLAG)? {
         return cores::print_bytes(keys);
     }

@@ -1,5 +1,8 @@
 //! A synthetic ledger in a process of its own (`state-ledger`), and its measurements.
 
+#[path = "state_ledger/protocol.rs"]
+pub(crate) mod protocol;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;

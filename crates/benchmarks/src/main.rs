@@ -7,11 +7,11 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a benchmark reports to its caller")]
 
-mod client;
+mod arguments;
 mod index;
 mod ledger_process;
+mod median;
 mod node;
-mod protocol;
 mod rpc;
 mod serving;
 mod snapshot;
@@ -21,10 +21,8 @@ mod store;
 mod subs;
 mod threshold;
 mod tpu;
-mod transfers;
 
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::{Result, bail};
 
@@ -93,24 +91,4 @@ fn run(args: &[String]) -> Result<()> {
         Some((_, _, benchmark)) => benchmark(rest),
         None => bail!("no benchmark `{name}`; `bench list` names them"),
     }
-}
-
-/// The value that follows `flag`, if present.
-fn value_of<'a>(args: &'a [String], flag: &str) -> Result<Option<&'a str>> {
-    let Some(at) = args.iter().position(|arg| arg == flag) else { return Ok(None) };
-    match args.get(at + 1) {
-        Some(value) => Ok(Some(value)),
-        None => bail!("{flag} needs a value"),
-    }
-}
-
-/// The median; the lower of two.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-fn now() -> Instant {
-    Instant::now()
 }

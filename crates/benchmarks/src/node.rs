@@ -30,8 +30,3 @@ pub(crate) fn program() -> Result<PathBuf> {
     }
     sibling_binary("hydrant")
 }
-
-#[expect(clippy::disallowed_methods, reason = "another process has no value to wait on")]
-pub(crate) fn sleep_for(duration: Duration) {
-    std::thread::sleep(duration);
-}

@@ -19,11 +19,14 @@ use solana_keypair::Keypair;
 use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 use solana_transaction::Transaction;
+use testkit::clock::now;
+use testkit::json_rpc_client::JsonRpcClient;
 use testkit::node::Node;
+use testkit::transfers;
 
-use crate::client::Client;
+use crate::arguments::value_of;
+use crate::median::median;
 use crate::node::{self, address};
-use crate::{median, now, transfers, value_of};
 
 const USAGE: &str = "usage: rpc [--toy] [--url http://IP:PORT] [--connections N] [--threads N] \
                      [--rounds N] [--seconds N]";
@@ -83,7 +86,7 @@ struct Bench {
     size: Size,
     address: SocketAddr,
     node: Option<Node>,
-    client: Client,
+    client: JsonRpcClient,
     payers: Vec<Keypair>,
     token_accounts: Vec<Pubkey>,
     has_constant: bool,
@@ -110,13 +113,13 @@ impl Bench {
             (Some(node), _) => node.rpc,
             (None, url) => address(url.context("no endpoint")?)?,
         };
-        let mut client = Client::open(address)?;
+        let mut client = JsonRpcClient::open(address)?;
         let payers = transfers::fund_payers(&mut client, size.payers)?;
         let token_accounts =
             transfers::make_token_accounts(&mut client, &payers, size.token_accounts)?;
         // An endpoint may close the connection, which is a valid reaction as well.
         let constant = constant_request(address);
-        let has_constant = Client::open(address)?
+        let has_constant = JsonRpcClient::open(address)?
             .exchange(&constant)
             .is_ok_and(|response| is_constant(response.status, response.body));
         Ok(Self { size, address, node, client, payers, token_accounts, has_constant })

@@ -19,87 +19,25 @@ mod large;
 mod overload;
 mod rounds;
 mod server;
+mod size;
 mod suites;
 mod targets;
 
 use std::time::Duration;
 
-use ::loadgen::{LoadPlan, Run, RunLength, Stream};
 use anyhow::{Context, Result, ensure};
-use process_usage::Process;
 use testkit::synthetic::ACCOUNTS_MIN;
 
-use crate::protocol::Settings;
-use crate::value_of;
+use crate::arguments::value_of;
+use crate::ledger_process::protocol::Settings;
 use server::Server;
+use size::{FULL, QUICK, TOY};
 use targets::Targets;
 
 const USAGE: &str = "usage: load [--toy|--quick] [--accounts N] [--runs N] [--seconds N] \
                      [--only PART]... [--record]";
 
 const PARTS: [&str; 6] = ["ladder", "isolation", "large", "overload", "sweep", "suites"];
-
-/// The nice value of threads that read or compute hundreds of megabytes a second. In production the readers are on
-/// other machines; here they would take the cores from light reads.
-const SCAN_NICE: u8 = 10;
-
-/// A response that takes longer counts as a timeout.
-const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// The size of the measurements.
-#[derive(Clone, Copy)]
-pub(crate) struct Size {
-    accounts: u32,
-    runs: usize,
-    warm_up: Duration,
-    measured: Duration,
-    /// Duration of a run whose p99 has a bar.
-    long: Duration,
-    /// Number of those runs: a machine that sometimes delays a thread by 5 ms moves the p99 of 2,500 requests.
-    long_runs: usize,
-    /// Duration of each round of a suite.
-    short: Duration,
-    /// Light reads a second during scans.
-    light_rate: f64,
-    /// Duration of the capacity measurement, before the server is offered twice its capacity.
-    capacity: Duration,
-    overload: Duration,
-    overload_connections: usize,
-    /// Number of transactions for the suites that need them.
-    transactions: usize,
-}
-
-const FULL: Size = Size {
-    accounts: 10_000_000,
-    runs: 3,
-    warm_up: Duration::from_millis(500),
-    measured: Duration::from_secs(3),
-    long: Duration::from_secs(5),
-    long_runs: 5,
-    short: Duration::from_secs(1),
-    light_rate: 500.0,
-    capacity: Duration::from_secs(12),
-    overload: Duration::from_secs(60),
-    overload_connections: 1_000,
-    transactions: 2_000,
-};
-
-const QUICK: Size = Size { accounts: 200_000, transactions: 100, ..FULL };
-
-const TOY: Size = Size {
-    accounts: ACCOUNTS_MIN,
-    runs: 1,
-    warm_up: Duration::from_millis(20),
-    measured: Duration::from_millis(100),
-    long: Duration::from_millis(100),
-    long_runs: 1,
-    short: Duration::from_millis(50),
-    light_rate: 200.0,
-    capacity: Duration::from_millis(300),
-    overload: Duration::from_millis(300),
-    overload_connections: 50,
-    transactions: 50,
-};
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
@@ -174,31 +112,4 @@ fn only(args: &[String]) -> Result<Vec<String>> {
         ensure!(PARTS.contains(&part.as_str()), "--only {part}: none of {}", PARTS.join(", "));
     }
     Ok(only)
-}
-
-impl Size {
-    fn run_length(&self) -> RunLength {
-        RunLength::Time { warm_up: self.warm_up, measured: self.measured }
-    }
-
-    /// Whether a run is so short that it may have no response on a busy machine.
-    fn is_toy(&self) -> bool {
-        self.measured < Duration::from_secs(1)
-    }
-
-    fn long_run_length(&self) -> RunLength {
-        RunLength::Time { warm_up: self.warm_up, measured: self.long }
-    }
-
-    fn run_once(
-        &self,
-        address: std::net::SocketAddr,
-        streams: Vec<Stream>,
-        span: RunLength,
-        process: Option<Process>,
-    ) -> Result<Run> {
-        let endpoint = address.into();
-        let timeout = Some(TIMEOUT);
-        Ok(LoadPlan { endpoint, streams, run_length: span, timeout, process }.run()?)
-    }
 }

@@ -7,59 +7,21 @@
 //! at rest and at its peak.
 //! Rates count versions as they are written; the time is the whole process's, from its start.
 
-mod forge;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use process_usage::Process;
-use testkit::archive::{self, Accounts};
+use testkit::archive::forge::{self, Contents, Sample};
+use testkit::clock::now;
 
-use crate::{node, now, threshold, value_of};
+use crate::arguments::value_of;
+use crate::{node, threshold};
 
 /// Token accounts of the forged archive.
 const ACCOUNTS: u64 = 2_000_000;
 const ACCOUNTS_TOY: u64 = 5_000;
 const SEED: u64 = 5;
-
-/// The expected contents of an archive.
-#[derive(Debug, PartialEq, Eq)]
-struct Expected {
-    accounts: u64,
-    lamports: u64,
-    hash: String,
-    /// Accounts as they are written, older versions and closed ones included, and their bytes.
-    written: u64,
-    bytes: u64,
-}
-
-/// The contents of the sample, as the second reader reads it.
-struct Sample {
-    slot: u64,
-    accounts: Accounts,
-}
-
-impl Sample {
-    fn read(path: &Path) -> Result<Self> {
-        let files = archive::files(path)?;
-        let bank = files.keys().find_map(|name| name.strip_prefix("snapshots/")?.split_once('/'));
-        let slot = bank.context("no bank in it")?.0.parse().context("the slot of the bank")?;
-        let mut accounts = Accounts::default();
-        accounts.add(&files).context("a storage file is cut off")?;
-        Ok(Self { slot, accounts })
-    }
-
-    fn expected(&self) -> Expected {
-        Expected {
-            accounts: self.accounts.open().count() as u64,
-            lamports: self.accounts.lamports(),
-            hash: self.accounts.lt_hash().checksum().to_string(),
-            written: self.accounts.written,
-            bytes: self.accounts.bytes,
-        }
-    }
-}
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let is_toy = args.iter().any(|arg| arg == "--toy");
@@ -73,7 +35,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         None => sample()?,
     };
     let read = Sample::read(&sample)?;
-    let expected = read.expected();
+    let expected = read.contents();
     println!("archive          accounts   lamports, hash over all accounts");
     println!("sample         {:10}   {}, {}", expected.accounts, expected.lamports, expected.hash);
     let sample_is_right = matches_inspect(&sample, &expected)?;
@@ -116,7 +78,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 }
 
 /// A node that starts from an archive: its memory compared with that of an empty node.
-fn memory(archive: &Path, expected: &Expected) -> Result<()> {
+fn memory(archive: &Path, expected: &Contents) -> Result<()> {
     let empty = node::dev(&[])?.start()?.resident_bytes()?;
     let path = archive.to_str().context("the path is text")?;
     let node = node::dev(&["--from-snapshot", path])?.with_ready_timeout(node::LOAD_TIMEOUT);
@@ -133,12 +95,12 @@ fn memory(archive: &Path, expected: &Expected) -> Result<()> {
 }
 
 /// Bytes of an account as it is written, on average.
-fn own_bytes(expected: &Expected) -> f64 {
+fn own_bytes(expected: &Contents) -> f64 {
     expected.bytes as f64 / expected.written as f64
 }
 
 /// Whether the node's output equals the expected contents.
-fn matches_inspect(archive: &Path, expected: &Expected) -> Result<bool> {
+fn matches_inspect(archive: &Path, expected: &Contents) -> Result<bool> {
     let (text, _) = inspect(archive)?;
     let value_of = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));

@@ -4,9 +4,10 @@
 
 use anyhow::{Result, bail, ensure};
 use serde_json::json;
+use testkit::json_rpc_client::JsonRpcClient;
 
-use crate::client::Client;
-use crate::{median, node, threshold};
+use crate::median::median;
+use crate::{node, threshold};
 
 /// Runs at full size; one more before them reads the program from disk and does not count.
 const RUNS: usize = 20;
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 /// Milliseconds from start to the response, and the bytes that are resident then.
 fn first_response() -> Result<(f64, u64)> {
     let node = node::dev(&[])?.start()?;
-    let mut client = Client::open(node.rpc)?;
+    let mut client = JsonRpcClient::open(node.rpc)?;
     let health = client.call("getHealth", json!([]))?;
     let took = node.started.elapsed();
     ensure!(health == "ok", "getHealth: {health}");

@@ -11,21 +11,15 @@
 //! Not here: the ledger's contents (`testkit::synthetic`), contention and exact heap bytes (`index`).
 
 mod methods;
+mod size;
 
 use anyhow::{Context, Result, ensure};
 use testkit::synthetic::ACCOUNTS_MIN;
 
+use self::size::Size;
+use crate::arguments::value_of;
 use crate::ledger_process::{LedgerMetrics, LedgerProcess};
-use crate::{threshold, value_of};
-
-/// The size of the measurements.
-struct Size {
-    /// The smaller and the larger ledger.
-    accounts: [u32; 2],
-    /// Slots of the stream of writes, at each rate.
-    slots: u32,
-    calls: usize,
-}
+use crate::threshold;
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let is_toy = args.iter().any(|arg| arg == "--toy");

@@ -24,10 +24,11 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use solana_account::ReadableAccount;
 use store::{Batch, Engine, EngineError, Fjall, Key, Row, Table};
+use testkit::clock::now;
 
 use self::ledgers::Ledger;
 use self::redb::Redb;
-use crate::{now, threshold};
+use crate::threshold;
 
 /// Block sizes: transactions, and the number of blocks.
 struct Size {

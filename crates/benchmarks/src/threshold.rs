@@ -17,3 +17,8 @@ pub(crate) fn at_least(name: &str, value: f64, unit: &str, least: f64) {
 pub(crate) fn line(name: &str, value: impl Display, unit: &str, side: &str, bar: impl Display) {
     println!("bar {name} {value} {unit} {side} {bar}");
 }
+
+/// A value with its bar on either side, to four digits.
+pub(crate) fn to_four_digits(name: &str, value: f64, unit: &str, side: &str, bar: f64) {
+    line(name, format_args!("{value:.4}"), unit, side, bar);
+}

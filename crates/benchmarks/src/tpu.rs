@@ -13,61 +13,13 @@ mod ledger;
 mod memory;
 mod misbehaving;
 mod process;
+mod size;
 mod stream_cost;
-
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{threshold, value_of};
-
-/// The size of the measurements.
-struct Size {
-    rounds: usize,
-    /// Rounds of the rates, each of a sixth of a second for each server and cell.
-    rate_rounds: usize,
-    /// Seconds of one run.
-    seconds: f64,
-    /// Rounds with misbehaving clients, each of two runs.
-    misbehaving_rounds: usize,
-    /// Seconds of one run with misbehaving clients.
-    misbehaving_seconds: f64,
-    /// Streams of the soak.
-    soak: u64,
-    many: usize,
-    burst: usize,
-    lossy: u64,
-    transfers: usize,
-    settle_time: Duration,
-}
-
-const FULL: Size = Size {
-    rounds: 5,
-    rate_rounds: 7,
-    seconds: 0.25,
-    misbehaving_rounds: 9,
-    misbehaving_seconds: 0.6,
-    soak: 10_000_000,
-    many: 2_000,
-    burst: 2_000,
-    lossy: 300_000,
-    transfers: 60_000,
-    settle_time: Duration::from_secs(10),
-};
-
-const TOY: Size = Size {
-    rounds: 1,
-    rate_rounds: 1,
-    seconds: 0.01,
-    misbehaving_rounds: 1,
-    misbehaving_seconds: 0.05,
-    soak: 10_000,
-    many: 20,
-    burst: 20,
-    lossy: 2_000,
-    transfers: 200,
-    settle_time: Duration::from_millis(300),
-};
+use self::size::{FULL, TOY};
+use crate::arguments::value_of;
 
 const PARTS: [&str; 6] = ["allocations", "rates", "windows", "memory", "manners", "ledger"];
 
@@ -106,9 +58,4 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         ledger::run(&size)?;
     }
     Ok(())
-}
-
-/// A value with its bar, to four digits: allocations are a few hundredths.
-fn print_threshold(name: &str, value: f64, unit: &str, side: &str, bar: f64) {
-    threshold::line(name, format_args!("{value:.4}"), unit, side, bar);
 }

@@ -11,7 +11,7 @@ use http_server::Listeners;
 use jsonrpc::{Health, SystemClock};
 use localnet::{Localnet, LocalnetHandle};
 use metrics::Collector;
-use rpc_solana::{NodeMemory, SolanaServerParts};
+use rpc_solana::{NodeMemory, SolanaApi};
 
 use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};
@@ -186,7 +186,7 @@ async fn serve(
     let tpu = Tpu::start(config, &localnet)?;
     cluster.tpu = Some(tpu.address());
     let cluster = Arc::new(cluster);
-    let parts = SolanaServerParts {
+    let api = SolanaApi {
         cluster: Arc::clone(&cluster),
         reader: localnet.reader().clone(),
         history: Arc::clone(localnet.history()),
@@ -194,12 +194,13 @@ async fn serve(
         simulator: localnet.simulator(),
         faucet: Some(localnet.faucet()),
         pool: Arc::new(cpu_pool(&config.pool).context("start the CPU threads")?),
-        response_cache: Arc::new(response_cache::ResponseCache::new(config.cache_bytes_max)),
-        clients: Arc::new(pool::RateLimiter::new(config.pool.clients)),
         health: Arc::new(health(config)),
+        metrics: SolanaApi::new_metrics(),
         config: config.rpc.clone(),
     };
-    let node = Arc::new(parts.into_server());
+    let response_cache = response_cache::ResponseCache::new(config.cache_bytes_max);
+    let clients = pool::RateLimiter::new(config.pool.clients);
+    let node = Arc::new(api.into_server(Arc::new(response_cache), Arc::new(clients)));
     let (pubsub, sink) = rpc_solana::pubsub::start(
         config.pubsub.clone(),
         Arc::clone(&cluster),

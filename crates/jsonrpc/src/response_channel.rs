@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::Wake;
 
 use bytes::Bytes;
 use cache::Entry;
@@ -81,14 +82,14 @@ enum ChannelMessage {
 }
 
 /// Wakes the task, from elsewhere than the receiver. It does not keep the task alive.
-#[derive(Clone, Default)]
-pub(crate) struct TaskWaker(Arc<OnceLock<Weak<Ticket>>>);
+#[derive(Default)]
+pub(crate) struct TaskWaker(OnceLock<Weak<Ticket>>);
 
 /// The task's end.
 pub(crate) struct ResponseSender {
     sender: mpsc::Sender<ChannelMessage>,
     metrics: Arc<HttpCounters>,
-    waker: TaskWaker,
+    waker: Arc<TaskWaker>,
     coding: ContentEncoding,
     /// Created with the first chunk: a short response needs none.
     encoder: Option<BodyEncoder>,
@@ -104,7 +105,7 @@ pub(crate) struct ResponseSender {
 pub(crate) struct ResponseReceiver {
     receiver: mpsc::Receiver<ChannelMessage>,
     ticket: Option<Arc<Ticket>>,
-    waker: TaskWaker,
+    waker: Arc<TaskWaker>,
     /// Id of the request in the log.
     pub(crate) request: RequestId,
 }
@@ -120,8 +121,8 @@ pub(crate) fn response_channel(
     let (sender, receiver) = mpsc::channel(CHUNKS_MAX);
     let (encoder, ready, is_overload) = (None, VecDeque::new(), false);
     let value_writer = options.map(|options| Box::new(ValueWriter::new(options)));
-    let (waker, has_sent) = (TaskWaker::default(), false);
-    let receiver = ResponseReceiver { receiver, ticket: None, waker: waker.clone(), request };
+    let (waker, has_sent) = (Arc::<TaskWaker>::default(), false);
+    let receiver = ResponseReceiver { receiver, ticket: None, waker: Arc::clone(&waker), request };
     (
         ResponseSender {
             sender,
@@ -143,8 +144,14 @@ impl TaskWaker {
     pub(crate) fn is_set(&self) -> bool {
         self.0.get().is_some()
     }
+}
 
-    pub(crate) fn wake(&self) {
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
         if let Some(ticket) = self.0.get().and_then(Weak::upgrade) {
             ticket.wake();
         }
@@ -179,7 +186,7 @@ impl ResponseSender {
     }
 
     /// Wakes this task.
-    pub(crate) fn waker(&self) -> &TaskWaker {
+    pub(crate) fn waker(&self) -> &Arc<TaskWaker> {
         &self.waker
     }
 

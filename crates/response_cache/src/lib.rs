@@ -6,9 +6,13 @@
 //! Bounds: those of the cache, and those of its memory budget for values that are collected before they are encoded, or
 //! evicted before they are sent. A value that exceeds them is not cached, but streamed.
 //! Invariant: a cached value equals the one that would be computed now.
-//! Not here: running calls, and waiting for other tasks (the server), any chain.
+//! A call goes through it as a [`CacheFill`], which the server polls.
+//! Not here: running calls, their deadlines (the server), any chain.
 
 mod builder;
+mod cache_fill;
+#[cfg(test)]
+mod cache_fill_tests;
 mod dependencies;
 mod encoder;
 mod entry;
@@ -23,12 +27,13 @@ mod store;
 mod tests;
 
 pub use builder::{NotCached, ResponseBuilder};
+pub use cache_fill::{CacheFill, Scheduled, Unscheduled};
 pub use dependencies::{CacheableCall, CallText, Dependencies};
 pub use encoder::ResponseEncoder;
 pub use entry::{CachedResponse, META_PREFIX_BYTES};
 pub use etag::{ProcessKey, Validator, ValidatorBuilder, short_hash};
 pub use ledger_versions::LedgerVersions;
-pub use lookup::{ATTEMPTS_MAX, CacheHit, FillOutcome, LookupOutcome, inline_batch_bytes_max};
+pub use lookup::{CacheHit, LookupContext, LookupOutcome, inline_batch_bytes_max};
 pub use memory_budget::CollectedResponse;
 pub use result_context::{ContextFrame, ResultContext};
 pub use store::ResponseCache;

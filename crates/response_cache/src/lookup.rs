@@ -1,10 +1,10 @@
 //! Looks a call up in the response cache: whether it is cacheable, whether there is a valid entry, and which
 //! task computes it otherwise.
 //!
-//! Invariant: a task that gets a [`FillOutcome::Fill`] computes the response for all waiters, and waits for
+//! Invariant: a task that gets a [`ResponseBuilder`] computes the response for all waiters, and waits for
 //! nothing until it is complete. So no call waits for ever, although calls wait as tasks of the pool. A call
 //! never waits for another client's task that has not started, because its own task may start earlier.
-//! Not here: running calls, and waiting (`dispatch`, `task`).
+//! Not here: waiting (`cache_fill`), running calls (the server).
 
 use std::sync::Arc;
 
@@ -19,9 +19,6 @@ use crate::entry::CachedResponse;
 use crate::ledger_versions::LedgerVersions;
 use crate::store::ResponseCache;
 
-/// How often a call may wait for another task in vain before it computes the response itself.
-pub const ATTEMPTS_MAX: usize = 3;
-
 /// A valid cached response.
 pub struct CacheHit {
     /// The entry.
@@ -30,28 +27,43 @@ pub struct CacheHit {
     pub slot: Slot,
 }
 
-/// Outcome of a lookup.
-pub enum LookupOutcome {
+/// What a call is looked up with.
+#[derive(Clone, Copy)]
+pub struct LookupContext<'a> {
+    /// The ledger that its result is read from.
+    pub ledger: &'a dyn LedgerVersions,
+    /// The text of the call.
+    pub text: CallText<'a>,
+    /// Its client.
+    pub client: ClientId,
+}
+
+/// Outcome of a lookup. `F` is the right to fill the cache.
+pub enum LookupOutcome<F> {
     /// The cache has it.
     Hit(CacheHit),
-    /// The call is to be run as its own task, which may fill the cache when it starts.
-    Ticket(FillTicket<CachedResponse>),
-    /// Another task is computing it, and will notify.
-    Wait(WaitGuard<CachedResponse>),
+    /// This call computes it for the cache.
+    Fill(F),
     /// The response is computed for this call only; the reason, for the log.
     Uncached(&'static str),
 }
 
-/// Outcome of a lookup by a task that can fill the cache.
-pub enum FillOutcome {
-    /// The cache has it.
-    Hit(CacheHit),
-    /// This task computes it for the cache; other calls wait for it from now on.
-    Fill(ResponseBuilder),
-    /// Another task is computing it, and will notify.
+/// Outcome of a lookup by a call that may wait.
+pub enum LookupStep<F> {
+    /// The lookup has ended.
+    Ready(LookupOutcome<F>),
+    /// Another task is computing the response, and will notify.
     Wait(WaitGuard<CachedResponse>),
-    /// The response is computed for this call only; the reason, for the log.
-    Uncached(&'static str),
+}
+
+impl<F> LookupStep<F> {
+    fn hit(entry: Arc<Entry<CachedResponse>>, slot: Slot) -> Self {
+        Self::Ready(LookupOutcome::Hit(CacheHit { entry, slot }))
+    }
+
+    fn uncached(why: &'static str) -> Self {
+        Self::Ready(LookupOutcome::Uncached(why))
+    }
 }
 
 /// Bytes of cached responses in a batch that are sent where the socket is polled. They are not copied.
@@ -87,47 +99,44 @@ impl ResponseCache {
         self.count_memo_hit();
     }
 
-    /// Looks up the response to a call of a client. `on_filled` makes the callback for a call that waits for
-    /// another task.
-    pub fn lookup(
+    /// Looks up the response to a call without a task. The call is to be run as its own task with the ticket, which
+    /// may fill the cache when it starts. `on_filled` makes the callback for a call that waits for another task.
+    pub(crate) fn lookup(
         &self,
-        ledger: &dyn LedgerVersions,
-        call: &CacheableCall,
-        text: CallText<'_>,
-        client: ClientId,
+        (call, context): (&CacheableCall, &LookupContext<'_>),
         on_filled: impl FnOnce() -> OnFilled<CachedResponse>,
-    ) -> LookupOutcome {
-        let (version, slot) = match self.check_cacheable(ledger, call) {
+    ) -> LookupStep<FillTicket<CachedResponse>> {
+        let (version, slot) = match self.check_cacheable(context.ledger, call) {
             Ok(now) => now,
-            Err(why) => return LookupOutcome::Uncached(why),
+            Err(why) => return LookupStep::uncached(why),
         };
-        let changes = ledger.change_tracker();
+        let changes = context.ledger.change_tracker();
         let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
-        let reader = CacheReader { client: client.0, version };
+        let reader = CacheReader { client: context.client.0, version };
         match self.cache.lookup(&call.key, reader, changed_at, on_filled) {
             Lookup::Hit(entry) => {
-                self.remember_text(call, text);
-                LookupOutcome::Hit(CacheHit { entry, slot })
+                self.remember_text(call, context.text);
+                LookupStep::hit(entry, slot)
             }
-            Lookup::Ticket(ticket) => LookupOutcome::Ticket(ticket),
-            Lookup::Wait(guard) => LookupOutcome::Wait(guard),
-            Lookup::Bypass => LookupOutcome::Uncached("bypass"),
+            Lookup::Ticket(ticket) => LookupStep::Ready(LookupOutcome::Fill(ticket)),
+            Lookup::Wait(guard) => LookupStep::Wait(guard),
+            Lookup::Bypass => LookupStep::uncached("bypass"),
         }
     }
 
-    /// The same for a task that computes the response at once unless another task does. `ticket` is its right to
-    /// fill, if it waited in the run queue. Without a callback from `on_filled` it does not wait.
-    pub fn lookup_or_fill(
+    /// The same for a task that computes the response at once unless another task does; other calls wait for it from
+    /// then on. `ticket` is its right to fill, if it waited in the run queue. Without a callback from `on_filled` it
+    /// does not wait.
+    pub(crate) fn lookup_or_fill(
         &self,
-        ledger: &dyn LedgerVersions,
-        (call, ticket): (&CacheableCall, Option<FillTicket<CachedResponse>>),
-        text: CallText<'_>,
-        client: ClientId,
+        (call, context): (&CacheableCall, &LookupContext<'_>),
+        ticket: Option<FillTicket<CachedResponse>>,
         on_filled: impl FnOnce() -> Option<OnFilled<CachedResponse>>,
-    ) -> FillOutcome {
+    ) -> LookupStep<ResponseBuilder> {
+        let LookupContext { ledger, text, client } = *context;
         let (version, slot) = match self.check_cacheable(ledger, call) {
             Ok(now) => now,
-            Err(why) => return FillOutcome::Uncached(why),
+            Err(why) => return LookupStep::uncached(why),
         };
         let changes = ledger.change_tracker();
         let commitment = call.dependencies.commitment;
@@ -135,7 +144,7 @@ impl ResponseCache {
         match self.cache.start_fill(&call.key, ticket, version, changed_at, on_filled) {
             FillStart::Hit(entry) => {
                 self.remember_text(call, text);
-                FillOutcome::Hit(CacheHit { entry, slot })
+                LookupStep::hit(entry, slot)
             }
             FillStart::Fill(fill) => {
                 let watched = call.dependencies.watch(changes);
@@ -143,18 +152,18 @@ impl ResponseCache {
                 let builder =
                     ResponseBuilder::new(self, fill, valid_at, watched, (text.coding, client));
                 match builder.has_budget() {
-                    true => FillOutcome::Fill(builder),
+                    true => LookupStep::Ready(LookupOutcome::Fill(builder)),
                     // Calls that started to wait meanwhile look it up again.
-                    false => FillOutcome::Uncached(NotCached::OverBudget.name()),
+                    false => LookupStep::uncached(NotCached::OverBudget.name()),
                 }
             }
-            FillStart::Wait(guard) => FillOutcome::Wait(guard),
-            FillStart::Bypass => FillOutcome::Uncached("bypass"),
+            FillStart::Wait(guard) => LookupStep::Wait(guard),
+            FillStart::Bypass => LookupStep::uncached("bypass"),
         }
     }
 
     /// The entry that another task completed, if it is still valid.
-    pub fn revalidate(
+    pub(crate) fn revalidate(
         &self,
         ledger: &dyn LedgerVersions,
         call: &CacheableCall,

@@ -20,4 +20,4 @@ mod solana_api;
 pub use config::{Config, ConfigError};
 pub use memory_usage::NodeMemory;
 pub use methods::{api_version, required_index_keys};
-pub use solana_api::{SolanaApi, SolanaServer, SolanaServerParts};
+pub use solana_api::{SolanaApi, SolanaServer};

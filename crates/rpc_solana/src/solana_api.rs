@@ -16,7 +16,8 @@ use response_cache::{LedgerVersions, ResponseCache};
 use crate::config::Config;
 use crate::ledger_metrics::LedgerMetrics;
 
-/// What the methods of Solana work on.
+/// What the methods of Solana work on. Clones share it.
+#[derive(Clone)]
 pub struct SolanaApi {
     /// Facts that never change while the node runs.
     pub cluster: Arc<ClusterInfo>,
@@ -34,7 +35,7 @@ pub struct SolanaApi {
     pub health: Arc<Health>,
     /// Its clock is that of `health`.
     pub pool: Arc<Pool>,
-    /// Counts transactions that were rejected.
+    /// The metrics of its server ([`Self::new_metrics`]). Methods count transactions that were rejected.
     pub metrics: Arc<Metrics>,
     /// Limits.
     pub config: Config,
@@ -54,62 +55,30 @@ impl LedgerVersions for SolanaApi {
 /// A server of Solana's API.
 pub type SolanaServer = Server<SolanaApi>;
 
-/// What a server of Solana's API is made of.
-pub struct SolanaServerParts {
-    /// Facts that never change while the node runs.
-    pub cluster: Arc<ClusterInfo>,
-    /// Accounts and block facts, at each commitment.
-    pub reader: Reader,
-    /// Blocks, transactions, signatures by address.
-    pub history: Arc<History>,
-    /// Receives transactions.
-    pub transaction_sender: Arc<dyn TransactionSender>,
-    /// Simulates transactions.
-    pub simulator: Arc<dyn Simulator>,
-    /// Pays airdrops. `None` if the ledger has no faucet.
-    pub faucet: Option<Arc<dyn Faucet>>,
-    /// Runs all work that is not cheap.
-    pub pool: Arc<Pool>,
-    /// Cached responses.
-    pub response_cache: Arc<ResponseCache>,
-    /// Requests and bytes of each client, with their limits.
-    pub clients: Arc<RateLimiter>,
-    /// Health of the ledger.
-    pub health: Arc<Health>,
-    /// Limits.
-    pub config: Config,
-}
+impl SolanaApi {
+    /// The metrics of a server of this API, all zero.
+    pub fn new_metrics() -> Arc<Metrics> {
+        Arc::new(Metrics::new(&Self::method_names()))
+    }
 
-impl SolanaServerParts {
-    /// The server. All its counters are zero.
-    pub fn into_server(self) -> SolanaServer {
-        let Self { cluster, reader, history, .. } = self;
-        let Self { transaction_sender, simulator, faucet, .. } = self;
-        let Self { pool, response_cache, clients, health, config, .. } = self;
-        let metrics = Arc::new(Metrics::new(&SolanaApi::method_names()));
+    /// A server of this API with a response cache and the limits of clients. Its metrics have the ledger's.
+    pub fn into_server(
+        self,
+        response_cache: Arc<ResponseCache>,
+        clients: Arc<RateLimiter>,
+    ) -> SolanaServer {
+        let Self { reader, history, health, pool, metrics, config, .. } = self.clone();
         metrics.add(Arc::new(LedgerMetrics {
-            reader: reader.clone(),
-            history: Arc::clone(&history),
+            reader,
+            history,
             health: Arc::clone(&health),
             pool: Arc::clone(&pool),
         }));
         let http_metrics = Arc::clone(metrics.http());
         let http = Arc::new(HttpContext { config: config.http(), metrics: http_metrics });
-        let limits = config.jsonrpc();
-        let api = SolanaApi {
-            cluster,
-            reader,
-            history,
-            transaction_sender,
-            simulator,
-            faucet,
-            health: Arc::clone(&health),
-            pool: Arc::clone(&pool),
-            metrics: Arc::clone(&metrics),
-            config,
-        };
+        let config = config.jsonrpc();
         let context =
-            ServerContext { http, pool, clients, response_cache, metrics, health, config: limits };
-        Server::new(api, context)
+            ServerContext { http, pool, clients, response_cache, metrics, health, config };
+        Server::new(self, context)
     }
 }

@@ -7,6 +7,8 @@
 //! Not here: the choice of accounts (tests and benchmarks), the reader that Hydrant uses (`snapshot_solana`).
 
 mod bank_fields;
+#[cfg(feature = "scenario")]
+pub mod forge;
 mod lt_hash;
 mod read;
 mod stored;

@@ -5,7 +5,8 @@
 //! Shape: a [`ForkInjector`] chooses events. A [`ForkHarness`] applies them to a real `query::Ledger` and to a
 //! [`Model`] of plain maps, and compares the two.
 //! Bounds: the run's length and the injector's limits. The same seed gives the same events.
-//! A node as a child process is in [`node`], and clients around it in [`scenario`] (feature `scenario`).
+//! A node as a child process is in [`node`], calls and funded accounts on it in [`json_rpc_client`] and [`transfers`],
+//! and clients around it in [`scenario`] (feature `scenario`).
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
@@ -13,8 +14,11 @@
 pub mod archive;
 #[cfg(feature = "scenario")]
 pub mod child_process;
+pub mod clock;
 mod fork_harness;
 mod fork_injector;
+#[cfg(feature = "scenario")]
+pub mod json_rpc_client;
 mod model;
 #[cfg(feature = "scenario")]
 pub mod node;
@@ -24,6 +28,8 @@ pub mod synthetic;
 mod test_record;
 #[cfg(feature = "toy-api")]
 pub mod toy_api;
+#[cfg(feature = "scenario")]
+pub mod transfers;
 pub mod zipf;
 
 pub use fork_harness::{ForkHarness, PinnedView};

@@ -19,6 +19,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::child_process::KillOnDrop;
+use crate::clock::{now, sleep_for};
 
 /// How long a node may take to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -221,14 +222,4 @@ fn address(url: &Value) -> Result<SocketAddr> {
     let url = url.as_str().context("the node has written no endpoint")?;
     let address = url.split_once("://").map_or(url, |(_, address)| address);
     address.trim_end_matches('/').parse().with_context(|| format!("not of the form IP:PORT: {url}"))
-}
-
-#[expect(clippy::disallowed_methods, reason = "a node's start is measured in real time")]
-fn now() -> Instant {
-    Instant::now()
-}
-
-#[expect(clippy::disallowed_methods, reason = "another process has no value to wait on")]
-fn sleep_for(duration: Duration) {
-    std::thread::sleep(duration);
 }

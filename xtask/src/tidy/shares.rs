@@ -8,10 +8,6 @@ use crate::workspace::Crate;
 /// Maximum share of one crate, in percent of all lines.
 const SHARE_MAX: f64 = 12.0;
 
-/// Crates that are being split, with the reason why they are not split yet.
-const NOT_YET: &[(&str, &str)] =
-    &[("benchmarks", "its clients, child processes and plots move to loadgen and testkit")];
-
 /// Breaches of the rule.
 pub(crate) fn check(crates: &[Crate], sources: &[Source]) -> Vec<String> {
     let sizes: Vec<(&str, usize)> =
@@ -20,15 +16,10 @@ pub(crate) fn check(crates: &[Crate], sources: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for (name, lines) in sizes {
         let share = 100.0 * lines as f64 / all.max(1) as f64;
-        let not_yet = NOT_YET.iter().find(|(crate_name, _)| *crate_name == name);
-        match (share > SHARE_MAX, not_yet) {
-            (true, None) => complaints.push(format!(
+        if share > SHARE_MAX {
+            complaints.push(format!(
                 "{name}: holds {share:.1} % of the code ({lines} lines), more than {SHARE_MAX} %; split it"
-            )),
-            (false, Some((_, reason))) => complaints.push(format!(
-                "{name}: holds {share:.1} % of the code ({reason}); take it out of NOT_YET in xtask/src/tidy/shares.rs"
-            )),
-            _ => {}
+            ));
         }
     }
     complaints
@@ -87,11 +78,5 @@ mod tests {
             check_sizes(&sizes),
             ["large: holds 12.6 % of the code (130 lines), more than 12 %; split it"]
         );
-    }
-
-    #[test]
-    fn a_crate_that_is_small_enough_leaves_the_list() {
-        let complaints = check_sizes(&[("rpc", 1), ("a", 12), ("b", 12)]);
-        assert!(complaints[0].starts_with("rpc: holds 4.0 % of the code"), "{complaints:?}");
     }
 }

@@ -8,10 +8,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::Size;
 use super::baselines::{Agave, Baseline, Dash, Locked, shards_on_cores};
 use super::keys::pubkey;
 use super::memory::{self, Built};
+use super::size::Size;
 use crate::threshold;
 
 /// The flag of a process that reports the bytes of ours.

@@ -14,10 +14,11 @@ use arc_swap::ArcSwap;
 use hdrhistogram::Histogram;
 use index::{Index, Postings};
 use ledger::{Address, AddressId, Key, KeyKind};
+use testkit::clock::now;
 
 use super::baselines::{Agave, Baseline, Dash, Locked};
 use super::keys::{Numbers, pubkey};
-use crate::{now, threshold};
+use crate::threshold;
 
 const READERS: usize = 2;
 const KEY: Key = Key { kind: KeyKind(0), id: AddressId(0) };

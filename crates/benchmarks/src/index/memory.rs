@@ -10,9 +10,11 @@ use ledger::{Address, AddressId, Key, KeyKind};
 use testkit::zipf::Zipf;
 
 use super::baselines::{Agave, Baseline, Dash, Locked};
+use super::heap;
 use super::keys::{Numbers, pubkey};
-use super::{Size, heap};
-use crate::{median, threshold};
+use super::size::Size;
+use crate::median::median;
+use crate::threshold;
 
 /// The cost of a build.
 pub(crate) struct Built {

@@ -12,11 +12,11 @@ use std::net::SocketAddr;
 use ::loadgen::{Endpoint, Stream, status_ok};
 use anyhow::Result;
 
-use super::Size;
 use super::rounds::{Case, Rounds};
 use super::server::Server;
+use super::size::Size;
 use super::targets::Targets;
-use crate::protocol::Serving;
+use crate::ledger_process::protocol::Serving;
 use crate::threshold;
 
 /// Connections of cheap requests, and of large ones.

@@ -11,17 +11,19 @@ use ::loadgen::{Run, RunLength, Stream};
 use anyhow::{Context, Result, ensure};
 use process_usage::Process;
 use serde_json::{Value, json};
+use testkit::clock::sleep_for;
+use testkit::json_rpc_client::JsonRpcClient;
 use testkit::node::NodeCommand;
 
 use super::baseline::{self, Ratio};
 use super::callgrind::Callgrind;
 use super::rounds::Case;
 use super::server::Server;
+use super::size::Size;
 use super::targets::Targets;
-use super::{Size, cost_breakdown, suites};
-use crate::client::Client;
+use super::{cost_breakdown, suites};
+use crate::ledger_process::protocol::Settings;
 use crate::node;
-use crate::protocol::Settings;
 
 /// Approximate instructions of a round, and its maximum number of requests.
 const ROUND_INSTRUCTIONS: f64 = 8e6;
@@ -76,7 +78,7 @@ fn history_ratios(size: &Size) -> Result<Vec<Ratio>> {
     let flags = ["--io-threads", "1", "--cpu-threads", "1", "--slot-ms", SLOT_MS];
     let flags = [&flags[..], &["--finalize-after", "0"]].concat();
     let node = NodeCommand::dev(hydrant).args(flags).with_ready_timeout(READY_TIMEOUT).start()?;
-    let mut client = Client::open(node.rpc)?;
+    let mut client = JsonRpcClient::open(node.rpc)?;
     wait_for_next_slot(&mut client)?;
     let payers = suites::send(node.rpc, size)?;
     let cases = suites::history_cases(node.rpc, SLOTS, payers)?;
@@ -85,7 +87,7 @@ fn history_ratios(size: &Size) -> Result<Vec<Ratio>> {
 }
 
 /// Waits for the start of a slot.
-fn wait_for_next_slot(client: &mut Client) -> Result<()> {
+fn wait_for_next_slot(client: &mut JsonRpcClient) -> Result<()> {
     let mut slot =
         || -> Result<Value> { client.call("getSlot", json!([{ "commitment": "processed" }])) };
     let before = slot()?;
@@ -93,7 +95,7 @@ fn wait_for_next_slot(client: &mut Client) -> Result<()> {
         if slot()? != before {
             return Ok(());
         }
-        node::sleep_for(POLL_INTERVAL);
+        sleep_for(POLL_INTERVAL);
     }
     None.with_context(|| format!("no slot ended within {SLOT_TIMEOUT:?}"))
 }

@@ -11,11 +11,12 @@ use std::net::SocketAddr;
 use ::loadgen::{Endpoint, Report, Run, Stream, StreamStats};
 use anyhow::Result;
 
-use super::Size;
 use super::server::{Server, cores};
+use super::size::{SCAN_NICE, Size};
 use super::targets::Targets;
-use crate::protocol::Settings;
-use crate::{median, threshold};
+use crate::ledger_process::protocol::Settings;
+use crate::median::median;
+use crate::threshold;
 
 /// Clients that scan at once.
 const SCANS: [usize; 3] = [1, 4, 8];
@@ -149,7 +150,7 @@ fn streams(
     if scans > 0 {
         let name = format!("  with {scans} scanning");
         let scans = Stream::closed_loop(&name, vec![targets.scans.request(rpc)], scans);
-        streams.push(scans.with_nice(super::SCAN_NICE));
+        streams.push(scans.with_nice(SCAN_NICE));
     }
     streams
 }

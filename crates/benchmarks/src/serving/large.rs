@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use ::loadgen::{Connection, Endpoint};
 use anyhow::{Context, Result, ensure};
+use testkit::clock::{now, sleep_for};
 
-use super::Size;
 use super::server::Server;
+use super::size::Size;
 use super::targets::Targets;
-use crate::{node, now, threshold};
+use crate::threshold;
 
 /// "Grows by less than 64 MB", "within 50 ms".
 const GROWTH_MB_MAX: f64 = 64.0;
@@ -40,7 +41,7 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
             let mut peak = 0;
             while !is_over.load(Ordering::Relaxed) {
                 peak = peak.max(server.process().resident_bytes()?);
-                node::sleep_for(SAMPLE_INTERVAL);
+                sleep_for(SAMPLE_INTERVAL);
             }
             Ok(peak)
         });
@@ -76,7 +77,7 @@ fn leaving(server: &Server, rpc: SocketAddr, request: &[u8]) -> Result<f64> {
     let mut last_busy = 0.0;
     let (mut before, mut at) = (server.process().cpu_time_of_threads()?, left.elapsed());
     for _ in 0..SAMPLES_AFTER {
-        node::sleep_for(SAMPLE_INTERVAL);
+        sleep_for(SAMPLE_INTERVAL);
         let (after, until) = (server.process().cpu_time_of_threads()?, left.elapsed());
         let share = after.saturating_sub(before).as_secs_f64() / (until - at).as_secs_f64();
         if share > IDLE_SHARE {

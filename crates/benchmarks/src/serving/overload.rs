@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use ::loadgen::{Report, RunLength, Stream, StreamStats};
 use anyhow::{Context, Result};
+use testkit::clock::sleep_for;
 
-use super::Size;
 use super::server::Server;
+use super::size::{SCAN_NICE, Size};
 use super::targets::Targets;
-use crate::{median, node, threshold};
+use crate::median::median;
+use crate::threshold;
 
 /// Connections of the capacity measurement.
 const CAPACITY_CONNECTIONS: usize = 32;
@@ -29,8 +31,8 @@ const SPEED_AFTER_MIN: f64 = 0.9;
 
 pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Size) -> Result<()> {
     let request = targets.megabyte().request(rpc);
-    let heavy = Stream::closed_loop("heavy", vec![request], CAPACITY_CONNECTIONS)
-        .with_nice(super::SCAN_NICE);
+    let heavy =
+        Stream::closed_loop("heavy", vec![request], CAPACITY_CONNECTIONS).with_nice(SCAN_NICE);
     let capacity = rate(size, rpc, &heavy, size.warm_up, size.capacity)?.max(1.0);
     let light = targets.requests(rpc, "getAccountInfo");
     let light = Stream::open_loop("light", light, size.light_rate, 64);
@@ -41,12 +43,12 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
         2.0 * capacity,
         size.overload_connections,
     )
-    .with_nice(super::SCAN_NICE);
+    .with_nice(SCAN_NICE);
     let timed =
         Stream::open_loop("heavy, timed", heavy.requests.to_vec(), TIMED_PER_S, TIMED_CONNECTIONS);
     let span = RunLength::Time { warm_up: size.warm_up, measured: size.overload };
     let run = size.run_once(rpc, vec![light, twice, timed], span, Some(server.process()))?;
-    node::sleep_for(RECOVERY_DELAY);
+    sleep_for(RECOVERY_DELAY);
     let after = rate(size, rpc, &heavy, Duration::ZERO, size.long)?;
     let connections = size.overload_connections;
     println!(

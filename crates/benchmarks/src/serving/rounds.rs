@@ -10,8 +10,8 @@ use ::loadgen::{Report, Run, RunLength, Stream};
 use anyhow::{Result, bail};
 use process_usage::Process;
 
-use super::Size;
-use crate::median;
+use super::size::Size;
+use crate::median::median;
 
 /// Duration of the warm-up of each kind before the rounds.
 const WARM_UP: Duration = Duration::from_millis(50);

@@ -7,7 +7,7 @@ use process_usage::Process;
 
 use super::callgrind::Callgrind;
 use crate::ledger_process::LedgerProcess;
-use crate::protocol::{Serving, Settings};
+use crate::ledger_process::protocol::{Serving, Settings};
 
 /// The binary's response cache, in bytes.
 const CACHE_BYTES: u64 = 256 << 20;

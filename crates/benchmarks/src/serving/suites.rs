@@ -13,12 +13,15 @@ use anyhow::{Context, Result, ensure};
 use loadgen_solana::{DiscoveryConfig, InputKinds, Inputs, RestSuite, Suite, SuiteError};
 use process_usage::Process;
 use solana_signer::Signer as _;
+use testkit::clock::sleep_for;
+use testkit::json_rpc_client::JsonRpcClient;
+use testkit::transfers;
 
-use super::Size;
 use super::rounds::{Case, Rounds};
 use super::server::Server;
-use crate::protocol::Serving;
-use crate::{client, node, transfers};
+use super::size::Size;
+use crate::ledger_process::protocol::Serving;
+use crate::node;
 
 /// Connections of each suite.
 const CONNECTIONS: usize = 16;
@@ -78,7 +81,7 @@ pub(crate) fn history_cases(
 /// Transfers by `POST /v1/transactions`, each once, all of them executed. Returns the payers: their numbers of
 /// transactions differ by at most one.
 pub(crate) fn send(rpc: SocketAddr, size: &Size) -> Result<Vec<String>> {
-    let mut client = client::Client::open(rpc)?;
+    let mut client = JsonRpcClient::open(rpc)?;
     let payers = transfers::fund_payers(&mut client, 8)?;
     let signed = transfers::signed_transfers(&mut client, &payers, size.transactions)?;
     let endpoint = Endpoint::from(rpc);
@@ -169,7 +172,7 @@ fn wait_for_finalized(client: &mut Client, addresses: Vec<String>) -> Result<Inp
         if is_complete(&found) && is_final(client, last)? {
             return Ok(found);
         }
-        node::sleep_for(POLL_INTERVAL);
+        sleep_for(POLL_INTERVAL);
     }
     None.context("no block with a transaction was final within a minute")
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use testkit::synthetic::{Kind, Synthetic, SyntheticConfig};
 
-use crate::protocol::SEED;
+use crate::ledger_process::protocol::SEED;
 
 /// Approximate bytes of an account in a response of getProgramAccounts.
 const ENTRY_BYTES: u64 = 430;

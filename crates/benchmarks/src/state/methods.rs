@@ -7,12 +7,13 @@ use ::loadgen::{Client, HttpResponse};
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
+use testkit::clock::now;
 use testkit::synthetic::{KnownOwner, Synthetic, SyntheticConfig};
 
-use super::Size;
+use super::size::Size;
+use crate::ledger_process::protocol::SEED;
 use crate::ledger_process::{LedgerMetrics, LedgerProcess};
-use crate::protocol::SEED;
-use crate::{now, threshold};
+use crate::threshold;
 
 /// Growth up to this factor is the machine's noise.
 const GROWTH_MAX: f64 = 1.3;

@@ -13,7 +13,7 @@ use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 use testkit::synthetic::Synthetic;
 
-use crate::print_metric;
+use crate::metric::print_metric;
 
 /// `SecondaryIndex` of agave-accounts-db 4.2.
 #[derive(Default)]

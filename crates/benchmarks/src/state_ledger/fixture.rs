@@ -12,9 +12,10 @@ use query::{Ledger, LedgerConfig};
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
+use testkit::clock::now;
 use testkit::synthetic::Synthetic;
 
-use crate::{now, print_metric};
+use crate::metric::print_metric;
 
 /// Accounts that are applied at a time.
 const CHUNK: usize = 8_192;

@@ -10,7 +10,7 @@
 
 mod baseline;
 mod fixture;
-#[path = "../protocol.rs"]
+mod metric;
 mod protocol;
 mod reads;
 mod serve;
@@ -18,7 +18,6 @@ mod serve_repeatedly;
 mod stream;
 
 use std::io::{BufRead, stdin};
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use testkit::synthetic::{Synthetic, SyntheticConfig};
@@ -60,14 +59,4 @@ fn serve(ledger: &Synthetic, slots: u32) -> Result<()> {
         Ok(())
     })?;
     if slots == 0 { Ok(()) } else { stream::run(ledger, built, slots) }
-}
-
-/// Reports a measurement to the program that started this one.
-fn print_metric(name: &str, value: f64) {
-    println!("figure {name} {value}");
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-fn now() -> Instant {
-    Instant::now()
 }

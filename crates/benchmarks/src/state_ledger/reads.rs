@@ -7,9 +7,10 @@ use ledger::{Address, Commitment};
 use solana::key_kind;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
+use testkit::clock::now;
 use testkit::synthetic::{KnownOwner, Synthetic};
 
-use crate::{now, print_metric};
+use crate::metric::print_metric;
 
 /// Reads of each kind; a tenth of them of the owner of ten thousand.
 const READS: usize = 2_000;

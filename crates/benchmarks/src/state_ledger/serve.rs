@@ -13,7 +13,7 @@ use chain_solana::{
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
 use pool::{ClientId, Limits, Pool, RateLimiter};
-use rpc_solana::{SolanaServer, SolanaServerParts};
+use rpc_solana::{SolanaApi, SolanaServer};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -30,7 +30,7 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
     println!("serving {}", listener.local_addr()?);
     let (stop, stopped) = oneshot::channel::<()>();
     let listeners = Listeners { rpc: listener, pubsub: None };
-    let node = Arc::new(parts(reader)?.into_server());
+    let node = Arc::new(server(api(reader)?, 1 << 24));
     let server = runtime.spawn(jsonrpc::serve(node, Arc::new(NoPubSub), None, listeners, async {
         // An error means that the other end has closed the connection.
         let _ = stopped.await;
@@ -41,7 +41,7 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
     waited
 }
 
-fn parts(reader: &Reader) -> Result<SolanaServerParts> {
+fn api(reader: &Reader) -> Result<SolanaApi> {
     let key = |n| Pubkey::new_from_array([n; 32]);
     let cluster = ClusterInfo {
         genesis_hash: Hash::new_from_array([1; 32]),
@@ -63,7 +63,7 @@ fn parts(reader: &Reader) -> Result<SolanaServerParts> {
         tpu: None,
     };
     let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
-    Ok(SolanaServerParts {
+    Ok(SolanaApi {
         cluster: Arc::new(cluster),
         reader: reader.clone(),
         history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
@@ -71,9 +71,8 @@ fn parts(reader: &Reader) -> Result<SolanaServerParts> {
         simulator: Arc::new(RejectingLedger),
         faucet: None,
         pool: Arc::new(pool),
-        response_cache: Arc::new(response_cache::ResponseCache::new(1 << 24)),
-        clients: Arc::new(RateLimiter::new(Limits::default())),
         health: Arc::new(Health::default()),
+        metrics: SolanaApi::new_metrics(),
         config: rpc_solana::Config::default(),
     })
 }
@@ -87,11 +86,14 @@ pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<SolanaSe
         // On Linux it applies to this thread only. Raising the value is always allowed.
         let _ = rustix::process::setpriority_process(None, nice.into());
     })?;
-    let (pool, response_cache) =
-        (Arc::new(pool), Arc::new(response_cache::ResponseCache::new(cache_bytes)));
     let config =
         rpc_solana::Config { inline_bytes_max: inline_bytes, ..rpc_solana::Config::default() };
-    Ok(SolanaServerParts { pool, response_cache, config, ..parts(reader)? }.into_server())
+    Ok(server(SolanaApi { pool: Arc::new(pool), config, ..api(reader)? }, cache_bytes))
+}
+
+fn server(api: SolanaApi, cache_bytes: u64) -> SolanaServer {
+    let response_cache = response_cache::ResponseCache::new(cache_bytes);
+    api.into_server(Arc::new(response_cache), Arc::new(RateLimiter::new(Limits::default())))
 }
 
 /// A ledger that accepts no transaction and simulates none.

@@ -13,10 +13,11 @@ use cpu_time::ThreadTime;
 use hdrhistogram::Histogram;
 use ledger::{BlockId, Commitment};
 use process_usage::Process;
+use testkit::clock::now;
 use testkit::synthetic::{Synthetic, Updates};
 
 use crate::fixture::{LedgerFixture, ROOT, bank};
-use crate::{now, print_metric};
+use crate::metric::print_metric;
 
 const SLOT: Duration = Duration::from_millis(400);
 const RATES: [usize; 3] = [1_000, 10_000, 50_000];

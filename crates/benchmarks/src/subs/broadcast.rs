@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-use crate::value_of;
+use crate::arguments::value_of;
 
 pub(super) fn run(args: &[String]) -> Result<()> {
     let number =

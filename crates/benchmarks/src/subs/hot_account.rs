@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use testkit::json_rpc_client::JsonRpcClient;
 use testkit::node::{Node, NodeCommand};
 use testkit::scenario::{Client, Scenario, SendStats, send_at_rate, task};
+use testkit::transfers::fund_payers;
 
+use super::addresses::address_of;
+use super::runtime::runtime;
+use super::size::Size;
 use super::transfers::Transfers;
-use super::{Size, address_of, runtime};
-use crate::client::Client as Caller;
 use crate::node;
-use crate::transfers::fund_payers;
 
 /// Milliseconds of a slot, and the interval of the plain broadcast.
 const SLOT_MS: u64 = 400;
@@ -38,7 +40,7 @@ pub(super) fn run(size: &Size) -> Result<()> {
         };
         let slot = SLOT_MS.to_string();
         let node = node::dev(&["--slot-ms", &slot])?.start()?;
-        let mut caller = Caller::open(node.rpc)?;
+        let mut caller = JsonRpcClient::open(node.rpc)?;
         let transfers = Transfers::new(fund_payers(&mut caller, 2)?, caller.latest_blockhash()?);
         let ours = runtime.block_on(hydrant(&node, transfers, connections, counted))?;
         drop(node);

@@ -16,14 +16,16 @@ use ::loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use testkit::json_rpc_client::JsonRpcClient;
 use testkit::node::Node;
 use testkit::scenario::{Client, Scenario, SendStats, Task, send_at_rate, task};
+use testkit::transfers::fund_payers;
 
+use super::addresses::address_of;
+use super::runtime::runtime;
+use super::size::Size;
 use super::transfers::Transfers;
-use super::{Size, address_of, runtime};
-use crate::client::Client as Caller;
 use crate::node;
-use crate::transfers::fund_payers;
 
 /// Milliseconds of a slot.
 const SLOT_MS: &str = "200";
@@ -63,7 +65,7 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
     let loads = if size.is_toy { &LOADS[4..] } else { &LOADS[..] };
     let runtime = runtime()?;
     let node = node::dev(&["--slot-ms", SLOT_MS])?.start()?;
-    let mut caller = Caller::open(node.rpc)?;
+    let mut caller = JsonRpcClient::open(node.rpc)?;
     let transfers = Transfers::new(fund_payers(&mut caller, 64)?, caller.latest_blockhash()?);
     let heard = Observations::default();
     let listening = listen(&node, clients, &heard)?;

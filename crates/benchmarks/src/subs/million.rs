@@ -14,11 +14,14 @@ use ::loadgen::{Connection, Endpoint};
 use anyhow::{Context, Result, anyhow, ensure};
 use parking_lot::Mutex;
 use serde_json::json;
+use testkit::clock::now;
 use testkit::node::Node;
 use testkit::scenario::Client;
 
-use super::{Size, address_of};
-use crate::{node, now};
+use super::addresses::address_of;
+use super::size::Size;
+use crate::median::median;
+use crate::node;
 
 /// Interval of the small requests.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(2);
@@ -102,7 +105,7 @@ async fn measure(node: &Node, light_client: &LightClient, workload: &SetWorkload
         quiet.extend(light_client.take_times());
     }
     let middle = |times: &[(f64, f64)]| {
-        let of = |pick: fn(&(f64, f64)) -> f64| crate::median(times.iter().map(pick).collect());
+        let of = |pick: fn(&(f64, f64)) -> f64| median(times.iter().map(pick).collect());
         (of(|time| time.0), of(|time| time.1))
     };
     let (subscribe, unsubscribe) = (middle(&took.0), middle(&took.1));

@@ -19,8 +19,10 @@ use subscriptions::{
     Publication, ResumeFrom, SetSubscription, SlowConsumerPolicy, Subscriptions, Topic,
 };
 
-use super::{Size, address_of, set_of};
+use super::addresses::address_of;
+use super::size::Size;
 use crate::index::heap;
+use crate::median::median;
 
 const TOPIC: Topic = Topic(0);
 const FACET: KeyKind = KeyKind(0);
@@ -98,7 +100,7 @@ pub(super) fn run(size: &Size) -> Result<()> {
 fn memory(size: &Size) -> Result<()> {
     println!("bytes of heap for each (client, address), of that the address table's:");
     let sets: Vec<Vec<u32>> =
-        (0..size.clients).map(|client| set_of(size, client).collect()).collect();
+        (0..size.clients).map(|client| size.set_of(client).collect()).collect();
     let worst = bytes_a_pair("the benchmark's monitors and wallets", &sets)?;
     println!("bar subs_engine_bytes {worst:.1} B/pair <= 16");
     // Wallets over an existing ledger, so that their ids are far apart.
@@ -272,7 +274,7 @@ fn by_listeners(size: &Size) -> Result<()> {
     let micros: Vec<f64> = all
         .into_iter()
         .map(|(listeners, _, times)| {
-            let took = crate::median(times);
+            let took = median(times);
             println!("  {listeners:>6} listeners: {took:.1} us");
             took
         })
@@ -291,7 +293,7 @@ fn by_matches(size: &Size) -> Result<()> {
         // As many without a subscription.
         let numbers = (0..matches).map(|n| n * WALLET).chain((0..1_000).map(|n| u32::MAX / 2 + n));
         let touched: Vec<u32> = numbers.map(|n| published.id(n).unwrap_or(u32::MAX - 1)).collect();
-        let took = crate::median((0..BLOCKS).map(|_| published.block(&touched)).collect());
+        let took = median((0..BLOCKS).map(|_| published.block(&touched)).collect());
         println!("  {matches:>6} matches among {} addresses: {took:.1} us", touched.len());
     }
     Ok(())

@@ -19,14 +19,17 @@ use ::loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use testkit::json_rpc_client::JsonRpcClient;
 use testkit::scenario::{Client, MemorySampler, Scenario, SendStats, Stop, send_at_rate, task};
+use testkit::transfers::fund_payers;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::addresses::{address_of, number_of};
+use super::registry;
+use super::runtime::runtime;
+use super::size::Size;
 use super::transfers::Transfers;
-use super::{Size, address_of, number_of, registry, runtime, set_of};
-use crate::client::Client as Caller;
 use crate::node;
-use crate::transfers::fund_payers;
 
 /// The method of notifications about slots.
 const SLOT_NOTIFICATION: &str = "slotNotification";
@@ -96,7 +99,7 @@ struct SetupResult {
 }
 
 pub(super) fn run(size: &Size, which: &str, csv: Option<&str>) -> Result<()> {
-    let pairs: u64 = (0..size.clients).map(|client| set_of(size, client).len() as u64).sum();
+    let pairs: u64 = (0..size.clients).map(|client| size.set_of(client).len() as u64).sum();
     println!(
         "{} clients, {pairs} (client, address) pairs of {} addresses, {} transactions a second:",
         size.clients, size.addresses, size.rate
@@ -165,7 +168,7 @@ impl SetupResult {
 /// The memory of subscriptions by part: the engine and the address table, counted here with the same sets, and the
 /// rest.
 fn account(size: &Size, more: f64) -> Result<()> {
-    let sets: Vec<_> = (0..size.clients).map(|client| set_of(size, client).collect()).collect();
+    let sets: Vec<_> = (0..size.clients).map(|client| size.set_of(client).collect()).collect();
     let parts = registry::account(&sets)?;
     let pairs = sets.iter().map(Vec::len).sum::<usize>() as f64;
     println!("  B over A, {:.1} MB, in bytes a pair:", more / 1e6);
@@ -180,7 +183,7 @@ fn account(size: &Size, more: f64) -> Result<()> {
 fn set_up(size: &Size, name: char, habit: ClientBehavior, seconds: u64) -> Result<SetupResult> {
     let runtime = runtime()?;
     let node = node::dev(&["--slot-ms", "200"])?.start()?;
-    let mut caller = Caller::open(node.rpc)?;
+    let mut caller = JsonRpcClient::open(node.rpc)?;
     let transfers = Transfers::new(fund_payers(&mut caller, PAYERS)?, caller.latest_blockhash()?);
     let memory = MemorySampler::new(&node, SAMPLE_INTERVAL);
     let lives: Arc<Mutex<Vec<Life>>> = Arc::default();
@@ -204,7 +207,7 @@ fn set_up(size: &Size, name: char, habit: ClientBehavior, seconds: u64) -> Resul
                 ClientBehavior::Cycles(count) => Some(Duration::from_secs(seconds) / count),
             };
             let (transfers, lives) = (transfers.clone(), Arc::clone(&lives));
-            let set = set_of(size, number);
+            let set = size.set_of(number);
             scenario.add(task(async move |stop| {
                 let life = live(client, set, every, transfers, stop).await?;
                 lives.lock().push(life);
@@ -243,7 +246,7 @@ fn set_up(size: &Size, name: char, habit: ClientBehavior, seconds: u64) -> Resul
         received += got;
     }
     let watched =
-        |number: &u32| (0..size.clients).any(|client| set_of(size, client).contains(number));
+        |number: &u32| (0..size.clients).any(|client| size.set_of(client).contains(number));
     let hits = truth.iter().filter(|(_, number)| watched(number)).count();
     Ok(SetupResult {
         name,

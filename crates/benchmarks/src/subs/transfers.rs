@@ -18,9 +18,9 @@ use solana_signer::Signer;
 use solana_system_interface::instruction as system;
 use solana_transaction::Transaction;
 use testkit::scenario::{Client, Task, task};
+use testkit::transfers::send_params;
 
-use super::address_of;
-use crate::transfers::send_params;
+use super::addresses::address_of;
 
 /// Enough for an account to stay.
 const LAMPORTS: u64 = 1_000_000;

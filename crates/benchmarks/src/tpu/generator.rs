@@ -24,6 +24,7 @@ use quinn_proto::{
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use solana_keypair::Keypair;
 use solana_signer::Signer;
+use testkit::clock;
 
 /// Datagrams in one transmission with offload.
 const SEGMENTS: usize = 10;
@@ -233,8 +234,8 @@ impl Generator {
             sent: 0,
             allowed: 0,
             load: Load { bytes: 300, offload: false, streams: 0, seconds: None },
-            timers_polled_at: crate::now(),
-            last_slow: crate::now(),
+            timers_polled_at: clock::now(),
+            last_slow: clock::now(),
             scratch: Vec::new(),
             random: 0x9e37_79b9_7f4a_7c15,
             plan,
@@ -250,10 +251,10 @@ impl Generator {
                 Ok(line) if line.starts_with("run") => self.run_load(Load::parse(&line)?)?,
                 Ok(_) | Err(TryRecvError::Disconnected) => break,
                 // Connections stay open, and their server's pings are acknowledged.
-                Err(TryRecvError::Empty) => self.step(crate::now() + Duration::from_millis(5))?,
+                Err(TryRecvError::Empty) => self.step(clock::now() + Duration::from_millis(5))?,
             }
         }
-        let now = crate::now();
+        let now = clock::now();
         for at in 0..self.peers.len() {
             self.peers[at].inner.close(now, VarInt::from_u32(0), Bytes::new());
             self.drive(at)?;
@@ -264,7 +265,7 @@ impl Generator {
     /// Sends one load, and prints the result.
     fn run_load(&mut self, load: Load) -> Result<()> {
         self.load = load;
-        let began = crate::now();
+        let began = clock::now();
         let before = self.finished();
         self.allowed = match load.seconds {
             None => self.sent + load.streams,
@@ -273,7 +274,7 @@ impl Generator {
         self.schedule_all();
         if let Some(seconds) = load.seconds {
             let end = began + Duration::from_secs_f64(seconds);
-            while crate::now() < end {
+            while clock::now() < end {
                 self.step(end)?;
             }
             self.allowed = self.sent;
@@ -295,17 +296,17 @@ impl Generator {
     }
 
     fn connect_all(&mut self) -> Result<()> {
-        let end = crate::now() + TIMEOUT;
+        let end = clock::now() + TIMEOUT;
         loop {
             let connected = self.peers.iter().filter(|peer| peer.is_connected).count();
             if connected == self.plan.connections {
                 return Ok(());
             }
-            ensure!(crate::now() < end, "{connected} connected in time");
+            ensure!(clock::now() < end, "{connected} connected in time");
             while self.peers.len() < self.plan.connections
                 && self.peers.len() - connected < HANDSHAKES
             {
-                let now = crate::now();
+                let now = clock::now();
                 let config = config(&self.plan)?;
                 let (handle, inner) =
                     self.endpoint.connect(now, config, self.plan.server, "localhost")?;
@@ -334,7 +335,7 @@ impl Generator {
     }
 
     fn run_until(&mut self, done: impl Fn(&Self) -> bool) -> Result<()> {
-        let mut progress = (0, crate::now());
+        let mut progress = (0, clock::now());
         let mut steps = 0u32;
         loop {
             // Counting all peers is not free with thousands of them.
@@ -345,11 +346,11 @@ impl Generator {
                 }
                 let finished = self.finished();
                 if finished > progress.0 {
-                    progress = (finished, crate::now());
+                    progress = (finished, clock::now());
                 }
                 ensure!(progress.1.elapsed() < TIMEOUT, "stuck after {finished} streams");
             }
-            self.step(crate::now() + Duration::from_millis(20))?;
+            self.step(clock::now() + Duration::from_millis(20))?;
         }
     }
 
@@ -372,7 +373,7 @@ impl Generator {
                 count => read += count,
             }
         }
-        let now = crate::now();
+        let now = clock::now();
         if now.saturating_duration_since(self.timers_polled_at) >= TIMER_INTERVAL {
             self.timers_polled_at = now;
             for at in 0..self.peers.len() {
@@ -437,7 +438,7 @@ impl Generator {
                 count += 1;
                 self.scratch.clear();
                 let event = self.endpoint.handle(
-                    crate::now(),
+                    clock::now(),
                     meta.addr,
                     None,
                     None,
@@ -456,7 +457,7 @@ impl Generator {
     }
 
     fn drive(&mut self, at: usize) -> Result<()> {
-        let now = crate::now();
+        let now = clock::now();
         let peer = &mut self.peers[at];
         peer.needs_processing = false;
         while let Some(event) = peer.inner.poll() {

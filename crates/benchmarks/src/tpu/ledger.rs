@@ -7,12 +7,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use process_usage::Process;
 use serde_json::json;
+use testkit::clock::{now, sleep_for};
+use testkit::json_rpc_client::JsonRpcClient;
+use testkit::transfers;
 
-use super::Size;
 use super::process::Generator;
-use crate::client::Client;
-use crate::node::{self, sleep_for};
-use crate::transfers;
+use super::size::Size;
+use crate::node;
 
 /// Maximum transfers sent and not executed: enough that no stage waits for the client, and less than the bound of any
 /// queue, so that none is rejected.
@@ -37,7 +38,7 @@ const STAGES: [(&str, &str, &str); 8] = [
 ];
 
 /// The address that a node announces for transactions.
-pub(super) fn tpu_port(client: &mut Client) -> Result<u16> {
+pub(super) fn tpu_port(client: &mut JsonRpcClient) -> Result<u16> {
     let nodes = client.call("getClusterNodes", json!([]))?;
     let tpu = nodes[0]["tpuQuic"].as_str().context("the node announces no TPU")?;
     Ok(tpu.rsplit(':').next().context("no port")?.parse()?)
@@ -45,7 +46,7 @@ pub(super) fn tpu_port(client: &mut Client) -> Result<u16> {
 
 pub(super) fn run(size: &Size) -> Result<()> {
     let node = node::dev(&["--queue-max", "100000"])?.start()?;
-    let mut client = Client::open(node.rpc)?;
+    let mut client = JsonRpcClient::open(node.rpc)?;
     let payers = transfers::fund_payers(&mut client, 64)?;
     let signed = transfers::signed_transfers(&mut client, &payers, size.transfers)?;
     let mut file = tempfile::NamedTempFile::new()?;
@@ -61,7 +62,7 @@ pub(super) fn run(size: &Size) -> Result<()> {
     let threads = thread_times(node.pid())?;
     let before = metrics(&mut client)?;
     let executed_before = executed(&mut client)?;
-    let began = crate::now();
+    let began = now();
     let all = signed.len() as u64;
     let (mut sent, mut seen, mut took) = (0, 0, began.elapsed());
     while seen < all && began.elapsed() < took + STALL_TIMEOUT {
@@ -132,7 +133,7 @@ fn stages(threads: &BTreeMap<String, f64>, delta: impl Fn(&str) -> f64, count: f
     }
 }
 
-fn executed(client: &mut Client) -> Result<u64> {
+fn executed(client: &mut JsonRpcClient) -> Result<u64> {
     let count = client.call("getTransactionCount", json!([{"commitment": "processed"}]))?;
     count.as_u64().context("not a count")
 }
@@ -144,7 +145,7 @@ fn thread_times(pid: u32) -> Result<BTreeMap<String, f64>> {
 }
 
 /// All metrics of the node, by name with labels.
-fn metrics(client: &mut Client) -> Result<BTreeMap<String, f64>> {
+fn metrics(client: &mut JsonRpcClient) -> Result<BTreeMap<String, f64>> {
     let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let body = client.exchange(request)?.body;
     let text = std::str::from_utf8(body)?;

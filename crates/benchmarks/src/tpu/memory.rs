@@ -1,12 +1,15 @@
 //! Memory that stays flat, is bounded under loss, and is released after a burst.
 
 use anyhow::Result;
+use testkit::clock::sleep_for;
+use testkit::json_rpc_client::JsonRpcClient;
 
+use super::ledger;
 use super::process::{Generator, Server};
-use super::{Size, ledger, print_threshold};
-use crate::client::Client;
-use crate::median;
-use crate::node::{self, sleep_for};
+use super::size::Size;
+use crate::median::median;
+use crate::node;
+use crate::threshold;
 
 pub(super) fn run(size: &Size, names: &[&'static str]) -> Result<()> {
     soak(size)?;
@@ -26,7 +29,13 @@ fn soak(size: &Size) -> Result<()> {
     }
     println!("{} streams, resident MB after each tenth: {resident:.1?}", size.soak);
     let late = resident.split_off(5);
-    print_threshold("quic_soak_resident", median(late) / median(resident), "ratio", "<=", 1.1);
+    threshold::to_four_digits(
+        "quic_soak_resident",
+        median(late) / median(resident),
+        "ratio",
+        "<=",
+        1.1,
+    );
     generator.end()
 }
 
@@ -39,7 +48,7 @@ fn lossy(size: &Size) -> Result<()> {
     generator.run(&format!("bytes=1232 streams={}", size.lossy))?;
     let resident = server.metrics()?.get("resident") / 1e6;
     println!("{connections} connections, 2 % loss, {} streams: {resident:.1} MB", size.lossy);
-    print_threshold("quic_lossy_resident", resident, "MB", "<=", 200.0);
+    threshold::to_four_digits("quic_lossy_resident", resident, "MB", "<=", 200.0);
     generator.end()
 }
 
@@ -51,7 +60,7 @@ fn bursts(size: &Size, names: &[&'static str]) -> Result<()> {
         servers.push((name, Server::start(name, &[])?));
     }
     let node = node::dev(&[])?.start()?;
-    let port = ledger::tpu_port(&mut Client::open(node.rpc)?)?;
+    let port = ledger::tpu_port(&mut JsonRpcClient::open(node.rpc)?)?;
     let send = |port: u16, plan: &str, streams: u64| -> Result<()> {
         let mut generator = Generator::start(port, plan)?;
         generator.run(&format!("bytes=300 streams={streams}"))?;
@@ -99,7 +108,7 @@ fn bursts(size: &Size, names: &[&'static str]) -> Result<()> {
         );
         if **name == "ours" {
             let ratio = after.get("held") / before.get("held");
-            print_threshold("quic_burst_held", ratio, "ratio", "<=", 1.2);
+            threshold::to_four_digits("quic_burst_held", ratio, "ratio", "<=", 1.2);
         }
     }
     let after = node.resident_bytes()? as f64;
@@ -110,6 +119,6 @@ fn bursts(size: &Size, names: &[&'static str]) -> Result<()> {
         after / 1e6,
         size.settle_time
     );
-    print_threshold("quic_burst_resident", after / node_before, "ratio", "<=", 1.2);
+    threshold::to_four_digits("quic_burst_resident", after / node_before, "ratio", "<=", 1.2);
     Ok(())
 }

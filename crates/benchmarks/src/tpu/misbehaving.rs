@@ -3,8 +3,9 @@
 use anyhow::Result;
 
 use super::process::{Generator, Server};
-use super::{Size, print_threshold};
-use crate::median;
+use super::size::Size;
+use crate::median::median;
+use crate::threshold;
 
 /// The name of a pair of runs, the measured clients, and the other clients of the second run.
 const CASES: [(&str, &str, Option<&str>); 4] = [
@@ -32,7 +33,7 @@ pub(super) fn run(size: &Size) -> Result<()> {
             );
             ratios.push(with / alone);
         }
-        print_threshold(name, median(ratios), "ratio", ">=", 0.9);
+        threshold::to_four_digits(name, median(ratios), "ratio", ">=", 0.9);
     }
     Ok(())
 }

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use super::process::{Generator, Server, ServerMetrics};
-use super::{Size, print_threshold};
-use crate::median;
+use super::size::Size;
+use crate::median::median;
+use crate::threshold;
 
 /// Sizes of transactions up to a packet, 0 for the real mix; and the size that only version 1 allows.
 const SIZES: [usize; 3] = [200, 0, 1_232];
@@ -164,7 +165,7 @@ pub(super) fn allocations(size: &Size, names: &[&'static str]) -> Result<()> {
             if !offload && let Some(ours) = costs.first() {
                 let most = if bytes == 300 { 0.03 } else { 0.05 };
                 let value = middle(ours, |cost| cost.per_stream(cost.allocations));
-                print_threshold(
+                threshold::to_four_digits(
                     &format!("quic_allocations_{bytes}"),
                     value,
                     "a_stream",
@@ -214,7 +215,13 @@ pub(super) fn rates(size: &Size, names: &[&'static str]) -> Result<()> {
         }
         for (name, (ratio, which)) in names.iter().zip(worst).skip(1) {
             println!("least with {connections} connections over {name}: {ratio:.3}, {which}");
-            print_threshold(&format!("quic_{connections}_over_{name}"), ratio, "ratio", ">=", 1.0);
+            threshold::to_four_digits(
+                &format!("quic_{connections}_over_{name}"),
+                ratio,
+                "ratio",
+                ">=",
+                1.0,
+            );
         }
     }
     Ok(())

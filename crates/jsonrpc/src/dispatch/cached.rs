@@ -1,17 +1,18 @@
 //! A single call that is answered from the cache, or from another task that is computing the same response.
 //!
 //! Out: a whole response, or [`CacheMiss`] for the task that will compute it.
-//! Bounds: it waits at most [`ATTEMPTS_MAX`] times, within the deadline of the call's class.
-//! Not here: which responses may be cached ([`response_cache`], [`response_cache`]), calls of a batch
+//! Bounds: it waits within the deadline of the call's class.
+//! Not here: which responses may be cached, and how often a call waits ([`response_cache`]), calls of a batch
 //! ([`super::batch`], and `task` once they run).
 
-use cache::{FillTicket, OnFilled};
+use std::future::poll_fn;
+
+use cache::FillTicket;
 use pool::Class as PoolClass;
 use response_cache::{
-    ATTEMPTS_MAX, CacheHit, CacheableCall, CachedResponse, CallText, LookupOutcome, Validator,
-    ValidatorBuilder,
+    CacheFill, CacheHit, CacheableCall, CachedResponse, CallText, LookupContext, LookupOutcome,
+    Scheduled, Validator, ValidatorBuilder,
 };
-use tokio::sync::oneshot;
 
 use super::receive::with_deadline;
 use super::record::record_call;
@@ -68,68 +69,57 @@ pub(super) async fn await_cached<A: Api>(
     server: &Server<A>,
     context: RequestContext,
     (id, method, params, class): (&Id, MethodRef<A>, Params<'_>, PoolClass),
-    cacheable: &CacheableCall,
+    call: CacheableCall,
 ) -> Result<JsonRpcResponse, CacheMiss> {
+    let text = CallText { method: method.name, params: params.text(), coding: context.coding };
+    let lookup = LookupContext { ledger: &server.api, text, client: context.client };
     let cache = &server.context.response_cache;
-    let mut miss = CacheMiss::uncached("bypass");
-    let respond = |hit: &CacheHit| {
-        let response =
-            JsonRpcResponse::from_cached(hit.entry.value.as_ref()?, context, hit.slot, id);
-        let label = (method.label(), Some(params));
-        record_call(&server.context, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
-        Some(response)
-    };
-    for _ in 0..ATTEMPTS_MAX {
-        let (sender, receiver) = oneshot::channel();
-        let on_filled = || -> OnFilled<CachedResponse> {
-            Box::new(move |entry| {
-                // The receiver may have been dropped.
-                let _ = sender.send(entry);
-            })
-        };
-        let text = CallText { method: method.name, params: params.text(), coding: context.coding };
-        let _guard = match cache.lookup(&server.api, cacheable, text, context.client, on_filled) {
-            LookupOutcome::Hit(hit) => return respond(&hit).ok_or(miss),
-            LookupOutcome::Ticket(ticket) => {
-                return Err(CacheMiss { cache: "none", ticket: Some(ticket), ..miss });
-            }
-            LookupOutcome::Uncached(cache) => return Err(CacheMiss { cache, ..miss }),
-            LookupOutcome::Wait(guard) => guard,
-        };
-        miss.has_waited = true;
-        match with_deadline(&server.context, &context, class, receiver).await {
-            Err(late) => {
-                return Ok(refuse_call(
-                    &server.context,
-                    &context,
-                    (id, method.label(), params, class),
-                    late,
-                ));
-            }
-            Ok(Ok(Some(entry))) => {
-                if let Some(hit) = cache.revalidate(&server.api, cacheable, entry) {
-                    return respond(&hit).ok_or(miss);
-                }
-            }
-            Ok(_) => {}
+    let mut fill = CacheFill::unscheduled(call);
+    let polled = poll_fn(|cx| fill.poll(cache, &lookup, cx));
+    let label = method.label();
+    let (cache, ticket) = match with_deadline(&server.context, &context, class, polled).await {
+        Err(late) => {
+            let call = (id, label, params, class);
+            return Ok(refuse_call(&server.context, &context, call, late));
         }
-    }
-    Err(miss)
+        Ok(LookupOutcome::Hit(CacheHit { entry, slot })) => match &entry.value {
+            Some(value) => {
+                let response = JsonRpcResponse::from_cached(value, context, slot, id);
+                let (label, path) = ((label, Some(params)), ExecutionPath::Cached);
+                record_call(&server.context, &context, label, path, Outcome::Succeeded);
+                return Ok(response);
+            }
+            None => ("bypass", None),
+        },
+        Ok(LookupOutcome::Fill(ticket)) => ("none", Some(ticket)),
+        Ok(LookupOutcome::Uncached(why)) => (why, None),
+    };
+    let has_waited = fill.has_waited();
+    Err(CacheMiss { cache, call: Some(fill.into_call()), ticket, has_waited })
 }
 
 /// How to run a call that the cache did not answer.
 pub(super) struct CacheMiss {
     /// Outcome of the cache lookup, for the log.
     pub(super) cache: &'static str,
-    /// The right to fill the cache with the response, if it is cacheable.
-    pub(super) ticket: Option<FillTicket<CachedResponse>>,
+    /// The call, if its response is cacheable or has a validator.
+    pub(super) call: Option<CacheableCall>,
+    /// The right to fill the cache with the response.
+    ticket: Option<FillTicket<CachedResponse>>,
     /// A part of its deadline was spent waiting for another task.
     pub(super) has_waited: bool,
 }
 
 impl CacheMiss {
-    pub(super) fn uncached(cache: &'static str) -> Self {
-        Self { cache, ticket: None, has_waited: false }
+    /// A call that was not looked up.
+    pub(super) fn without_lookup(call: Option<CacheableCall>) -> Self {
+        Self { cache: "none", call, ticket: None, has_waited: false }
+    }
+
+    /// The cache lookup to do when its task starts, if it has a ticket.
+    pub(super) fn into_fill(self) -> Option<CacheFill<Scheduled>> {
+        let (call, ticket) = self.call.zip(self.ticket)?;
+        Some(CacheFill::scheduled(call, Some(ticket)))
     }
 }
 

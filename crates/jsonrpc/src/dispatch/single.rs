@@ -94,19 +94,21 @@ pub(super) async fn respond_on_pool<A: Api>(
     cacheable: Option<CacheableCall>,
 ) -> JsonRpcResponse {
     let call = (id, method, params, class);
-    let miss = match cacheable.as_ref().filter(|cacheable| cacheable.dependencies.is_cacheable) {
-        Some(cacheable) => match await_cached(server, context, call, cacheable).await {
-            Ok(response) => return response,
-            Err(miss) => miss,
-        },
-        None => CacheMiss::uncached("none"),
+    let miss = match cacheable {
+        Some(cacheable) if cacheable.dependencies.is_cacheable => {
+            match await_cached(server, context, call, cacheable).await {
+                Ok(response) => return response,
+                Err(miss) => miss,
+            }
+        }
+        uncached => CacheMiss::without_lookup(uncached),
     };
+    let has_waited = miss.has_waited;
     let info = TaskInfo { context, class, cache: miss.cache, is_batch: false };
     let calls = vec![OwnedCall::new(id.clone(), method, params, CachePolicy::Bypass)];
-    let validator_builder = validator_builder(server, &context, cacheable.as_ref());
+    let validator_builder = validator_builder(server, &context, miss.call.as_ref());
     let (task, receiver) = CallTask::new(Arc::clone(server), info, calls);
-    let task =
-        task.with_validator_builder(validator_builder).with_cache_fill(cacheable.zip(miss.ticket));
+    let task = task.with_validator_builder(validator_builder).with_cache_fill(miss.into_fill());
     let receiver = match server.context.pool.submit(class, context.client, Box::new(task)) {
         Ok(ticket) => receiver.with_ticket(ticket),
         Err(full) => {
@@ -115,7 +117,7 @@ pub(super) async fn respond_on_pool<A: Api>(
         }
     };
     let receiving = recv_response(&server.context, (receiver, class), context, id);
-    if !miss.has_waited {
+    if !has_waited {
         return receiving.await; // the pool enforces the deadline
     }
     match with_deadline(&server.context, &context, class, receiving).await {

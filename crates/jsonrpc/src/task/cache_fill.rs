@@ -1,42 +1,24 @@
 //! A call of a task that uses the cache: it is copied from there, computed for the cache, or waits for another
 //! task.
 //!
-//! Bounds: it waits for other tasks at most [`ATTEMPTS_MAX`] times, then it is computed.
 //! Invariant: a waiting task is not one of the tasks that the pool is running.
-//! Not here: what may be cached ([`response_cache`]), what happens to a response that is computed for the
-//! cache ([`super::output`]).
+//! Not here: what may be cached, and how often a call waits ([`response_cache`]), what happens to a response that is
+//! computed for the cache ([`super::output`]).
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use cache::{Entry, FillTicket, OnFilled};
 use http_server::ContentEncoding;
-use pool::TaskPoll;
-use response_cache::{
-    ATTEMPTS_MAX, CacheHit, CacheableCall, CachedResponse, CallText, FillOutcome,
-};
-use tokio::sync::oneshot;
-use tokio::sync::oneshot::error::TryRecvError;
+use response_cache::{CacheFill, CacheHit, CacheableCall, CallText, LookupContext, LookupOutcome};
 
 use super::cached_copy::ResponseCopy;
-use super::{ActiveCall, CallTask};
+use super::{ActiveCall, CallTask, PendingFill};
 use crate::api::{Api, MethodRef};
 use crate::catch_panic::catch_panic;
 use crate::envelope::Id;
 use crate::error::RpcError;
 use crate::metrics::{ExecutionPath, Outcome};
 use crate::params::Params;
-
-/// A call whose response another task is computing.
-pub(super) struct PendingFill<A: Api> {
-    id: Id,
-    method: MethodRef<A>,
-    call: CacheableCall,
-    filled: oneshot::Receiver<Option<Arc<Entry<CachedResponse>>>>,
-    /// Registers the waiter while it exists.
-    guard: cache::WaitGuard<CachedResponse>,
-    /// How many more times it may wait.
-    attempts: usize,
-}
 
 impl<A: Api> CallTask<A> {
     /// Handles a call of a batch through the cache.
@@ -63,48 +45,34 @@ impl<A: Api> CallTask<A> {
             }
             Ok(Ok(None)) => self.run_method(id, method),
             Ok(Ok(Some(cacheable))) => {
-                self.lookup_or_fill(cacheable, None, (id, method), ATTEMPTS_MAX)
+                let fill = CacheFill::scheduled(cacheable, None);
+                self.poll_fill(PendingFill { id, method, fill });
             }
         }
     }
 
-    pub(super) fn lookup_or_fill(
-        &mut self,
-        cacheable: CacheableCall,
-        ticket: Option<FillTicket<CachedResponse>>,
-        (id, method): (Id, MethodRef<A>),
-        attempts: usize,
-    ) {
-        let (sender, filled) = oneshot::channel();
-        let waker = self.sender.waker();
-        let on_filled = || -> Option<OnFilled<CachedResponse>> {
-            let waker = waker.clone();
-            (attempts > 0).then(|| -> OnFilled<CachedResponse> {
-                Box::new(move |entry| {
-                    // The receiver may have been dropped.
-                    let _ = sender.send(entry);
-                    waker.wake();
-                })
-            })
+    /// Looks the call up, unless it waits for another task. It stays pending if it has to wait.
+    pub(super) fn poll_fill(&mut self, mut pending: PendingFill<A>) {
+        let (ledger, cache) = (&self.server.api, &self.server.context.response_cache);
+        let (method, params) = (pending.method.name, self.params.as_deref());
+        let text = CallText { method, params, coding: self.coding() };
+        let context = LookupContext { ledger, text, client: self.info.context.client };
+        let waker = Waker::from(Arc::clone(self.sender.waker()));
+        let outcome = pending.fill.poll(cache, &context, &mut Context::from_waker(&waker));
+        let Poll::Ready(outcome) = outcome else {
+            self.pending_fill = Some(pending);
+            return;
         };
-        let params = self.params.as_deref();
-        let text = CallText { method: method.name, params, coding: self.coding() };
-        let client = self.info.context.client;
-        let (api, cache) = (&self.server.api, &self.server.context.response_cache);
-        match cache.lookup_or_fill(api, (&cacheable, ticket), text, client, on_filled) {
-            FillOutcome::Hit(hit) => self.send_hit(hit, id),
-            FillOutcome::Fill(builder) => {
+        let PendingFill { id, method, .. } = pending;
+        match outcome {
+            LookupOutcome::Hit(hit) => self.send_hit(hit, id),
+            LookupOutcome::Fill(builder) => {
                 self.stats.cache = "made";
                 self.side_buffer = std::mem::take(&mut self.out);
                 self.builder = Some(builder);
                 self.run_method(id, method);
             }
-            FillOutcome::Wait(guard) => {
-                let attempts = attempts - 1; // without attempts it does not wait
-                self.pending_fill =
-                    Some(PendingFill { id, method, call: cacheable, filled, guard, attempts });
-            }
-            FillOutcome::Uncached(why) => {
+            LookupOutcome::Uncached(why) => {
                 self.stats.cache = why;
                 self.run_method(id, method);
             }
@@ -114,27 +82,6 @@ impl<A: Api> CallTask<A> {
     /// A batch is compressed as a whole, so its calls use plain cache entries.
     fn coding(&self) -> ContentEncoding {
         if self.info.is_batch { ContentEncoding::Plain } else { self.info.context.coding }
-    }
-
-    /// Checks whether the other task has completed.
-    pub(super) fn poll_fill(&mut self, mut pending: PendingFill<A>) -> Option<TaskPoll> {
-        // Checked first: a completion after this check wakes the task.
-        let can_be_woken = self.sender.waker().is_set();
-        let entry = match pending.filled.try_recv() {
-            Err(TryRecvError::Empty) => {
-                self.pending_fill = Some(pending);
-                return Some(if can_be_woken { TaskPoll::Wait } else { TaskPoll::More });
-            }
-            result => result.ok().flatten(),
-        };
-        let PendingFill { id, method, call: cacheable, attempts, guard, .. } = pending;
-        drop(guard);
-        let (api, cache) = (&self.server.api, &self.server.context.response_cache);
-        match entry.and_then(|entry| cache.revalidate(api, &cacheable, entry)) {
-            Some(hit) if hit.entry.value.is_some() => self.send_hit(hit, id),
-            _ => self.lookup_or_fill(cacheable, None, (id, method), attempts),
-        }
-        None
     }
 
     fn send_hit(&mut self, hit: CacheHit, id: Id) {

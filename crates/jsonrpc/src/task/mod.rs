@@ -10,8 +10,9 @@
 //! Invariant: a task that computes a response for others waits for nothing, not even its own client: it sends
 //! nothing meanwhile, and what its batch had before is in the side buffer.
 //!
-//! The files: `owned_call` (the calls of a task), `cache_fill` (a call that uses the cache), `output` (sending
-//! what is written), `record` (metrics and log). Here: the task itself, and running methods.
+//! The files: `owned_call` (the calls of a task), `cached_copy` (a cached response in a batch), `cache_fill` (a call
+//! that uses the cache), `output` (sending what is written), `record` (metrics and log). Here: the task itself, and
+//! running methods.
 
 mod cache_fill;
 mod cached_copy;
@@ -22,11 +23,10 @@ mod record;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cache::FillTicket;
 use pool::{Task, TaskEnd, TaskPoll, TimeSlice};
 use response_cache::{
-    ATTEMPTS_MAX, CacheableCall, CachedResponse, CollectedResponse, RESULT_CHUNK_BYTES,
-    ResponseBuilder, ResponseEncoder, ResultContext, ValidatorBuilder,
+    CacheFill, CollectedResponse, RESULT_CHUNK_BYTES, ResponseBuilder, ResponseEncoder,
+    ResultContext, Scheduled, ValidatorBuilder,
 };
 
 use crate::api::{Api, Execution, MethodRef, Server};
@@ -38,7 +38,6 @@ use crate::metrics::{ExecutionPath, ExecutionStats, MethodLabel, Outcome};
 use crate::params::Params;
 use crate::response_channel::{ResponseReceiver, ResponseSender, response_channel};
 
-use cache_fill::PendingFill;
 pub(crate) use owned_call::{CachePolicy, OwnedCall, TaskInfo};
 
 /// The calls of one body while they run.
@@ -66,7 +65,7 @@ pub(crate) struct CallTask<A: Api> {
     /// Encodes the collected response of the call with that id.
     encoder: Option<(ResponseEncoder, Id)>,
     /// The cache lookup to do when the only call starts.
-    cache_fill: Option<(CacheableCall, FillTicket<CachedResponse>)>,
+    cache_fill: Option<CacheFill<Scheduled>>,
     /// Another task is computing the response to the last started call.
     pending_fill: Option<PendingFill<A>>,
     /// Builds the validator of a long response.
@@ -91,6 +90,13 @@ enum ResponseFailure {
     /// The response could not be compressed.
     #[error("compress a response")]
     Compression(#[from] std::io::Error),
+}
+
+/// A call that is being looked up in the cache.
+struct PendingFill<A: Api> {
+    id: Id,
+    method: MethodRef<A>,
+    fill: CacheFill<Scheduled>,
 }
 
 /// A call whose response is being computed, or copied.
@@ -147,10 +153,7 @@ impl<A: Api> CallTask<A> {
     }
 
     /// The same for a single call that is looked up in the cache when it starts, and may fill it.
-    pub(crate) fn with_cache_fill(
-        mut self,
-        cache_fill: Option<(CacheableCall, FillTicket<CachedResponse>)>,
-    ) -> Self {
+    pub(crate) fn with_cache_fill(mut self, cache_fill: Option<CacheFill<Scheduled>>) -> Self {
         self.cache_fill = cache_fill;
         self
     }
@@ -189,8 +192,11 @@ impl<A: Api> CallTask<A> {
                     return Ok(poll);
                 }
             } else if let Some(pending) = self.pending_fill.take() {
-                if let Some(poll) = self.poll_fill(pending) {
-                    return Ok(poll);
+                // Checked first: a completion after this check wakes the task.
+                let can_be_woken = self.sender.waker().is_set();
+                self.poll_fill(pending);
+                if self.pending_fill.is_some() {
+                    return Ok(if can_be_woken { TaskPoll::Wait } else { TaskPoll::More });
                 }
             } else if let Some(active) = self.active.take() {
                 self.poll_call(active, slice);
@@ -227,8 +233,8 @@ impl<A: Api> CallTask<A> {
             }
         };
         (self.label, self.params) = (Some((method.label(), self.path())), params);
-        if let Some((cacheable, ticket)) = self.cache_fill.take() {
-            return self.lookup_or_fill(cacheable, Some(ticket), (id, method), ATTEMPTS_MAX);
+        if let Some(fill) = self.cache_fill.take() {
+            return self.poll_fill(PendingFill { id, method, fill });
         }
         match cache_policy {
             CachePolicy::Bypass => self.run_method(id, method),

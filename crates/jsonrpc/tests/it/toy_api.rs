@@ -26,7 +26,7 @@ pub(crate) struct Toy {
 }
 
 impl Toy {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::with_pubsub(pubsub_config())
     }
 
@@ -52,7 +52,7 @@ impl Toy {
     }
 
     /// Sends a request on a connection of its own; returns the whole response.
-    fn exchange(&self, request: &str) -> String {
+    pub(crate) fn exchange(&self, request: &str) -> String {
         let mut socket = TcpStream::connect(self.address).expect("it listens");
         socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         socket.write_all(request.as_bytes()).expect("it reads");
@@ -61,7 +61,7 @@ impl Toy {
         response
     }
 
-    fn post(&self, body: &Value) -> Value {
+    pub(crate) fn post(&self, body: &Value) -> Value {
         let body = body.to_string();
         let response = self.exchange(&format!(
             "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n\
@@ -72,7 +72,7 @@ impl Toy {
         serde_json::from_str(json).expect("JSON")
     }
 
-    fn call(&self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&self, method: &str, params: Value) -> Value {
         self.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
     }
 

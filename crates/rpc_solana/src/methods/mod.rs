@@ -28,8 +28,6 @@ mod transaction_codec;
 mod transactions;
 mod votes;
 
-use std::sync::Arc;
-
 use jsonrpc::{Api, MethodSpec};
 
 use crate::solana_api::SolanaApi;
@@ -62,17 +60,6 @@ impl Api for SolanaApi {
     const METHODS: &'static [&'static [MethodSpec<Self>]] = FILES;
 
     fn pinned(&self) -> Self {
-        Self {
-            cluster: Arc::clone(&self.cluster),
-            reader: self.reader.pinned(),
-            history: Arc::clone(&self.history),
-            transaction_sender: Arc::clone(&self.transaction_sender),
-            simulator: Arc::clone(&self.simulator),
-            faucet: self.faucet.clone(),
-            health: Arc::clone(&self.health),
-            pool: Arc::clone(&self.pool),
-            metrics: Arc::clone(&self.metrics),
-            config: self.config.clone(),
-        }
+        Self { reader: self.reader.pinned(), ..self.clone() }
     }
 }

@@ -23,7 +23,7 @@ use pool::{
     Class, ClassCounters, ClientId, Clock, Counters, Pool, RateLimiter, Task, TaskPoll, TimeSlice,
 };
 use query::{IndexConfig, LedgerConfig};
-use rpc_solana::{Config, SolanaServer, SolanaServerParts};
+use rpc_solana::{Config, SolanaApi, SolanaServer};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
@@ -144,20 +144,21 @@ impl World {
         cache_bytes_max: u64,
     ) -> Self {
         let transaction_service = Arc::new(FakeTransactionService::default());
-        let parts = SolanaServerParts {
+        let clients = Arc::new(RateLimiter::new(pool.clients));
+        let api = SolanaApi {
             cluster: Arc::new(cluster()),
             reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
             transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
             simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
             faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
-            response_cache: Arc::new(response_cache::ResponseCache::new(cache_bytes_max)),
-            clients: Arc::new(RateLimiter::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
             health: Arc::new(health),
+            metrics: SolanaApi::new_metrics(),
             config,
         };
-        let node = Arc::new(parts.into_server());
+        let response_cache = response_cache::ResponseCache::new(cache_bytes_max);
+        let node = Arc::new(api.into_server(Arc::new(response_cache), clients));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()

@@ -30,7 +30,12 @@ pub(super) const METHODS: &[MethodSpec<ToyApi>] = &[
         list,
     ),
     MethodSpec::new("counterPanic", Execution::Light, |_, _| panic!("a bug of this method")),
+    MethodSpec::new("counterBroken", Execution::Medium, broken)
+        .with_dependencies(|_, _| Some(Dependencies::none(Commitment::Finalized, None))),
 ];
+
+/// The error of `counterBroken`.
+const BROKEN: i64 = -32_050;
 
 /// Counters that are listed where the socket is polled.
 const INLINE_COUNTERS_MAX: usize = 10;
@@ -155,6 +160,26 @@ impl StreamedResult for CounterStream {
         }
         out.append(&mut self.template.tail);
         Ok(StreamState::Done)
+    }
+}
+
+/// A list that fails after `parts` parts of `bytes` bytes, although an error is allowed before the first byte only.
+fn broken(_: &ToyApi, params: Params<'_>) -> MethodResult {
+    let (parts, bytes): (usize, usize) = params.parse(2)?;
+    Ok(MethodOutput::streamed(None, BrokenStream { parts, bytes: bytes.min(RESULT_CHUNK_BYTES) }))
+}
+
+struct BrokenStream {
+    parts: usize,
+    bytes: usize,
+}
+
+impl StreamedResult for BrokenStream {
+    fn write(&mut self, _: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
+        let left = self.parts.checked_sub(1);
+        self.parts = left.ok_or_else(|| RpcError::new(BROKEN, "a bug of this method"))?;
+        out.resize(out.len() + self.bytes, b'[');
+        Ok(StreamState::More)
     }
 }
 

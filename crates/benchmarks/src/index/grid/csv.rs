@@ -5,9 +5,11 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
+use super::cell::Cell;
+use super::cell_result::CellResult;
+use super::options::Options;
 use super::sets::CANDIDATES;
 use super::workload::{Focus, Side};
-use super::{CellResult, Options};
 
 pub(crate) struct Csv {
     file: File,
@@ -40,7 +42,7 @@ impl Csv {
             format!("{offered},{served},{took:.6},{cpu:.6},{:.6}", side.seconds(&options.times))
         };
         for (candidate, sides) in CANDIDATES.iter().zip(&outcome.sides) {
-            let super::Cell { prior, reads, writes } = outcome.cell;
+            let Cell { prior, reads, writes } = outcome.cell;
             let (name, read, written) = (candidate.name(), side(&sides.reads), side(&sides.writes));
             self.line(&format!("\"{name}\",{prior},{reads},{writes},{focus},{read},{written}"))?;
         }

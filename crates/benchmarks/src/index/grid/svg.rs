@@ -10,9 +10,11 @@ use std::path::Path;
 use ::loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
 use anyhow::{Context, Result};
 
+use super::cell::{AXES, LEVELS, PROFILES};
+use super::cell_result::{CellResult, Measure};
+use super::options::Options;
 use super::sets::CANDIDATES;
 use super::tables::{along, mean, short};
-use super::{AXES, CellResult, LEVELS, Measure, Options, PROFILES};
 
 pub(crate) fn write(dir: &str, outcomes: &[CellResult], options: &Options) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("create {dir}"))?;

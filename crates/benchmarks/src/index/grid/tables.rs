@@ -1,10 +1,13 @@
 //! The grid as text: a row for each cell, the profiles, and where ours is not the fastest.
 
+use super::cell::{AXES, Axis, Cell, LEVELS, PROFILES, Profile};
+use super::cell_result::{CellResult, Measure, Sides};
+use super::options::Options;
 use super::sets::{CANDIDATES, Candidate, HYDRANT_CANDIDATES, World};
 use super::workload::{Focus, Side, Times};
-use super::{
-    AXES, Axis, Cell, CellResult, LEVELS, Measure, NOISE, Options, PROFILES, Profile, Sides,
-};
+
+/// Times within this factor count as equal.
+const NOISE: f64 = 1.05;
 
 const MEASURES: [Measure; 4] = [Measure::Whole, Measure::Reads, Measure::Writes, Measure::Cpu];
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
 
-use crate::now;
+use testkit::clock::now;
 
 /// Operations between two reads of the clock, if they are quick.
 const BURST_MAX: u64 = 64;

@@ -17,7 +17,7 @@ use jsonrpc::params::Params;
 use jsonrpc::{Api, Health, SystemClock};
 use ledger::{Address, BlockId, Change, Slot};
 use parking_lot::Mutex;
-use pool::{Limits, Pool, RateLimiter};
+use pool::Pool;
 use query::{Ledger, LedgerConfig};
 use serde_json::Value;
 use solana::Account;
@@ -42,7 +42,7 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::{Reward, RewardType, TransactionStatusMeta};
 
-use crate::{Config, SolanaApi, SolanaServerParts};
+use crate::{Config, SolanaApi};
 
 pub(super) const GENESIS_TIME: i64 = 1_700_000_000;
 pub(super) const FINALIZED: Slot = 48;
@@ -244,7 +244,7 @@ impl Builder {
             airdrop: Mutex::new(Ok(Signature::from([9; 64]))),
         });
         let limits = HistoryLimits { slots_max: HISTORY_SLOTS, bytes_max: u64::MAX };
-        let parts = SolanaServerParts {
+        let api = SolanaApi {
             cluster: Arc::new(cluster.clone()),
             reader,
             history: Arc::new(History::new(limits)),
@@ -255,12 +255,10 @@ impl Builder {
                 Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
                     .expect("a thread starts"),
             ),
-            response_cache: Arc::new(response_cache::ResponseCache::new(1 << 24)),
-            clients: Arc::new(RateLimiter::new(Limits::default())),
             health: Arc::new(Health::default()),
+            metrics: SolanaApi::new_metrics(),
             config: Config::default(),
         };
-        let api = parts.into_server().api;
         let slot_history = SlotHistory::default();
         Self { cluster, ledger, api, transaction_service, slot_history, named: HashMap::new() }
     }

@@ -17,7 +17,7 @@ use solana_transaction::Transaction;
 use spl_token_interface::instruction as token;
 use spl_token_interface::state::{Account as TokenAccount, Mint};
 
-use crate::client::Client;
+use crate::json_rpc_client::JsonRpcClient;
 
 /// Lamports of each payer: enough for its share of all fees and token accounts.
 const PAYER_LAMPORTS: u64 = 100_000_000_000;
@@ -29,7 +29,7 @@ const TOKEN_ACCOUNTS_PER_TRANSACTION: usize = 2;
 const STATUSES_PER_CALL: usize = 256;
 
 /// Accounts with lamports.
-pub(crate) fn fund_payers(client: &mut Client, count: usize) -> Result<Vec<Keypair>> {
+pub fn fund_payers(client: &mut JsonRpcClient, count: usize) -> Result<Vec<Keypair>> {
     let payers: Vec<Keypair> = (0..count).map(|_| Keypair::new()).collect();
     let mut signatures = Vec::new();
     for payer in &payers {
@@ -41,8 +41,8 @@ pub(crate) fn fund_payers(client: &mut Client, count: usize) -> Result<Vec<Keypa
 }
 
 /// Token accounts of one mint, each with a balance.
-pub(crate) fn make_token_accounts(
-    client: &mut Client,
+pub fn make_token_accounts(
+    client: &mut JsonRpcClient,
     payers: &[Keypair],
     count: usize,
 ) -> Result<Vec<Pubkey>> {
@@ -92,8 +92,8 @@ pub(crate) fn make_token_accounts(
 
 /// Transfers that differ from each other and from those of earlier calls: each has its own amount and the newest
 /// blockhash.
-pub(crate) fn signed_transfers(
-    client: &mut Client,
+pub fn signed_transfers(
+    client: &mut JsonRpcClient,
     payers: &[Keypair],
     count: usize,
 ) -> Result<Vec<Transaction>> {
@@ -110,7 +110,7 @@ pub(crate) fn signed_transfers(
 }
 
 /// The parameters of `sendTransaction`.
-pub(crate) fn send_params(transaction: &Transaction, skip_preflight: bool) -> Result<Value> {
+pub fn send_params(transaction: &Transaction, skip_preflight: bool) -> Result<Value> {
     let wire = BASE64_STANDARD.encode(bincode::serialize(transaction)?);
     let preflight = "processed";
     Ok(json!([wire, {
@@ -121,12 +121,12 @@ pub(crate) fn send_params(transaction: &Transaction, skip_preflight: bool) -> Re
 }
 
 /// Waits until all have been executed. Errors: one of them failed.
-pub(crate) fn wait_for_all(client: &mut Client, signatures: &[String]) -> Result<()> {
+pub fn wait_for_all(client: &mut JsonRpcClient, signatures: &[String]) -> Result<()> {
     ensure!(!signatures.is_empty(), "nothing to wait for");
     signatures.chunks(STATUSES_PER_CALL).try_for_each(|some| client.wait_for(some))
 }
 
-fn send(client: &mut Client, transaction: &Transaction) -> Result<String> {
+fn send(client: &mut JsonRpcClient, transaction: &Transaction) -> Result<String> {
     text(&client.call("sendTransaction", send_params(transaction, false)?)?)
 }
 
@@ -136,7 +136,7 @@ fn sign(instructions: &[Instruction], signers: &[&Keypair], blockhash: Hash) -> 
     Transaction::new(signers, message, blockhash)
 }
 
-fn rent(client: &mut Client, space: usize) -> Result<u64> {
+fn rent(client: &mut JsonRpcClient, space: usize) -> Result<u64> {
     let lamports = client.call("getMinimumBalanceForRentExemption", json!([space]))?;
     lamports.as_u64().context("no rent")
 }

@@ -1,14 +1,14 @@
-//! A JSON-RPC client for the calls before and after a measurement, one at a time.
+//! A JSON-RPC client of a node, for one call at a time: before and after a measurement.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ::loadgen::HttpResponse;
 use anyhow::{Context, Result, ensure};
+use loadgen::HttpResponse;
 use serde_json::{Value, json};
 use solana_hash::Hash;
 
-use crate::{node, now};
+use crate::clock::{now, sleep_for};
 
 /// How long a transaction may take to be executed, including all transactions before it.
 const EXECUTION_TIMEOUT: Duration = Duration::from_secs(60);
@@ -17,31 +17,33 @@ const EXECUTION_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A client with one connection.
-pub(crate) struct Client(::loadgen::Client);
+pub struct JsonRpcClient(loadgen::Client);
 
-impl Client {
-    pub(crate) fn open(address: SocketAddr) -> Result<Self> {
-        Ok(Self(::loadgen::Client::open(address)?))
+impl JsonRpcClient {
+    /// Connects to a node.
+    pub fn open(address: SocketAddr) -> Result<Self> {
+        Ok(Self(loadgen::Client::open(address)?))
     }
 
     /// Calls a method and returns its result.
-    pub(crate) fn call(&mut self, method: &str, params: Value) -> Result<Value> {
+    pub fn call(&mut self, method: &str, params: Value) -> Result<Value> {
         Ok(self.0.call(method, &params)?)
     }
 
     /// Sends any request.
-    pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<HttpResponse<'_>> {
+    pub fn exchange(&mut self, request: &[u8]) -> Result<HttpResponse<'_>> {
         Ok(self.0.exchange(request)?)
     }
 
-    pub(crate) fn latest_blockhash(&mut self) -> Result<Hash> {
+    /// The newest blockhash.
+    pub fn latest_blockhash(&mut self) -> Result<Hash> {
         let result = self.call("getLatestBlockhash", json!([{ "commitment": "processed" }]))?;
         let hash = result["value"]["blockhash"].as_str().context("no blockhash")?;
         Ok(hash.parse()?)
     }
 
     /// Waits until up to 256 transactions have been executed. Errors: one of them failed.
-    pub(crate) fn wait_for(&mut self, signatures: &[String]) -> Result<()> {
+    pub fn wait_for(&mut self, signatures: &[String]) -> Result<()> {
         let started = now();
         loop {
             let result = self.call("getSignatureStatuses", json!([signatures]))?;
@@ -56,7 +58,7 @@ impl Client {
                 started.elapsed() < EXECUTION_TIMEOUT,
                 "not executed within {EXECUTION_TIMEOUT:?}"
             );
-            node::sleep_for(POLL_INTERVAL);
+            sleep_for(POLL_INTERVAL);
         }
     }
 }

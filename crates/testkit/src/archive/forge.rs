@@ -8,62 +8,100 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngCore, SeedableRng};
 use solana_sha256_hasher::hashv;
-use testkit::archive::{self, LtHash, StorageFile, Stored};
 
-use super::{Expected, Sample};
+use super::{Accounts, LtHash, StorageFile, Stored, append, bank_fields, files, put};
 
 const TOKEN_BYTES: usize = 165;
 const RENT: u64 = 2_039_280;
 const ZSTD_LEVEL: i32 = 1;
 
+/// The contents of an archive.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// Accounts that are open.
+    pub accounts: u64,
+    /// Their lamports.
+    pub lamports: u64,
+    /// The hash over all of them.
+    pub hash: String,
+    /// Accounts as they are written, older versions and closed ones included.
+    pub written: u64,
+    /// The bytes of those.
+    pub bytes: u64,
+}
+
+/// An archive that Agave wrote, as [`Accounts`] reads it.
+pub struct Sample {
+    slot: u64,
+    accounts: Accounts,
+}
+
+impl Sample {
+    /// Reads an archive.
+    pub fn read(path: &Path) -> Result<Self> {
+        let files = files(path)?;
+        let bank = files.keys().find_map(|name| name.strip_prefix("snapshots/")?.split_once('/'));
+        let slot = bank.context("no bank in it")?.0.parse().context("the slot of the bank")?;
+        let mut accounts = Accounts::default();
+        accounts.add(&files).context("a storage file is cut off")?;
+        Ok(Self { slot, accounts })
+    }
+
+    /// The contents of the archive.
+    pub fn contents(&self) -> Contents {
+        Contents {
+            accounts: self.accounts.open().count() as u64,
+            lamports: self.accounts.lamports(),
+            hash: self.accounts.lt_hash().checksum().to_string(),
+            written: self.accounts.written,
+            bytes: self.accounts.bytes,
+        }
+    }
+}
+
 /// Writes the archive into `dir`. Returns its path and its contents.
-pub(super) fn write(
-    dir: &Path,
-    sample: &Sample,
-    accounts: u64,
-    seed: u64,
-) -> Result<(PathBuf, Expected)> {
+pub fn write(dir: &Path, sample: &Sample, accounts: u64, seed: u64) -> Result<(PathBuf, Contents)> {
     ensure!(sample.slot > 2, "the sample's slot leaves no room for older files");
     let forge = Forge { sample, accounts, seed };
     let mut lattice = LtHash::default();
-    let mut expected =
-        Expected { accounts: 0, lamports: 0, hash: String::new(), written: 0, bytes: 0 };
-    let mut files = Vec::new();
+    let mut contents =
+        Contents { accounts: 0, lamports: 0, hash: String::new(), written: 0, bytes: 0 };
+    let mut storage = Vec::new();
     for slot in 1..=sample.slot {
         let mut bytes = 0;
         forge.each(slot, |key, stored, is_newest| {
-            expected.written += 1;
+            contents.written += 1;
             bytes += stored.bytes();
             if is_newest && stored.lamports > 0 {
                 lattice.add(key, stored);
-                expected.accounts += 1;
-                expected.lamports += stored.lamports;
+                contents.accounts += 1;
+                contents.lamports += stored.lamports;
             }
         });
-        expected.bytes += bytes as u64;
-        files.push(StorageFile { slot, id: slot, bytes: bytes as u64 });
+        contents.bytes += bytes as u64;
+        storage.push(StorageFile { slot, id: slot, bytes: bytes as u64 });
     }
-    expected.hash = lattice.checksum().to_string();
-    files.shuffle(&mut StdRng::seed_from_u64(seed));
+    contents.hash = lattice.checksum().to_string();
+    storage.shuffle(&mut StdRng::seed_from_u64(seed));
 
-    let path = dir.join(format!("snapshot-{}-{}.tar.zst", sample.slot, expected.hash));
+    let path = dir.join(format!("snapshot-{}-{}.tar.zst", sample.slot, contents.hash));
     let packed = zstd::stream::write::Encoder::new(File::create(&path)?, ZSTD_LEVEL)?;
     let mut builder = tar::Builder::new(packed);
-    let bank = archive::bank_fields(sample.slot, &files, expected.lamports, &lattice);
-    archive::append(&mut builder, "version", b"1.2.0")?;
-    archive::append(&mut builder, &format!("snapshots/{0}/{0}", sample.slot), &bank)?;
-    for StorageFile { slot, bytes, .. } in files {
+    let bank = bank_fields(sample.slot, &storage, contents.lamports, &lattice);
+    append(&mut builder, "version", b"1.2.0")?;
+    append(&mut builder, &format!("snapshots/{0}/{0}", sample.slot), &bank)?;
+    for StorageFile { slot, bytes, .. } in storage {
         let mut file = Vec::with_capacity(bytes as usize);
-        forge.each(slot, |key, stored, _| archive::put(&mut file, key, stored));
-        archive::append(&mut builder, &format!("accounts/{slot}.{slot}"), &file)?;
+        forge.each(slot, |key, stored, _| put(&mut file, key, stored));
+        append(&mut builder, &format!("accounts/{slot}.{slot}"), &file)?;
     }
     builder.into_inner()?.finish()?.sync_all()?;
-    Ok((path, expected))
+    Ok((path, contents))
 }
 
 struct Forge<'a> {
