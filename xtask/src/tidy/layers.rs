@@ -11,7 +11,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["address", "state", "index", "metrics", "lattice"],
     &["subscriptions", "pool", "cache", "process_usage", "store"],
     &["query", "solana"],
-    &["chain_solana", "snapshot_solana"],
+    &["chain_solana", "snapshot_solana", "verify"],
     &["svm", "tpu", "http_server", "loadgen"],
     &["localnet", "response_cache", "loadgen_solana"],
     &["jsonrpc"],
