@@ -4,8 +4,8 @@
 use std::sync::{Arc, LazyLock};
 
 use chain_solana::{
-    AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History, HistoryLimits,
-    SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
+    AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History,
+    HistoryLimits, SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
     TransactionSender, VerifiedTransaction, View,
 };
 use jsonrpc::{Health, SystemClock};
@@ -96,6 +96,8 @@ fn reader() -> chain_solana::Reader {
         transaction_count: 10,
         unix_timestamp: 1_700_000_000,
         capitalization: 1_000_000_000,
+        bank_hash: Hash::default(),
+        hash_components: BankHashComponents::default(),
         complete: true,
     });
     let config = query::LedgerConfig::new(1_000);

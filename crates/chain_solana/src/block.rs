@@ -11,6 +11,8 @@ use solana_signature::Signature;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::{Reward, TransactionStatusMeta};
 
+use crate::block_info::BankHashComponents;
+
 /// An executed transaction with its results.
 #[derive(Clone, Debug)]
 pub struct ExecutedTransaction {
@@ -64,8 +66,10 @@ pub struct Block {
     pub blockhash: Hash,
     /// Its parent's hash.
     pub previous_blockhash: Hash,
-    /// The bank hash that votes contain: over the parent's bank and the block's transactions.
+    /// The bank hash, as in Agave: what votes for the block sign, and what the SlotHashes sysvar lists.
     pub bank_hash: Hash,
+    /// What the bank hash covers.
+    pub hash_components: BankHashComponents,
     /// Seconds since 1970.
     pub block_time: i64,
     /// Transactions since genesis, this block's included.

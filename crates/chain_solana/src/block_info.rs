@@ -10,6 +10,19 @@ pub const RECENT_BLOCKHASHES_MAX: usize = 300;
 /// Number of them that a transaction may use: a minute of 400 ms slots.
 pub const BLOCKHASHES_VALID: u64 = 150;
 
+/// What a bank hash covers. Not zero in a complete block, unless it was stored by a version that had another bank hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BankHashComponents {
+    /// The bank hash of the parent.
+    pub parent_hash: Hash,
+    /// Signatures that the transactions require, those that failed included. In an open block: so far.
+    pub signature_count: u64,
+    /// The block's own blockhash. Zero in an open block.
+    pub last_blockhash: Hash,
+    /// The checksum of the lattice hash over all accounts. Zero in an open block.
+    pub lt_checksum: Hash,
+}
+
 /// One block, open or complete, as readers of its state see it.
 #[derive(Clone, Debug)]
 pub struct BlockInfo {
@@ -27,6 +40,10 @@ pub struct BlockInfo {
     pub unix_timestamp: i64,
     /// Lamports in all accounts.
     pub capitalization: u64,
+    /// The bank hash: what votes for the block sign, and what the SlotHashes sysvar lists. Zero in an open block.
+    pub bank_hash: Hash,
+    /// What the bank hash covers.
+    pub hash_components: BankHashComponents,
     /// Whether the block is complete.
     pub complete: bool,
 }

@@ -224,6 +224,7 @@ mod tests {
     use solana_transaction_status::TransactionStatusMeta;
 
     use super::*;
+    use crate::block_info::BankHashComponents;
 
     const PER_BLOCK: usize = 100;
 
@@ -257,6 +258,7 @@ mod tests {
             blockhash: Hash::default(),
             previous_blockhash: Hash::default(),
             bank_hash: Hash::default(),
+            hash_components: BankHashComponents::default(),
             block_time: 0,
             transaction_count: 0,
             transactions,

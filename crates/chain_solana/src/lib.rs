@@ -19,7 +19,9 @@ mod verified_transaction;
 use solana::Account;
 
 pub use block::{AccountWrite, Block, ExecutedTransaction};
-pub use block_info::{BLOCKHASHES_VALID, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX};
+pub use block_info::{
+    BLOCKHASHES_VALID, BankHashComponents, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX,
+};
 pub use cluster::ClusterInfo;
 pub use event::{EventSink, LedgerEvent, RevertReason, Vote};
 pub use faucet::{AirdropError, Faucet};

@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chain_solana::{AccountWrite, Block, BlockInfo, ExecutedTransaction};
+use chain_solana::{
+    AccountWrite, BankHashComponents, Block, BlockInfo, BlockhashQueue, ExecutedTransaction,
+};
 use foldhash::quality::RandomState;
+use lattice::{BankHashInputs, LtHash};
 use ledger::{Address, BlockId, KeyKind, Record};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -20,8 +23,6 @@ use crate::fees::Fees;
 pub(crate) struct BlockBuilder {
     /// Its metadata so far.
     pub(crate) bank: BlockInfo,
-    /// The bank hash of its parent.
-    pub(crate) parent_bank_hash: Hash,
     /// In the order of execution.
     pub(crate) transactions: Vec<Arc<ExecutedTransaction>>,
     /// The rewards paid so far.
@@ -37,11 +38,10 @@ pub(crate) struct BlockBuilder {
 
 impl BlockBuilder {
     /// An empty block.
-    pub(crate) fn new(bank: BlockInfo, parent_bank_hash: Hash) -> Self {
+    pub(crate) fn new(bank: BlockInfo) -> Self {
         let (writes, found_by) = (HashMap::default(), HashMap::default());
         Self {
             bank,
-            parent_bank_hash,
             transactions: Vec::new(),
             rewards: Vec::new(),
             reward_partitions: None,
@@ -58,6 +58,11 @@ impl BlockBuilder {
     /// Records accounts that changed. The last change of each counts.
     pub(crate) fn record_writes(&mut self, writes: impl IntoIterator<Item = AccountWrite>) {
         self.writes.extend(writes.into_iter().map(|write| (write.pubkey, write)));
+    }
+
+    /// Each account that changed, with its last state.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = &AccountWrite> {
+        self.writes.values()
     }
 
     /// Whether an account changed in this block.
@@ -87,15 +92,37 @@ impl BlockBuilder {
         }
     }
 
-    /// The finished block, and the bank of the complete block.
-    pub(crate) fn complete(self) -> (Block, BlockInfo) {
+    /// The finished block, and the bank of the complete block. `lt_hash` is over all accounts after the block.
+    pub(crate) fn complete(self, lt_hash: &LtHash) -> (Block, BlockInfo) {
+        let blockhash = self.blockhash(&self.bank.last_blockhash());
+        let blockhashes = self.bank.blockhashes.with(blockhash);
+        self.complete_as(blockhash, blockhashes, lt_hash)
+    }
+
+    /// The block of genesis, and its bank. It has the genesis hash as its blockhash, as on a cluster.
+    pub(crate) fn complete_genesis(self, lt_hash: &LtHash) -> (Block, BlockInfo) {
+        let blockhash = self.bank.last_blockhash();
+        self.complete_as(blockhash, BlockhashQueue::new(blockhash), lt_hash)
+    }
+
+    fn complete_as(
+        self,
+        blockhash: Hash,
+        blockhashes: BlockhashQueue,
+        lt_hash: &LtHash,
+    ) -> (Block, BlockInfo) {
         let previous_blockhash = self.bank.last_blockhash();
-        let blockhash = self.blockhash(&previous_blockhash);
-        let bank_hash = hashv(&[
-            self.parent_bank_hash.as_ref(),
-            blockhash.as_ref(),
-            &self.bank.capitalization.to_le_bytes(),
-        ]);
+        let open = self.bank.hash_components;
+        let inputs = BankHashInputs {
+            parent_hash: open.parent_hash.to_bytes(),
+            signature_count: open.signature_count,
+            last_blockhash: blockhash.to_bytes(),
+            lt_hash,
+            hard_forks: 0,
+        };
+        let bank_hash = Hash::new_from_array(inputs.hash());
+        let lt_checksum = Hash::new_from_array(lt_hash.checksum());
+        let hash_components = BankHashComponents { last_blockhash: blockhash, lt_checksum, ..open };
         let mut writes: Vec<AccountWrite> = self.writes.into_values().collect();
         writes.sort_unstable_by_key(|write| write.pubkey);
         for write in &mut writes {
@@ -112,6 +139,7 @@ impl BlockBuilder {
             blockhash,
             previous_blockhash,
             bank_hash,
+            hash_components,
             block_time: self.bank.unix_timestamp,
             transaction_count: self.bank.transaction_count,
             transactions: self.transactions,
@@ -120,7 +148,9 @@ impl BlockBuilder {
             writes,
         };
         let bank = BlockInfo {
-            blockhashes: Arc::new(self.bank.blockhashes.with(blockhash)),
+            blockhashes: Arc::new(blockhashes),
+            bank_hash,
+            hash_components,
             complete: true,
             ..self.bank
         };
@@ -148,7 +178,6 @@ fn keys(account: &AccountSharedData) -> Vec<(KeyKind, Address)> {
 
 #[cfg(test)]
 mod tests {
-    use chain_solana::BlockhashQueue;
     use ledger::AddressId;
 
     use super::*;
@@ -169,9 +198,11 @@ mod tests {
             transaction_count: 0,
             unix_timestamp: 0,
             capitalization: 0,
+            bank_hash: Hash::default(),
+            hash_components: BankHashComponents::default(),
             complete: false,
         };
-        let mut builder = BlockBuilder::new(bank, Hash::default());
+        let mut builder = BlockBuilder::new(bank);
         let pubkey = Pubkey::from([9; 32]);
         for change in owners.windows(2) {
             let (before, after) = (account(change[0]), account(change[1]));
@@ -184,7 +215,7 @@ mod tests {
                 removed_keys: Vec::new(),
             }]);
         }
-        let (block, _) = builder.complete();
+        let (block, _) = builder.complete(&LtHash::EMPTY);
         let removed: Vec<u8> =
             block.writes[0].removed_keys.iter().map(|(_, key)| key.as_bytes()[0]).collect();
         assert_eq!(removed, expected, "{owners:?}");

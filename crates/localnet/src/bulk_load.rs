@@ -1,14 +1,16 @@
 //! Loads accounts into the root of a ledger in chunks, before its first publication.
 //!
 //! Bounds: [`CHUNK_MAX`] accounts are buffered.
+//! Cost: each account is hashed once, for the sum over all of them. A snapshot brings its own sum, which was verified.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use chain_solana::{BlockInfo, Reader};
+use lattice::LtHash;
 use ledger::{Address, AddressId, BlockId, Change};
 use query::{Ledger, LedgerConfig, LedgerError, LedgerUsage};
-use solana::Account;
+use solana::{Account, lt_hash};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 use svm::{AccountSource, Vm};
@@ -29,6 +31,8 @@ pub(crate) struct BulkLoader {
     pending: Vec<Change<Account>>,
     /// Lamports of all accounts that were [`Self::add`]ed. The sum may exceed a `u64`.
     lamports: u128,
+    /// The lattice hash over all accounts, except those that only [`Self::put`] wrote.
+    lt_hash: LtHash,
 }
 
 impl AccountSource for BulkLoader {
@@ -42,17 +46,27 @@ impl BulkLoader {
     pub(crate) fn new(config: LedgerConfig, bank: BlockInfo) -> Self {
         let (root, bank) = (bank.block, Arc::new(bank));
         let (ledger, reader) = Ledger::new(config, root, Arc::clone(&bank));
-        Self { ledger, reader, root, bank, pending: Vec::new(), lamports: 0 }
+        Self {
+            ledger,
+            reader,
+            root,
+            bank,
+            pending: Vec::new(),
+            lamports: 0,
+            lt_hash: LtHash::EMPTY,
+        }
     }
 
     /// Adds an account that is not in the ledger, with the next chunk.
     pub(crate) fn add(&mut self, key: Pubkey, account: Account) -> Result<(), LedgerError> {
         self.lamports += u128::from(account.0.lamports());
+        self.lt_hash.mix_in(&lt_hash(&key, &account.0));
         self.pending.push(change(key, account));
         if self.pending.len() >= CHUNK_MAX { self.flush() } else { Ok(()) }
     }
 
-    /// Writes accounts at once, each at most once. `None` removes an account. Returns their ids.
+    /// Writes accounts at once, each at most once. `None` removes an account. Returns their ids. The sums stay as they
+    /// are.
     pub(crate) fn put(
         &mut self,
         accounts: impl Iterator<Item = (Pubkey, Option<AccountSharedData>)>,
@@ -77,9 +91,10 @@ impl BulkLoader {
     /// Replaces accounts by those of a VM. Returns the lamports gained and lost.
     pub(crate) fn replace(&mut self, vm: &Vm, keys: &[Pubkey]) -> Result<(u64, u64), LedgerError> {
         self.flush()?;
+        let after = || keys.iter().filter_map(|key| Some((*key, vm.account(key)?)));
+        after().for_each(|(key, account)| self.rehash(&key, account));
         let before = keys.iter().filter_map(|key| self.ledger.account(key));
         let lost = before.map(|account| account.0.lamports()).fold(0, u64::saturating_add);
-        let after = || keys.iter().filter_map(|key| Some((*key, vm.account(key)?)));
         let gained = after().map(|(_, account)| account.lamports()).fold(0, u64::saturating_add);
         self.put(after().map(|(key, account)| (key, Some(account.clone()))))?;
         Ok((gained, lost))
@@ -96,6 +111,7 @@ impl BulkLoader {
             // The account before was counted.
             self.lamports += u128::from(account.lamports());
             self.lamports = self.lamports.saturating_sub(u128::from(before));
+            self.rehash(key, account);
         }
         let is_there = |account: &AccountSharedData| account.lamports() > 0;
         self.put(accounts.into_iter().map(|(key, it)| (key, Some(it).filter(is_there))))?;
@@ -129,6 +145,16 @@ impl BulkLoader {
         Ok(())
     }
 
+    /// The lattice hash over all accounts.
+    pub(crate) fn lt_hash(&self) -> &LtHash {
+        &self.lt_hash
+    }
+
+    /// Sets the lattice hash over all accounts so far.
+    pub(crate) fn set_lt_hash(&mut self, lt_hash: LtHash) {
+        self.lt_hash = lt_hash;
+    }
+
     /// Sets the sum of lamports of all accounts so far.
     pub(crate) fn set_lamports(&mut self, lamports: u64) {
         self.lamports = lamports.into();
@@ -143,6 +169,14 @@ impl BulkLoader {
         self.ledger.apply(self.root, Vec::new(), Arc::new(bank))?;
         self.ledger.publish();
         Ok((self.ledger, self.reader))
+    }
+
+    /// Replaces an account in the lattice hash. The ledger still has the old one.
+    fn rehash(&mut self, key: &Pubkey, account: &AccountSharedData) {
+        if let Some(before) = self.ledger.account(key) {
+            self.lt_hash.mix_out(&lt_hash(key, &before.0));
+        }
+        self.lt_hash.mix_in(&lt_hash(key, account));
     }
 
     fn flush(&mut self) -> Result<(), LedgerError> {

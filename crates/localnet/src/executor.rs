@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chain_solana::{
-    AccountWrite, Block, BlockInfo, EventSink, ExecutedTransaction, History, LedgerEvent, Reader,
-    VerifiedTransaction,
+    AccountWrite, BankHashComponents, Block, BlockInfo, EventSink, ExecutedTransaction, History,
+    LedgerEvent, Reader, VerifiedTransaction,
 };
-use ledger::{Address, BlockId, Change, Slot};
+use ledger::{Address, BlockId, Change, Commitment, Slot};
 use query::LedgerError;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -32,6 +32,7 @@ use store::StoreError;
 use svm::sysvars::{self, SlotContext};
 use svm::{WorkingSet, nonce, status_meta};
 
+use crate::accounts_sum::AccountsSum;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
 use crate::cost;
@@ -95,6 +96,8 @@ pub(crate) struct Executor {
     pub(crate) timing: BlockTiming,
     pub(crate) clock: ChainClock,
     pub(crate) builder: BlockBuilder,
+    /// Of the newest complete block.
+    pub(crate) accounts_sum: AccountsSum,
     pub(crate) finalized_slot: Slot,
     pub(crate) unfinalized: VecDeque<Arc<Block>>,
     /// The vote of the open block, sent with its first publication.
@@ -102,12 +105,6 @@ pub(crate) struct Executor {
     /// Transactions executed since the last publication.
     pub(crate) unpublished: Vec<Arc<ExecutedTransaction>>,
     pub(crate) metrics: Arc<ExecutorMetrics>,
-}
-
-/// The block on which the first one is built.
-pub(crate) struct Parent {
-    pub(crate) bank: BlockInfo,
-    pub(crate) bank_hash: Hash,
 }
 
 impl Executor {
@@ -238,8 +235,14 @@ impl Executor {
         let lamports = |accounts: &[AccountSharedData]| -> u64 {
             accounts.iter().map(ReadableAccount::lamports).sum()
         };
+        let signatures = transaction.message.header().num_required_signatures;
+        let hash_components = BankHashComponents {
+            signature_count: bank.hash_components.signature_count + u64::from(signatures),
+            ..bank.hash_components
+        };
         let bank = BlockInfo {
             transaction_count: bank.transaction_count + 1,
+            hash_components,
             capitalization: bank.capitalization + lamports(&outcome.after)
                 - lamports(&outcome.before),
             ..bank.clone()
@@ -325,23 +328,21 @@ impl Executor {
 
     fn end_block(&mut self) -> Result<(), ExecutorError> {
         self.complete_block()?;
-        let block = self.unfinalized.back().map(Arc::clone);
         while self.unfinalized.len() as u64 > self.timing.finalize_after {
             self.finalize_oldest()?;
         }
-        if let Some(block) = block {
-            self.start_block(&block)?;
-        }
-        Ok(())
+        // The newest complete block's bank.
+        self.open_block(self.builder.bank.clone())
     }
 
     /// Ends the open block: stores it, confirms it, then sends its event.
     fn complete_block(&mut self) -> Result<(), ExecutorError> {
         self.pay_leader()?;
         self.publish();
-        let placeholder =
-            BlockBuilder::new(self.builder.bank.clone(), self.builder.parent_bank_hash);
-        let (block, bank) = std::mem::replace(&mut self.builder, placeholder).complete();
+        self.sum_writes();
+        let placeholder = BlockBuilder::new(self.builder.bank.clone());
+        let builder = std::mem::replace(&mut self.builder, placeholder);
+        let (block, bank) = builder.complete(self.accounts_sum.lt_hash());
         let block = Arc::new(block);
         if let Some(store) = &mut self.store {
             store.append(&block)?;
@@ -361,6 +362,16 @@ impl Executor {
         Ok(())
     }
 
+    /// Adds what the open block wrote to the sum over all accounts.
+    fn sum_writes(&mut self) {
+        let started_at = now();
+        // The block is not confirmed yet, and its parent is.
+        let parent = self.reader.view(Commitment::Confirmed);
+        debug_assert_eq!(parent.block(), self.builder.bank.parent);
+        self.accounts_sum.add_block(&parent, self.builder.writes());
+        self.metrics.add(Phase::Hash, now() - started_at);
+    }
+
     fn finalize_oldest(&mut self) -> Result<(), ExecutorError> {
         let Some(block) = self.unfinalized.pop_front() else { return Ok(()) };
         self.ledger.finalize(block.id)?;
@@ -370,46 +381,45 @@ impl Executor {
         Ok(())
     }
 
-    /// Opens the block after `parent`, which is complete and whose bank is still `self.builder.bank`.
-    fn start_block(&mut self, parent: &Block) -> Result<(), ExecutorError> {
-        let bank = self.builder.bank.clone();
-        self.open_block(Parent { bank, bank_hash: parent.bank_hash })
-    }
-
     /// Opens a block: updates the sysvars, and votes for the parent.
-    pub(crate) fn open_block(&mut self, parent: Parent) -> Result<(), ExecutorError> {
-        let parent_slot = parent.bank.block.slot;
+    pub(crate) fn open_block(&mut self, parent: BlockInfo) -> Result<(), ExecutorError> {
+        let parent_slot = parent.block.slot;
         let slot = (parent_slot + 1).max(self.timing.warp_slot.take().unwrap_or(0));
-        let id = BlockId { slot, version: parent.bank.block.version + 1 };
+        let id = BlockId { slot, version: parent.block.version + 1 };
         let bank = BlockInfo {
             block: id,
-            parent: parent.bank.block,
-            block_height: parent.bank.block_height + 1,
-            unix_timestamp: self.clock.advance(unix_ms(), now()).max(parent.bank.unix_timestamp),
+            parent: parent.block,
+            block_height: parent.block_height + 1,
+            unix_timestamp: self.clock.advance(unix_ms(), now()).max(parent.unix_timestamp),
+            bank_hash: Hash::default(),
+            hash_components: BankHashComponents {
+                parent_hash: parent.bank_hash,
+                ..BankHashComponents::default()
+            },
             complete: false,
-            ..parent.bank.clone()
+            ..parent.clone()
         };
-        self.ledger.open(id, parent.bank.block, Arc::new(bank.clone()))?;
+        self.ledger.open(id, parent.block, Arc::new(bank.clone()))?;
         self.status_cache.start_block(slot);
-        self.builder = BlockBuilder::new(bank, parent.bank_hash);
+        self.builder = BlockBuilder::new(bank);
         let ended_epoch = self.start_epoch()?;
         self.pay_stakes()?;
         self.advance_sysvars(&parent, ended_epoch)?;
         self.vote(&parent)?;
-        self.publish_opening(parent.bank.block);
+        self.publish_opening(parent.block);
         Ok(())
     }
 
     fn advance_sysvars(
         &mut self,
-        parent: &Parent,
+        parent: &BlockInfo,
         ended_epoch: Option<(u64, StakeHistoryEntry)>,
     ) -> Result<(), LedgerError> {
         let start = SlotContext {
             slot: self.builder.bank.block.slot,
-            parent_slot: parent.bank.block.slot,
+            parent_slot: parent.block.slot,
             parent_hash: parent.bank_hash,
-            blockhashes: &parent.bank.blockhashes,
+            blockhashes: &parent.blockhashes,
             unix_timestamp: self.builder.bank.unix_timestamp,
             ended_epoch,
         };
@@ -418,8 +428,8 @@ impl Executor {
     }
 
     /// Votes for the parent, as the first transaction of the block.
-    fn vote(&mut self, parent: &Parent) -> Result<(), ExecutorError> {
-        let parent_slot = parent.bank.block.slot;
+    fn vote(&mut self, parent: &BlockInfo) -> Result<(), ExecutorError> {
+        let parent_slot = parent.block.slot;
         if parent_slot == 0 {
             return Ok(()); // Genesis is the root already.
         }
@@ -429,7 +439,7 @@ impl Executor {
             voter: &self.voter,
             vote_account: self.vote_account,
             bank_hash: parent.bank_hash,
-            unix_timestamp: parent.bank.unix_timestamp,
+            unix_timestamp: parent.unix_timestamp,
         };
         let blockhash = self.builder.bank.last_blockhash();
         let Some(transaction) = self.tower.transaction(&vote, &blockhash) else { return Ok(()) };
@@ -437,7 +447,7 @@ impl Executor {
             vote_pubkey: self.vote_account,
             slots: self.tower.slots(),
             hash: parent.bank_hash,
-            timestamp: Some(parent.bank.unix_timestamp),
+            timestamp: Some(parent.unix_timestamp),
             signature: transaction.signatures.first().copied().unwrap_or_default(),
         };
         let message_hash = transaction.message.hash();

@@ -16,12 +16,18 @@ pub(crate) enum Phase {
     Vm,
     /// Writes the changed accounts to state and indices.
     Write,
+    /// Hashes the accounts that a block wrote, once for each block.
+    Hash,
     /// Publishes the changes to readers and sends events.
     Publish,
 }
 
-const PHASES: [(Phase, &str); 3] =
-    [(Phase::Vm, "vm"), (Phase::Write, "write"), (Phase::Publish, "publish")];
+const PHASES: [(Phase, &str); 4] = [
+    (Phase::Vm, "vm"),
+    (Phase::Write, "write"),
+    (Phase::Hash, "hash"),
+    (Phase::Publish, "publish"),
+];
 
 impl ExecutorMetrics {
     pub(crate) fn add(&self, phase: Phase, took: Duration) {
@@ -50,6 +56,6 @@ mod tests {
             metrics.add(*phase, Duration::from_nanos(index as u64 + 1));
         }
         let phases: Vec<_> = metrics.phases().map(|(name, took)| (name, took.as_nanos())).collect();
-        assert_eq!(phases, [("vm", 1), ("write", 2), ("publish", 3)]);
+        assert_eq!(phases, [("vm", 1), ("write", 2), ("hash", 3), ("publish", 4)]);
     }
 }

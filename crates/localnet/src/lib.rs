@@ -6,6 +6,7 @@
 //! Invariant: reads never wait for execution, and execution never for reads.
 //! Not here: sockets (`http_server`), JSON (`solana`), flags (`hydrant`).
 
+mod accounts_sum;
 mod block_builder;
 mod bulk_load;
 mod chain_clock;

@@ -7,24 +7,26 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use chain_solana::{
-    Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, Faucet, History, Reader, Simulator,
-    TransactionSender,
+    BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, Faucet, History,
+    Reader, Simulator, TransactionSender,
 };
 use ledger::{BlockId, Commitment};
 use query::Ledger;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_feature_set::FeatureSet;
+use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use svm::{AccountSource, SimulationPool, WorkingSet};
 
+use crate::accounts_sum::AccountsSum;
 use crate::block_builder::BlockBuilder;
 use crate::bulk_load::BulkLoader;
 use crate::chain_clock::ChainClock;
 use crate::config::{Config, HEAD_SLOT_MAX};
 use crate::epoch::{self, Epochs, Voters};
 use crate::error::LocalnetError;
-use crate::executor::{BlockTiming, Executor, ExecutorError, Parent, now, unix_ms};
+use crate::executor::{BlockTiming, Executor, ExecutorError, now, unix_ms};
 use crate::executor_metrics::ExecutorMetrics;
 use crate::faucet::LocalFaucet;
 use crate::features;
@@ -56,7 +58,7 @@ pub struct Localnet {
     faucet: Arc<LocalFaucet>,
     receiver: Receiver,
     executor: Executor,
-    parent: Parent,
+    parent: BlockInfo,
 }
 
 /// A running ledger.
@@ -73,7 +75,9 @@ struct InitialState {
     genesis: Genesis,
     keypairs: NodeKeypairs,
     store: Option<LedgerStore>,
-    parent: Parent,
+    /// The newest block's bank.
+    parent: BlockInfo,
+    accounts_sum: AccountsSum,
     /// The oldest first; never empty.
     blocks: Vec<Arc<Block>>,
     status_cache: StatusCache,
@@ -171,11 +175,8 @@ impl InitialState {
         loader.check_lamports()?;
         let set = WorkingSet::new(loader.ledger()?, active);
         let bank = genesis_bank(&genesis, loader.lamports());
-        let (block, bank) = BlockBuilder::new(bank, genesis.hash()).complete();
-        // The first transactions name the genesis hash, as on a cluster.
-        let block = Block { blockhash: genesis.hash(), ..block };
-        let bank = BlockInfo { blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())), ..bank };
-        Self::with_first_block(config, (genesis, keypairs), (block, bank), loader, set)
+        let first = BlockBuilder::new(bank).complete_genesis(loader.lt_hash());
+        Self::with_first_block(config, (genesis, keypairs), first, loader, set)
     }
 
     fn from_snapshot(
@@ -208,6 +209,7 @@ impl InitialState {
         loader: BulkLoader,
         set: WorkingSet,
     ) -> Result<Self, LocalnetError> {
+        let accounts_sum = AccountsSum::new(loader.lt_hash().clone());
         let (ledger, reader) = loader.finish(bank.clone())?;
         let dir = config.dir.as_deref();
         let store =
@@ -221,7 +223,8 @@ impl InitialState {
             genesis,
             keypairs,
             store,
-            parent: Parent { bank, bank_hash: block.bank_hash },
+            parent: bank,
+            accounts_sum,
             blocks: vec![Arc::new(block)],
             status_cache,
             tower: Tower::default(),
@@ -242,7 +245,7 @@ impl InitialState {
         let parent = |capitalization| {
             restore::head(&blocks, capitalization).ok_or_else(|| foreign("no block".into()))
         };
-        let mut loader = BulkLoader::new(config.ledger(), parent(0)?.bank);
+        let mut loader = BulkLoader::new(config.ledger(), parent(0)?);
         let mut added = Ok(());
         let store = opened.read(|key, account| {
             if added.is_ok() {
@@ -261,7 +264,8 @@ impl InitialState {
         let parent = parent(loader.lamports().saturating_add(more))?;
         let vote_account = solana_signer::Signer::pubkey(&keypairs.vote_account);
         let tower = restore::tower(loader.ledger()?, &vote_account);
-        let (ledger, reader) = loader.finish(parent.bank.clone())?;
+        let accounts_sum = AccountsSum::new(loader.lt_hash().clone());
+        let (ledger, reader) = loader.finish(parent.clone())?;
         Ok(Self {
             status_cache: restore::status_cache(&blocks),
             tower,
@@ -273,6 +277,7 @@ impl InitialState {
             keypairs,
             store: Some(store),
             parent,
+            accounts_sum,
             blocks,
         })
     }
@@ -280,8 +285,8 @@ impl InitialState {
 
 impl Localnet {
     fn new(config: &Config, mut state: InitialState) -> Result<Self, LocalnetError> {
-        let root = state.parent.bank.block;
-        let clock = ChainClock::new(state.parent.bank.unix_timestamp, now());
+        let root = state.parent.block;
+        let clock = ChainClock::new(state.parent.unix_timestamp, now());
         let history = Arc::new(History::new(config.history));
         for block in &state.blocks {
             history.record_transactions(&block.transactions);
@@ -327,7 +332,8 @@ impl Localnet {
                 warp_slot: config.warp_slot,
             },
             clock,
-            builder: BlockBuilder::new(state.parent.bank.clone(), state.parent.bank_hash),
+            builder: BlockBuilder::new(state.parent.clone()),
+            accounts_sum: state.accounts_sum,
             finalized_slot: root.slot,
             unfinalized: VecDeque::new(),
             unpublished_vote: None,
@@ -447,7 +453,7 @@ fn check_head(slot: ledger::Slot) -> Result<(), LocalnetError> {
 /// The ledger's state of epochs. Vote accounts that were not stored are taken from its newest block.
 fn restore_epochs(state: &mut InitialState, features: FeatureSet, cluster: &ClusterInfo) -> Epochs {
     let view = state.reader.view(Commitment::Finalized);
-    let (schedule, vm, head) = (&cluster.epoch_schedule, state.set.vm(), &state.parent.bank);
+    let (schedule, vm, head) = (&cluster.epoch_schedule, state.set.vm(), &state.parent);
     let slot = head.block.slot;
     let voters = state.voters.take().unwrap_or_else(|| {
         let known = (schedule.get_epoch(slot), schedule.get_leader_schedule_epoch(slot));
@@ -471,6 +477,8 @@ fn genesis_bank(genesis: &Genesis, capitalization: u64) -> BlockInfo {
         transaction_count: 0,
         unix_timestamp: genesis.unix_timestamp,
         capitalization,
+        bank_hash: Hash::default(),
+        hash_components: BankHashComponents::default(),
         complete: false,
     }
 }

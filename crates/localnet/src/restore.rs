@@ -8,16 +8,15 @@ use solana_pubkey::Pubkey;
 use solana_vote_interface::state::{LandedVote, VoteStateV4};
 use svm::AccountSource;
 
-use crate::executor::Parent;
 use crate::status_cache::StatusCache;
 use crate::vote::Tower;
 
 /// The bank of the newest stored block. Every stored block is complete, so it is the root.
-pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent> {
+pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<BlockInfo> {
     let head = blocks.last()?;
     let first = blocks.len().saturating_sub(RECENT_BLOCKHASHES_MAX);
     let blockhashes = BlockhashQueue::restore(blocks[first..].iter().map(|block| block.blockhash))?;
-    let bank = BlockInfo {
+    Some(BlockInfo {
         block: head.id,
         parent: head.parent,
         block_height: head.block_height,
@@ -25,9 +24,10 @@ pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent>
         transaction_count: head.transaction_count,
         unix_timestamp: head.block_time,
         capitalization,
+        bank_hash: head.bank_hash,
+        hash_components: head.hash_components,
         complete: true,
-    };
-    Some(Parent { bank, bank_hash: head.bank_hash })
+    })
 }
 
 /// The transactions that must not be executed again.

@@ -5,13 +5,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use chain_solana::{Block, BlockInfo, BlockhashQueue, View};
+use chain_solana::{BankHashComponents, Block, BlockInfo, BlockhashQueue, View};
 use ledger::{BlockId, Commitment};
 use query::{LedgerConfig, LedgerError};
 use snapshot_solana::{
     AccountSink, AccountSinkError, BankFields, Progress, Snapshot, SnapshotError,
 };
 use solana_account::AccountSharedData;
+use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use svm::AccountSource;
 
@@ -36,7 +37,8 @@ pub fn load_snapshot(
 ) -> Result<LoadedSnapshot, SnapshotError> {
     let mut table = LedgerTable { config: config.ledger(), loader: None };
     let snapshot = snapshot_solana::load(full, incremental, threads, progress, &mut table)?;
-    let Some(loader) = table.loader else { unreachable!("a load starts its table") };
+    let Some(mut loader) = table.loader else { unreachable!("a load starts its table") };
+    loader.set_lt_hash((*snapshot.bank.lt_hash).clone());
     Ok(LoadedSnapshot { snapshot, loader })
 }
 
@@ -95,7 +97,8 @@ impl AccountSink for LedgerTable {
     }
 }
 
-/// The block of a snapshot without its transactions, and its bank.
+/// The block of a snapshot without its transactions, and its bank. Accounts that the ledger adds to those of the
+/// snapshot are not in its bank hash, which is the other ledger's.
 pub(crate) fn block_of(
     fields: &BankFields,
     unix_timestamp: i64,
@@ -110,6 +113,12 @@ pub(crate) fn block_of(
         blockhash,
         previous_blockhash: newest_first().nth(1).unwrap_or_default(),
         bank_hash: fields.bank_hash,
+        hash_components: BankHashComponents {
+            parent_hash: fields.parent_hash,
+            signature_count: fields.signature_count,
+            last_blockhash: blockhash,
+            lt_checksum: Hash::new_from_array(fields.lt_hash.checksum()),
+        },
         block_time: unix_timestamp,
         transaction_count: fields.transaction_count,
         transactions: Vec::new(),
@@ -125,6 +134,8 @@ pub(crate) fn block_of(
         transaction_count: block.transaction_count,
         unix_timestamp: block.block_time,
         capitalization,
+        bank_hash: block.bank_hash,
+        hash_components: block.hash_components,
         complete: true,
     };
     (block, bank)

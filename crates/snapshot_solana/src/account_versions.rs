@@ -10,13 +10,14 @@
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
+use lattice::LtHash;
+use solana::lt_hash;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 
 use crate::append_vec::ParsedBatch;
 use crate::bank_fields::BankFields;
 use crate::error::AccountSinkError;
-use crate::lt_hash::LtHash;
 use crate::version_position::VersionPosition;
 
 /// Receives the accounts of a snapshot as they are read.
@@ -82,7 +83,7 @@ impl<'a, T: AccountSink> VersionResolver<'a, T> {
 
     /// Applies the newer versions of a batch. No address is twice in a batch.
     pub(crate) fn apply_batch(&mut self, batch: ParsedBatch) -> Result<(), AccountSinkError> {
-        self.sum.add(&batch.sum);
+        self.sum.mix_in(&batch.sum);
         let mut changes = Vec::with_capacity(batch.accounts.len());
         let mut positions = Vec::with_capacity(batch.accounts.len());
         for (key, position, account) in batch.accounts {
@@ -92,12 +93,12 @@ impl<'a, T: AccountSink> VersionResolver<'a, T> {
             let closed =
                 (!self.closed.is_empty()).then(|| self.closed.get(&key)).flatten().copied();
             if known.max(closed.unwrap_or_default()) > position {
-                self.sum.subtract(&LtHash::from_account(&key, &account));
+                self.sum.mix_out(&lt_hash(&key, &account));
                 continue;
             }
             let is_there = known != VersionPosition::default();
             if is_there && let Some(replaced) = self.sink.account(&key) {
-                self.sum.subtract(&LtHash::from_account(&key, &replaced));
+                self.sum.mix_out(&lt_hash(&key, &replaced));
                 self.lamports -= u128::from(replaced.lamports());
                 self.len -= 1;
             }

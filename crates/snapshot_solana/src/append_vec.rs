@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::quality::RandomState;
+use lattice::LtHash;
+use solana::lt_hash;
 use solana_account::{Account, AccountSharedData};
 use solana_pubkey::Pubkey;
 
 use crate::archive::Archive;
 use crate::error::{ArchiveOffset, SnapshotError};
-use crate::lt_hash::LtHash;
 use crate::version_position::VersionPosition;
 
 /// Bytes of accounts in a batch.
@@ -123,7 +124,7 @@ impl Batch {
         }
         let mut sum = LtHash::EMPTY;
         for (key, _, account) in &accounts {
-            sum.add(&LtHash::from_account(key, account));
+            sum.mix_in(&lt_hash(key, account));
         }
         Ok(ParsedBatch { accounts, sum, written, bytes: self.bytes.len() })
     }

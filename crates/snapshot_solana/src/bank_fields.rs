@@ -8,14 +8,13 @@
 
 use std::collections::HashMap;
 
+use lattice::{BankHashInputs, HardFork, LT_HASH_BYTES, LtHash, crossed_hard_forks};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
-use solana_sha256_hasher::hashv;
 
 use crate::archive::Archive;
 use crate::bincode_reader::BincodeReader;
 use crate::error::SnapshotError;
-use crate::lt_hash::{LT_HASH_BYTES, LtHash};
 
 /// Maximum number of blockhashes; Agave stores 301.
 const BLOCKHASHES_MAX: usize = 4_096;
@@ -58,26 +57,12 @@ pub struct BankFields {
     pub ns_per_slot: u128,
     /// The hashes that transactions may use, the oldest first; never empty.
     pub blockhashes: Vec<Hash>,
-    hard_forks: Vec<(u64, u64)>,
-    pub(crate) accounts_hash: LtHashBytes,
+    /// The hard forks of the cluster.
+    pub hard_forks: Vec<HardFork>,
+    /// The hash over all accounts.
+    pub lt_hash: Box<LtHash>,
     /// The storage file of each slot.
     pub(crate) storages: HashMap<u64, StorageFile>,
-}
-
-/// The lattice hash in the bank's fields.
-#[derive(Clone)]
-pub(crate) struct LtHashBytes(Box<[u8; LT_HASH_BYTES]>);
-
-impl std::fmt::Debug for LtHashBytes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.hash().checksum())
-    }
-}
-
-impl LtHashBytes {
-    pub(crate) fn hash(&self) -> LtHash {
-        LtHash::from_bytes(&self.0)
-    }
 }
 
 /// A storage file in the bank's fields.
@@ -94,7 +79,7 @@ impl BankFields {
         let mut reader = BincodeReader::new(archive);
         let mut bank = read_bank(&mut reader)?;
         bank.storages = read_accounts_db(&mut reader, bank.slot)?;
-        bank.accounts_hash = read_extra(&mut reader)?;
+        bank.lt_hash = read_extra(&mut reader)?;
         match archive.remaining() {
             0 => Ok(bank),
             more => Err(archive.unsupported(format!("{more} bytes more than Agave 4.2 writes"))),
@@ -104,15 +89,14 @@ impl BankFields {
     /// Computes the bank hash and compares it.
     pub(crate) fn check(&self, archive: &Archive<'_>) -> Result<(), SnapshotError> {
         let last = self.blockhashes.last().copied().unwrap_or_default();
-        let signatures = self.signature_count.to_le_bytes();
-        let mut found = hashv(&[self.parent_hash.as_ref(), &signatures, last.as_ref()]);
-        found = hashv(&[found.as_ref(), self.accounts_hash.0.as_slice()]);
-        let forks = self.hard_forks.iter();
-        let crossed = forks.filter(|(slot, _)| self.parent_slot < *slot && self.slot >= *slot);
-        let crossed = crossed.fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
-        if crossed > 0 {
-            found = hashv(&[found.as_ref(), &crossed.to_le_bytes()]);
-        }
+        let inputs = BankHashInputs {
+            parent_hash: self.parent_hash.to_bytes(),
+            signature_count: self.signature_count,
+            last_blockhash: last.to_bytes(),
+            lt_hash: &self.lt_hash,
+            hard_forks: crossed_hard_forks(&self.hard_forks, self.parent_slot, self.slot),
+        };
+        let found = Hash::new_from_array(inputs.hash());
         if found != self.bank_hash {
             let claimed_by = "the bank";
             return Err(SnapshotError::checksum_mismatch(
@@ -183,7 +167,7 @@ fn read_bank(reader: &mut BincodeReader<'_, '_>) -> Result<BankFields, SnapshotE
         ns_per_slot,
         blockhashes,
         hard_forks,
-        accounts_hash: LtHashBytes(Box::new([0; LT_HASH_BYTES])),
+        lt_hash: Box::new(LtHash::EMPTY),
         storages: HashMap::new(),
     })
 }
@@ -211,11 +195,11 @@ fn read_blockhashes(reader: &mut BincodeReader<'_, '_>) -> Result<Vec<Hash>, Sna
     }
 }
 
-fn read_hard_forks(reader: &mut BincodeReader<'_, '_>) -> Result<Vec<(u64, u64)>, SnapshotError> {
+fn read_hard_forks(reader: &mut BincodeReader<'_, '_>) -> Result<Vec<HardFork>, SnapshotError> {
     let mut forks = Vec::new();
     reader.each("hard forks", 16, |reader| {
         bounded(reader, forks.len(), HARD_FORKS_MAX, "hard forks")?;
-        forks.push((reader.u64()?, reader.u64()?));
+        forks.push(HardFork { slot: reader.u64()?, count: reader.u64()? });
         Ok(())
     })?;
     Ok(forks)
@@ -283,7 +267,7 @@ fn read_accounts_db(
 }
 
 /// The fields that later versions added. The hash over all accounts is among them.
-fn read_extra(reader: &mut BincodeReader<'_, '_>) -> Result<LtHashBytes, SnapshotError> {
+fn read_extra(reader: &mut BincodeReader<'_, '_>) -> Result<Box<LtHash>, SnapshotError> {
     reader.skip(8)?; // lamports per signature
     if reader.bool("incremental persistence")? {
         reader.skip(8 + PUBKEY + 8 + PUBKEY + 8)?;
@@ -313,7 +297,7 @@ fn read_extra(reader: &mut BincodeReader<'_, '_>) -> Result<LtHashBytes, Snapsho
     if reader.archive().remaining() > 0 {
         reader.option("block id", BincodeReader::hash)?;
     }
-    Ok(LtHashBytes(Box::new(hash)))
+    Ok(Box::new(LtHash::from_bytes(&hash)))
 }
 
 fn bounded(

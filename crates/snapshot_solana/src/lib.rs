@@ -18,7 +18,6 @@ mod bank_fields;
 mod bincode_reader;
 mod error;
 mod load;
-mod lt_hash;
 mod progress;
 mod summary;
 mod version_position;

@@ -77,7 +77,7 @@ pub fn load(
         lamports: newest.capitalization,
         bank: newest,
         accounts_len: len,
-        accounts_hash: sum.checksum(),
+        accounts_hash: Hash::new_from_array(sum.checksum()),
     })
 }
 
@@ -169,14 +169,14 @@ impl<T: AccountSink> Loader<'_, T> {
 
     /// Compares the loaded accounts with the archive's own values.
     fn check(&self, archive: &Archive<'_>, bank: &BankFields) -> Result<(), SnapshotError> {
-        let found = self.accounts.sum.checksum();
+        let found = Hash::new_from_array(self.accounts.sum.checksum());
         let altered = |claimed_by, expected: &dyn std::fmt::Display| {
             let what = "the hash over all accounts";
             SnapshotError::checksum_mismatch(archive.name(), what, found, claimed_by, expected)
         };
-        let written = bank.accounts_hash.hash();
-        if written != self.accounts.sum {
-            return Err(altered("the bank", &written.checksum()));
+        if *bank.lt_hash != self.accounts.sum {
+            let written = Hash::new_from_array(bank.lt_hash.checksum());
+            return Err(altered("the bank", &written));
         }
         if let Some(name) = ArchiveName::parse(archive.name())
             && name.hash != found.to_string()

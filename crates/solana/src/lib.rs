@@ -7,6 +7,7 @@ mod encode;
 mod filter;
 mod incremental;
 pub mod key_kind;
+mod lt_hash;
 mod pack;
 mod token;
 
@@ -14,4 +15,5 @@ pub use account::Account;
 pub use encode::{Base58TooLong, Encoding, parsed_token};
 pub use filter::{FilterError, Filters};
 pub use incremental::{AccountEncoder, LONG_BYTES_MIN};
+pub use lt_hash::lt_hash;
 pub use token::{MintInfo, TokenBalance, holding, is_native_mint, mint_of, supply};

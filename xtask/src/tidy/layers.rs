@@ -8,10 +8,10 @@ use crate::workspace::Crate;
 /// Layer by layer, the lowest first. A new crate is added here and in ARCHITECTURE.md.
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
-    &["address", "state", "index", "metrics"],
+    &["address", "state", "index", "metrics", "lattice"],
     &["subscriptions", "pool", "cache", "process_usage", "store"],
     &["query", "solana"],
-    &["chain_solana", "snapshot_solana"],
+    &["chain_solana", "snapshot_solana", "verify"],
     &["svm", "tpu", "http_server", "loadgen"],
     &["localnet", "response_cache", "loadgen_solana"],
     &["jsonrpc"],

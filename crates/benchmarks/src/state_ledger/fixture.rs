@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use chain_solana::{BlockInfo, BlockhashQueue, Reader};
+use chain_solana::{BankHashComponents, BlockInfo, BlockhashQueue, Reader};
 use cpu_time::ThreadTime;
 use ledger::BlockId;
 use process_usage::Process;
@@ -113,6 +113,8 @@ pub(crate) fn bank(block: BlockId, capitalization: u64) -> BlockInfo {
         transaction_count: 0,
         unix_timestamp: ROOT_TIME + slots as i64 * 2 / 5,
         capitalization,
+        bank_hash: Hash::default(),
+        hash_components: BankHashComponents::default(),
         complete: true,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{AccountWrite, Block, ExecutedTransaction};
+use chain_solana::{AccountWrite, BankHashComponents, Block, ExecutedTransaction};
 use ledger::{AddressId, BlockId, Slot};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -85,6 +85,7 @@ impl Ledger {
             blockhash: self.blockhash,
             previous_blockhash,
             bank_hash: Hash::new_from_array(self.random.random()),
+            hash_components: BankHashComponents::default(),
             block_time: 1_700_000_000 + self.slot as i64,
             transaction_count: self.transactions,
             transactions: executed,

@@ -26,7 +26,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The stages in their order: name in the output, metric of the node, and label.
-const STAGES: [(&str, &str, &str); 8] = [
+const STAGES: [(&str, &str, &str); 9] = [
     ("dedup", "hydrant_quic_step_seconds_total", "repeated"),
     ("sanitise: shape, decode", "hydrant_quic_step_seconds_total", "shape"),
     ("sanitise: executed already", "hydrant_quic_step_seconds_total", "executed"),
@@ -34,6 +34,7 @@ const STAGES: [(&str, &str, &str); 8] = [
     ("hand-over to the queue", "hydrant_quic_step_seconds_total", "hand_over"),
     ("VM", "hydrant_executor_seconds_total", "vm"),
     ("write: state, indices", "hydrant_executor_seconds_total", "write"),
+    ("hash of each block's accounts", "hydrant_executor_seconds_total", "hash"),
     ("publish, notify", "hydrant_executor_seconds_total", "publish"),
 ];
 

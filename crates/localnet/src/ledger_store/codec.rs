@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{Block, ExecutedTransaction};
+use chain_solana::{BankHashComponents, Block, ExecutedTransaction};
 use ledger::{BlockId, Slot};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -96,6 +96,12 @@ pub(super) fn write_block(block: &Block) -> Vec<u8> {
     out.list(&block.transactions, |out, executed| write_executed(executed, out));
     out.list(&block.rewards, write_reward);
     out.option(block.reward_partitions, ByteWriter::u64);
+    // The last blockhash is the block's own.
+    let BankHashComponents { parent_hash, signature_count, last_blockhash: _, lt_checksum } =
+        &block.hash_components;
+    out.key(parent_hash.as_bytes());
+    out.u64(*signature_count);
+    out.key(lt_checksum.as_bytes());
     out.0
 }
 
@@ -110,6 +116,7 @@ pub(super) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
         blockhash: hash(&mut from, "blockhash")?,
         previous_blockhash: hash(&mut from, "previous blockhash")?,
         bank_hash: hash(&mut from, "bank hash")?,
+        hash_components: BankHashComponents::default(),
         block_time: from.i64("time")?,
         transaction_count: from.u64("transaction count")?,
         transactions: from
@@ -123,6 +130,15 @@ pub(super) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
         block.rewards = from.list("block rewards", read_reward)?;
         block.reward_partitions =
             from.option("reward partitions", |from| from.u64("reward partitions"))?;
+    }
+    // And without the components of a bank hash, which was another one.
+    if !from.is_empty() {
+        block.hash_components = BankHashComponents {
+            parent_hash: hash(&mut from, "parent's bank hash")?,
+            signature_count: from.u64("signature count")?,
+            last_blockhash: block.blockhash,
+            lt_checksum: hash(&mut from, "accounts checksum")?,
+        };
     }
     from.end().map(|()| block)
 }

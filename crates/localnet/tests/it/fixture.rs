@@ -69,7 +69,13 @@ impl Node {
     }
 
     pub(crate) fn run(localnet: Localnet) -> Self {
+        Self::run_with(localnet, Vec::new())
+    }
+
+    /// Runs a ledger that sends its events to `sinks` as well, before this node sees them.
+    pub(crate) fn run_with(localnet: Localnet, mut sinks: Vec<Box<dyn EventSink>>) -> Self {
         let (send, events) = sync_channel(100_000);
+        sinks.push(Box::new(Sink(send)));
         Self {
             transaction_sender: localnet.transaction_sender(),
             simulator: localnet.simulator(),
@@ -78,7 +84,7 @@ impl Node {
             history: Arc::clone(localnet.history()),
             cluster: localnet.cluster().clone(),
             events,
-            handle: Some(localnet.start(vec![Box::new(Sink(send))]).expect("the ledger starts")),
+            handle: Some(localnet.start(sinks).expect("the ledger starts")),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Integration tests of the ledger: sending, reading, events.
 
+mod bank_hash;
 mod bounds;
 mod elf;
 mod epochs;

@@ -15,10 +15,10 @@ use solana_transaction_error::TransactionError;
 use crate::fixture::{Node, on_demand, signed};
 
 const SOL: u64 = 1_000_000_000;
-const MESSAGE: &[u8] = b"what was signed";
+pub(crate) const MESSAGE: &[u8] = b"what was signed";
 
 /// One signature of [`MESSAGE`], its key and `message`, all in the instruction itself.
-fn ed25519(message: &[u8]) -> Instruction {
+pub(crate) fn ed25519(message: &[u8]) -> Instruction {
     let signer = Keypair::new();
     let own = u16::MAX;
     let offsets = [16, own, 80, own, 112, message.len() as u16, own];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain_solana::{Block, ExecutedTransaction};
+use chain_solana::{BankHashComponents, Block, ExecutedTransaction};
 use serde_json::json;
 use solana_hash::Hash;
 use solana_message::{Message, MessageHeader, VersionedMessage};
@@ -68,6 +68,7 @@ pub(crate) fn completed(slot: u64, transactions: Vec<Arc<ExecutedTransaction>>) 
         blockhash: Hash::new_from_array([slot as u8; 32]),
         previous_blockhash: Hash::new_from_array([slot as u8 - 1; 32]),
         bank_hash: Hash::new_from_array([8; 32]),
+        hash_components: BankHashComponents::default(),
         block_time: NOW,
         transaction_count: slot * 10,
         transactions,

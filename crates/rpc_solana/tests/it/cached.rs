@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
 
-use chain_solana::{Block, ExecutedTransaction, History};
+use chain_solana::{BankHashComponents, Block, ExecutedTransaction, History};
 use fastrand::Rng;
 use hyper::header::HeaderName;
 use jsonrpc::handle_blocking;
@@ -202,6 +202,7 @@ fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
         blockhash: Hash::new_from_array([slot as u8; 32]),
         previous_blockhash: Hash::default(),
         bank_hash: Hash::default(),
+        hash_components: BankHashComponents::default(),
         block_time: NOW,
         transaction_count: slot,
         transactions: vec![executed],

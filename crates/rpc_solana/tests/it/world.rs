@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
 use chain_solana::{
-    AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History, HistoryLimits,
-    QueueBound, SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
-    TransactionSender, VerifiedTransaction, View,
+    AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History,
+    HistoryLimits, QueueBound, SendError, Sender, Simulation, SimulationError, SimulationRequest,
+    Simulator, TransactionSender, VerifiedTransaction, View,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
@@ -400,6 +400,8 @@ pub(crate) fn bank(slot: u64) -> Arc<BlockInfo> {
         transaction_count: slot * 10,
         unix_timestamp: NOW,
         capitalization: CAPITALIZATION,
+        bank_hash: Hash::default(),
+        hash_components: BankHashComponents::default(),
         complete: slot < PROCESSED,
     })
 }

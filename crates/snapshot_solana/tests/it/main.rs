@@ -3,5 +3,6 @@
 mod broken;
 mod forge;
 mod incremental;
+mod lt_hash;
 mod map;
 mod sample;

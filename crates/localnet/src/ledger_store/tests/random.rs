@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chain_solana::{AccountWrite, Block, ExecutedTransaction};
+use chain_solana::{AccountWrite, BankHashComponents, Block, ExecutedTransaction};
 use ledger::{AddressId, BlockId, Slot};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -64,6 +64,12 @@ impl RandomLedger {
             blockhash: self.blockhash,
             previous_blockhash,
             bank_hash: self.hash(),
+            hash_components: BankHashComponents {
+                parent_hash: self.hash(),
+                signature_count: self.random.random(),
+                last_blockhash: self.blockhash,
+                lt_checksum: self.hash(),
+            },
             block_time: self.random.random(),
             transaction_count: self.random.random(),
             transactions: (0..transactions).map(|_| Arc::new(self.executed())).collect(),

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chain_solana::{
-    AirdropError, Block, BlockInfo, BlockhashQueue, ClusterInfo, ExecutedTransaction, Faucet,
-    History, HistoryLimits, SendError, Sender, Simulation, SimulationError, SimulationRequest,
-    Simulator, TransactionSender, VerifiedTransaction, View,
+    AirdropError, BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo,
+    ExecutedTransaction, Faucet, History, HistoryLimits, SendError, Sender, Simulation,
+    SimulationError, SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
 };
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
@@ -229,6 +229,8 @@ impl Builder {
             transaction_count: 0,
             unix_timestamp: GENESIS_TIME,
             capitalization: 1_000_000,
+            bank_hash: Hash::default(),
+            hash_components: BankHashComponents::default(),
             complete: true,
         });
         let config = LedgerConfig::new(1_000);
@@ -283,6 +285,8 @@ impl Builder {
             block_height: parent.block_height + 1,
             transaction_count: parent.transaction_count + transactions.len() as u64,
             unix_timestamp: GENESIS_TIME + slot as i64 * SLOT_SECS,
+            bank_hash: Hash::default(),
+            hash_components: BankHashComponents::default(),
             complete: false,
             ..(**parent).clone()
         };
@@ -305,6 +309,7 @@ impl Builder {
             blockhash: hash(slot),
             previous_blockhash: hash(info.parent.slot),
             bank_hash: hash(1_000 + slot),
+            hash_components: BankHashComponents::default(),
             block_time: info.unix_timestamp,
             transaction_count: info.transaction_count,
             transactions,

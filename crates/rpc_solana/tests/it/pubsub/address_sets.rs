@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{AccountWrite, Block, LedgerEvent, RevertReason};
+use chain_solana::{AccountWrite, BankHashComponents, Block, LedgerEvent, RevertReason};
 use ledger::BlockId;
 use rpc_solana::pubsub::Config;
 use serde_json::{Value, json};
@@ -354,6 +354,7 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
         blockhash: Hash::new_from_array([hash; 32]),
         previous_blockhash: Hash::new_from_array([parent.1; 32]),
         bank_hash: Hash::default(),
+        hash_components: BankHashComponents::default(),
         block_time: 1,
         transaction_count: 0,
         transactions: Vec::new(),

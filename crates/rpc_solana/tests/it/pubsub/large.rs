@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use chain_solana::{AccountWrite, Block, LedgerEvent};
+use chain_solana::{AccountWrite, BankHashComponents, Block, LedgerEvent};
 use ledger::BlockId;
 use rpc_solana::pubsub::Config;
 use serde_json::{Value, json};
@@ -152,6 +152,7 @@ fn block(n: u8) -> Arc<Block> {
         blockhash: Hash::new_from_array([n; 32]),
         previous_blockhash: Hash::new_from_array([n - 1; 32]),
         bank_hash: Hash::default(),
+        hash_components: BankHashComponents::default(),
         block_time: 1,
         transaction_count: 0,
         transactions: Vec::new(),

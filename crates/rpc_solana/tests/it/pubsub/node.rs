@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chain_solana::{
-    AccountWrite, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, ExecutedTransaction,
-    History, HistoryLimits, LedgerEvent, Reader,
+    AccountWrite, BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink,
+    ExecutedTransaction, History, HistoryLimits, LedgerEvent, Reader,
 };
 use futures_util::{SinkExt, StreamExt};
 use jsonrpc::SystemClock;
@@ -228,6 +228,7 @@ impl Node {
             blockhash: Hash::new_from_array([self.tip as u8; 32]),
             previous_blockhash: Hash::new_from_array([self.tip as u8 - 1; 32]),
             bank_hash: Hash::default(),
+            hash_components: BankHashComponents::default(),
             block_time: 1,
             transaction_count: 0,
             transactions: std::mem::take(&mut self.transactions),
@@ -353,6 +354,8 @@ fn bank(slot: Slot, complete: bool) -> Arc<BlockInfo> {
         transaction_count: 0,
         unix_timestamp: 1,
         capitalization: 0,
+        bank_hash: Hash::default(),
+        hash_components: BankHashComponents::default(),
         complete,
     })
 }

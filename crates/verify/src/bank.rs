@@ -1,0 +1,153 @@
+//! A frozen bank, and its hash.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::quality::RandomState;
+use lattice::{BankHashInputs, HardFork, LtHash, crossed_hard_forks};
+use ledger::BlockId;
+use solana::{Account, lt_hash};
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+
+use crate::verdict::{Verdict, WRITTEN_LISTED_MAX};
+
+/// The bank from which a verifier starts: that of a snapshot, or one that was verified before.
+#[derive(Clone, Debug)]
+pub struct RootBank {
+    /// Its block.
+    pub block: BlockId,
+    /// Its bank hash.
+    pub bank_hash: Hash,
+    /// The lattice hash over all accounts.
+    pub lt_hash: LtHash,
+}
+
+/// One write of an account. `None` is an account that does not exist.
+#[derive(Clone, Debug)]
+pub struct AccountChange {
+    /// Its address.
+    pub pubkey: Pubkey,
+    /// The account before the write.
+    pub before: Option<Arc<Account>>,
+    /// The account after it.
+    pub after: Option<Arc<Account>>,
+}
+
+/// A bank that will not change any more.
+#[derive(Clone, Debug)]
+pub struct FrozenBank<'a> {
+    /// Its block.
+    pub block: BlockId,
+    /// The block on which it was built.
+    pub parent: BlockId,
+    /// What it wrote. Of several writes of one account the first `before` and the last `after` count; the order of
+    /// different accounts does not.
+    pub changes: &'a [AccountChange],
+    /// Signatures that its transactions require, those that failed included.
+    pub signature_count: u64,
+    /// Its blockhash.
+    pub blockhash: Hash,
+}
+
+/// What a frozen bank's hash is computed from, besides the bank.
+#[derive(Clone, Copy)]
+pub(crate) struct ParentHashes<'a> {
+    pub(crate) bank_hash: Hash,
+    pub(crate) lt_hash: &'a LtHash,
+}
+
+/// What a child of the bank says of its hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChildReport {
+    /// No child is known.
+    Missing,
+    /// Every child has the computed hash.
+    Equal,
+    /// A child has another one.
+    Differs(Hash),
+}
+
+/// A bank above the root.
+pub(crate) struct Bank {
+    pub(crate) parent: BlockId,
+    pub(crate) bank_hash: Hash,
+    pub(crate) lt_hash: LtHash,
+    pub(crate) child_report: ChildReport,
+    /// Enough stake voted for the bank, or for a descendant.
+    pub(crate) is_voted: bool,
+    pub(crate) verdict: Verdict,
+    pub(crate) frozen_at: Duration,
+    /// The accounts that it wrote, in order, at most [`WRITTEN_LISTED_MAX`].
+    pub(crate) written: Arc<[Pubkey]>,
+    pub(crate) written_len: usize,
+}
+
+impl Bank {
+    /// Computes the hashes of a bank.
+    pub(crate) fn freeze(
+        bank: &FrozenBank<'_>,
+        parent: ParentHashes<'_>,
+        hard_forks: &[HardFork],
+        now: Duration,
+    ) -> Self {
+        let changes = net_changes(bank.changes);
+        let mut sum = parent.lt_hash.clone();
+        for (pubkey, change) in &changes {
+            sum.mix_out(&hash(pubkey, change.before));
+            sum.mix_in(&hash(pubkey, change.after));
+        }
+        let inputs = BankHashInputs {
+            parent_hash: parent.bank_hash.to_bytes(),
+            signature_count: bank.signature_count,
+            last_blockhash: bank.blockhash.to_bytes(),
+            lt_hash: &sum,
+            hard_forks: crossed_hard_forks(hard_forks, bank.parent.slot, bank.block.slot),
+        };
+        let bank_hash = Hash::new_from_array(inputs.hash());
+        let mut written: Vec<Pubkey> = changes.into_keys().copied().collect();
+        let written_len = written.len();
+        written.sort_unstable();
+        written.truncate(WRITTEN_LISTED_MAX);
+        Self {
+            parent: bank.parent,
+            bank_hash,
+            lt_hash: sum,
+            child_report: ChildReport::Missing,
+            is_voted: false,
+            verdict: Verdict::Pending,
+            frozen_at: now,
+            written: written.into(),
+            written_len,
+        }
+    }
+
+    /// Bytes that it occupies.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<BlockId>() + size_of::<Self>() + size_of_val::<[Pubkey]>(&self.written)
+    }
+}
+
+/// The first and the last state of an account in a bank.
+struct NetChange<'a> {
+    before: Option<&'a Account>,
+    after: Option<&'a Account>,
+}
+
+/// The change of each account. Accounts that end as they began are not in it.
+fn net_changes(changes: &[AccountChange]) -> HashMap<&Pubkey, NetChange<'_>, RandomState> {
+    let mut net: HashMap<_, NetChange<'_>, RandomState> = HashMap::default();
+    for AccountChange { pubkey, before, after } in changes {
+        let (before, after) = (before.as_deref(), after.as_deref());
+        net.entry(pubkey)
+            .and_modify(|change| change.after = after)
+            .or_insert(NetChange { before, after });
+    }
+    net.retain(|_, change| change.before != change.after);
+    net
+}
+
+fn hash(pubkey: &Pubkey, account: Option<&Account>) -> LtHash {
+    account.map_or(LtHash::EMPTY, |account| lt_hash(pubkey, &account.0))
+}

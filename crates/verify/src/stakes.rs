@@ -1,0 +1,92 @@
+//! The stakes of an epoch: whose vote counts for its slots, and how much.
+
+use std::ops::RangeInclusive;
+
+use ledger::Slot;
+use solana_pubkey::Pubkey;
+
+/// Maximum number of vote accounts of an epoch. Mainnet has about 1,000, and SIMD-0357 limits them to 2,000.
+pub const VOTERS_MAX: usize = 65_536;
+
+/// A vote account with stake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoterStake {
+    /// Its address.
+    pub vote_account: Pubkey,
+    /// The key that signs its votes in this epoch.
+    pub authorized_voter: Pubkey,
+    /// Lamports that are delegated to it.
+    pub stake: u64,
+}
+
+/// The stakes of one epoch.
+#[derive(Clone, Debug)]
+pub struct EpochStakes {
+    slots: RangeInclusive<Slot>,
+    /// Sorted by vote account.
+    voters: Vec<VoterStake>,
+    total: u128,
+}
+
+impl EpochStakes {
+    /// The stakes for votes on `slots`. Of two entries of a vote account the later one counts, and beyond
+    /// [`VOTERS_MAX`] those with the least stake are left out. They still count in the total.
+    pub fn new(slots: RangeInclusive<Slot>, mut voters: Vec<VoterStake>) -> Self {
+        voters.reverse();
+        voters.sort_by_key(|voter| voter.vote_account);
+        voters.dedup_by_key(|voter| voter.vote_account);
+        let total = voters.iter().map(|voter| u128::from(voter.stake)).sum();
+        if voters.len() > VOTERS_MAX {
+            voters.sort_by_key(|voter| std::cmp::Reverse(voter.stake));
+            voters.truncate(VOTERS_MAX);
+            voters.sort_by_key(|voter| voter.vote_account);
+        }
+        Self { slots, voters, total }
+    }
+
+    /// The slots of the epoch.
+    pub fn slots(&self) -> &RangeInclusive<Slot> {
+        &self.slots
+    }
+
+    /// The number of a vote account, and the account.
+    pub(crate) fn voter(&self, vote_account: &Pubkey) -> Option<(usize, &VoterStake)> {
+        let find = |voter: &VoterStake| voter.vote_account.cmp(vote_account);
+        let number = self.voters.binary_search_by(find).ok()?;
+        Some((number, &self.voters[number]))
+    }
+
+    /// Number of vote accounts.
+    pub(crate) fn len(&self) -> usize {
+        self.voters.len()
+    }
+
+    /// Whether a stake is more than two thirds of all, the threshold of Agave's confirmation.
+    pub(crate) fn is_supermajority(&self, stake: u128) -> bool {
+        stake * 3 > self.total * 2
+    }
+
+    /// Bytes that the stakes occupy.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.voters.capacity() * size_of::<VoterStake>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_thirds_of_the_stake_are_not_enough() {
+        let voter = |n: u8| VoterStake {
+            vote_account: Pubkey::new_from_array([n; 32]),
+            authorized_voter: Pubkey::default(),
+            stake: 100,
+        };
+        let stakes = EpochStakes::new(0..=31, vec![voter(1), voter(2), voter(3), voter(1)]);
+        assert_eq!((stakes.len(), stakes.total), (3, 300));
+        assert!(!stakes.is_supermajority(200));
+        assert!(stakes.is_supermajority(201));
+        assert!(!EpochStakes::new(0..=31, Vec::new()).is_supermajority(0));
+    }
+}

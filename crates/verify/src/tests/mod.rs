@@ -1,0 +1,6 @@
+//! Whole chains against the verifier.
+
+mod bounds;
+mod chain;
+mod corruption;
+mod votes;
