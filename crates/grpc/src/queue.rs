@@ -34,11 +34,8 @@ impl QueueBudget {
     }
 
     fn try_add(&self, bytes: usize) -> bool {
-        let used = self.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if used > self.bytes_max {
-            self.used.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        used <= self.bytes_max
+        let add = |used: usize| Some(used + bytes).filter(|sum| *sum <= self.bytes_max);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
     /// Adds bytes whatever the bound: those of a replay, which have a bound of their own.

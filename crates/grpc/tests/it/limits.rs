@@ -127,7 +127,7 @@ async fn a_cuckoo_filter_of_a_wrong_shape_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_and_their_filters_are_bounded_together() {
-    let bounds = Config { subscriptions_max: 2, filters_bytes_max: 4_000, ..Config::default() };
+    let bounds = Config { subscriptions_max: 2, filters_bytes_max: 5_000, ..Config::default() };
     let ledger = TestLedger::start(bounds);
     let mut client = connect(ledger.address()).await;
     let of = |count| {
@@ -140,6 +140,8 @@ async fn subscriptions_and_their_filters_are_bounded_together() {
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert!(status.message().contains("grpc.filters_bytes_max"), "{status}");
     drop(second);
+    let is_one = || crate::calls::scrape(&ledger.server).contains("subscriptions_open 1\n");
+    crate::client::wait_until(is_one).await;
 
     let _second = Subscription::start(&mut client, of(1)).await;
     let (_requests, third) = tokio::sync::mpsc::channel::<SubscribeRequest>(1);

@@ -51,8 +51,10 @@ async fn a_replay_gives_what_was_sent_and_goes_on_live() {
         let of_later: Vec<_> = expected.iter().filter(|it| slot_of(it) >= FIRST + 10).collect();
         let found = later.take(of_later.len()).await;
         assert_eq!(found.iter().collect::<Vec<_>>(), of_later, "{level:?}");
-        // Both are live now.
-        let next = FIRST + 100 + level as u64;
+        // Both are live now. The banks of the loop's rounds before came too.
+        replayed.take(level as usize).await;
+        later.take(level as usize).await;
+        let next = FIRST + 20 + level as u64;
         ledger.open(next);
         let created = format!("s: created_bank {next}");
         assert_eq!(replayed.take(1).await, [created.clone()]);
