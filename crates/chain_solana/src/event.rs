@@ -127,7 +127,7 @@ pub trait EventSink: Send {
     /// Receives one event.
     fn send(&mut self, event: &LedgerEvent);
 
-    /// Whether the writer has to send [`LedgerEvent::AccountsWritten`]. It is asked once, at the start.
+    /// Whether the writer has to send [`LedgerEvent::AccountsWritten`]. The value never changes.
     fn needs_account_updates(&self) -> bool {
         false
     }
