@@ -59,7 +59,7 @@ pub enum StartError {
     Io(#[from] io::Error),
 }
 
-/// A running server. Dropping it ends it.
+/// A running server. Dropping it ends it without a wait.
 pub struct Server {
     broker: Arc<Broker>,
     address: SocketAddr,
@@ -110,13 +110,27 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
+impl Server {
+    /// Closes every connection, and waits until the threads have ended or for three seconds.
+    pub fn shut_down(mut self) {
+        self.close();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+        }
+    }
+
+    fn close(&self) {
         self.broker.close_all(&Status::unavailable("the server ends"));
         // The receiver may have ended already.
         let _ = self.closing.send(true);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.close();
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+            runtime.shutdown_background();
         }
     }
 }

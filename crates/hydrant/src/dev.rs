@@ -269,7 +269,8 @@ async fn serve(
     tpu_log.abort();
     // Joins its threads: no transactions arrive after this.
     tokio::task::spawn_blocking(move || drop(tpu)).await.context("stop the TPU")?;
-    tokio::task::spawn_blocking(move || drop(grpc)).await.context("stop gRPC")?;
+    let stop_grpc = move || grpc.into_iter().for_each(grpc::Server::shut_down);
+    tokio::task::spawn_blocking(stop_grpc).await.context("stop gRPC")?;
     pubsub.shut_down();
     // An error means that the server has ended already.
     let _ = stop.send(());

@@ -21,7 +21,14 @@ const HANDLED: i32 = 7_777;
 pub(crate) type Client = GeyserClient<Channel>;
 
 pub(crate) async fn connect(address: SocketAddr) -> Client {
-    let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("a URL");
+    connect_with(address, |endpoint| endpoint).await
+}
+
+pub(crate) async fn connect_with(
+    address: SocketAddr,
+    set: impl FnOnce(Endpoint) -> Endpoint,
+) -> Client {
+    let endpoint = set(Endpoint::from_shared(format!("http://{address}")).expect("a URL"));
     GeyserClient::new(endpoint.connect().await.expect("it listens"))
         .max_decoding_message_size(64 << 20)
 }

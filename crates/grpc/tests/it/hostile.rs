@@ -6,12 +6,13 @@ use metrics::Collector;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
+use tonic::transport::Endpoint;
 use yellowstone_grpc_proto::geyser::{
     CommitmentLevel, PingRequest, SubscribeRequest, SubscribeRequestFilterAccounts,
 };
 
 use crate::calls::scrape;
-use crate::client::{Subscription, connect, wait_until};
+use crate::client::{Subscription, connect, connect_with, wait_until};
 use crate::commitments::everything;
 use crate::ledger::{FIRST, TestLedger, key};
 
@@ -49,11 +50,18 @@ async fn a_lagging_client_is_closed_and_the_others_are_not() {
 async fn a_client_that_never_reads_is_disconnected() {
     let config = Config { queue_bytes_max: 1 << 20, close_timeout_ms: 50, ..Config::default() };
     let mut ledger = TestLedger::start(config);
-    let mut client = connect(ledger.address()).await;
+    let small = |endpoint: Endpoint| endpoint.initial_stream_window_size(65_535);
+    let mut client = connect_with(ledger.address(), small).await;
     let lagging = Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;
     ledger.open(FIRST);
     let data = [b'x'; 100_000];
-    for _ in 0..100 {
+    ledger.write(FIRST, 2, 9, &data, None);
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_messages_total 2\n")).await;
+    // The one thread handles these after the messages, which fill the client's window.
+    for count in 0..5 {
+        client.ping(PingRequest { count }).await.expect("a pong");
+    }
+    for _ in 0..20 {
         ledger.write(FIRST, 2, 9, &data, None);
     }
     wait_until(|| scrape(&ledger.server).contains("cause=\"status_unread\"} 1")).await;
