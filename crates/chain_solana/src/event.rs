@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ledger::{BlockId, Slot};
+use solana::Account;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
@@ -23,6 +24,15 @@ pub enum LedgerEvent {
         root: Slot,
         /// Milliseconds since 1970.
         timestamp_ms: u64,
+    },
+    /// Accounts were written to an open block, in this order, by transactions or by the block itself. One event has all
+    /// that became visible at once, and precedes the `Executed` with the transactions. Only a sink that requests it gets
+    /// it ([`EventSink::needs_account_updates`]).
+    AccountsWritten {
+        /// The block.
+        block: BlockId,
+        /// Every write, also several of one account.
+        updates: Arc<[AccountUpdate]>,
     },
     /// Transactions were executed, in this order: they are processed. One event has all that became
     /// visible at once.
@@ -70,6 +80,19 @@ pub enum LedgerEvent {
     },
 }
 
+/// One write of an account, as Geyser reports it.
+#[derive(Clone, Debug)]
+pub struct AccountUpdate {
+    /// The account's address.
+    pub pubkey: Pubkey,
+    /// The account after the write. It has no lamports if it was closed.
+    pub account: Arc<Account>,
+    /// Greater than that of every earlier write of this process.
+    pub write_version: u64,
+    /// The transaction that wrote it; `None` if the block did it by itself.
+    pub signature: Option<Signature>,
+}
+
 /// Why a block is removed that never becomes final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevertReason {
@@ -103,4 +126,9 @@ pub struct Vote {
 pub trait EventSink: Send {
     /// Receives one event.
     fn send(&mut self, event: &LedgerEvent);
+
+    /// Whether the writer has to send [`LedgerEvent::AccountsWritten`]. The value never changes.
+    fn needs_account_updates(&self) -> bool {
+        false
+    }
 }

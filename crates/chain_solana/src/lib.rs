@@ -23,7 +23,7 @@ pub use block_info::{
     BLOCKHASHES_VALID, BankHashComponents, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX,
 };
 pub use cluster::ClusterInfo;
-pub use event::{EventSink, LedgerEvent, RevertReason, Vote};
+pub use event::{AccountUpdate, EventSink, LedgerEvent, RevertReason, Vote};
 pub use faucet::{AirdropError, Faucet};
 pub use history::{AddressSignature, History, HistoryLimits, HistorySnapshot, is_rooted};
 pub use inflation::InflationSchedule;

@@ -21,6 +21,7 @@ pub(crate) struct Banner<'a> {
     pub(crate) rpc: SocketAddr,
     pub(crate) pubsub: SocketAddr,
     pub(crate) tpu: SocketAddr,
+    pub(crate) grpc: Option<SocketAddr>,
     pub(crate) ready_after: Duration,
     pub(crate) usage: NodeMemory,
 }
@@ -32,6 +33,9 @@ impl fmt::Display for Banner<'_> {
         writeln!(f, "  JSON-RPC   http://{}", self.rpc)?;
         writeln!(f, "  WebSocket  ws://{}", self.pubsub)?;
         writeln!(f, "  TPU        {} (QUIC)", self.tpu)?;
+        if let Some(grpc) = self.grpc {
+            writeln!(f, "  gRPC       http://{grpc} (Yellowstone)")?;
+        }
         match self.ledger {
             Some(dir) => writeln!(f, "  Ledger     {}", dir.display())?,
             None => writeln!(f, "  Ledger     in memory (use --ledger DIR to store it)")?,

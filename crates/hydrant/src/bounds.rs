@@ -1,6 +1,6 @@
 //! The ranges of all numeric settings, checked before anything is opened.
 //!
-//! Shape: `flags`, `rpc`, `pool`, `pubsub` and `quic` each list their settings with value, minimum and maximum.
+//! Shape: `flags`, `rpc`, `pool`, `pubsub`, `quic` and `grpc` each list their settings with value, minimum and maximum.
 //! [`check`] refuses the first one that is out of its range. A table of the file is destructured field by field, so
 //! that a setting without a range does not compile.
 //! A maximum is a value above which no use is known: a day for times, the resources of a large machine for the rest.
@@ -90,6 +90,7 @@ pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
             ": the next port is needed for WebSocket",
         ),
         flag("--tpu-port", flags.tpu_port.map(u64::from), 0..=65_535, ""),
+        flag("--grpc-port", flags.grpc_port.map(u64::from), 0..=65_535, ""),
         flag("--tpu-connections-max", size(flags.tpu_connections_max), 1..=CONNECTIONS_MAX, ""),
         flag("--io-threads", size(flags.io_threads), 1..=THREADS_MAX, ""),
         flag("--cpu-threads", size(flags.cpu_threads), 1..=THREADS_MAX, ""),
@@ -340,6 +341,56 @@ pub(crate) fn quic(config: &::tpu::Config) -> Vec<Setting> {
     ]
 }
 
+/// The table `[grpc]`.
+pub(crate) fn grpc(config: &::grpc::Config) -> Vec<Setting> {
+    let ::grpc::Config {
+        threads,
+        connections_max,
+        connection_streams_max,
+        subscriptions_max,
+        request_bytes_max,
+        incoming_bytes_max,
+        queue_messages_max,
+        queue_bytes_max,
+        queues_bytes_max,
+        events_max,
+        replay_slots_max,
+        replay_bytes_max,
+        ping_ms,
+        close_timeout_ms,
+        filters_max,
+        name_bytes_max,
+        addresses_max,
+        data_filters_max,
+        data_slices_max,
+        filters_bytes_max,
+        x_token_file: _,
+    } = *config;
+    let replay_slots = replay_slots_max as usize;
+    vec![
+        setting("grpc.threads", threads, 1..=THREADS_MAX),
+        setting("grpc.connections_max", connections_max, 1..=CONNECTIONS_MAX),
+        setting("grpc.connection_streams_max", connection_streams_max, 1..=MILLION),
+        setting("grpc.subscriptions_max", subscriptions_max, 1..=CONNECTIONS_MAX),
+        setting("grpc.request_bytes_max", request_bytes_max, 1_024..=GIB),
+        setting("grpc.incoming_bytes_max", incoming_bytes_max, 1_024..=TIB),
+        setting("grpc.queue_messages_max", queue_messages_max, 1..=100 * MILLION),
+        setting("grpc.queue_bytes_max", queue_bytes_max, 1..=TIB),
+        setting("grpc.queues_bytes_max", queues_bytes_max, 1..=TIB),
+        setting("grpc.events_max", events_max, 1..=10 * MILLION),
+        setting("grpc.replay_slots_max", replay_slots, 1..=MILLION),
+        setting("grpc.replay_bytes_max", replay_bytes_max, 1..=TIB),
+        setting_ms("grpc.ping_ms", ping_ms, 1),
+        setting_ms("grpc.close_timeout_ms", close_timeout_ms, 1),
+        setting("grpc.filters_max", filters_max, 1..=MILLION),
+        setting("grpc.name_bytes_max", name_bytes_max, 1..=65_536),
+        setting("grpc.addresses_max", addresses_max, 1..=10 * MILLION),
+        setting("grpc.data_filters_max", data_filters_max, 0..=1_000),
+        setting("grpc.data_slices_max", data_slices_max, 0..=1_000),
+        setting("grpc.filters_bytes_max", filters_bytes_max, 1_024..=TIB),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use std::any::TypeId;
@@ -362,6 +413,7 @@ mod tests {
         all.extend(pool(&file.pool));
         all.extend(pubsub(&file.pubsub));
         all.extend(quic(&file.quic));
+        all.extend(grpc(&file.grpc));
         all
     }
 
@@ -397,7 +449,8 @@ mod tests {
             }
         };
         let file: DevFlags = toml::from_str(&text)?;
-        [flags(&file), rpc(&file.rpc), pool(&file.pool), pubsub(&file.pubsub), quic(&file.quic)]
+        let (rpc, pool, pubsub) = (rpc(&file.rpc), pool(&file.pool), pubsub(&file.pubsub));
+        [flags(&file), rpc, pool, pubsub, quic(&file.quic), grpc(&file.grpc)]
             .iter()
             .try_for_each(|settings| check(settings))
     }
@@ -461,7 +514,8 @@ mod tests {
     #[test]
     fn defaults_are_in_their_ranges() {
         let none = DevFlags::default();
-        let lists = [rpc(&none.rpc), pool(&none.pool), pubsub(&none.pubsub), quic(&none.quic)];
+        let (rpc, pool, pubsub) = (rpc(&none.rpc), pool(&none.pool), pubsub(&none.pubsub));
+        let lists = [rpc, pool, pubsub, quic(&none.quic), grpc(&none.grpc)];
         lists.iter().for_each(|settings| check(settings).expect("defaults are valid"));
     }
 }

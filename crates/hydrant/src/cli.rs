@@ -79,8 +79,8 @@ pub(crate) struct InspectFlags {
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct DevFlags {
-    /// Read settings from this TOML file: the long flags as keys, and the tables rpc, pool, pubsub and
-    /// quic for settings that have no flag. Flags override the file.
+    /// Read settings from this TOML file: the long flags as keys, and the tables rpc, pool, pubsub,
+    /// quic and grpc for settings that have no flag. Flags override the file.
     #[arg(long, value_name = "FILE", help_heading = "Configuration")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
@@ -100,6 +100,9 @@ pub(crate) struct DevFlags {
     /// The table `[quic]` of the file.
     #[arg(skip)]
     pub(crate) quic: ::tpu::Config,
+    /// The table `[grpc]` of the file.
+    #[arg(skip)]
+    pub(crate) grpc: grpc::Config,
 
     /// Store the ledger in this directory, and continue a ledger that is there.
     #[arg(short, long, value_name = "DIR", help_heading = "Ledger")]
@@ -209,6 +212,12 @@ pub(crate) struct DevFlags {
     /// UDP port for transactions over QUIC; 0 uses a free port [default: two after --rpc-port].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) tpu_port: Option<u16>,
+    /// Port for Yellowstone gRPC; 0 uses a free port [default: 10000, and a free port with --rpc-port 0].
+    #[arg(long, value_name = "PORT", help_heading = "Serving")]
+    pub(crate) grpc_port: Option<u16>,
+    /// Do not serve Yellowstone gRPC.
+    #[arg(long, conflicts_with = "grpc_port", help_heading = "Serving")]
+    pub(crate) no_grpc: bool,
     /// Maximum number of QUIC connections [default: 4000].
     #[arg(long, value_name = "COUNT", help_heading = "Serving")]
     pub(crate) tpu_connections_max: Option<usize>,
@@ -219,7 +228,7 @@ pub(crate) struct DevFlags {
     /// Forward accepted transactions to this TPU over QUIC. Can be repeated.
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Serving")]
     pub(crate) forward: Vec<SocketAddr>,
-    /// Write {"rpc": URL, "ws": URL, "tpu": ADDRESS} to this file when the node is ready.
+    /// Write {"rpc": URL, "ws": URL, "tpu": ADDRESS, "grpc": URL} to this file when the node is ready.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) endpoints_file: Option<PathBuf>,
     /// Origin of web pages that may send requests, such as `https://app.example`. Pages of other origins

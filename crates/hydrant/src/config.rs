@@ -19,6 +19,10 @@ use crate::snapshot_file::SnapshotFile;
 const TICK_US: u64 = 6_250;
 /// The port on which clients expect JSON-RPC.
 const RPC_PORT_DEFAULT: u16 = 8899;
+/// The port on which clients expect Yellowstone gRPC.
+const GRPC_PORT_DEFAULT: u16 = 10_000;
+/// Slots that gRPC's log must have beyond those that are not final.
+const REPLAY_SLOTS_AFTER_ROOT: u64 = 8;
 
 /// Bytes of a file of weights. Up to 100,000 lines are read.
 const WEIGHTS_BYTES_MAX: u64 = 64 << 20;
@@ -36,6 +40,9 @@ pub(crate) struct NodeConfig {
     pub(crate) pubsub: rpc_solana::pubsub::Config,
     pub(crate) quic: ::tpu::Config,
     pub(crate) tpu_port: u16,
+    pub(crate) grpc: grpc::Config,
+    /// `None`: gRPC is not served.
+    pub(crate) grpc_port: Option<u16>,
     pub(crate) forward: Vec<SocketAddr>,
     pub(crate) bind_address: IpAddr,
     pub(crate) rpc_port: u16,
@@ -75,6 +82,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         pubsub: file.pubsub,
         pool: file.pool,
         quic: file.quic,
+        grpc: file.grpc,
         ledger: flags.ledger.or(file.ledger),
         reset: flags.reset || file.reset,
         slot_ms: flags.slot_ms.or_else(|| file.slot_ms.filter(|_| !has_slot_flag)),
@@ -122,6 +130,8 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         bind_address: flags.bind_address.or(file.bind_address),
         rpc_port: flags.rpc_port.or(file.rpc_port),
         tpu_port: flags.tpu_port.or(file.tpu_port),
+        grpc_port: flags.grpc_port.or_else(|| file.grpc_port.filter(|_| !flags.no_grpc)),
+        no_grpc: flags.no_grpc || (file.no_grpc && flags.grpc_port.is_none()),
         tpu_connections_max: flags.tpu_connections_max.or(file.tpu_connections_max),
         identity_weights: flags.identity_weights.or(file.identity_weights),
         forward: flags.forward.into_iter().chain(file.forward).collect(),
@@ -162,6 +172,8 @@ impl NodeConfig {
             cache_bytes_max: flags.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
             quic: quic_config(&flags)?,
             tpu_port: tpu_port(&flags)?,
+            grpc: grpc_config(&flags)?,
+            grpc_port: grpc_port(&flags)?,
             forward: flags.forward.clone(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_port: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),
@@ -320,6 +332,29 @@ fn tpu_port(flags: &DevFlags) -> Result<u16> {
     }
 }
 
+fn grpc_config(flags: &DevFlags) -> Result<grpc::Config> {
+    let config = flags.grpc.clone();
+    bounds::check(&bounds::grpc(&config))?;
+    let finalize_after =
+        flags.finalize_after.unwrap_or_else(|| localnet::Config::default().finalize_after);
+    let slots_min = finalize_after + REPLAY_SLOTS_AFTER_ROOT;
+    Ok(grpc::Config { replay_slots_max: config.replay_slots_max.max(slots_min), ..config })
+}
+
+/// The port of gRPC, if it is served. If the system chooses JSON-RPC's, it chooses this one too.
+fn grpc_port(flags: &DevFlags) -> Result<Option<u16>> {
+    ensure!(
+        !flags.no_grpc || flags.grpc_port.is_none(),
+        "--grpc-port and --no-grpc exclude each other"
+    );
+    Ok(match (flags.no_grpc, flags.grpc_port, flags.rpc_port) {
+        (true, ..) => None,
+        (false, Some(port), _) => Some(port),
+        (false, None, Some(0)) => Some(0),
+        (false, None, _) => Some(GRPC_PORT_DEFAULT),
+    })
+}
+
 fn pubsub_config(flags: &DevFlags) -> Result<rpc_solana::pubsub::Config> {
     let file = flags.pubsub.clone();
     let tracked_addresses_max = flags.max_tracked_addresses.unwrap_or(file.tracked_addresses_max);
@@ -465,6 +500,28 @@ mod tests {
         assert_eq!(port("rpc-port = 65534\ntpu-port = 9000").expect("its own port"), 9_000);
         assert_eq!(port("rpc-port = 65533").expect("the last one"), 65_535);
         assert_eq!(port("rpc-port = 0").expect("free ones"), 0);
+    }
+
+    #[test]
+    fn the_port_of_grpc_is_fixed_unless_ports_are_free_ones_or_it_is_closed() {
+        let port = |flags: DevFlags, file: &str| check(flags, file).map(|config| config.grpc_port);
+        let none = DevFlags::default;
+        assert_eq!(port(none(), "").expect("valid"), Some(10_000));
+        assert_eq!(port(none(), "rpc-port = 0").expect("valid"), Some(0));
+        assert_eq!(port(none(), "grpc-port = 7\nrpc-port = 0").expect("valid"), Some(7));
+        assert_eq!(port(none(), "no-grpc = true").expect("valid"), None);
+        let closed = || DevFlags { no_grpc: true, ..none() };
+        assert_eq!(port(closed(), "grpc-port = 7").expect("valid"), None);
+        let open = DevFlags { grpc_port: Some(8), ..none() };
+        assert_eq!(port(open, "no-grpc = true").expect("valid"), Some(8));
+        let both = port(none(), "no-grpc = true\ngrpc-port = 7").expect_err("both");
+        assert!(both.to_string().contains("--no-grpc"), "{both}");
+    }
+
+    #[test]
+    fn the_log_of_grpc_reaches_behind_the_root() {
+        let config = check(DevFlags::default(), "finalize-after = 100").expect("valid");
+        assert_eq!(config.grpc.replay_slots_max, 108);
     }
 
     #[test]

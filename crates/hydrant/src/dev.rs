@@ -1,12 +1,13 @@
 //! `hydrant dev`: a local ledger and its servers, from start to end.
 
 use std::io::IsTerminal;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use chain_solana::{ClusterInfo, EventSink};
 use http_server::Listeners;
 use jsonrpc::{Health, SystemClock};
 use localnet::{Localnet, LocalnetHandle};
@@ -166,10 +167,11 @@ fn reset(config: &NodeConfig) -> Result<()> {
     localnet::reset_directory(dir).with_context(|| format!("--reset {}", dir.display()))
 }
 
-/// The two ports of a node, bound.
+/// The ports of a node, bound.
 struct BoundListeners {
     rpc: TcpListener,
     pubsub: TcpListener,
+    grpc: Option<TcpListener>,
 }
 
 async fn serve(
@@ -216,9 +218,14 @@ async fn serve(
     node.context.metrics.add(Arc::new(tpu.metrics()));
     node.context.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
     let mint = localnet.mint();
-    let running = localnet
-        .start(vec![Box::new(sink), Box::new(waiter_events)])
-        .context("start the ledger")?;
+    let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(sink), Box::new(waiter_events)];
+    let grpc = bound.grpc.map(|listener| start_grpc(config, &cluster, &localnet, listener));
+    let grpc = grpc.transpose()?.map(|(server, events)| {
+        node.context.metrics.add(Arc::new(server.metrics()));
+        sinks.push(Box::new(events));
+        server
+    });
+    let running = localnet.start(sinks).context("start the ledger")?;
 
     let listeners =
         Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };
@@ -239,6 +246,7 @@ async fn serve(
         rpc,
         pubsub: pubsub_address,
         tpu: tpu.address(),
+        grpc: grpc.as_ref().map(grpc::Server::address),
         ready_after: now() - started,
         usage: NodeMemory::new(&node.api.reader, &node.api.history),
     };
@@ -261,6 +269,8 @@ async fn serve(
     tpu_log.abort();
     // Joins its threads: no transactions arrive after this.
     tokio::task::spawn_blocking(move || drop(tpu)).await.context("stop the TPU")?;
+    let stop_grpc = move || grpc.into_iter().for_each(grpc::Server::shut_down);
+    tokio::task::spawn_blocking(stop_grpc).await.context("stop gRPC")?;
     pubsub.shut_down();
     // An error means that the server has ended already.
     let _ = stop.send(());
@@ -270,6 +280,20 @@ async fn serve(
         bail!("the ledger's thread ended unexpectedly");
     }
     Ok(())
+}
+
+fn start_grpc(
+    config: &NodeConfig,
+    cluster: &Arc<ClusterInfo>,
+    localnet: &Localnet,
+    listener: TcpListener,
+) -> Result<(grpc::Server, grpc::EventSender)> {
+    let node = grpc::GrpcNode {
+        reader: localnet.reader().clone(),
+        cluster: Arc::clone(cluster),
+        program: ("hydrant", env!("CARGO_PKG_VERSION")),
+    };
+    grpc::Server::start(config.grpc.clone(), node, listener).context("serve gRPC")
 }
 
 /// Health by the slot clock, if there is one: a node without new blocks is unhealthy.
@@ -312,11 +336,14 @@ fn announce_ready(config: &NodeConfig, banner: &Banner<'_>) -> Result<()> {
         validator_log::write(dir, banner)?;
     }
     let Some(path) = &config.endpoints_file else { return Ok(()) };
-    let endpoints = serde_json::json!({
+    let mut endpoints = serde_json::json!({
         "rpc": format!("http://{}", banner.rpc),
         "ws": format!("ws://{}", banner.pubsub),
         "tpu": banner.tpu.to_string(),
     });
+    if let Some(grpc) = banner.grpc {
+        endpoints["grpc"] = format!("http://{grpc}").into();
+    }
     write_atomic(path, &endpoints.to_string())
         .with_context(|| format!("--endpoints-file {}", path.display()))
 }
@@ -330,23 +357,31 @@ fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(&temporary, path)
 }
 
-/// Binds JSON-RPC's port and the next. With port 0, binds two consecutive free ports.
+/// Binds JSON-RPC's port and the next, and that of gRPC. With port 0, binds two consecutive free ports.
 fn bind(config: &NodeConfig) -> Result<BoundListeners> {
     let ip = config.bind_address;
     let listen = |port: u16| TcpListener::bind(SocketAddr::new(ip, port));
-    if config.rpc_port != 0 {
-        let port = config.rpc_port;
+    let grpc = |port: u16| {
+        listen(port).with_context(|| {
+            format!("listen on {ip}:{port} for gRPC (--bind-address, --grpc-port, --no-grpc)")
+        })
+    };
+    let (rpc, pubsub) = bind_rpc(config.rpc_port, ip)?;
+    Ok(BoundListeners { rpc, pubsub, grpc: config.grpc_port.map(grpc).transpose()? })
+}
+
+fn bind_rpc(port: u16, ip: IpAddr) -> Result<(TcpListener, TcpListener)> {
+    let listen = |port: u16| TcpListener::bind(SocketAddr::new(ip, port));
+    if port != 0 {
         let context = |port: u16| format!("listen on {ip}:{port} (--bind-address, --rpc-port)");
-        return Ok(BoundListeners {
-            rpc: listen(port).with_context(|| context(port))?,
-            pubsub: listen(port + 1).with_context(|| context(port + 1))?,
-        });
+        let rpc = listen(port).with_context(|| context(port))?;
+        return Ok((rpc, listen(port + 1).with_context(|| context(port + 1))?));
     }
     for _ in 0..PORT_TRIES {
         let rpc = listen(0).with_context(|| format!("listen on {ip} (--bind-address)"))?;
         let Some(next) = rpc.local_addr()?.port().checked_add(1) else { continue };
         if let Ok(pubsub) = listen(next) {
-            return Ok(BoundListeners { rpc, pubsub });
+            return Ok((rpc, pubsub));
         }
     }
     bail!("no two consecutive free ports on {ip} (--rpc-port)")

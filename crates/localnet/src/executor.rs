@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chain_solana::{
-    AccountWrite, BankHashComponents, Block, BlockInfo, EventSink, ExecutedTransaction, History,
-    LedgerEvent, Reader, VerifiedTransaction,
+    AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, EventSink,
+    ExecutedTransaction, History, LedgerEvent, Reader, VerifiedTransaction,
 };
 use ledger::{Address, BlockId, Change, Commitment, Slot};
 use query::LedgerError;
@@ -25,6 +25,7 @@ use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
 use solana_keypair::Keypair;
 use solana_pubkey::Pubkey;
+use solana_signature::Signature;
 use solana_stake_interface::stake_history::StakeHistoryEntry;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
@@ -104,6 +105,10 @@ pub(crate) struct Executor {
     pub(crate) unpublished_vote: Option<chain_solana::Vote>,
     /// Transactions executed since the last publication.
     pub(crate) unpublished: Vec<Arc<ExecutedTransaction>>,
+    /// Account writes since the last publication. `None` if no sink needs them.
+    pub(crate) unpublished_updates: Option<Vec<AccountUpdate>>,
+    /// Writes of accounts since the start, if a sink needs them.
+    pub(crate) write_version: u64,
     pub(crate) metrics: Arc<ExecutorMetrics>,
 }
 
@@ -247,7 +252,7 @@ impl Executor {
                 - lamports(&outcome.before),
             ..bank.clone()
         };
-        match self.apply(outcome.writes(), bank) {
+        match self.apply(outcome.writes(), Some(signature), bank) {
             Err(LedgerError::TableFull(full)) => {
                 tracing::error!(%signature, %full, "transaction dropped: no space for its accounts");
                 return Ok(Err((signature, TransactionError::TooManyAccountLocks)));
@@ -281,14 +286,21 @@ impl Executor {
             .filter_map(|key| self.set.vm().account(key).map(|account| (*key, account.clone())))
             .collect();
         let bank = self.builder.bank.clone();
-        self.apply(accounts.iter().map(|(key, account)| (*key, account)), bank)
+        self.apply(accounts.iter().map(|(key, account)| (*key, account)), None, bank)
     }
 
+    /// Writes accounts to the open block, for the transaction of `signature` or for the block itself.
     pub(crate) fn apply<'a>(
         &mut self,
-        writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)>,
+        writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)> + Clone,
+        signature: Option<Signature>,
         bank: BlockInfo,
     ) -> Result<(), LedgerError> {
+        let closed = writes.clone().filter(|(_, account)| account.lamports() == 0);
+        let closed = match self.unpublished_updates {
+            Some(_) => closed.map(|(_, account)| Arc::new(Account(account.clone()))).collect(),
+            None => Vec::new(),
+        };
         let (pubkeys, changes): (Vec<Pubkey>, Vec<Change<Account>>) = writes
             .map(|(pubkey, account)| {
                 let record = Account(account.clone()).into_record();
@@ -298,6 +310,14 @@ impl Executor {
         let records: Vec<_> = changes.iter().map(|change| change.record.clone()).collect();
         let ids = self.ledger.apply(self.builder.id(), changes, Arc::new(bank.clone()))?;
         self.builder.bank = bank;
+        if let Some(updates) = &mut self.unpublished_updates {
+            let (mut closed, version) = (closed.into_iter(), &mut self.write_version);
+            updates.extend(pubkeys.iter().zip(&records).filter_map(|(pubkey, record)| {
+                *version += 1;
+                let account = record.clone().or_else(|| closed.next())?;
+                Some(AccountUpdate { pubkey: *pubkey, account, write_version: *version, signature })
+            }));
+        }
         let writes = pubkeys.into_iter().zip(ids).zip(records);
         self.builder.record_writes(writes.map(|((pubkey, id), account)| AccountWrite {
             pubkey,
@@ -319,6 +339,10 @@ impl Executor {
         }
         if let Some(vote) = self.unpublished_vote.take() {
             self.emit(&LedgerEvent::Voted(vote));
+        }
+        if let Some(updates) = self.unpublished_updates.as_mut().filter(|all| !all.is_empty()) {
+            let (block, updates) = (self.builder.id(), std::mem::take(updates).into());
+            self.emit(&LedgerEvent::AccountsWritten { block, updates });
         }
         if !executed.is_empty() {
             self.emit(&LedgerEvent::Executed(executed.into()));
@@ -477,8 +501,11 @@ impl Executor {
     }
 
     fn emit(&mut self, event: &LedgerEvent) {
+        let is_update = matches!(event, LedgerEvent::AccountsWritten { .. });
         for sink in &mut self.sinks {
-            sink.send(event);
+            if !is_update || sink.needs_account_updates() {
+                sink.send(event);
+            }
         }
     }
 }

@@ -338,6 +338,8 @@ impl Localnet {
             unfinalized: VecDeque::new(),
             unpublished_vote: None,
             unpublished: Vec::new(),
+            unpublished_updates: None,
+            write_version: 0,
             metrics: Arc::default(),
         };
         let mint = state.genesis.mint.map(Pubkey::new_from_array);
@@ -419,6 +421,9 @@ impl Localnet {
         mut self,
         sinks: Vec<Box<dyn EventSink>>,
     ) -> Result<LocalnetHandle, LocalnetError> {
+        if sinks.iter().any(|sink| sink.needs_account_updates()) {
+            self.executor.unpublished_updates = Some(Vec::new());
+        }
         self.executor.sinks = sinks;
         let (executor, parent) = (&mut self.executor, self.parent);
         guarded(|| Ok(executor.open_block(parent)?))?;

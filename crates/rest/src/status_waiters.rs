@@ -152,6 +152,7 @@ fn run_waker(shared: &Shared, events: &Receiver<LedgerEvent>) {
                 shared.wake(block.transactions.iter().map(|executed| executed.signature()));
             }
             LedgerEvent::BankCreated { .. }
+            | LedgerEvent::AccountsWritten { .. }
             | LedgerEvent::Frozen { .. }
             | LedgerEvent::TipMoved { .. }
             | LedgerEvent::Voted(_) => {}

@@ -47,6 +47,8 @@ pub struct Node {
     pub ws: SocketAddr,
     /// The address of its TPU, over QUIC, if it has one.
     pub tpu: Option<SocketAddr>,
+    /// The address of its Yellowstone gRPC, if it serves it.
+    pub grpc: Option<SocketAddr>,
     /// When its process was started.
     pub started: Instant,
     log: Option<PathBuf>,
@@ -61,7 +63,7 @@ impl NodeCommand {
         Self::new(hydrant)
     }
 
-    /// A program that writes its endpoints as JSON (`rpc`, `ws` and perhaps `tpu`) to the file after
+    /// A program that writes its endpoints as JSON (`rpc`, `ws`, and perhaps `tpu` and `grpc`) to the file after
     /// `--endpoints-file`.
     pub fn new(command: Command) -> Self {
         Self { command, ready_timeout: READY_TIMEOUT, is_logged: false, is_watched: false }
@@ -115,12 +117,14 @@ impl NodeCommand {
         let process = KillOnDrop::spawn(&mut command)?;
         // There is no address yet, but from now on drop ends the process as a node.
         let none = SocketAddr::from(([0; 4], 0));
-        let mut node = Node { process, rpc: none, ws: none, tpu: None, started, log, _dir: dir };
+        let mut node =
+            Node { process, rpc: none, ws: none, tpu: None, grpc: None, started, log, _dir: dir };
         let ready = node.wait_for_endpoints(&endpoints, ready_timeout);
         let found = ready.with_context(|| node.log_text())?;
         node.rpc = address(&found["rpc"])?;
         node.ws = address(&found["ws"])?;
         node.tpu = found.get("tpu").map(address).transpose()?;
+        node.grpc = found.get("grpc").map(address).transpose()?;
         Ok(node)
     }
 }

@@ -15,7 +15,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["svm", "tpu", "http_server", "loadgen"],
     &["localnet", "response_cache", "loadgen_solana"],
     &["jsonrpc"],
-    &["rpc_solana"],
+    &["rpc_solana", "grpc"],
     &["rest"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
@@ -43,6 +43,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("response_cache", &["state", "index"]),
     ("jsonrpc", &["state", "index", "localnet", "svm"]),
     ("rpc_solana", &["state", "index", "localnet", "svm"]),
+    ("grpc", &["state", "index", "localnet", "svm"]),
     ("rest", &["state", "index", "localnet", "svm"]),
 ];
 

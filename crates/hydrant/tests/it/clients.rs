@@ -49,6 +49,11 @@ fn anchor_flow() -> Result<()> {
 }
 
 #[test]
+fn yellowstone_js_flow() -> Result<()> {
+    node_js_flow("js-grpc", "flow.test.js", NODE_FLAGS)
+}
+
+#[test]
 fn solana_go_flow() -> Result<()> {
     let Some(go) = find_go()? else {
         return skip("solana_go_flow", &format!("there is no Go 1.{GO_MINOR_MIN} or newer"));
@@ -94,7 +99,9 @@ fn skip(test: &str, reason: &str) -> Result<()> {
 fn run_flow(mut flow: Command, node_flags: &[&str]) -> Result<()> {
     let node = start_node(node_flags)?;
     let elves = ProgramElves::find()?;
+    let grpc = node.grpc.context("the node serves gRPC")?;
     flow.env("HYDRANT_RPC_URL", node.rpc_url())
+        .env("HYDRANT_GRPC_URL", format!("http://{grpc}"))
         .env("HYDRANT_WS_URL", node.ws_url())
         .env("HYDRANT_PROGRAM_ELF", &elves.first)
         .env("HYDRANT_UPGRADE_ELF", &elves.upgrade);

@@ -10,6 +10,7 @@ mod disk;
 mod flags;
 mod from_snapshot;
 mod genesis;
+mod grpc;
 mod memory;
 mod methods;
 mod node;

@@ -212,7 +212,8 @@ pub(super) fn slot_updates(event: &LedgerEvent) -> Vec<SlotUpdate> {
             vec![SlotUpdate::Dead { slot, timestamp, err }]
         }
         // Agave reports neither a moved tip nor an abandoned block.
-        LedgerEvent::Executed(_)
+        LedgerEvent::AccountsWritten { .. }
+        | LedgerEvent::Executed(_)
         | LedgerEvent::TipMoved { .. }
         | LedgerEvent::Voted(_)
         | LedgerEvent::Reverted { .. } => Vec::new(),

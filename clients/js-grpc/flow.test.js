@@ -1,0 +1,142 @@
+// `@triton-one/yellowstone-grpc` against a running node: the main flow, step by step.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { env, flow, until } from '../steps.js';
+
+const yellowstone = createRequire(import.meta.url)('@triton-one/yellowstone-grpc');
+const { default: Client, CommitmentLevel, CompressedAccountFilterSet, SlotStatus } = yellowstone;
+const { step, run } = flow('grpc_flow');
+const SYSTEM = '11111111111111111111111111111111';
+const client = new Client(env('HYDRANT_GRPC_URL'), undefined, undefined, { enabled: false });
+const streams = [];
+
+async function rpc(method, params = []) {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+  const headers = { 'content-type': 'application/json' };
+  const response = await fetch(env('HYDRANT_RPC_URL'), { method: 'POST', headers, body });
+  const { result, error } = await response.json();
+  assert.equal(error, undefined);
+  return result;
+}
+
+// A request with these filters and no others.
+function request(filters) {
+  return {
+    accounts: {}, slots: {}, transactions: {}, transactionsStatus: {}, blocks: {}, blocksMeta: {}, entry: {},
+    blockFooter: {}, accountsDataSlice: [], ...filters,
+  };
+}
+
+const transactions = (filter) => ({
+  accountInclude: [], accountExclude: [], accountRequired: [], signerInclude: [], signerExclude: [], ...filter,
+});
+
+// A subscription, and its updates so far.
+async function subscribe(filters) {
+  const stream = await client.subscribe();
+  const seen = { stream, updates: [], error: undefined };
+  streams.push(stream);
+  stream.on('data', (update) => seen.updates.push(update));
+  stream.on('error', (error) => { seen.error = error; });
+  await write(seen, request(filters));
+  return seen;
+}
+
+function write(seen, message) {
+  return new Promise((resolve, reject) => {
+    seen.stream.write(message, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+const find = (seen, what, probe) => until(what, async () => seen.updates.find(probe));
+
+step('calls', async () => {
+  await client.connect();
+  assert.equal((await client.ping(3)).count, 3);
+  const slot = Number((await client.getSlot(CommitmentLevel.PROCESSED)).slot);
+  assert.ok(slot > 0);
+  assert.ok(Number((await client.getBlockHeight()).blockHeight) > 0);
+  const { blockhash } = await client.getLatestBlockhash();
+  assert.ok((await client.isBlockhashValid(blockhash)).valid);
+  assert.equal(JSON.parse((await client.getVersion()).version).version.package, 'hydrant');
+  assert.ok(Number((await client.subscribeReplayInfo()).firstAvailable) <= slot);
+});
+
+step('an airdrop as account, transaction and status', async () => {
+  const to = (await rpc('getIdentity')).identity;
+  const seen = await subscribe({
+    accounts: { account: { account: [to], owner: [], filters: [] } },
+    transactions: { transaction: transactions({ accountInclude: [to], vote: false }) },
+    transactionsStatus: { status: transactions({ accountRequired: [to], vote: false }) },
+    commitment: CommitmentLevel.PROCESSED,
+    ping: { id: 1 },
+  });
+  await find(seen, 'a pong', (update) => update.pong?.id === 1);
+  const signature = await rpc('requestAirdrop', [to, 1_000_000]);
+  const { transaction } = await find(seen, 'the transaction', (update) => update.transaction);
+  const encoded = yellowstone.txEncode.encode(
+    transaction.transaction, yellowstone.txEncode.encoding.Json, 255, true,
+  );
+  assert.equal(encoded.transaction.signatures[0], signature);
+  assert.equal(encoded.meta.err, null);
+  const sent = Buffer.from(transaction.transaction.signature);
+  const written = (update) =>
+    update.account && Buffer.from(update.account.account.txnSignature ?? []).equals(sent);
+  const { account } = await find(seen, 'the account', written);
+  assert.ok(Number(account.bankId) > 0 && Number(account.account.writeVersion) > 0);
+  assert.ok(seen.updates.findIndex(written) < seen.updates.findIndex((update) => update.transaction));
+  await find(seen, 'the status', (update) => update.transactionStatus);
+});
+
+step('slots and metadata of blocks, confirmed', async () => {
+  const seen = await subscribe({
+    slots: { slot: { filterByCommitment: true } },
+    blocksMeta: { meta: {} },
+    commitment: CommitmentLevel.CONFIRMED,
+  });
+  const { slot } = await find(seen, 'a slot', (update) => update.slot && seen.updates.length > 6);
+  assert.equal(slot.status, SlotStatus.SLOT_CONFIRMED);
+  const of = Number(slot.slot);
+  const at = seen.updates.findIndex((update) => Number(update.blockMeta?.slot) === of);
+  assert.ok(at >= 0 && at < seen.updates.findIndex((update) => Number(update.slot?.slot) === of));
+  assert.ok(Number(seen.updates[at].blockMeta.executedTransactionCount) > 0);
+});
+
+step('a compressed filter, replaced by another', async () => {
+  const to = (await rpc('getIdentity')).identity;
+  const set = new CompressedAccountFilterSet(10);
+  set.insert(to);
+  const seen = await subscribe({ accounts: { first: set.toAccountFilter() }, ping: { id: 1 } });
+  await find(seen, 'a pong', (update) => update.pong?.id === 1);
+  await rpc('requestAirdrop', [to, 1_000_001]);
+  await find(seen, 'the account', (update) => update.account && update.filters[0] === 'first');
+  const owned = { account: [], owner: [SYSTEM], filters: [{ lamports: { gt: '0' } }] };
+  await write(seen, request({ accounts: { second: owned }, ping: { id: 2 } }));
+  await find(seen, 'a pong', (update) => update.pong?.id === 2);
+  await rpc('requestAirdrop', [to, 1_000_002]);
+  await find(seen, 'the account', (update) => update.account && update.filters[0] === 'second');
+});
+
+step('blocks from a slot in the past', async () => {
+  const { firstAvailable } = await client.subscribeReplayInfo();
+  const seen = await subscribe({
+    blocks: { block: { accountInclude: [], includeAccounts: true } },
+    commitment: CommitmentLevel.PROCESSED,
+    fromSlot: String(Number(firstAvailable) + 3),
+  });
+  const { block } = await find(seen, 'a block', (update) => update.block);
+  assert.ok(Number(block.slot) >= Number(firstAvailable) + 3);
+  assert.ok(block.accounts.length >= 4);
+  assert.equal(Number(block.updatedAccountCount), block.accounts.length);
+});
+
+step('an invalid filter says why', async () => {
+  const seen = await subscribe({ accounts: { bad: { account: ['x'], owner: [], filters: [] } } });
+  const error = await until('an error', async () => seen.error);
+  assert.match(error.message, /is no address/);
+});
+
+run(async () => {
+  for (const stream of streams) stream.destroy();
+});

@@ -1,0 +1,331 @@
+//! The clients, and what they share: the indices, the log, the queues.
+//!
+//! In: updates in order, from the publisher; clients and their requests. Out: messages in the clients' queues.
+//! Shape: one lock over all. The publisher holds it for one update; a client for its filters, or to copy references out
+//! of the log. Messages of a replay are encoded without it.
+//! Invariant: publishing costs the matches of the update (`index`). It never waits for a client: a client whose queue is
+//! full is closed.
+//! Invariant: a client that replays gets each update once: it becomes live in the same critical section in which the log
+//! has nothing more for it.
+
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
+use ledger::{BlockId, Commitment, Slot};
+use parking_lot::Mutex;
+use tonic::Status;
+
+use crate::config::Config;
+use crate::counters::{Event, GrpcCounters};
+use crate::encode::Encoder;
+use crate::filter::{FilterId, FilterSet, TransactionKeys};
+use crate::index::{Index, ListenerId};
+use crate::log::{BankContent, Cursor, Log};
+use crate::queue::{Full, Queue, QueueBudget};
+use crate::status_timer::StatusTimer;
+use crate::update::Update;
+
+/// Bytes of updates that a replay takes out of the log at once, and one update more.
+const REPLAY_BYTES: usize = 256 << 10;
+
+/// The clients and what they share.
+pub(crate) struct Broker {
+    pub(crate) config: Config,
+    pub(crate) counters: GrpcCounters,
+    pub(crate) budget: Arc<QueueBudget>,
+    state: Mutex<State>,
+}
+
+struct State {
+    log: Log,
+    indices: [Index; 3],
+    listeners: HashMap<ListenerId, Listener>,
+    next_id: u64,
+    filters_bytes: usize,
+}
+
+struct Listener {
+    queue: Arc<Queue>,
+    timer: Arc<StatusTimer>,
+    filters: Option<Arc<FilterSet>>,
+    /// Where it is in the log, until it is live.
+    replay: Option<Cursor>,
+}
+
+/// What a client that replays has to do next.
+pub(crate) enum ReplayStep {
+    /// Send these.
+    Updates { filters: Arc<FilterSet>, updates: Vec<Arc<Update>> },
+    /// Nothing: it is live.
+    Live,
+    /// Its slots were removed from the log.
+    Lost,
+}
+
+/// Bytes that the server holds for its clients.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BrokerMemory {
+    pub(crate) queues: usize,
+    pub(crate) log: usize,
+    pub(crate) filters: usize,
+    pub(crate) log_slots: usize,
+    pub(crate) listeners: usize,
+}
+
+impl Broker {
+    pub(crate) fn new(config: Config) -> Self {
+        let state = State {
+            log: Log::new(config.replay_slots_max, config.replay_bytes_max),
+            indices: [Index::new(), Index::new(), Index::new()],
+            listeners: HashMap::new(),
+            next_id: 0,
+            filters_bytes: 0,
+        };
+        Self {
+            budget: Arc::new(QueueBudget::new(config.queues_bytes_max)),
+            counters: GrpcCounters::new(),
+            state: Mutex::new(state),
+            config,
+        }
+    }
+
+    /// Starts a bank. Its updates follow.
+    pub(crate) fn start_bank(&self, block: BlockId) {
+        self.state.lock().log.start(block);
+    }
+
+    /// Publishes updates in this order.
+    pub(crate) fn publish(&self, updates: &[Arc<Update>]) {
+        for update in updates {
+            let state = &mut *self.state.lock();
+            state.log.push(update);
+            for commitment in [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized]
+            {
+                if update.is_at(commitment) {
+                    self.send(state, commitment, update);
+                }
+            }
+        }
+    }
+
+    /// A bank is the root.
+    pub(crate) fn set_root(&self, block: BlockId) {
+        self.state.lock().log.set_root(block);
+    }
+
+    /// Stores the content of a frozen bank, until it is released at finalized or removed.
+    pub(crate) fn set_content(&self, block: BlockId, content: BankContent) {
+        self.state.lock().log.set_content(block, content);
+    }
+
+    /// Publishes the content of a bank to the clients of a commitment above processed. If the log has it no more, these
+    /// clients are closed.
+    pub(crate) fn release(&self, commitment: Commitment, block: BlockId) {
+        // One critical section: a client that becomes live must not get the content from the log and from here.
+        let state = &mut *self.state.lock();
+        state.log.release(commitment, block);
+        let Some(content) = state.log.content(block) else {
+            tracing::error!(
+                slot = block.slot,
+                "a slot left the log of gRPC before its commitment \
+                 (grpc.replay_slots_max, grpc.replay_bytes_max)"
+            );
+            return self.close_commitment(state, commitment);
+        };
+        if !state.indices[commitment as usize].is_empty() {
+            content.iter().for_each(|update| self.send(state, commitment, update));
+        }
+    }
+
+    /// Closes every client and empties the log: events of the ledger were lost, or the ledger ends.
+    pub(crate) fn close_all(&self, status: &Status) {
+        let state = &mut *self.state.lock();
+        state.log.clear();
+        for (id, listener) in &state.listeners {
+            self.close(*id, listener, status.clone());
+        }
+    }
+
+    /// A new client without filters.
+    pub(crate) fn connect(
+        &self,
+        timer: Arc<StatusTimer>,
+    ) -> Result<(ListenerId, Arc<Queue>), Status> {
+        let state = &mut *self.state.lock();
+        let count_max = self.config.subscriptions_max;
+        if state.listeners.len() >= count_max {
+            self.counters.record(Event::SubscriptionRefused);
+            return Err(Status::resource_exhausted(format!(
+                "{count_max} subscriptions are open (grpc.subscriptions_max)"
+            )));
+        }
+        state.next_id += 1;
+        let id = ListenerId(state.next_id);
+        let Config { queue_messages_max, queue_bytes_max, .. } = self.config;
+        let queue = Queue::new(Arc::clone(&self.budget), queue_messages_max, queue_bytes_max);
+        let queue = Arc::new(queue);
+        let own = Arc::clone(&queue);
+        let listener = Listener { queue: own, timer, filters: None, replay: None };
+        state.listeners.insert(id, listener);
+        Ok((id, queue))
+    }
+
+    /// Removes a client.
+    pub(crate) fn disconnect(&self, id: ListenerId) {
+        let state = &mut *self.state.lock();
+        state.remove_filters(id);
+        state.listeners.remove(&id);
+    }
+
+    /// Replaces all filters of a client. With a slot, it first gets what was published from there on.
+    pub(crate) fn set_filters(
+        &self,
+        id: ListenerId,
+        filters: Arc<FilterSet>,
+        from_slot: Option<Slot>,
+    ) -> Result<(), Status> {
+        let state = &mut *self.state.lock();
+        let bytes = filters.bytes();
+        let before = state.listeners.get(&id).and_then(|it| it.filters.as_ref());
+        let before = before.map_or(0, |filters| filters.bytes());
+        if state.filters_bytes - before + bytes > self.config.filters_bytes_max {
+            self.counters.record(Event::SubscriptionRefused);
+            return Err(Status::resource_exhausted(format!(
+                "the filters of all clients have {} bytes, and this request has {bytes}; at most {} \
+                 are allowed (grpc.filters_bytes_max)",
+                state.filters_bytes, self.config.filters_bytes_max
+            )));
+        }
+        let replay = from_slot.map(|slot| state.cursor(slot)).transpose()?;
+        state.remove_filters(id);
+        let Some(listener) = state.listeners.get_mut(&id) else { return Ok(()) };
+        listener.replay = replay;
+        state.filters_bytes += bytes;
+        if replay.is_none() {
+            state.indices[filters.commitment as usize].insert(id, &filters);
+        }
+        listener.filters = Some(filters);
+        Ok(())
+    }
+
+    /// What a client that replays has to do next.
+    pub(crate) fn replay(&self, id: ListenerId) -> ReplayStep {
+        let State { log, indices, listeners, .. } = &mut *self.state.lock();
+        let Some(listener) = listeners.get_mut(&id) else { return ReplayStep::Live };
+        let (Some(cursor), Some(filters)) = (&mut listener.replay, &listener.filters) else {
+            return ReplayStep::Live;
+        };
+        let Some((updates, is_end)) = log.read(cursor, filters.commitment, REPLAY_BYTES) else {
+            return ReplayStep::Lost;
+        };
+        let filters = Arc::clone(filters);
+        if is_end {
+            listener.replay = None;
+            indices[filters.commitment as usize].insert(id, &filters);
+        }
+        ReplayStep::Updates { filters, updates }
+    }
+
+    /// The oldest slot that can be replayed.
+    pub(crate) fn first_slot(&self) -> Option<Slot> {
+        self.state.lock().log.first_slot()
+    }
+
+    pub(crate) fn memory(&self) -> BrokerMemory {
+        let state = self.state.lock();
+        BrokerMemory {
+            queues: self.budget.used(),
+            log: state.log.own_bytes(),
+            filters: state.filters_bytes,
+            log_slots: state.log.slots(),
+            listeners: state.listeners.len(),
+        }
+    }
+
+    /// The status of a client that is too slow.
+    pub(crate) fn lagged() -> Status {
+        Status::internal("lagged to send an update")
+    }
+
+    /// Sends an update to the live clients of a commitment that match it.
+    fn send(&self, state: &State, commitment: Commitment, update: &Update) {
+        let candidates = state.indices[commitment as usize].candidates(update);
+        if candidates.is_empty() {
+            return;
+        }
+        let keys = TransactionKeys::of(update);
+        let mut encoder = Encoder::new(update);
+        let mut ids: Vec<FilterId> = Vec::new();
+        for of_listener in candidates.chunk_by(|one, two| one.0 == two.0) {
+            let Some((id, _)) = of_listener.first().copied() else { continue };
+            let Some(listener) = state.listeners.get(&id) else { continue };
+            let Some(filters) = &listener.filters else { continue };
+            ids.clear();
+            ids.extend(of_listener.iter().map(|(_, id)| *id));
+            for spec in filters.messages(update, keys.as_ref(), &ids) {
+                let message = encoder.message(spec);
+                self.counters.add(Event::Message, 1);
+                self.counters.add(Event::Bytes, message.len() as u64);
+                loop {
+                    match listener.queue.push(message.clone()) {
+                        Ok(()) => break,
+                        Err(Full::Queue) => {
+                            self.close(id, listener, Self::lagged());
+                            break;
+                        }
+                        Err(Full::Budget) => {
+                            let (id, largest) = state.largest(id, listener);
+                            self.close(id, largest, Self::lagged());
+                        }
+                    }
+                }
+            }
+        }
+        self.counters.add(Event::Encoded, encoder.encoded() as u64);
+    }
+
+    fn close(&self, id: ListenerId, listener: &Listener, status: Status) {
+        if listener.queue.close(status) {
+            self.counters.record(Event::Lagged);
+            listener.timer.start(id);
+        }
+    }
+
+    /// Closes the clients of a commitment.
+    fn close_commitment(&self, state: &State, commitment: Commitment) {
+        for (id, listener) in &state.listeners {
+            let own = listener.filters.as_ref().map(|filters| filters.commitment);
+            if own == Some(commitment) {
+                self.close(*id, listener, Self::lagged());
+            }
+        }
+    }
+}
+
+impl State {
+    /// Removes a client's filters.
+    fn remove_filters(&mut self, id: ListenerId) {
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let Some(filters) = listener.filters.take() else { return };
+        self.filters_bytes -= filters.bytes();
+        if listener.replay.take().is_none() {
+            self.indices[filters.commitment as usize].remove(id, &filters);
+        }
+    }
+
+    fn cursor(&self, from_slot: Slot) -> Result<Cursor, Status> {
+        self.log.cursor(from_slot).ok_or_else(|| match self.log.first_slot() {
+            Some(first) => Status::out_of_range(format!(
+                "from_slot {from_slot} is not available any more, the first available slot is {first}"
+            )),
+            None => Status::out_of_range(format!("from_slot {from_slot} is not available")),
+        })
+    }
+
+    /// The client with the most bytes in its queue; `listener` if all queues are empty.
+    fn largest<'a>(&'a self, id: ListenerId, listener: &'a Listener) -> (ListenerId, &'a Listener) {
+        let all = self.listeners.iter().map(|(id, listener)| (*id, listener));
+        let largest = all.max_by_key(|(_, it)| it.queue.bytes());
+        largest.filter(|(_, it)| it.queue.bytes() > 0).unwrap_or((id, listener))
+    }
+}

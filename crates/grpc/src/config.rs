@@ -1,0 +1,92 @@
+//! Settings of the server: bounds, times and limits of filters.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// Settings of the gRPC server.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Threads that poll sockets, compress, and replay.
+    pub threads: usize,
+    /// Open connections. The next one waits unaccepted. About 100 KB each.
+    pub connections_max: usize,
+    /// HTTP/2 streams that are open on one connection at once.
+    pub connection_streams_max: usize,
+    /// Subscriptions of all connections; one more gets `RESOURCE_EXHAUSTED`.
+    pub subscriptions_max: usize,
+    /// Bytes of one request message.
+    pub request_bytes_max: usize,
+    /// Bytes of incomplete request messages of all connections.
+    pub incoming_bytes_max: usize,
+    /// Messages that wait for one client.
+    pub queue_messages_max: usize,
+    /// Bytes that wait for one client.
+    pub queue_bytes_max: usize,
+    /// Bytes that wait for all clients. A message of several clients counts for each.
+    pub queues_bytes_max: usize,
+    /// Events of the ledger that wait for the publisher.
+    pub events_max: usize,
+    /// Slots that `from_slot` can go back; more than the slots until a block is final. 160 KB for an empty one.
+    pub replay_slots_max: u64,
+    /// Bytes of them; also of the slots that wait to be confirmed or finalized.
+    pub replay_bytes_max: usize,
+    /// Interval of the server's pings.
+    pub ping_ms: u64,
+    /// Time in which a closed client must read its status, before its connection is closed.
+    pub close_timeout_ms: u64,
+    /// Filters of one kind in a request.
+    pub filters_max: usize,
+    /// Bytes of a filter's name.
+    pub name_bytes_max: usize,
+    /// Addresses in one list of a filter.
+    pub addresses_max: usize,
+    /// Data filters (memcmp, datasize and the like) of one account filter.
+    pub data_filters_max: usize,
+    /// Data slices of a request.
+    pub data_slices_max: usize,
+    /// Bytes of the filters of all clients, about 150 for an address.
+    pub filters_bytes_max: usize,
+    /// A file with the token that clients must send as `x-token`. Without it, no token is needed.
+    pub x_token_file: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            connections_max: 256,
+            connection_streams_max: 32,
+            subscriptions_max: 1_000,
+            request_bytes_max: 4 << 20,
+            incoming_bytes_max: 64 << 20,
+            queue_messages_max: 100_000,
+            queue_bytes_max: 64 << 20,
+            queues_bytes_max: 256 << 20,
+            events_max: 4_096,
+            replay_slots_max: 64,
+            replay_bytes_max: 256 << 20,
+            ping_ms: 15_000,
+            close_timeout_ms: 10_000,
+            filters_max: 64,
+            name_bytes_max: 128,
+            addresses_max: 10_000,
+            data_filters_max: 8,
+            data_slices_max: 16,
+            filters_bytes_max: 256 << 20,
+            x_token_file: None,
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn ping_interval(&self) -> Duration {
+        Duration::from_millis(self.ping_ms)
+    }
+
+    pub(crate) fn close_timeout(&self) -> Duration {
+        Duration::from_millis(self.close_timeout_ms)
+    }
+}

@@ -1,0 +1,75 @@
+//! One connection: HTTP/2 over a socket, until either side ends it.
+//!
+//! Bounds: streams, bytes of headers, windows. A client that does not read the status of a closed subscription within
+//! `Config::close_timeout_ms` is disconnected ([`StatusTimer`]); one that does not answer HTTP/2's pings too.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use crate::counters::Event;
+use crate::service::GrpcService;
+use crate::status_timer::StatusTimer;
+
+/// Bytes of a request's headers.
+const HEADERS_BYTES_MAX: u32 = 16 << 10;
+/// Bytes that wait for the socket, for each stream.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
+/// Interval of HTTP/2's pings, and the time for their answer.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a connection may continue when the server shuts down.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(
+    socket: TcpStream,
+    service: Arc<GrpcService>,
+    mut closing: watch::Receiver<bool>,
+) {
+    let broker = Arc::clone(service.broker());
+    // It only fails on a socket that is closed already, which the next read reports.
+    let _ = socket.set_nodelay(true);
+    let timer = Arc::new(StatusTimer::default());
+    let own = Arc::clone(&timer);
+    let calls = service_fn(move |request| {
+        let (service, timer) = (Arc::clone(&service), Arc::clone(&own));
+        async move { Ok::<_, Infallible>(service.call(request, timer).await) }
+    });
+    let streams_max = u32::try_from(broker.config.connection_streams_max).unwrap_or(u32::MAX);
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(streams_max)
+        .max_header_list_size(HEADERS_BYTES_MAX)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
+    let connection = builder.serve_connection(TokioIo::new(socket), calls);
+    tokio::pin!(connection);
+    tokio::select! {
+        ended = &mut connection => {
+            if let Err(err) = ended {
+                tracing::debug!(%err, "a gRPC connection has ended");
+            }
+        }
+        () = timer.expired(broker.config.close_timeout()) => broker.counters.record(Event::Aborted),
+        () = closed(&mut closing) => {
+            connection.as_mut().graceful_shutdown();
+            // It is dropped after the timeout.
+            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
+        }
+    }
+}
+
+/// Waits until the server ends.
+pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
+    // A dropped sender means the same.
+    let _ = closing.wait_for(|is_closing| *is_closing).await;
+}

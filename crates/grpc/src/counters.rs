@@ -1,0 +1,59 @@
+//! What the server counts.
+
+use ::metrics::Counters;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// A connection was accepted.
+    Accepted,
+    /// A connection has ended.
+    Ended,
+    /// A connection was closed because its client did not read the status of a closed subscription.
+    Aborted,
+    /// A call without a valid token.
+    Unauthenticated,
+    /// A subscription was refused at a bound.
+    SubscriptionRefused,
+    /// A request's filters were invalid.
+    RequestRefused,
+    /// A client was closed because it was too slow.
+    Lagged,
+    /// A message for a client.
+    Message,
+    /// Bytes of messages, before compression.
+    Bytes,
+    /// A message was encoded, for one or more clients.
+    Encoded,
+    /// Updates that clients replayed.
+    Replayed,
+    /// Events of the ledger were lost.
+    EventsLost,
+    /// Bytes received of request messages.
+    RequestBytes,
+    /// Of those, the bytes of messages that are complete or abandoned.
+    RequestBytesDone,
+}
+
+const EVENTS: usize = 14;
+
+/// The counters.
+pub(crate) struct GrpcCounters(Counters);
+
+impl GrpcCounters {
+    pub(crate) fn new() -> Self {
+        Self(Counters::new(EVENTS))
+    }
+
+    pub(crate) fn record(&self, event: Event) {
+        self.add(event, 1);
+    }
+
+    pub(crate) fn add(&self, event: Event, by: u64) {
+        self.0.add(event as usize, by);
+    }
+
+    pub(crate) fn sum(&self, event: Event) -> u64 {
+        self.0.sum(event as usize)
+    }
+}

@@ -1,0 +1,94 @@
+//! Metrics of the gRPC server.
+
+use std::sync::Arc;
+
+use ::metrics::{Collector, Exposition, MetricKind};
+
+use crate::broker::Broker;
+use crate::counters::Event;
+
+/// The memory of an open connection: its task, and the buffers of its socket and of HTTP/2.
+const CONNECTION_BYTES: u64 = 100 * 1024;
+
+/// The metrics, for a scrape.
+pub struct GrpcMetrics(pub(crate) Arc<Broker>);
+
+impl GrpcMetrics {
+    fn connections(&self) -> u64 {
+        let counters = &self.0.counters;
+        counters.sum(Event::Accepted).saturating_sub(counters.sum(Event::Ended))
+    }
+}
+
+impl Collector for GrpcMetrics {
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        let (memory, counters) = (self.0.memory(), &self.0.counters);
+        let incomplete =
+            counters.sum(Event::RequestBytes).saturating_sub(counters.sum(Event::RequestBytesDone));
+        vec![
+            ("grpc_connections", self.connections() * CONNECTION_BYTES + incomplete),
+            ("grpc_queues", memory.queues as u64),
+            ("grpc_filters", memory.filters as u64),
+            ("grpc_replay", memory.log as u64),
+        ]
+    }
+
+    fn write(&self, out: &mut Exposition) {
+        let (memory, counters) = (self.0.memory(), &self.0.counters);
+        let gauges = [
+            ("hydrant_grpc_connections_open", "Connections that are open.", self.connections()),
+            (
+                "hydrant_grpc_subscriptions_open",
+                "Subscriptions that are open.",
+                memory.listeners as u64,
+            ),
+            (
+                "hydrant_grpc_replay_slots",
+                "Slots that from_slot can go back.",
+                memory.log_slots as u64,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            out.single(name, MetricKind::Gauge, help, value);
+        }
+        let counts = [
+            ("hydrant_grpc_connections_total", "Connections accepted.", Event::Accepted),
+            ("hydrant_grpc_messages_total", "Messages queued for clients.", Event::Message),
+            (
+                "hydrant_grpc_message_bytes_total",
+                "Bytes of these messages, before compression.",
+                Event::Bytes,
+            ),
+            (
+                "hydrant_grpc_messages_encoded_total",
+                "Messages encoded, each for one or more clients.",
+                Event::Encoded,
+            ),
+            ("hydrant_grpc_replayed_total", "Updates sent from the log.", Event::Replayed),
+            (
+                "hydrant_grpc_lagged_total",
+                "Clients closed because they were too slow.",
+                Event::Lagged,
+            ),
+            (
+                "hydrant_grpc_events_lost_total",
+                "Times that all clients were closed because events of the ledger were lost.",
+                Event::EventsLost,
+            ),
+        ];
+        for (name, help, event) in counts {
+            out.single(name, MetricKind::Counter, help, counters.sum(event));
+        }
+        let help = "Connections, calls and requests refused or ended, by cause.";
+        let mut family = out.family("hydrant_grpc_refused_total", MetricKind::Counter, help);
+        let causes = [
+            ("token", Event::Unauthenticated),
+            ("bound", Event::SubscriptionRefused),
+            ("filter", Event::RequestRefused),
+            ("status_unread", Event::Aborted),
+        ];
+        for (cause, event) in causes {
+            family.put(&[("cause", cause)], counters.sum(event));
+        }
+    }
+}

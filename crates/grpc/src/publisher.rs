@@ -1,0 +1,257 @@
+//! From the ledger's events to updates, on a thread of its own.
+//!
+//! In: events, in order, over a bounded channel from the ledger's one writer. Out: updates to the broker.
+//! Order of a bank: `CREATED_BANK`; its account writes and transactions as they happen; `COMPLETED`, the block, its
+//! metadata; then processed, confirmed and finalized, each once, and after its ancestors. Above processed, a bank's
+//! content is released when the bank gets there: the last write of each account, the transactions, the block. A bank
+//! that is reverted is released never.
+//! Bounds: `Config::events_max` events wait. The writer never waits: if the channel is full, the event is dropped, and
+//! then every client is closed and the log is emptied, because the event may have been for any of them.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use chain_solana::{
+    AccountUpdate, Block, EventSink, ExecutedTransaction, LedgerEvent, RevertReason,
+};
+use foldhash::{HashMap, HashMapExt};
+use ledger::{BlockId, Commitment, Slot};
+use solana_pubkey::Pubkey;
+use tonic::Status;
+use yellowstone_grpc_proto::geyser::SlotStatus;
+
+use crate::broker::Broker;
+use crate::clock::now_ms;
+use crate::counters::Event;
+use crate::update::{FrozenBlock, SlotUpdate, Update, UpdateKind};
+
+/// The sender of the ledger's one writer. Never blocks.
+pub struct EventSender {
+    events: SyncSender<LedgerEvent>,
+    is_lost: Arc<AtomicBool>,
+}
+
+impl EventSink for EventSender {
+    fn send(&mut self, event: &LedgerEvent) {
+        if matches!(event, LedgerEvent::TipMoved { .. } | LedgerEvent::Voted(_)) {
+            return;
+        }
+        match self.events.try_send(event.clone()) {
+            Ok(()) => {}
+            // The publisher checks the flag at each event, and its channel is full of them.
+            Err(TrySendError::Full(_)) => self.is_lost.store(true, Ordering::Release),
+            // The publisher ends before this sender only if its thread failed.
+            Err(TrySendError::Disconnected(_)) => {}
+        }
+    }
+
+    fn needs_account_updates(&self) -> bool {
+        true
+    }
+}
+
+/// Starts the publisher.
+pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<EventSender> {
+    let (sender, events) = sync_channel(broker.config.events_max.max(1));
+    let is_lost = Arc::new(AtomicBool::new(false));
+    let publisher = Publisher {
+        broker: Arc::clone(broker),
+        is_lost: Arc::clone(&is_lost),
+        banks: HashMap::new(),
+        open: HashMap::new(),
+        last_bank_id: 0,
+    };
+    std::thread::Builder::new()
+        .name("grpc-publisher".to_owned())
+        .spawn(move || publisher.run(&events))?;
+    Ok(EventSender { events: sender, is_lost })
+}
+
+struct Publisher {
+    broker: Arc<Broker>,
+    is_lost: Arc<AtomicBool>,
+    /// The banks that are not finalized, and those that were finalized last.
+    banks: HashMap<BlockId, Bank>,
+    /// The newest open bank of a slot.
+    open: HashMap<Slot, BlockId>,
+    last_bank_id: u64,
+}
+
+/// A bank as far as it was published.
+struct Bank {
+    bank_id: u64,
+    parent: BlockId,
+    /// The last write of each account.
+    accounts: HashMap<Pubkey, Arc<Update>>,
+    transactions: Vec<Arc<Update>>,
+    status: Option<Commitment>,
+}
+
+impl Publisher {
+    fn run(mut self, events: &Receiver<LedgerEvent>) {
+        while let Ok(event) = events.recv() {
+            if self.is_lost.swap(false, Ordering::AcqRel) {
+                let limit = self.broker.config.events_max;
+                tracing::error!(
+                    limit,
+                    "events were lost (grpc.events_max): all clients are closed"
+                );
+                self.lose();
+            }
+            // After a panic the clients lack this event, so they are closed. Later banks are still served.
+            let publish = || self.publish(&event);
+            if catch_unwind(AssertUnwindSafe(publish)).is_err() {
+                tracing::error!("the publisher of gRPC panicked: all clients are closed");
+                self.lose();
+            }
+        }
+        self.broker.close_all(&Status::unavailable("the ledger has ended"));
+    }
+
+    fn lose(&mut self) {
+        self.broker.counters.record(Event::EventsLost);
+        self.banks.clear();
+        self.open.clear();
+        self.broker.close_all(&Broker::lagged());
+    }
+
+    fn publish(&mut self, event: &LedgerEvent) {
+        match event {
+            LedgerEvent::BankCreated { block, parent, .. } => self.create(*block, *parent),
+            LedgerEvent::AccountsWritten { block, updates } => self.accounts(*block, updates),
+            LedgerEvent::Executed(all) => self.transactions(all),
+            LedgerEvent::Frozen { block, .. } => self.freeze(block),
+            LedgerEvent::Confirmed { block, .. } => self.advance(block.id, Commitment::Confirmed),
+            LedgerEvent::Rooted { block, .. } => {
+                self.advance(block.id, Commitment::Confirmed);
+                self.advance(block.id, Commitment::Finalized);
+                self.broker.set_root(block.id);
+                self.forget_below(block.id);
+            }
+            LedgerEvent::Reverted { block, reason, .. } => self.revert(block.id, reason),
+            LedgerEvent::TipMoved { .. } | LedgerEvent::Voted(_) => {}
+        }
+    }
+
+    fn create(&mut self, block: BlockId, parent: BlockId) {
+        self.last_bank_id += 1;
+        let bank = Bank {
+            bank_id: self.last_bank_id,
+            parent,
+            accounts: HashMap::new(),
+            transactions: Vec::new(),
+            status: None,
+        };
+        self.banks.insert(block, bank);
+        self.open.insert(block.slot, block);
+        self.broker.start_bank(block);
+        self.publish_status(block, SlotStatus::SlotCreatedBank, None);
+    }
+
+    fn accounts(&mut self, block: BlockId, writes: &[AccountUpdate]) {
+        let Some(bank) = self.banks.get_mut(&block) else { return };
+        let updates: Vec<_> = writes
+            .iter()
+            .map(|write| new_update(block, bank.bank_id, UpdateKind::Account(write.clone())))
+            .collect();
+        for (write, update) in writes.iter().zip(&updates) {
+            bank.accounts.insert(write.pubkey, Arc::clone(update));
+        }
+        self.broker.publish(&updates);
+    }
+
+    fn transactions(&mut self, all: &[Arc<ExecutedTransaction>]) {
+        for of_slot in all.chunk_by(|one, two| one.slot == two.slot) {
+            let slot = of_slot.first().map_or(0, |executed| executed.slot);
+            let Some(block) = self.open.get(&slot).copied() else { continue };
+            let Some(bank) = self.banks.get_mut(&block) else { continue };
+            let updates: Vec<_> = of_slot
+                .iter()
+                .map(|it| new_update(block, bank.bank_id, UpdateKind::Transaction(Arc::clone(it))))
+                .collect();
+            bank.transactions.extend_from_slice(&updates);
+            self.broker.publish(&updates);
+        }
+    }
+
+    fn freeze(&mut self, block: &Arc<Block>) {
+        let id = block.id;
+        if self.open.get(&id.slot) == Some(&id) {
+            self.open.remove(&id.slot);
+        }
+        self.publish_status(id, SlotStatus::SlotCompleted, None);
+        let Some(bank) = self.banks.get_mut(&id) else { return };
+        let write_of = |update: &Update| match &update.kind {
+            UpdateKind::Account(account) => Some(account.clone()),
+            _ => None,
+        };
+        let mut accounts: Vec<_> = std::mem::take(&mut bank.accounts)
+            .into_values()
+            .filter_map(|update| Some((write_of(&update)?, update)))
+            .collect();
+        accounts.sort_unstable_by_key(|(write, _)| write.write_version);
+        let (writes, mut content): (Vec<_>, Vec<_>) = accounts.into_iter().unzip();
+        content.append(&mut bank.transactions);
+        let frozen = Arc::new(FrozenBlock { block: Arc::clone(block), accounts: writes });
+        let ends = [UpdateKind::Block(Arc::clone(&frozen)), UpdateKind::BlockMeta(frozen)]
+            .map(|kind| new_update(id, bank.bank_id, kind));
+        content.extend_from_slice(&ends);
+        self.broker.publish(&ends);
+        self.broker.set_content(id, content.into());
+        self.set_status(id, Commitment::Processed);
+    }
+
+    /// A bank gets to a commitment above processed, and its ancestors before it.
+    fn advance(&mut self, block: BlockId, commitment: Commitment) {
+        let mut chain = Vec::new();
+        let mut next = block;
+        while let Some(bank) = self.banks.get(&next)
+            && bank.status.is_some_and(|status| status < commitment)
+        {
+            chain.push(next);
+            next = bank.parent;
+        }
+        for block in chain.into_iter().rev() {
+            self.broker.release(commitment, block);
+            self.set_status(block, commitment);
+        }
+    }
+
+    fn set_status(&mut self, block: BlockId, commitment: Commitment) {
+        let Some(bank) = self.banks.get_mut(&block) else { return };
+        bank.status = Some(commitment);
+        let status = match commitment {
+            Commitment::Processed => SlotStatus::SlotProcessed,
+            Commitment::Confirmed => SlotStatus::SlotConfirmed,
+            Commitment::Finalized => SlotStatus::SlotFinalized,
+        };
+        self.publish_status(block, status, None);
+    }
+
+    fn revert(&mut self, block: BlockId, reason: &RevertReason) {
+        if let RevertReason::Dead { error } = reason {
+            self.publish_status(block, SlotStatus::SlotDead, Some(error.clone()));
+        }
+        self.banks.remove(&block);
+        self.open.retain(|_, open| *open != block);
+    }
+
+    /// Everything below the root is final or was reverted.
+    fn forget_below(&mut self, root: BlockId) {
+        self.banks.retain(|block, _| block.slot >= root.slot);
+        self.open.retain(|slot, _| *slot >= root.slot);
+    }
+
+    fn publish_status(&self, block: BlockId, status: SlotStatus, dead_error: Option<String>) {
+        let Some(bank) = self.banks.get(&block) else { return };
+        let slot = SlotUpdate { parent: Some(bank.parent.slot), status, dead_error };
+        self.broker.publish(&[new_update(block, bank.bank_id, UpdateKind::Slot(slot))]);
+    }
+}
+
+fn new_update(block: BlockId, bank_id: u64, kind: UpdateKind) -> Arc<Update> {
+    Arc::new(Update { slot: block.slot, bank_id, created_ms: now_ms(), kind })
+}

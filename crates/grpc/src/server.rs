@@ -1,0 +1,195 @@
+//! The server: its listener, its threads, its start and its end.
+//!
+//! Shape: a runtime of its own, so that compressing, encoding a replay and reading a request of megabytes delay no other
+//! server.
+//! Bounds: `Config::connections_max` connections; the next one waits unaccepted.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tonic::Status;
+use tonic_health::ServingStatus;
+use yellowstone_grpc_proto::geyser::geyser_server::SERVICE_NAME;
+
+use crate::broker::Broker;
+use crate::config::Config;
+use crate::connection;
+use crate::counters::Event;
+use crate::metrics::GrpcMetrics;
+use crate::node::GrpcNode;
+use crate::publisher::{self, EventSender};
+use crate::service::GrpcService;
+
+/// Pause after a failed accept.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+/// How long the threads may take to end.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+/// Bytes of a token.
+const TOKEN_BYTES_MAX: usize = 4_096;
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The file with the token could not be read.
+    #[error("read the token of grpc.x_token_file {path:?}")]
+    TokenFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        err: io::Error,
+    },
+    /// The token cannot be in a header.
+    #[error(
+        "grpc.x_token_file {path:?}: a token has 1 to {TOKEN_BYTES_MAX} visible ASCII characters"
+    )]
+    Token {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The listener or a thread failed.
+    #[error("start the gRPC server")]
+    Io(#[from] io::Error),
+}
+
+/// A running server. Dropping it ends it without a wait.
+pub struct Server {
+    broker: Arc<Broker>,
+    address: SocketAddr,
+    closing: watch::Sender<bool>,
+    runtime: Option<Runtime>,
+}
+
+impl Server {
+    /// Serves on a bound listener. The ledger's events go to the returned sink.
+    pub fn start(
+        config: Config,
+        node: GrpcNode,
+        listener: std::net::TcpListener,
+    ) -> Result<(Self, EventSender), StartError> {
+        let token = config.x_token_file.as_ref().map(read_token).transpose()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(config.threads)
+            .thread_name("grpc")
+            .enable_all()
+            .build()?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let broker = Arc::new(Broker::new(config));
+        let sender = publisher::start(&broker)?;
+        let (reporter, health) = tonic_health::server::health_reporter();
+        let (closing, is_closing) = watch::channel(false);
+        let service = Arc::new(GrpcService::new(Arc::clone(&broker), node, health, token));
+        {
+            let _runtime = runtime.enter();
+            let listener = TcpListener::from_std(listener)?;
+            runtime.spawn(async move {
+                reporter.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
+                accept(listener, service, is_closing).await;
+                reporter.set_service_status(SERVICE_NAME, ServingStatus::NotServing).await;
+            });
+        }
+        Ok((Self { broker, address, closing, runtime: Some(runtime) }, sender))
+    }
+
+    /// The address on which it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its metrics.
+    pub fn metrics(&self) -> GrpcMetrics {
+        GrpcMetrics(Arc::clone(&self.broker))
+    }
+}
+
+impl Server {
+    /// Closes every connection, and waits until the threads have ended or for three seconds.
+    pub fn shut_down(mut self) {
+        self.close();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+        }
+    }
+
+    fn close(&self) {
+        self.broker.close_all(&Status::unavailable("the server ends"));
+        // The receiver may have ended already.
+        let _ = self.closing.send(true);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.close();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    service: Arc<GrpcService>,
+    mut closing: watch::Receiver<bool>,
+) {
+    let broker = Arc::clone(service.broker());
+    let permits = broker.config.connections_max.min(Semaphore::MAX_PERMITS);
+    let permits = Arc::new(Semaphore::new(permits));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepting = async {
+            // The semaphore is never closed.
+            let permit = Arc::clone(&permits).acquire_owned().await;
+            (permit, listener.accept().await)
+        };
+        let (permit, accepted) = tokio::select! {
+            () = connection::closed(&mut closing) => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = accepting => accepted,
+        };
+        let socket = match accepted {
+            Ok((socket, _)) => socket,
+            Err(err) => {
+                tracing::warn!(%err, "a gRPC connection cannot be accepted");
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
+                continue;
+            }
+        };
+        broker.counters.record(Event::Accepted);
+        let (broker, service) = (Arc::clone(&broker), Arc::clone(&service));
+        let closing = closing.clone();
+        connections.spawn(async move {
+            let _ended = Ended(broker);
+            connection::serve(socket, service, closing).await;
+            drop(permit);
+        });
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Counts the end of a connection, also after a panic.
+struct Ended(Arc<Broker>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.counters.record(Event::Ended);
+    }
+}
+
+fn read_token(path: &PathBuf) -> Result<Vec<u8>, StartError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|err| StartError::TokenFile { path: path.clone(), err })?;
+    let token = text.trim_end();
+    let is_valid = (1..=TOKEN_BYTES_MAX).contains(&token.len())
+        && token.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_valid { Ok(token.into()) } else { Err(StartError::Token { path: path.clone() }) }
+}

@@ -1,0 +1,209 @@
+//! From a call to its response: the token, the method, the subscription.
+
+use std::future::{Ready, ready};
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use prost::Message;
+use tonic::codec::CompressionEncoding;
+use tonic::codegen::{Service, http};
+use tonic::server::{Grpc, ServerStreamingService, StreamingService, UnaryService};
+use tonic::{Request, Response, Status, Streaming};
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_prost::ProstCodec;
+use yellowstone_grpc_proto::geyser::geyser_server::SERVICE_NAME;
+use yellowstone_grpc_proto::geyser::{
+    PingRequest, PongResponse, SubscribeGossipRequest, SubscribeReplayInfoRequest,
+    SubscribeReplayInfoResponse, SubscribeRequest, SubscribeUpdateGossip,
+};
+
+use crate::broker::Broker;
+use crate::codec::SubscribeCodec;
+use crate::counters::Event;
+use crate::gossip::GossipStream;
+use crate::node::GrpcNode;
+use crate::request_body::RequestBody;
+use crate::status_timer::StatusTimer;
+use crate::stream::UpdateStream;
+
+/// The header with the client's token.
+const TOKEN_HEADER: &str = "x-token";
+/// Compressions, both ways.
+const ENCODINGS: [CompressionEncoding; 2] = [CompressionEncoding::Gzip, CompressionEncoding::Zstd];
+
+/// Any health service.
+pub(crate) type HealthService = Box<
+    dyn Fn(
+            http::Request<Incoming>,
+        ) -> futures_util::future::BoxFuture<'static, http::Response<tonic::body::Body>>
+        + Send
+        + Sync,
+>;
+
+/// All methods of the server.
+pub(crate) struct GrpcService {
+    broker: Arc<Broker>,
+    node: Arc<GrpcNode>,
+    health: HealthService,
+    token: Option<Vec<u8>>,
+}
+
+impl GrpcService {
+    pub(crate) fn new(
+        broker: Arc<Broker>,
+        node: GrpcNode,
+        health: HealthServer<impl Health>,
+        token: Option<Vec<u8>>,
+    ) -> Self {
+        let health: HealthService = Box::new(move |request| {
+            let mut health = health.clone();
+            Box::pin(async move {
+                match health.call(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
+            })
+        });
+        Self { broker, node: Arc::new(node), health, token }
+    }
+
+    pub(crate) fn broker(&self) -> &Arc<Broker> {
+        &self.broker
+    }
+
+    /// Serves a call.
+    pub(crate) async fn call(
+        &self,
+        request: http::Request<Incoming>,
+        timer: Arc<StatusTimer>,
+    ) -> http::Response<tonic::body::Body> {
+        let path = request.uri().path().to_owned();
+        if path.starts_with("/grpc.health.v1.Health/") {
+            return (self.health)(request).await;
+        }
+        let service_and_method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+        let Some((SERVICE_NAME, method)) = service_and_method else {
+            return Status::unimplemented("this service is not served").into_http();
+        };
+        if !self.has_token(request.headers()) {
+            self.broker.counters.record(Event::Unauthenticated);
+            return Status::unauthenticated("x-token is missing or wrong").into_http();
+        }
+        let broker = Arc::clone(&self.broker);
+        let request = request.map(|body| RequestBody::new(body, broker));
+        let node = &self.node;
+        match method {
+            "Subscribe" => self.subscribe(request, timer).await,
+            "SubscribeGossip" => self.gossip(request).await,
+            "SubscribeReplayInfo" => {
+                let first_available = self.broker.first_slot();
+                self.unary(request, |_: SubscribeReplayInfoRequest| {
+                    Ok(SubscribeReplayInfoResponse { first_available })
+                })
+                .await
+            }
+            "Ping" => {
+                let pong = |ping: PingRequest| Ok(PongResponse { count: ping.count });
+                self.unary(request, pong).await
+            }
+            "GetLatestBlockhash" => self.unary(request, |call| node.latest_blockhash(&call)).await,
+            "GetBlockHeight" => self.unary(request, |call| node.block_height(&call)).await,
+            "GetSlot" => self.unary(request, |call| node.slot(&call)).await,
+            "IsBlockhashValid" => self.unary(request, |call| node.is_blockhash_valid(&call)).await,
+            "GetVersion" => self.unary(request, |call| node.version(&call)).await,
+            "SubscribeDeshred" => {
+                Status::unimplemented("a local ledger has no shreds: use Subscribe").into_http()
+            }
+            _ => Status::unimplemented("this method is not served").into_http(),
+        }
+    }
+
+    fn has_token(&self, headers: &http::HeaderMap) -> bool {
+        let Some(token) = &self.token else { return true };
+        let Some(given) = headers.get(TOKEN_HEADER).map(http::HeaderValue::as_bytes) else {
+            return false;
+        };
+        // Takes the same time wherever they differ.
+        let differences = token.iter().zip(given).fold(0, |all, (one, two)| all | (one ^ two));
+        token.len() == given.len() && differences == 0
+    }
+
+    async fn subscribe(
+        &self,
+        request: http::Request<RequestBody>,
+        timer: Arc<StatusTimer>,
+    ) -> http::Response<tonic::body::Body> {
+        let call = Subscribe { broker: Arc::clone(&self.broker), timer };
+        self.grpc(SubscribeCodec).streaming(call, request).await
+    }
+
+    async fn gossip(
+        &self,
+        request: http::Request<RequestBody>,
+    ) -> http::Response<tonic::body::Body> {
+        let stream = GossipStream::new(&self.node, self.broker.config.ping_interval());
+        let codec = ProstCodec::<SubscribeUpdateGossip, SubscribeGossipRequest>::default();
+        self.grpc(codec).server_streaming(Gossip(Some(stream)), request).await
+    }
+
+    async fn unary<Q, R>(
+        &self,
+        request: http::Request<RequestBody>,
+        call: impl Fn(Q) -> Result<R, Status>,
+    ) -> http::Response<tonic::body::Body>
+    where
+        Q: Message + Default + Send + 'static,
+        R: Message + Send + 'static,
+    {
+        self.grpc(ProstCodec::<R, Q>::default()).unary(Unary(call), request).await
+    }
+
+    fn grpc<C: tonic::codec::Codec>(&self, codec: C) -> Grpc<C> {
+        let mut grpc = Grpc::new(codec);
+        for encoding in ENCODINGS {
+            grpc = grpc.accept_compressed(encoding).send_compressed(encoding);
+        }
+        grpc.max_decoding_message_size(self.broker.config.request_bytes_max)
+    }
+}
+
+struct Unary<F>(F);
+
+impl<Q, R, F: FnMut(Q) -> Result<R, Status>> UnaryService<Q> for Unary<F> {
+    type Response = R;
+    type Future = Ready<Result<Response<R>, Status>>;
+
+    fn call(&mut self, request: Request<Q>) -> Self::Future {
+        ready((self.0)(request.into_inner()).map(Response::new))
+    }
+}
+
+struct Subscribe {
+    broker: Arc<Broker>,
+    timer: Arc<StatusTimer>,
+}
+
+impl StreamingService<SubscribeRequest> for Subscribe {
+    type Response = bytes::Bytes;
+    type ResponseStream = UpdateStream;
+    type Future = Ready<Result<Response<UpdateStream>, Status>>;
+
+    fn call(&mut self, request: Request<Streaming<SubscribeRequest>>) -> Self::Future {
+        let requests = request.into_inner();
+        let stream = UpdateStream::new(&self.broker, requests, Arc::clone(&self.timer));
+        ready(stream.map(Response::new))
+    }
+}
+
+struct Gossip(Option<GossipStream>);
+
+impl ServerStreamingService<SubscribeGossipRequest> for Gossip {
+    type Response = SubscribeUpdateGossip;
+    type ResponseStream = GossipStream;
+    type Future = Ready<Result<Response<GossipStream>, Status>>;
+
+    fn call(&mut self, _: Request<SubscribeGossipRequest>) -> Self::Future {
+        let stream = self.0.take().ok_or_else(|| Status::internal("called twice"));
+        ready(stream.map(Response::new))
+    }
+}

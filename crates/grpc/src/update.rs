@@ -1,0 +1,111 @@
+//! What is published: one update of a bank, as it happened.
+
+use std::sync::Arc;
+
+use chain_solana::{AccountUpdate, Block, ExecutedTransaction};
+use ledger::{Commitment, Slot};
+use solana_account::ReadableAccount;
+use solana_message::VersionedMessage;
+use yellowstone_grpc_proto::geyser::SlotStatus;
+
+/// Bytes of an update without its content: the update, its reference counts, its entries in the log and in its bank.
+pub(crate) const UPDATE_BYTES: usize = size_of::<Update>() + 48;
+/// Bytes of a transaction's record besides its lists.
+const TRANSACTION_BYTES: usize = size_of::<ExecutedTransaction>() + 128;
+
+/// One update.
+#[derive(Debug)]
+pub(crate) struct Update {
+    pub(crate) slot: Slot,
+    /// Names one replay of the slot; never 0.
+    pub(crate) bank_id: u64,
+    /// Milliseconds since 1970.
+    pub(crate) created_ms: u64,
+    pub(crate) kind: UpdateKind,
+}
+
+/// The content of an update.
+#[derive(Debug)]
+pub(crate) enum UpdateKind {
+    Slot(SlotUpdate),
+    Account(AccountUpdate),
+    Transaction(Arc<ExecutedTransaction>),
+    Block(Arc<FrozenBlock>),
+    BlockMeta(Arc<FrozenBlock>),
+}
+
+/// A slot's new status.
+#[derive(Debug)]
+pub(crate) struct SlotUpdate {
+    pub(crate) parent: Option<Slot>,
+    pub(crate) status: SlotStatus,
+    pub(crate) dead_error: Option<String>,
+}
+
+/// A complete block.
+#[derive(Debug)]
+pub(crate) struct FrozenBlock {
+    pub(crate) block: Arc<Block>,
+    /// The last write of each account, by write version.
+    pub(crate) accounts: Vec<AccountUpdate>,
+}
+
+impl Update {
+    /// Whether a client of the commitment gets it when it happens. Above processed, content comes with its bank.
+    pub(crate) fn is_at(&self, commitment: Commitment) -> bool {
+        commitment == Commitment::Processed || matches!(self.kind, UpdateKind::Slot(_))
+    }
+
+    /// Bytes of an account's data.
+    pub(crate) fn account_bytes(&self) -> usize {
+        match &self.kind {
+            UpdateKind::Account(account) => account.account.0.data().len(),
+            _ => 0,
+        }
+    }
+
+    /// Estimated bytes, including what is shared with the ledger's state and history.
+    pub(crate) fn bytes(&self) -> usize {
+        UPDATE_BYTES
+            + match &self.kind {
+                UpdateKind::Slot(slot) => slot.dead_error.as_ref().map_or(0, String::len),
+                UpdateKind::Account(_) => self.account_bytes(),
+                UpdateKind::Transaction(executed) => transaction_bytes(executed),
+                UpdateKind::Block(frozen) => {
+                    let block = &frozen.block;
+                    frozen.accounts.len() * size_of::<AccountUpdate>()
+                        + block.writes.len() * 128
+                        + block.transactions.len() * 8
+                        + block.rewards.len() * 128
+                }
+                // It shares the block.
+                UpdateKind::BlockMeta(_) => 0,
+            }
+    }
+}
+
+/// Estimated bytes of a transaction with its results.
+fn transaction_bytes(executed: &ExecutedTransaction) -> usize {
+    let (message, meta) = (&executed.transaction.message, &executed.meta);
+    let instructions: usize = VersionedMessage::instructions(message)
+        .iter()
+        .map(|instruction| 56 + instruction.data.len() + instruction.accounts.len())
+        .sum();
+    let logs: usize = meta.log_messages.iter().flatten().map(|line| 24 + line.len()).sum();
+    let inner: usize = meta
+        .inner_instructions
+        .iter()
+        .flatten()
+        .flat_map(|list| &list.instructions)
+        .map(|inner| 64 + inner.instruction.data.len() + inner.instruction.accounts.len())
+        .sum();
+    let balances = meta.pre_token_balances.iter().flatten().count()
+        + meta.post_token_balances.iter().flatten().count();
+    TRANSACTION_BYTES
+        + executed.transaction.signatures.len() * 64
+        + executed.account_keys.len() * (64 + 16)
+        + instructions
+        + logs
+        + inner
+        + balances * 300
+}

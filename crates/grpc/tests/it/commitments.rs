@@ -1,0 +1,157 @@
+//! What a client of each commitment gets, in which order, on which forks.
+
+use chain_solana::RevertReason;
+use grpc::Config;
+use ledger::BlockId;
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
+use yellowstone_grpc_proto::geyser::{
+    CommitmentLevel, SubscribeRequest, SubscribeRequestFilterAccounts,
+    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterSlots,
+    SubscribeRequestFilterTransactions,
+};
+
+use crate::client::{Subscription, connect};
+use crate::ledger::{FIRST, TestLedger, block_id, transaction};
+
+/// Everything that a state follower subscribes to.
+pub(crate) fn everything(commitment: CommitmentLevel) -> SubscribeRequest {
+    let slots =
+        SubscribeRequestFilterSlots { filter_by_commitment: None, interslot_updates: Some(true) };
+    SubscribeRequest {
+        accounts: [("a".to_owned(), SubscribeRequestFilterAccounts::default())].into(),
+        transactions: [("t".to_owned(), SubscribeRequestFilterTransactions::default())].into(),
+        blocks_meta: [("m".to_owned(), SubscribeRequestFilterBlocksMeta {})].into(),
+        slots: [("s".to_owned(), slots)].into(),
+        commitment: Some(commitment.into()),
+        ..SubscribeRequest::default()
+    }
+}
+
+/// A bank that writes account 1 twice and executes a transaction.
+fn full_bank(ledger: &mut TestLedger, slot: u64) {
+    ledger.open(slot);
+    ledger.write(slot, 1, 9, b"old", Some(1));
+    ledger.write(slot, 2, 9, b"two", Some(1));
+    ledger.execute(transaction(slot, 0, 1, &[1, 2]));
+    ledger.write(slot, 1, 9, b"new", None);
+    ledger.freeze(slot);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bank_comes_in_the_order_of_its_life() {
+    let mut ledger = TestLedger::start(Config::default());
+    let mut client = connect(ledger.address()).await;
+    let request = everything(CommitmentLevel::Processed);
+    let mut subscription = Subscription::start(&mut client, request).await;
+    full_bank(&mut ledger, FIRST);
+    ledger.confirm(block_id(FIRST));
+    ledger.root(block_id(FIRST));
+    let expected = [
+        "s: created_bank 101",
+        "a: account 101 1 old",
+        "a: account 101 2 two",
+        "t: transaction 101 0 1",
+        "a: account 101 1 new",
+        "s: completed 101",
+        "m: meta 101 1",
+        "s: processed 101",
+        "s: confirmed 101",
+        "s: finalized 101",
+    ];
+    assert_eq!(subscription.take(10).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn confirmed_and_finalized_get_each_account_once_when_the_bank_gets_there() {
+    let mut ledger = TestLedger::start(Config::default());
+    let mut client = connect(ledger.address()).await;
+    let [mut confirmed, mut finalized] = [
+        Subscription::start(&mut client, everything(CommitmentLevel::Confirmed)).await,
+        Subscription::start(&mut client, everything(CommitmentLevel::Finalized)).await,
+    ];
+    full_bank(&mut ledger, FIRST);
+    ledger.confirm(block_id(FIRST));
+    ledger.root(block_id(FIRST));
+    let statuses = ["s: created_bank 101", "s: completed 101", "s: processed 101"];
+    let content =
+        ["a: account 101 2 two", "a: account 101 1 new", "t: transaction 101 0 1", "m: meta 101 1"];
+    assert_eq!(confirmed.take(3).await, statuses);
+    assert_eq!(confirmed.take(4).await, content);
+    assert_eq!(confirmed.take(2).await, ["s: confirmed 101", "s: finalized 101"]);
+    assert_eq!(finalized.take(3).await, statuses);
+    assert_eq!(finalized.take(1).await, ["s: confirmed 101"]);
+    assert_eq!(finalized.take(4).await, content);
+    assert_eq!(finalized.take(1).await, ["s: finalized 101"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ancestors_get_each_status_before_their_descendants() {
+    let mut ledger = TestLedger::start(Config::default());
+    let mut client = connect(ledger.address()).await;
+    let request = SubscribeRequest {
+        slots: [("s".to_owned(), SubscribeRequestFilterSlots::default())].into(),
+        ..SubscribeRequest::default()
+    };
+    let mut subscription = Subscription::start(&mut client, request).await;
+    for slot in FIRST..FIRST + 3 {
+        ledger.open(slot);
+        ledger.freeze(slot);
+    }
+    // Slot 102 is confirmed first, 103 is rooted without that.
+    ledger.confirm(block_id(FIRST + 1));
+    ledger.root(block_id(FIRST));
+    ledger.root(block_id(FIRST + 2));
+    let expected = [
+        "processed 101",
+        "processed 102",
+        "processed 103",
+        "confirmed 101",
+        "confirmed 102",
+        "finalized 101",
+        "confirmed 103",
+        "finalized 102",
+        "finalized 103",
+    ];
+    let expected: Vec<_> = expected.iter().map(|text| format!("s: {text}")).collect();
+    assert_eq!(subscription.take(9).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reverted_bank_is_never_released_and_its_replacement_has_another_id() {
+    let mut ledger = TestLedger::start(Config::default());
+    let mut client = connect(ledger.address()).await;
+    let mut processed =
+        Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;
+    let mut confirmed =
+        Subscription::start(&mut client, everything(CommitmentLevel::Confirmed)).await;
+    let dead = block_id(FIRST);
+    full_bank(&mut ledger, FIRST);
+    ledger.revert(dead, RevertReason::Dead { error: "broken".to_owned() });
+    let second = BlockId { slot: FIRST, version: 999 };
+    ledger.open_on(second, block_id(FIRST - 1));
+    ledger.freeze_block(second);
+    ledger.confirm(second);
+
+    let mut ids = Vec::new();
+    for _ in 0..13 {
+        let update = processed.next().await.expect("an update");
+        if let Some(UpdateOneof::Slot(slot)) = update.update_oneof {
+            ids.push((slot.status, slot.bank_id.expect("a bank id"), slot.dead_error));
+        }
+    }
+    let broken = Some("broken".to_owned());
+    let expected = [(5, 1, None), (4, 1, None), (0, 1, None), (6, 1, broken), (5, 2, None)];
+    assert_eq!(ids[..5], expected);
+    let expected = [
+        "created_bank 101",
+        "completed 101",
+        "processed 101",
+        "dead 101",
+        "created_bank 101",
+        "completed 101",
+        "processed 101",
+    ];
+    let expected: Vec<_> = expected.iter().map(|text| format!("s: {text}")).collect();
+    assert_eq!(confirmed.take(7).await, expected);
+    assert_eq!(confirmed.take(2).await, ["m: meta 101 0", "s: confirmed 101"]);
+}

@@ -1,0 +1,194 @@
+//! Clients that read too slowly, or send what no client should.
+
+use bytes::Bytes;
+use grpc::Config;
+use metrics::Collector;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tonic::Code;
+use tonic::transport::Endpoint;
+use yellowstone_grpc_proto::geyser::{
+    CommitmentLevel, PingRequest, SubscribeRequest, SubscribeRequestFilterAccounts,
+};
+
+use crate::calls::scrape;
+use crate::client::{Subscription, connect, connect_with, wait_until};
+use crate::commitments::everything;
+use crate::ledger::{FIRST, TestLedger, key};
+
+fn memory(ledger: &TestLedger, part: &str) -> u64 {
+    let parts = ledger.server.metrics().memory();
+    parts.iter().find(|(name, _)| *name == part).expect("a part").1
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lagging_client_is_closed_and_the_others_are_not() {
+    let config = Config { queue_bytes_max: 1 << 20, ..Config::default() };
+    let mut ledger = TestLedger::start(config);
+    let (mut slow, mut fast) = (connect(ledger.address()).await, connect(ledger.address()).await);
+    let mut lagging = Subscription::start(&mut slow, everything(CommitmentLevel::Processed)).await;
+    let of_one =
+        SubscribeRequestFilterAccounts { account: vec![key(1).to_string()], ..Default::default() };
+    let one =
+        SubscribeRequest { accounts: [("one".to_owned(), of_one)].into(), ..Default::default() };
+    let mut reading = Subscription::start(&mut fast, one).await;
+    ledger.open(FIRST);
+    let data = [b'x'; 10_000];
+    for _ in 0..1_000 {
+        ledger.write(FIRST, 2, 9, &data, None);
+    }
+    ledger.write(FIRST, 1, 9, b"still here", None);
+    assert_eq!(reading.take(1).await, ["one: account 101 1 still here"]);
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_lagged_total 1\n"));
+    assert!(memory(&ledger, "grpc_queues") < 100_000, "its queue was emptied");
+    let status = lagging.end().await;
+    assert_eq!(status.code(), Code::Internal);
+    assert_eq!(status.message(), "lagged to send an update");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_never_reads_is_disconnected() {
+    let config = Config { queue_bytes_max: 1 << 20, close_timeout_ms: 50, ..Config::default() };
+    let mut ledger = TestLedger::start(config);
+    let small = |endpoint: Endpoint| endpoint.initial_stream_window_size(65_535);
+    let mut client = connect_with(ledger.address(), small).await;
+    let lagging = Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;
+    ledger.open(FIRST);
+    let data = [b'x'; 100_000];
+    ledger.write(FIRST, 2, 9, &data, None);
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_messages_total 2\n")).await;
+    // The one thread handles these after the messages, which fill the client's window.
+    for count in 0..5 {
+        client.ping(PingRequest { count }).await.expect("a pong");
+    }
+    for _ in 0..20 {
+        ledger.write(FIRST, 2, 9, &data, None);
+    }
+    wait_until(|| scrape(&ledger.server).contains("cause=\"status_unread\"} 1")).await;
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_open 0\n")).await;
+    wait_until(|| memory(&ledger, "grpc_queues") == 0 && memory(&ledger, "grpc_filters") == 0)
+        .await;
+    drop(lagging);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_are_bounded_together_and_the_largest_is_closed() {
+    let config = Config { queues_bytes_max: 3 << 20, ..Config::default() };
+    let mut ledger = TestLedger::start(config);
+    let mut all = Vec::new();
+    for _ in 0..8 {
+        let mut client = connect(ledger.address()).await;
+        all.push(Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await);
+    }
+    ledger.open(FIRST);
+    for _ in 0..200 {
+        ledger.write(FIRST, 2, 9, &[b'x'; 20_000], None);
+        assert!(memory(&ledger, "grpc_queues") <= 3 << 20);
+    }
+    wait_until(|| !scrape(&ledger.server).contains("hydrant_grpc_lagged_total 0\n")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_too_large_ends_its_stream_only() {
+    let config = Config { request_bytes_max: 10_000, ..Config::default() };
+    let ledger = TestLedger::start(config);
+    let mut client = connect(ledger.address()).await;
+    let filter =
+        SubscribeRequestFilterAccounts { account: vec!["x".repeat(20_000)], ..Default::default() };
+    let request =
+        SubscribeRequest { accounts: [("a".to_owned(), filter)].into(), ..Default::default() };
+    let mut subscription = Subscription::unchecked(&mut client).await;
+    subscription.send(request).await;
+    assert_eq!(subscription.end().await.code(), Code::OutOfRange);
+    let pong = client.ping(PingRequest { count: 3 }).await.expect("the connection works");
+    assert_eq!(pong.into_inner().count, 3);
+}
+
+/// A gRPC message head that announces `length` bytes, and some of them.
+fn incomplete(length: u32, sent: usize) -> Bytes {
+    let mut message = vec![0];
+    message.extend_from_slice(&length.to_be_bytes());
+    message.resize(5 + sent, b'x');
+    message.into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn incomplete_requests_are_counted_bounded_and_released() {
+    let config = Config { incoming_bytes_max: 150_000, ..Config::default() };
+    let ledger = TestLedger::start(config);
+    let socket = TcpStream::connect(ledger.address()).await.expect("it listens");
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let socket = hyper_util::rt::TokioIo::new(socket);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(executor, socket).await.expect("a handshake");
+    let connection = tokio::spawn(connection);
+    let base = memory(&ledger, "grpc_connections");
+    let mut responses = Vec::new();
+    for _ in 0..4 {
+        let (sent, body) = tokio::sync::mpsc::channel::<Bytes>(1);
+        sent.send(incomplete(1 << 20, 50_000)).await.expect("space");
+        let frames = futures_util::stream::unfold(body, |mut body| async {
+            let frame = hyper::body::Frame::data(body.recv().await?);
+            Some((Ok::<_, std::convert::Infallible>(frame), body))
+        });
+        let request =
+            hyper::Request::post(format!("http://{}/geyser.Geyser/Ping", ledger.address()))
+                .header("content-type", "application/grpc")
+                .header("te", "trailers")
+                .body(http_body_util::StreamBody::new(Box::pin(frames)))
+                .expect("a request");
+        responses.push((sent, tokio::spawn(sender.send_request(request))));
+    }
+    // Three do not fit, so at least two are refused; the others wait for the rest of their message.
+    let mut refused = 0;
+    let mut waiting = Vec::new();
+    wait_until(|| memory(&ledger, "grpc_connections") > base).await;
+    while refused < 2 {
+        for (sent, response) in std::mem::take(&mut responses) {
+            if !response.is_finished() {
+                waiting.push((sent, response));
+                continue;
+            }
+            let response = response.await.expect("no panic").expect("a response");
+            assert_eq!(response.headers()["grpc-status"], "8");
+            refused += 1;
+        }
+        std::mem::swap(&mut responses, &mut waiting);
+        tokio::task::yield_now().await;
+    }
+    assert!(memory(&ledger, "grpc_connections") <= base + 150_000 + 100 * 1_024);
+    connection.abort();
+    drop(responses);
+    wait_until(|| memory(&ledger, "grpc_connections") == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_beyond_the_bound_wait_and_bytes_that_are_no_http2_end_theirs() {
+    let ledger = TestLedger::start(Config { connections_max: 1, ..Config::default() });
+    let mut first = connect(ledger.address()).await;
+    first.ping(PingRequest { count: 1 }).await.expect("a pong");
+    let mut second = TcpStream::connect(ledger.address()).await.expect("the backlog has space");
+    second.write_all(b"GET / HTTP/1.1\r\n\r\nnot HTTP/2 at all").await.expect("sent");
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_connections_total 1\n"));
+    drop(first);
+    let mut rest = Vec::new();
+    // It ends with or without a reset.
+    let _ = second.read_to_end(&mut rest).await;
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_total 2\n")).await;
+    let mut third = connect(ledger.address()).await;
+    third.ping(PingRequest { count: 1 }).await.expect("a pong");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_events_close_every_client_and_later_banks_are_served() {
+    let mut ledger = TestLedger::start(Config { events_max: 1, ..Config::default() });
+    let mut client = connect(ledger.address()).await;
+    let mut subscription =
+        Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;
+    ledger.open(FIRST);
+    for _ in 0..10_000 {
+        ledger.write(FIRST, 2, 9, b"x", None);
+    }
+    assert_eq!(subscription.end().await.message(), "lagged to send an update");
+    assert!(!scrape(&ledger.server).contains("hydrant_grpc_events_lost_total 0\n"));
+}

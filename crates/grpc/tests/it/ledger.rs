@@ -1,0 +1,214 @@
+//! A ledger whose events a test sends one by one.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use chain_solana::{
+    AccountUpdate, BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink,
+    ExecutedTransaction, InflationSchedule, LedgerEvent, RevertReason,
+};
+use grpc::{Config, EventSender, GrpcNode, Server};
+use ledger::{BlockId, Slot};
+use query::{Ledger, LedgerConfig};
+use solana::Account;
+use solana_account::AccountSharedData;
+use solana_epoch_schedule::EpochSchedule;
+use solana_hash::Hash;
+use solana_message::{Message, MessageHeader, VersionedMessage};
+use solana_pubkey::Pubkey;
+use solana_rent::Rent;
+use solana_signature::Signature;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_error::TransactionError;
+use solana_transaction_status::TransactionStatusMeta;
+
+/// The first bank has this slot.
+pub(crate) const FIRST: Slot = 101;
+
+pub(crate) struct TestLedger {
+    pub(crate) server: Server,
+    events: EventSender,
+    write_version: u64,
+    blocks: HashMap<BlockId, Arc<Block>>,
+    open: HashMap<BlockId, (BlockId, Vec<Arc<ExecutedTransaction>>)>,
+}
+
+pub(crate) fn key(n: u8) -> Pubkey {
+    Pubkey::new_from_array([n; 32])
+}
+
+pub(crate) fn signature(n: u8) -> Signature {
+    Signature::from([n; 64])
+}
+
+pub(crate) fn block_id(slot: Slot) -> BlockId {
+    BlockId { slot, version: slot }
+}
+
+/// A transaction with these accounts; its signature is `n`.
+pub(crate) fn transaction(slot: Slot, index: u32, n: u8, keys: &[u8]) -> ExecutedTransaction {
+    let account_keys: Vec<Pubkey> = keys.iter().map(|n| key(*n)).collect();
+    let message = Message {
+        header: MessageHeader { num_required_signatures: 1, ..MessageHeader::default() },
+        account_keys: account_keys.clone(),
+        recent_blockhash: Hash::default(),
+        instructions: Vec::new(),
+    };
+    ExecutedTransaction {
+        slot,
+        index,
+        block_time: 0,
+        transaction: VersionedTransaction {
+            signatures: vec![signature(n)],
+            message: VersionedMessage::Legacy(message),
+        },
+        meta: TransactionStatusMeta::default(),
+        account_keys,
+        is_vote: false,
+    }
+}
+
+/// As [`transaction`], failed.
+pub(crate) fn failed(slot: Slot, index: u32, n: u8, keys: &[u8]) -> ExecutedTransaction {
+    let mut executed = transaction(slot, index, n, keys);
+    executed.meta.status = Err(TransactionError::AccountInUse);
+    executed
+}
+
+impl TestLedger {
+    pub(crate) fn start(config: Config) -> Self {
+        let (_, reader) =
+            Ledger::new(LedgerConfig::new(1_000), block_id(100), Arc::new(bank(block_id(100))));
+        let node = GrpcNode { reader, cluster: Arc::new(cluster()), program: ("test", "1.2.3") };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let (server, events) = Server::start(config, node, listener).expect("it starts");
+        let (blocks, open) = (HashMap::new(), HashMap::new());
+        Self { server, events, write_version: 0, blocks, open }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    pub(crate) fn send(&mut self, event: &LedgerEvent) {
+        self.events.send(event);
+    }
+
+    /// Opens the bank of a slot on the slot before.
+    pub(crate) fn open(&mut self, slot: Slot) {
+        self.open_on(block_id(slot), block_id(slot - 1));
+    }
+
+    pub(crate) fn open_on(&mut self, block: BlockId, parent: BlockId) {
+        self.open.insert(block, (parent, Vec::new()));
+        self.send(&LedgerEvent::BankCreated { block, parent, root: 0, timestamp_ms: 0 });
+    }
+
+    /// Writes an account with one owner and data.
+    pub(crate) fn write(&mut self, slot: Slot, n: u8, owner: u8, data: &[u8], by: Option<u8>) {
+        self.write_version += 1;
+        let mut account = AccountSharedData::new(u64::from(n) * 1_000, 0, &key(owner));
+        account.set_data_from_slice(data);
+        let update = AccountUpdate {
+            pubkey: key(n),
+            account: Arc::new(Account(account)),
+            write_version: self.write_version,
+            signature: by.map(signature),
+        };
+        let updates = [update].into();
+        self.send(&LedgerEvent::AccountsWritten { block: block_id(slot), updates });
+    }
+
+    pub(crate) fn execute(&mut self, executed: ExecutedTransaction) {
+        let executed = Arc::new(executed);
+        let bank = self.open.get_mut(&block_id(executed.slot)).expect("an open bank");
+        bank.1.push(Arc::clone(&executed));
+        self.send(&LedgerEvent::Executed([executed].into()));
+    }
+
+    pub(crate) fn freeze(&mut self, slot: Slot) {
+        self.freeze_block(block_id(slot));
+    }
+
+    pub(crate) fn freeze_block(&mut self, id: BlockId) {
+        let (parent, transactions) = self.open.remove(&id).expect("an open bank");
+        let block = Arc::new(Block {
+            id,
+            parent,
+            block_height: id.slot,
+            blockhash: Hash::new_from_array([id.slot as u8; 32]),
+            previous_blockhash: Hash::new_from_array([id.slot as u8 - 1; 32]),
+            bank_hash: Hash::default(),
+            hash_components: BankHashComponents::default(),
+            block_time: 1_700_000_000,
+            transaction_count: 0,
+            transactions,
+            rewards: Vec::new(),
+            reward_partitions: None,
+            writes: Vec::new(),
+        });
+        self.blocks.insert(id, Arc::clone(&block));
+        self.send(&LedgerEvent::Frozen { block, timestamp_ms: 0 });
+    }
+
+    pub(crate) fn confirm(&mut self, id: BlockId) {
+        let block = Arc::clone(&self.blocks[&id]);
+        self.send(&LedgerEvent::Confirmed { block, timestamp_ms: 0 });
+    }
+
+    pub(crate) fn root(&mut self, id: BlockId) {
+        let block = Arc::clone(&self.blocks[&id]);
+        self.send(&LedgerEvent::Rooted { block, timestamp_ms: 0 });
+    }
+
+    pub(crate) fn revert(&mut self, id: BlockId, reason: RevertReason) {
+        let block = Arc::clone(&self.blocks[&id]);
+        self.send(&LedgerEvent::Reverted { block, reason, timestamp_ms: 0 });
+    }
+
+    /// A bank with one write of account `n`, from its start to confirmed.
+    pub(crate) fn bank_with_write(&mut self, slot: Slot, n: u8) {
+        self.open(slot);
+        self.write(slot, n, 9, b"data", None);
+        self.freeze(slot);
+        self.confirm(block_id(slot));
+    }
+}
+
+fn bank(block: BlockId) -> BlockInfo {
+    BlockInfo {
+        block,
+        parent: block_id(block.slot - 1),
+        block_height: 77,
+        blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([7; 32]))),
+        transaction_count: 0,
+        unix_timestamp: 0,
+        capitalization: 0,
+        bank_hash: Hash::default(),
+        hash_components: BankHashComponents::default(),
+        complete: true,
+    }
+}
+
+fn cluster() -> ClusterInfo {
+    ClusterInfo {
+        genesis_hash: Hash::default(),
+        genesis_unix_timestamp: 1_700_000_000,
+        identity: key(50),
+        vote_account: key(51),
+        faucet: key(52),
+        epoch_schedule: EpochSchedule::without_warmup(),
+        inflation: InflationSchedule::default(),
+        rent: Rent::default(),
+        lamports_per_signature: 5_000,
+        slot_ms: 400,
+        first_slot: 0,
+        shred_version: 1,
+        feature_set: 2,
+        features: Arc::default(),
+        rpc: Some(SocketAddr::from(([127, 0, 0, 1], 8899))),
+        pubsub: None,
+        tpu: None,
+    }
+}

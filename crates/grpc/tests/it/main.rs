@@ -1,0 +1,11 @@
+//! The server over real sockets, with the client of the proto's crate, and a ledger whose events a test sends.
+
+mod calls;
+mod client;
+mod commitments;
+mod filters;
+mod hostile;
+mod ledger;
+mod limits;
+mod replay;
+mod requests;

@@ -1,0 +1,211 @@
+//! Yellowstone gRPC of a running node: complete and in order under load, at every commitment.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use solana_sdk_ids::sysvar;
+use solana_signer::Signer;
+use testkit::node::Node;
+use tonic::Streaming;
+use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
+use yellowstone_grpc_proto::geyser::{
+    CommitmentLevel, GetSlotRequest, GetVersionRequest, SlotStatus, SubscribeRequest,
+    SubscribeRequestFilterAccounts, SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterSlots,
+    SubscribeRequestFilterTransactions, SubscribeUpdate,
+};
+
+use crate::node::start_node;
+use crate::observability::metrics;
+use crate::world::World;
+
+/// How long a stream may be silent.
+const UPDATE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Finalized slots that a test checks.
+const SLOTS: usize = 40;
+const AIRDROPS: usize = 60;
+
+/// The rules of a stream, checked update by update.
+#[derive(Default)]
+struct Checker {
+    commitment: CommitmentLevel,
+    banks: HashMap<u64, BankSeen>,
+    ids: HashSet<u64>,
+    write_version: u64,
+    statuses: HashMap<i32, u64>,
+    finalized: usize,
+    /// Every signature of a transaction.
+    signatures: HashSet<Vec<u8>>,
+}
+
+/// What came of a bank.
+#[derive(Default)]
+struct BankSeen {
+    id: u64,
+    accounts: Vec<Vec<u8>>,
+    /// Signatures of account updates whose transaction has not come.
+    unexplained: HashSet<Vec<u8>>,
+    transactions: u64,
+    has_meta: bool,
+    statuses: Vec<SlotStatus>,
+}
+
+impl Checker {
+    fn bank(&mut self, slot: u64) -> Result<&mut BankSeen> {
+        self.banks.get_mut(&slot).with_context(|| format!("slot {slot} before its bank"))
+    }
+
+    fn check(&mut self, update: SubscribeUpdate) -> Result<()> {
+        let is_processed = self.commitment == CommitmentLevel::Processed;
+        match update.update_oneof.context("an empty update")? {
+            UpdateOneof::Slot(slot) => {
+                let status = SlotStatus::try_from(slot.status)?;
+                if status == SlotStatus::SlotCreatedBank {
+                    let id = slot.bank_id.unwrap_or_default();
+                    ensure!(id > 0 && self.ids.insert(id), "bank id {id} of {}", slot.slot);
+                    let bank = BankSeen { id, ..BankSeen::default() };
+                    ensure!(self.banks.insert(slot.slot, bank).is_none(), "two of {}", slot.slot);
+                    return Ok(());
+                }
+                let last = self.statuses.insert(slot.status, slot.slot);
+                ensure!(last < Some(slot.slot), "{status:?} of {} after {last:?}", slot.slot);
+                let bank = self.bank(slot.slot)?;
+                bank.statuses.push(status);
+                let order = [
+                    SlotStatus::SlotCompleted,
+                    SlotStatus::SlotProcessed,
+                    SlotStatus::SlotConfirmed,
+                    SlotStatus::SlotFinalized,
+                ];
+                ensure!(order.starts_with(&bank.statuses), "{:?}", bank.statuses);
+                if status == SlotStatus::SlotFinalized {
+                    self.finish(slot.slot)?;
+                }
+            }
+            UpdateOneof::Account(update) => {
+                let account = update.account.context("an account")?;
+                let last = std::mem::replace(&mut self.write_version, account.write_version);
+                ensure!(account.write_version > last, "write version after {last}");
+                let bank = self.bank(update.slot)?;
+                ensure!(!bank.has_meta && update.bank_id == Some(bank.id), "{}", update.slot);
+                let is_repeated = bank.accounts.contains(&account.pubkey);
+                ensure!(is_processed || !is_repeated, "an account twice in {}", update.slot);
+                bank.accounts.push(account.pubkey);
+                bank.unexplained.extend(account.txn_signature);
+            }
+            UpdateOneof::Transaction(update) => {
+                let transaction = update.transaction.context("a transaction")?;
+                let bank = self.bank(update.slot)?;
+                ensure!(!bank.has_meta && update.bank_id == bank.id, "{}", update.slot);
+                ensure!(transaction.index == bank.transactions, "a hole in {}", update.slot);
+                bank.transactions += 1;
+                bank.unexplained.remove(&transaction.signature);
+                self.signatures.insert(transaction.signature);
+            }
+            UpdateOneof::BlockMeta(meta) => {
+                let bank = self.bank(meta.slot)?;
+                ensure!(!bank.has_meta && meta.bank_id == bank.id, "{}", meta.slot);
+                bank.has_meta = true;
+                let count = meta.executed_transaction_count;
+                ensure!(count == bank.transactions, "{count} of {}", bank.transactions);
+                ensure!(bank.unexplained.is_empty(), "a transaction is missing in {}", meta.slot);
+                for id in [
+                    sysvar::clock::ID,
+                    sysvar::slot_hashes::ID,
+                    sysvar::recent_blockhashes::ID,
+                    sysvar::slot_history::ID,
+                ] {
+                    ensure!(bank.accounts.contains(&id.to_bytes().to_vec()), "no {id}");
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A bank is finalized: all of it has come.
+    fn finish(&mut self, slot: u64) -> Result<()> {
+        let bank = self.banks.remove(&slot).context("a bank")?;
+        ensure!(bank.has_meta && bank.statuses.len() == 4, "{slot}: {:?}", bank.statuses);
+        self.finalized += 1;
+        Ok(())
+    }
+}
+
+async fn subscribe(node: &Node, level: CommitmentLevel) -> Result<Streaming<SubscribeUpdate>> {
+    let address = node.grpc.context("the node serves gRPC")?;
+    let mut client = GeyserClient::connect(format!("http://{address}")).await?;
+    let slots = SubscribeRequestFilterSlots { interslot_updates: Some(true), ..Default::default() };
+    let request = SubscribeRequest {
+        accounts: [("a".to_owned(), SubscribeRequestFilterAccounts::default())].into(),
+        transactions: [("t".to_owned(), SubscribeRequestFilterTransactions::default())].into(),
+        blocks_meta: [("m".to_owned(), SubscribeRequestFilterBlocksMeta {})].into(),
+        slots: [("s".to_owned(), slots)].into(),
+        commitment: Some(level.into()),
+        from_slot: Some(1),
+        ..Default::default()
+    };
+    let requests = futures_util::stream::iter([request]);
+    Ok(client.subscribe(requests).await?.into_inner())
+}
+
+async fn follow(
+    mut updates: Streaming<SubscribeUpdate>,
+    commitment: CommitmentLevel,
+    wanted: HashSet<Vec<u8>>,
+) -> Result<()> {
+    let mut checker = Checker { commitment, ..Checker::default() };
+    while checker.finalized < SLOTS || !wanted.is_subset(&checker.signatures) {
+        let next = tokio::time::timeout(UPDATE_TIMEOUT, updates.message()).await?;
+        checker.check(next?.context("the stream ended")?)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_stream_is_complete_and_in_order_under_load() -> Result<()> {
+    let node = start_node(&["--slot-ms", "40", "--finalize-after", "8"])?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let world = World::new(&node);
+    let levels =
+        [CommitmentLevel::Processed, CommitmentLevel::Confirmed, CommitmentLevel::Finalized];
+    let streams = runtime.block_on(async {
+        let mut streams = Vec::new();
+        for level in levels {
+            streams.push((level, subscribe(&node, level).await?));
+        }
+        Ok::<_, anyhow::Error>(streams)
+    })?;
+    let mut wanted = HashSet::new();
+    for n in 0..AIRDROPS {
+        let signature = world.rpc.request_airdrop(&world.payer.pubkey(), 1_000_000 + n as u64)?;
+        wanted.insert(signature.as_ref().to_vec());
+    }
+    runtime.block_on(async {
+        for (level, updates) in streams {
+            let followed = follow(updates, level, wanted.clone()).await;
+            followed.with_context(|| format!("{level:?}"))?;
+        }
+        let address = node.grpc.context("the node serves gRPC")?;
+        let mut client = GeyserClient::connect(format!("http://{address}")).await?;
+        let slot = client.get_slot(GetSlotRequest { commitment: Some(2) }).await?.into_inner();
+        ensure!(slot.slot >= SLOTS as u64, "{slot:?}");
+        let version = client.get_version(GetVersionRequest {}).await?.into_inner().version;
+        ensure!(version.contains("\"package\":\"hydrant\""), "{version}");
+        Ok(())
+    })?;
+    let metrics = metrics(&node)?;
+    for metric in ["hydrant_grpc_lagged_total 0\n", "hydrant_memory_bytes{part=\"grpc_replay\"} "] {
+        ensure!(metrics.contains(metric), "{metric} is not in {metrics}");
+    }
+    Ok(())
+}
+
+#[test]
+fn grpc_can_be_closed() -> Result<()> {
+    let node = start_node(&["--no-grpc"])?;
+    ensure!(node.grpc.is_none());
+    ensure!(!metrics(&node)?.contains("hydrant_grpc"));
+    Ok(())
+}
