@@ -24,12 +24,12 @@ async function rpc(method, params = []) {
 function request(filters) {
   return {
     accounts: {}, slots: {}, transactions: {}, transactionsStatus: {}, blocks: {}, blocksMeta: {}, entry: {},
-    blockFooter: {}, accountsDataSlice: [], ...filters,
+    accountsDataSlice: [], ...filters,
   };
 }
 
 const transactions = (filter) => ({
-  accountInclude: [], accountExclude: [], accountRequired: [], signerInclude: [], signerExclude: [], ...filter,
+  accountInclude: [], accountExclude: [], accountRequired: [], ...filter,
 });
 
 // A subscription, and its updates so far.

@@ -292,17 +292,17 @@ impl Executor {
     /// Writes accounts to the open block, for the transaction of `signature` or for the block itself.
     pub(crate) fn apply<'a>(
         &mut self,
-        writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)> + Clone,
+        writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)>,
         signature: Option<Signature>,
         bank: BlockInfo,
     ) -> Result<(), LedgerError> {
-        let closed = writes.clone().filter(|(_, account)| account.lamports() == 0);
-        let closed = match self.unpublished_updates {
-            Some(_) => closed.map(|(_, account)| Arc::new(Account(account.clone()))).collect(),
-            None => Vec::new(),
-        };
+        let needs_updates = self.unpublished_updates.is_some();
+        let mut closed = Vec::new();
         let (pubkeys, changes): (Vec<Pubkey>, Vec<Change<Account>>) = writes
             .map(|(pubkey, account)| {
+                if needs_updates && account.lamports() == 0 {
+                    closed.push(Arc::new(Account(account.clone())));
+                }
                 let record = Account(account.clone()).into_record();
                 (pubkey, Change { address: Address::from(pubkey.to_bytes()), record })
             })
