@@ -90,12 +90,9 @@ pub(crate) async fn respond(
     context: &RequestContext<'_>,
     route: &Route,
     params: &Params,
-    mut call: MethodCall,
+    call: MethodCall,
 ) -> Result<Response<ResponseBody>, ApiError> {
     let is_raw = context.media == Media::Raw;
-    if is_raw && let MethodCall::Single(_, method_params) = &mut call {
-        method_params[1]["encoding"] = "base64".into();
-    }
     // Before the call: a slot that is below the root now is still below it when the method reads.
     let root = context.slot(Commitment::Finalized);
     let commitment = requested_commitment(params);
@@ -107,7 +104,9 @@ pub(crate) async fn respond(
     };
     let response_context = |meta: &ResponseMeta| match route.response {
         ResponseKind::Block => at_slot(params.number("slot").unwrap_or(reached)),
-        ResponseKind::Transaction => at_slot(slot_of_transaction(&meta.prefix).unwrap_or(reached)),
+        ResponseKind::Transaction => {
+            at_slot(slot_of_transaction(&meta.prefix).or(meta.slot).unwrap_or(reached))
+        }
         _ => {
             let slot = meta.slot.unwrap_or(reached);
             ResponseContext { slot, commitment, is_immutable: false }
@@ -134,6 +133,9 @@ pub(crate) async fn respond(
         return accepted_response(&result, response_context);
     }
     let MethodResponse { meta, coding, body } = result;
+    if is_raw != meta.raw_fields.is_some() {
+        return Err(RpcError::internal().into());
+    }
     let etag = meta.etag.map(|hash| etag(&hash));
     let next = link_header::next_page_link(context.uri, params, &meta.prefix, &meta.extra_headers);
     let media = if is_raw { HeaderValue::from_static(RAW) } else { JSON };
@@ -146,6 +148,10 @@ pub(crate) async fn respond(
         response.headers_mut().insert(header::CONTENT_ENCODING, coding);
     }
     let headers = response.headers_mut();
+    for (name, text) in meta.raw_fields.iter().flatten() {
+        let name = HeaderName::from_bytes(format!("hydrant-{name}").as_bytes());
+        headers.extend(name.ok().zip(HeaderValue::from_str(text).ok()));
+    }
     headers.extend(meta.extra_headers.into_iter().filter(|(name, _)| *name != CURSOR));
     if let Some(next) = next {
         headers.insert(header::LINK, next);
@@ -181,7 +187,6 @@ fn response_options(
         ResponseKind::Signatures => {
             Some(transform::signature_page(params.number("limit").unwrap_or(1_000) as usize))
         }
-        _ if context.media == Media::Raw => Some(transform::RAW_BYTES),
         _ => None,
     };
     let etag_buffer_bytes_max = match route.response {
@@ -196,7 +201,8 @@ fn response_options(
     } else {
         context.content_encoding()
     };
-    ResponseOptions { coding, etag_buffer_bytes_max, transform }
+    let wants_raw = context.media == Media::Raw;
+    ResponseOptions { coding, etag_buffer_bytes_max, wants_raw, transform }
 }
 
 /// The commitment of a request.
