@@ -1,18 +1,17 @@
 //! A page from a list of signatures, made while the list is computed.
 //!
-//! In: JSON, in parts. Out: the body, and the cursor of the next page. It runs on the CPU pool, where the list is computed.
+//! In: JSON, in parts. Out: the body, and the cursor of the next page. It runs on the CPU pool, where the list is
+//! computed.
 //! Bounds: a page of 1,000 signatures with memos, 4 MiB.
 
 use hyper::header::{HeaderName, HeaderValue};
 use jsonrpc::error::RpcError;
 use jsonrpc::{BodyTransform, BodyTransformFactory};
+use rest::CURSOR;
 use serde::Deserialize;
 
 /// Bytes of a list of signatures that are buffered to find the last one. 1,000 with memos are less.
 const SIGNATURES_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// The internal header with the cursor of the next page. It is replaced by a `Link` before the response is sent.
-pub(crate) const CURSOR: HeaderName = HeaderName::from_static("hydrant-cursor");
 
 /// A page from a list of signatures. It is followed by another one if it has `limit` of them.
 pub(crate) fn signature_page(limit: usize) -> BodyTransformFactory {
