@@ -211,7 +211,7 @@ async fn serve(
         (Arc::clone(&node.context.pool), Arc::clone(&node.context.clients)),
     )
     .context("start PubSub")?;
-    let (rest, waiter_events) = rest::Rest::start().context("start REST")?;
+    let (rest, waiter_events) = rest_solana::SolanaRest::start().context("start REST")?;
     let rest = Arc::new(rest);
     pubsub.add_metrics_to(&node.context.metrics);
     node.context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);

@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use http_server::Listeners;
-use testkit::toy_api::{ToyApi, ToyResources, ToySubscriptions, pubsub_config};
+use testkit::toy_api::{ToyApi, ToySubscriptions, pubsub_config};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -23,7 +23,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let serving = runtime.spawn(jsonrpc::serve(
         Arc::clone(&server),
         ToySubscriptions::start(&server, pubsub_config()),
-        Some(Arc::new(ToyResources)),
+        // `rest::Rest` would serve the same methods over REST.
+        None,
         Listeners { rpc: listener, pubsub: None },
         // A dropped sender means stop.
         async { drop(stopped.await) },

@@ -43,8 +43,8 @@ pub use health::{Health, Status};
 pub use incremental::{IncrementalQuery, VISITS, run_incremental};
 pub use method_client::{MethodClient, MethodResponse};
 pub use method_output::{
-    ListTemplate, MethodOutput, MethodResult, OutputBody, StreamState, StreamedResult, not_json,
-    write_json, write_number,
+    ListTemplate, MethodOutput, MethodResult, OutputBody, RawValue, StreamState, StreamedResult,
+    not_json, write_json, write_number,
 };
 pub use rpc_service::{HttpApi, HttpApiRequest};
 pub use serve::serve;

@@ -1,10 +1,13 @@
 //! The result of a method: a value, complete or streamed in chunks, and the context in which it is true.
 //!
-//! A method writes the value only. JSON-RPC writes the envelope around it, REST writes none.
+//! A method writes the value only. JSON-RPC writes the envelope around it, REST writes none. A method that has its
+//! value as bytes can return them as they are if the request wants it so ([`RawValue`]).
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use bytes::Bytes;
+use ledger::Slot;
 use pool::{Clock, TimeSlice};
 use response_cache::ResultContext;
 use serde::Serialize;
@@ -22,9 +25,14 @@ const FRONT_BYTES: usize = 128;
 pub type MethodResult = Result<MethodOutput, RpcError>;
 
 /// The result of a method.
-pub struct MethodOutput {
-    context: Option<ResultContext>,
-    body: OutputBody,
+pub struct MethodOutput(OutputKind);
+
+/// A result as JSON or as bytes.
+pub(crate) enum OutputKind {
+    /// A value as JSON, in its context if it has one.
+    Json(Option<ResultContext>, OutputBody),
+    /// As bytes that are not JSON.
+    Raw(RawValue),
 }
 
 /// A value, or the stream that writes it.
@@ -33,6 +41,25 @@ pub enum OutputBody {
     Full(ValueBuffer),
     /// Written step by step.
     Streamed(Box<dyn StreamedResult>),
+}
+
+/// A value as it is stored, without an encoding. Only for a request that wants it so
+/// ([`crate::params::Params::wants_raw`]).
+pub struct RawValue {
+    /// The slot at which it is true.
+    pub slot: Slot,
+    /// What JSON has beside the bytes: names, and values as text. Empty if there is nothing.
+    pub fields: Vec<(&'static str, String)>,
+    /// The bytes. They may belong to a record, which stays in memory until they are sent.
+    pub bytes: Bytes,
+}
+
+/// A value, all of which is computed.
+pub(crate) enum CompleteValue {
+    /// As JSON, in its context if it has one.
+    Json(Option<ResultContext>, ValueBuffer),
+    /// As bytes.
+    Raw(RawValue),
 }
 
 /// A value as JSON, after room for what precedes it in a response. So it is never copied.
@@ -63,7 +90,7 @@ pub enum StreamState {
 impl MethodOutput {
     /// `value` as JSON, without a context.
     pub fn json(value: &impl Serialize) -> MethodResult {
-        OutputBody::json(value).map(|body| Self { context: None, body })
+        OutputBody::json(value).map(|body| Self::new(None, body))
     }
 
     /// `value` as JSON, in its context.
@@ -76,26 +103,46 @@ impl MethodOutput {
         context: ResultContext,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), RpcError>,
     ) -> MethodResult {
-        OutputBody::written(write).map(|body| Self { context: Some(context), body })
+        OutputBody::written(write).map(|body| Self::new(Some(context), body))
     }
 
     /// The value that `stream` writes, in its context if it has one.
     pub fn streamed(context: Option<ResultContext>, stream: impl StreamedResult + 'static) -> Self {
-        Self { context, body: OutputBody::Streamed(Box::new(stream)) }
+        Self::new(context, OutputBody::streamed(stream))
     }
 
-    pub(crate) fn into_parts(self) -> (Option<ResultContext>, OutputBody) {
-        (self.context, self.body)
+    /// A value as bytes, for a request that wants it so. JSON-RPC sends -32603 instead.
+    pub fn raw(value: RawValue) -> Self {
+        Self(OutputKind::Raw(value))
     }
 
-    /// The complete value as JSON, computed on this thread, and its context.
-    pub(crate) fn into_value(self) -> Result<(Option<ResultContext>, ValueBuffer), RpcError> {
-        Ok((self.context, self.body.complete()?))
+    fn new(context: Option<ResultContext>, body: OutputBody) -> Self {
+        Self(OutputKind::Json(context, body))
+    }
+
+    pub(crate) fn into_kind(self) -> OutputKind {
+        self.0
+    }
+
+    /// The complete value, computed on this thread.
+    pub(crate) fn into_value(self) -> Result<CompleteValue, RpcError> {
+        Ok(match self.0 {
+            OutputKind::Raw(value) => CompleteValue::Raw(value),
+            OutputKind::Json(context, body) => CompleteValue::Json(context, body.complete()?),
+        })
+    }
+
+    /// The complete value as JSON, computed on this thread, and its context; -32603 if it is raw.
+    fn into_json_value(self) -> Result<(Option<ResultContext>, ValueBuffer), RpcError> {
+        match self.0 {
+            OutputKind::Raw(_) => Err(RpcError::internal()),
+            OutputKind::Json(context, body) => Ok((context, body.complete()?)),
+        }
     }
 
     /// The complete result as JSON, with its context, computed on this thread.
     pub fn into_json(self) -> Result<Vec<u8>, RpcError> {
-        let (context, value) = self.into_value()?;
+        let (context, value) = self.into_json_value()?;
         let mut bytes = Vec::with_capacity(FRONT_BYTES + value.as_bytes().len());
         context.inspect(|context| context.write_before(&mut bytes));
         bytes.extend_from_slice(value.as_bytes());
@@ -105,7 +152,7 @@ impl MethodOutput {
 
     /// The complete response to the request `id`, without the newline, computed on this thread.
     pub fn into_response(self, id: &Id) -> Result<ResponseText, RpcError> {
-        let (context, value) = self.into_value()?;
+        let (context, value) = self.into_json_value()?;
         Ok(value.into_response(context, id))
     }
 }
@@ -113,7 +160,7 @@ impl MethodOutput {
 impl OutputBody {
     /// This value in its context.
     pub fn in_context(self, context: ResultContext) -> MethodOutput {
-        MethodOutput { context: Some(context), body: self }
+        MethodOutput::new(Some(context), self)
     }
 
     /// `value` as JSON.

@@ -18,12 +18,13 @@ use crate::error::RpcError;
 /// Maximum nesting of JSON in a request; the limit of `serde_json`.
 pub const NESTING_MAX: usize = 127;
 
-/// The parameters of one call, not parsed yet, and the client that sent it.
+/// The parameters of one call, not parsed yet, the client that sent it, and the form of its result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Params<'a> {
     /// The text of the `params` member: an array, an object or `null`. `None` if there was none.
     text: Option<&'a str>,
     client: ClientId,
+    wants_raw: bool,
 }
 
 /// `params` as Agave represents them; its `Debug` output is part of an error's data.
@@ -37,13 +38,24 @@ enum RawParams {
 impl<'a> Params<'a> {
     /// Parameters from the text of the `params` member.
     pub fn new(text: Option<&'a str>) -> Self {
-        Self { text, client: ClientId::default() }
+        Self { text, client: ClientId::default(), wants_raw: false }
     }
 
     /// The same, sent by `client`.
     #[must_use]
     pub(crate) fn sent_by(self, client: ClientId) -> Self {
         Self { client, ..self }
+    }
+
+    /// The same, for a result as raw bytes if `wants_raw` is set.
+    #[must_use]
+    pub(crate) fn with_raw(self, wants_raw: bool) -> Self {
+        Self { wants_raw, ..self }
+    }
+
+    /// Whether the result is requested as raw bytes ([`crate::MethodOutput::raw`]): never by JSON-RPC.
+    pub fn wants_raw(self) -> bool {
+        self.wants_raw
     }
 
     /// The client that sent it: for methods that put something into a queue that clients share.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use http_server::{ContentEncoding, RequestId};
 use pool::ClientId;
 
+use crate::params::Params;
 use crate::value_response::ResponseOptions;
 
 /// The client of a request, and its options.
@@ -22,4 +23,17 @@ pub(crate) struct RequestContext {
     pub(crate) request: RequestId,
     /// When the request was complete, by the clock of the pool.
     pub(crate) arrived: Duration,
+}
+
+impl RequestContext {
+    /// Parameters of a call of this request, from their text.
+    pub(crate) fn params<'a>(&self, text: Option<&'a str>) -> Params<'a> {
+        let wants_raw = self.options.is_some_and(|options| options.wants_raw);
+        Params::new(text).sent_by(self.client).with_raw(wants_raw)
+    }
+
+    /// Whether its results may come from the cache: not in a form that the cache does not have.
+    pub(crate) fn may_use_cache(&self) -> bool {
+        self.options.is_none_or(|options| !options.wants_raw && options.transform.is_none())
+    }
 }

@@ -15,6 +15,7 @@ use cache::Entry;
 use http_server::{
     BodyEncoder, COMPRESS_BYTES_MIN, ContentEncoding, HttpCounters, HttpEvent, RequestId,
 };
+use ledger::Slot;
 use pool::{TaskEnd, Ticket};
 use response_cache::{CachedResponse, RESULT_CHUNK_BYTES, ResultContext, Validator};
 use tokio::sync::mpsc;
@@ -176,6 +177,13 @@ impl ResponseSender {
         if let Some(value_writer) = &mut self.value_writer {
             value_writer.set_context(context);
         }
+    }
+
+    /// Sets what is beside a raw value that is sent alone. Returns false if it would be sent in an envelope.
+    pub(crate) fn start_raw(&mut self, slot: Slot, fields: Vec<(&'static str, String)>) -> bool {
+        let Some(value_writer) = &mut self.value_writer else { return false };
+        value_writer.start_raw(slot, fields);
+        true
     }
 
     /// Replaces a value that is sent alone by an error.

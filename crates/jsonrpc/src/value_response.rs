@@ -1,7 +1,7 @@
 //! A result for an interface other than JSON-RPC: the value only, with its metadata.
 //!
-//! In: a value in parts, and its context. Out: the same bytes, or the output of a [`BodyTransform`]. It runs where the
-//! value is computed: on the CPU pool, or where the socket is polled if the value is short.
+//! In: a value in parts, and its context; as JSON, or raw. Out: the same bytes, or the output of a [`BodyTransform`].
+//! It runs where the value is computed: on the CPU pool, or where the socket is polled if the value is short.
 //! Bounds: up to [`ResponseOptions::etag_buffer_bytes_max`] bytes are buffered, so that their hash is known
 //! before the first of them is sent. A longer value is streamed, and has the validator of [`response_cache`]. A
 //! transform bounds its own memory.
@@ -13,7 +13,7 @@ use response_cache::{CachedResponse, META_PREFIX_BYTES, ResultContext, Validator
 
 use crate::envelope::ResponseText;
 use crate::error::RpcError;
-use crate::method_output::ValueBuffer;
+use crate::method_output::{CompleteValue, RawValue};
 
 /// Options for a result.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +22,8 @@ pub struct ResponseOptions {
     pub coding: ContentEncoding,
     /// Encoded bytes that are buffered until their hash is known.
     pub etag_buffer_bytes_max: usize,
+    /// Whether the method returns raw bytes, if it has them ([`ResponseMeta::raw_fields`]).
+    pub wants_raw: bool,
     /// Transforms the value.
     pub transform: Option<BodyTransformFactory>,
 }
@@ -52,11 +54,13 @@ pub trait BodyTransform: Send {
 pub struct ResponseMeta {
     /// The slot of its context, if it has one.
     pub slot: Option<Slot>,
-    /// The value's first bytes as JSON; the whole value if it is short.
+    /// The value's first bytes as JSON; the whole value if it is short. Empty for a raw value.
     pub prefix: Vec<u8>,
     /// Hash of the encoded bytes. If they are too many to buffer, a validator of everything that they depend
     /// on: if it is equal, the bytes are. `None` if it is not known.
     pub etag: Option<[u8; 16]>,
+    /// What a raw value has beside its bytes. `None` for a value as JSON.
+    pub raw_fields: Option<Vec<(&'static str, String)>>,
     /// Headers of the transform.
     pub extra_headers: Vec<(HeaderName, HeaderValue)>,
     /// There is no value, but this error.
@@ -106,11 +110,15 @@ impl ValueWriter {
     /// Writes a complete value, which is not encoded, or the error that replaces it.
     pub(crate) fn write_whole(
         options: ResponseOptions,
-        result: Result<(Option<ResultContext>, ValueBuffer), RpcError>,
+        result: Result<CompleteValue, RpcError>,
     ) -> (ResponseText, ResponseMeta) {
         let mut writer = Self::new(options);
         let value = match result {
-            Ok((context, value)) => {
+            Ok(CompleteValue::Raw(RawValue { slot, fields, bytes })) => {
+                writer.start_raw(slot, fields);
+                Vec::from(bytes).into()
+            }
+            Ok(CompleteValue::Json(context, value)) => {
                 writer.set_context(context);
                 match writer.transform {
                     None => {
@@ -135,6 +143,12 @@ impl ValueWriter {
         self.meta.slot = context.map(|context| context.slot());
     }
 
+    /// Sets what is beside a raw value, before its first part.
+    pub(crate) fn start_raw(&mut self, slot: Slot, fields: Vec<(&'static str, String)>) {
+        self.meta.slot = Some(slot);
+        self.meta.raw_fields = Some(fields);
+    }
+
     /// Replaces the value by an error, before anything of it was sent.
     pub(crate) fn refuse(&mut self, err: RpcError) {
         self.is_over = true;
@@ -145,6 +159,9 @@ impl ValueWriter {
     pub(crate) fn write_part(&mut self, part: Vec<u8>, is_last: bool) -> Vec<u8> {
         if self.is_over {
             return Vec::new();
+        }
+        if self.meta.raw_fields.is_some() {
+            return part;
         }
         self.record_prefix(&part);
         let Some(transform) = &mut self.transform else { return part };
@@ -229,6 +246,22 @@ mod tests {
             assert_eq!(meta.prefix, value.as_bytes()[..META_PREFIX_BYTES]);
             assert_eq!(write(&value, size, 99).0.etag, None, "too long to be hashed");
         }
+    }
+
+    #[test]
+    fn a_raw_value_has_fields_and_no_prefix() {
+        // It looks like JSON, and is none.
+        let raw = |bytes| {
+            let fields = vec![("owner", "abc".to_owned())];
+            Ok(CompleteValue::Raw(RawValue { slot: 5, fields, bytes: bytes::Bytes::from(bytes) }))
+        };
+        let options = ResponseOptions { wants_raw: true, ..ResponseOptions::default() };
+        let (value, meta) = ValueWriter::write_whole(options, raw("null"));
+        assert_eq!((value.as_bytes(), meta.prefix), (&b"null"[..], Vec::new()));
+        assert_eq!(
+            (meta.slot, meta.raw_fields),
+            (Some(5), Some(vec![("owner", "abc".to_owned())]))
+        );
     }
 
     #[test]

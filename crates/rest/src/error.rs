@@ -2,7 +2,8 @@
 //!
 //! `{"error": {"code": -32602, "name": "invalid_params", "message": "…", "data": …}}`, `data` depends on the
 //! code. A missing object is missing at a slot. That slot and its commitment are in the headers, as for any response,
-//! and in `data` if the code has no other. The table below maps a code to its HTTP status and name.
+//! and in `data` if the code has no other. Tables map a code to its HTTP status and name: [`COMMON_CODES`], and that of
+//! the API ([`ErrorCode`]).
 
 use http_server::ResponseBody;
 use hyper::header::{self, HeaderValue};
@@ -11,35 +12,42 @@ use jsonrpc::error::RpcError;
 use ledger::{Commitment, Slot};
 use serde_json::{Value, json};
 
-use crate::response::{self, COMMITMENT, SLOT};
+use crate::headers::{COMMITMENT, JSON, NO_STORE, SLOT, commitment_name};
 
 /// Our code for a missing object for which JSON-RPC returns null.
-pub(crate) const NOT_FOUND: i64 = -32044;
+const NOT_FOUND: i64 = -32044;
 
-/// JSON-RPC's codes: HTTP status and name.
-pub(crate) const CODES: &[(i64, u16, &str)] = &[
-    (-32700, 400, "parse_error"),
-    (-32600, 400, "invalid_request"),
-    (-32601, 404, "no_such_path"),
-    (-32602, 400, "invalid_params"),
-    (-32603, 500, "internal"),
-    (-32001, 404, "block_cleaned_up"),
-    (-32002, 422, "preflight_failed"),
-    (-32003, 422, "signature_verification_failed"),
-    (-32004, 404, "block_not_available"),
-    (-32005, 503, "node_unhealthy"),
-    (-32006, 422, "precompile_verification_failed"),
-    (-32007, 404, "slot_skipped"),
-    (-32009, 404, "slot_skipped"),
-    (-32010, 422, "key_excluded_from_index"),
-    (-32011, 503, "history_not_available"),
-    (-32013, 422, "signature_length_mismatch"),
-    (-32014, 404, "block_not_available"),
-    (-32015, 422, "unsupported_transaction_version"),
-    (-32016, 409, "min_context_slot_not_reached"),
-    (-32020, 404, "cursor_not_found"),
-    (NOT_FOUND, 404, "not_found"),
+/// The HTTP status and the name of a code.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorCode {
+    pub(crate) code: i64,
+    pub(crate) status: u16,
+    pub(crate) name: &'static str,
+}
+
+impl ErrorCode {
+    /// A code, its HTTP status, and a name that never changes.
+    pub const fn new(code: i64, status: u16, name: &'static str) -> Self {
+        Self { code, status, name }
+    }
+}
+
+/// The codes of JSON-RPC.
+const COMMON_CODES: &[ErrorCode] = &[
+    ErrorCode::new(-32700, 400, "parse_error"),
+    ErrorCode::new(-32600, 400, "invalid_request"),
+    ErrorCode::new(-32601, 404, "no_such_path"),
+    ErrorCode::new(-32602, 400, "invalid_params"),
+    ErrorCode::new(-32603, 500, "internal"),
 ];
+
+/// The codes of this interface.
+const OWN_CODES: &[ErrorCode] = &[ErrorCode::new(NOT_FOUND, 404, "not_found")];
+
+/// Every code, with those of an API.
+pub(crate) fn all_codes(of_api: &[ErrorCode]) -> impl Iterator<Item = &ErrorCode> {
+    COMMON_CODES.iter().chain(of_api).chain(OWN_CODES)
+}
 
 /// Names without a code in the table: errors of HTTP itself, overload, and codes that are not in the table.
 const OTHER_NAMES: &[&str] = &[
@@ -58,16 +66,30 @@ const OTHER_NAMES: &[&str] = &[
 
 /// An error response.
 #[derive(Debug)]
-pub(crate) struct ApiError {
-    status: StatusCode,
-    name: &'static str,
+pub struct ApiError {
+    kind: ErrorKind,
     err: RpcError,
+    /// Where a missing object does not exist.
+    missing_at: Option<(Slot, Commitment)>,
     headers: Vec<(header::HeaderName, HeaderValue)>,
 }
 
+/// What defines the status and the name of an error.
+#[derive(Debug)]
+enum ErrorKind {
+    /// The tables of codes.
+    Code,
+    /// The error itself.
+    Http(StatusCode, &'static str),
+}
+
 impl ApiError {
-    fn new(status: StatusCode, name: &'static str, err: RpcError) -> Self {
-        Self { status, name, err, headers: Vec::new() }
+    fn new(kind: ErrorKind, err: RpcError) -> Self {
+        Self { kind, err, missing_at: None, headers: Vec::new() }
+    }
+
+    fn http(status: StatusCode, name: &'static str, err: RpcError) -> Self {
+        Self::new(ErrorKind::Http(status, name), err)
     }
 
     fn with_header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
@@ -76,23 +98,19 @@ impl ApiError {
     }
 
     /// A parameter is invalid.
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+    pub fn invalid(message: impl Into<String>) -> Self {
         RpcError::invalid_params(message).into()
     }
 
     /// The object does not exist.
-    pub(crate) fn not_found(what: &str) -> Self {
+    pub fn not_found(what: &str) -> Self {
         RpcError::new(NOT_FOUND, format!("{what} not found")).into()
     }
 
-    /// Adds the slot at which the object does not exist. Other errors have no slot.
-    pub(crate) fn at_slot(mut self, slot: Slot, commitment: Commitment) -> Self {
-        if self.status != StatusCode::NOT_FOUND {
-            return self;
-        }
-        let name = response::commitment_name(commitment);
-        self.err.data.get_or_insert_with(|| json!({ "slot": slot, "commitment": name }));
-        self.with_header(SLOT, slot.into()).with_header(COMMITMENT, HeaderValue::from_static(name))
+    /// Adds the slot at which the object does not exist. The responses to other errors have no slot.
+    pub fn at_slot(mut self, slot: Slot, commitment: Commitment) -> Self {
+        self.missing_at = Some((slot, commitment));
+        self
     }
 
     /// No route has that path.
@@ -103,7 +121,7 @@ impl ApiError {
     /// The path does not have this method.
     pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
         let err = RpcError::new(-32601, format!("{allow} only"));
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", err)
+        Self::http(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", err)
             .with_header(header::ALLOW, HeaderValue::from_static(allow))
     }
 
@@ -111,13 +129,13 @@ impl ApiError {
     pub(crate) fn not_acceptable(media: &str) -> Self {
         let err =
             RpcError::invalid_request(format!("the response is {media}; Accept does not allow it"));
-        Self::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", err)
+        Self::http(StatusCode::NOT_ACCEPTABLE, "not_acceptable", err)
     }
 
     /// The route does not read bodies of this type.
     pub(crate) fn unsupported_media_type(allowed: &str) -> Self {
         let err = RpcError::invalid_request(format!("the body must be {allowed}"));
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", err)
+        Self::http(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", err)
     }
 
     /// The body could not be read.
@@ -127,7 +145,7 @@ impl ApiError {
             StatusCode::REQUEST_TIMEOUT => ("body_too_slow", true),
             _ => ("invalid_request", false),
         };
-        let err = Self::new(status, name, RpcError::invalid_request(message.trim_end()));
+        let err = Self::http(status, name, RpcError::invalid_request(message.trim_end()));
         if closes {
             return err.with_header(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -144,12 +162,21 @@ impl ApiError {
             StatusCode::NOT_IMPLEMENTED => "not_implemented",
             _ => "invalid_request",
         };
-        Self::new(status, name, RpcError::invalid_request(message))
+        Self::http(status, name, RpcError::invalid_request(message))
     }
 
-    pub(crate) fn into_response(self) -> Response<ResponseBody> {
+    /// The response. `codes` are those of the API.
+    pub(crate) fn into_response(mut self, codes: &[ErrorCode]) -> Response<ResponseBody> {
+        let (status, name) = self.status_and_name(codes);
+        if let (StatusCode::NOT_FOUND, Some((slot, commitment))) = (status, self.missing_at) {
+            let commitment = commitment_name(commitment);
+            let data = || json!({ "slot": slot, "commitment": commitment });
+            self.err.data.get_or_insert_with(data);
+            self.headers.push((SLOT, slot.into()));
+            self.headers.push((COMMITMENT, HeaderValue::from_static(commitment)));
+        }
         let mut err = json!({
-            "code": self.err.code, "name": self.name, "message": self.err.message,
+            "code": self.err.code, "name": name, "message": self.err.message,
         });
         if let Some(data) = self.err.data {
             err["data"] = data;
@@ -157,12 +184,22 @@ impl ApiError {
         let mut text = json!({ "error": err }).to_string();
         text.push('\n');
         let mut response = Response::new(ResponseBody::from(bytes::Bytes::from(text)));
-        *response.status_mut() = self.status;
+        *response.status_mut() = status;
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::CONTENT_TYPE, JSON);
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
         headers.extend(self.headers);
         response
+    }
+
+    fn status_and_name(&self, codes: &[ErrorCode]) -> (StatusCode, &'static str) {
+        if let ErrorKind::Http(status, name) = self.kind {
+            return (status, name);
+        }
+        let known = all_codes(codes).find(|known| known.code == self.err.code);
+        let (status, name) = known.map_or((400, "refused"), |known| (known.status, known.name));
+        // Every status in the tables is valid.
+        (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), name)
     }
 }
 
@@ -171,19 +208,16 @@ impl From<RpcError> for ApiError {
         if err.is_overload() {
             let ms = err.data.as_ref().and_then(|data| data.get("retryAfterMs")?.as_u64());
             let seconds = ms.map_or(1, |ms| ms / 1_000 + 1);
-            return Self::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", err)
+            return Self::http(StatusCode::TOO_MANY_REQUESTS, "too_busy", err)
                 .with_header(header::RETRY_AFTER, seconds.into());
         }
-        let known = CODES.iter().find(|(code, ..)| *code == err.code);
-        let (status, name) = known.map_or((400, "refused"), |(_, status, name)| (*status, *name));
-        // Every status in the table is valid.
-        Self::new(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), name, err)
+        Self::new(ErrorKind::Code, err)
     }
 }
 
-/// The schema of an error.
-pub(crate) fn schema() -> Value {
-    let mut names: Vec<&str> = CODES.iter().map(|(_, _, name)| *name).collect();
+/// The schema of an error of an API with these codes.
+pub(crate) fn schema(codes: &[ErrorCode]) -> Value {
+    let mut names: Vec<&str> = all_codes(codes).map(|known| known.name).collect();
     names.extend(OTHER_NAMES);
     names.sort_unstable();
     names.dedup();

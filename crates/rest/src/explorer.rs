@@ -8,9 +8,9 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::route::{HttpMethod, Param, ParamLocation, ParamType, Route};
-use crate::routes::ROUTES;
-use crate::{openapi, routes};
+use crate::param::{Param, ParamLocation, ParamType, TextFormat};
+use crate::route::{HttpMethod, Route};
+use crate::route_table::RouteTable;
 
 const HEAD: &str = r#"<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -24,15 +24,15 @@ and commitment in <code>Hydrant-Slot</code> and <code>Hydrant-Commitment</code>.
 page, send the <code>paginationKey</code> as <code>cursor</code>.</p></header>
 <main>"#;
 
-/// The page. All texts in it are ours and have no characters that HTML would need to escape.
-pub(crate) fn html() -> String {
+/// The page of an API. All texts in it are ours and have no characters that HTML would need to escape.
+pub fn explorer_page(table: &RouteTable) -> String {
     let mut html = HEAD.to_owned();
     html += &format!("<style>\n{}</style>\n", include_str!("explorer/style.css"));
     html += INTRODUCTION;
     html += "<nav>";
-    for tag in routes::TAGS {
+    for tag in table.tags {
         html += &format!("<b>{}</b>\n", tag.name);
-        for route in ROUTES.iter().filter(|route| tag.contains(route)) {
+        for route in table.routes.iter().filter(|route| tag.contains(route)) {
             let (verb, class) = method_labels(route);
             // Writing to a String does not fail.
             let _ = writeln!(
@@ -43,9 +43,9 @@ pub(crate) fn html() -> String {
         }
     }
     html += "</nav>\n<div>";
-    for tag in routes::TAGS {
+    for tag in table.tags {
         html += &format!("<h2>{}</h2>\n", tag.name);
-        let routes = ROUTES.iter().filter(|route| tag.contains(route));
+        let routes = table.routes.iter().filter(|route| tag.contains(route));
         routes.for_each(|route| write_route(&mut html, route));
     }
     html += "</div></main>\n";
@@ -124,116 +124,40 @@ fn field(param: &Param, location: &str) -> String {
         format!("<select {}><option value=\"\"></option>{options}</select>", attributes("text"))
     };
     // Optional parameters are not filled in.
-    let example = openapi::example(param.kind).filter(|_| param.is_required);
+    let example = param.example.filter(|_| param.is_required).map(|example| example());
     match param.kind {
         ParamType::OneOf(words) => options(words),
         ParamType::Bool => options(&["true", "false"]),
         ParamType::Number(min, max) => {
             format!("<input type=number min={min} max={max} {}>", attributes("text"))
         }
-        ParamType::Addresses(_) => {
+        ParamType::List(format, _) => {
             let lines = example.iter().filter_map(Value::as_array).flatten();
             let lines: Vec<&str> = lines.filter_map(Value::as_str).collect();
-            let hint = "placeholder=\"Addresses: one per line, or separated by commas\"";
-            format!("<textarea {} {hint}>{}</textarea>", attributes("list"), lines.join("\n"))
+            let hint = list_hint(format);
+            format!(
+                "<textarea {} placeholder=\"{hint}\">{}</textarea>",
+                attributes("list"),
+                lines.join("\n")
+            )
         }
-        ParamType::Filters => {
-            let filters = example.map(|example| example.to_string()).unwrap_or_default();
-            format!("<textarea {} placeholder=JSON>{filters}</textarea>", attributes("json"))
+        ParamType::Json(_) => {
+            let json = example.map(|example| example.to_string()).unwrap_or_default();
+            format!("<textarea {} placeholder=JSON>{json}</textarea>", attributes("json"))
         }
         ParamType::Base64 => {
             let bytes = example.as_ref().and_then(Value::as_str).unwrap_or_default();
             format!("<textarea {} placeholder=base64>{bytes}</textarea>", attributes("text"))
         }
-        ParamType::Address => {
-            format!("<input placeholder=\"32 bytes in base58\" {}>", attributes("text"))
-        }
-        ParamType::Signature => {
-            format!("<input placeholder=\"64 bytes in base58\" {}>", attributes("text"))
+        ParamType::Text(format) => {
+            format!("<input placeholder=\"{}\" {}>", format.placeholder, attributes("text"))
         }
         ParamType::Base58(_) => format!("<input placeholder=base58 {}>", attributes("text")),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The part of the page for a route.
-    fn part<'p>(page: &'p str, route: &Route) -> &'p str {
-        let from = page.find(&format!("<details class=route id={}>", route.id));
-        let part = &page[from.unwrap_or_else(|| panic!("no {}", route.id))..];
-        part.split("</form>").next().unwrap_or_default()
-    }
-
-    #[test]
-    fn every_route_has_a_form_and_every_parameter_a_field() {
-        let page = html();
-        assert_eq!(page.matches("<form ").count(), ROUTES.len());
-        for route in ROUTES {
-            let (part, (verb, _)) = (part(&page, route), method_labels(route));
-            let form = format!("<form class=inside data-verb={verb} data-path=\"{}\">", route.path);
-            assert!(part.contains(&form), "{part}");
-            assert!(
-                page.contains(&format!("href=\"/v1/#{}\"", route.id)),
-                "{} is listed",
-                route.id
-            );
-            for param in route.params {
-                let location = match param.location {
-                    ParamLocation::Path => "path",
-                    ParamLocation::Query => "query",
-                    ParamLocation::Body => "body",
-                };
-                let field = format!(" name={} data-in={location} ", param.name);
-                assert_eq!(part.matches(&field).count(), 1, "{}: {field}{part}", route.id);
-                let label = format!(
-                    "aria-label={}{}",
-                    param.name,
-                    if param.is_required { " required" } else { "" }
-                );
-                assert!(part.contains(&label) && part.contains(param.doc), "{}: {label}", route.id);
-            }
-            let fields = part.matches("data-in=").count();
-            assert_eq!(fields, route.params.len() + usize::from(route.response.has_raw()));
-            for class in ["class=command", "class=copy", "class=send", "class=response"] {
-                assert!(part.contains(class), "{}: {class}", route.id);
-            }
-        }
-    }
-
-    #[test]
-    fn bodies_are_filled_in_with_what_can_be_sent() {
-        let page = html();
-        let part_of = |id: &str| {
-            let route = ROUTES.iter().find(|route| route.id == id);
-            part(&page, route.unwrap_or_else(|| panic!("no {id}")))
-        };
-        assert!(part_of("postProgramAccounts").contains(">[{\"dataSize\":165}]</textarea>"));
-        assert!(
-            part_of("postAccounts")
-                .contains("\nSysvarC1ock11111111111111111111111111111111</textarea>")
-        );
-        for id in ["postTransaction", "simulateTransaction"] {
-            assert!(part_of(id).contains("placeholder=base64>AQAA"), "{id}");
-        }
-        // The accounts of a simulation are optional, so they are not filled in.
-        assert!(part_of("simulateTransaction").contains("commas\"></textarea>"));
-    }
-
-    #[test]
-    fn the_page_is_well_formed_and_self_contained() {
-        let page = html();
-        for element in ["details", "form", "select", "textarea", "label", "pre", "script", "style"]
-        {
-            let (open, close) = (format!("<{element}"), format!("</{element}>"));
-            assert_eq!(page.matches(&open).count(), page.matches(&close).count(), "{element}");
-        }
-        for forbidden in ["http:", "https:", "src=", "@import", "url(", "innerHTML"] {
-            assert!(!page.contains(forbidden), "{forbidden}");
-        }
-        for doc in ROUTES.iter().flat_map(|route| route.params.iter().map(|param| param.doc)) {
-            assert!(!doc.contains(['<', '>', '&', '"']), "{doc}");
-        }
-    }
+/// How a list is typed: "Addresses: one per line, or separated by commas".
+fn list_hint(format: &TextFormat) -> String {
+    let (first, others) = format.plural.split_at(1.min(format.plural.len()));
+    format!("{}{others}: one per line, or separated by commas", first.to_ascii_uppercase())
 }

@@ -3,8 +3,8 @@
 use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
 
+use crate::headers::CURSOR;
 use crate::params::Params;
-use crate::transform::CURSOR;
 
 /// The start of a page that is not the last one.
 const KEY: &[u8] = br#"{"paginationKey":""#;

@@ -7,28 +7,29 @@ use std::time::Duration;
 use hyper::StatusCode;
 use metrics::{BucketBounds, Collector, Counters, Exposition, Histograms, MetricKind};
 
-use crate::route::HttpMethod;
-use crate::routes::ROUTES;
+use crate::route::{HttpMethod, Route};
 
 /// Statuses by their first digit, 1 to 5.
 const STATUSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// The metrics by the index of a route in [`ROUTES`]. Requests without a route come after them.
+/// The metrics by the index of a route in its table. Requests without a route come after them.
 pub(crate) struct RestMetrics {
+    routes: &'static [Route],
     durations: Histograms,
     statuses: Counters,
 }
 
 impl RestMetrics {
-    pub(crate) fn new() -> Self {
-        let len = ROUTES.len() + 1;
+    pub(crate) fn new(routes: &'static [Route]) -> Self {
+        let len = routes.len() + 1;
         let durations = Histograms::new(len, BucketBounds::LOG_LINEAR);
-        Self { durations, statuses: Counters::new(len * STATUSES.len()) }
+        Self { routes, durations, statuses: Counters::new(len * STATUSES.len()) }
     }
 
     /// Counts a response and the time until it started.
-    pub(crate) fn record(&self, route: Option<usize>, status: StatusCode, duration: Duration) {
-        let route = route.unwrap_or(ROUTES.len());
+    pub(crate) fn record(&self, route: Option<&Route>, status: StatusCode, duration: Duration) {
+        let index = |route: &Route| self.routes.iter().position(|one| std::ptr::eq(one, route));
+        let route = route.and_then(index).unwrap_or(self.routes.len());
         self.durations.record(route, duration);
         let class = usize::from(status.as_u16() / 100).clamp(1, STATUSES.len()) - 1;
         self.statuses.add(route * STATUSES.len() + class, 1);
@@ -37,7 +38,7 @@ impl RestMetrics {
 
 impl Collector for RestMetrics {
     fn write(&self, out: &mut Exposition) {
-        let name = |route: usize| match ROUTES.get(route) {
+        let name = |route: usize| match self.routes.get(route) {
             Some(route) => {
                 let verb = if route.method == HttpMethod::Get { "GET" } else { "POST" };
                 // Some parsers of metrics take a brace as the end of the labels.
@@ -45,7 +46,7 @@ impl Collector for RestMetrics {
             }
             None => "other".to_owned(),
         };
-        let routes: Vec<String> = (0..=ROUTES.len()).map(name).collect();
+        let routes: Vec<String> = (0..=self.routes.len()).map(name).collect();
         let help = "Requests to REST by route and status.";
         let mut family = out.family("hydrant_rest_requests_total", MetricKind::Counter, help);
         for (index, route) in routes.iter().enumerate() {

@@ -1,52 +1,17 @@
 //! The OpenAPI document that is served, with examples that this node can serve.
 //!
-//! Bounds: up to [`BLOCKS_MAX`] blocks are searched for a transaction. The document is rebuilt only when its examples
-//! are no longer retained, or when the first transaction exists.
+//! Bounds: the document is rebuilt only when its examples are no longer available, one at a time.
 
 use std::sync::Arc;
 
+use jsonrpc::Server;
 use jsonrpc::error::RpcError;
-use ledger::{Commitment, Slot};
 use parking_lot::Mutex;
-use rpc_solana::SolanaServer;
 
 use crate::error::ApiError;
-use crate::params::Limits;
-use crate::response::StaticResponse;
-use crate::{openapi, routes};
-
-/// Finalized blocks that are searched for a transaction, newest first.
-const BLOCKS_MAX: usize = 256;
-
-/// Example values from a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Examples {
-    /// The slot of a finalized block.
-    pub(crate) slot: Option<Slot>,
-    /// The signature of a transaction in it.
-    pub(crate) signature: Option<String>,
-}
-
-impl Examples {
-    fn from_node(server: &SolanaServer) -> Self {
-        let root = server.api.reader.view(Commitment::Finalized).block().slot;
-        let history = server.api.history.snapshot();
-        let mut newest = history.blocks(..=root).rev().take(BLOCKS_MAX);
-        let Some(first) = newest.next() else { return Self::default() };
-        let with_transaction = std::iter::once(first).chain(newest).find_map(|block| {
-            let signature = block.transactions.first()?.signature().to_string();
-            Some(Self { slot: Some(block.id.slot), signature: Some(signature) })
-        });
-        with_transaction.unwrap_or(Self { slot: Some(first.id.slot), signature: None })
-    }
-
-    /// Whether the node can still serve all examples.
-    fn are_available(&self, server: &SolanaServer) -> bool {
-        let is_retained =
-            self.slot.is_some_and(|slot| server.api.history.snapshot().block(slot).is_some());
-        is_retained && self.signature.is_some()
-    }
-}
+use crate::openapi::build_openapi;
+use crate::rest_api::{Examples, RestApi};
+use crate::static_response::StaticResponse;
 
 /// The document, built at the first request.
 #[derive(Debug, Default)]
@@ -58,17 +23,18 @@ pub(crate) struct OpenApiDocument {
 
 impl OpenApiDocument {
     /// The document with the examples of the node's current state.
-    pub(crate) async fn get_or_build(
+    pub(crate) async fn get_or_build<R: RestApi>(
         &self,
-        server: &Arc<SolanaServer>,
+        api: &R,
+        server: &Server<R::Api>,
     ) -> Result<Arc<StaticResponse>, ApiError> {
         let cached = self.cached.lock().clone();
         if let Some((examples, response)) = &cached
-            && examples.are_available(server)
+            && api.are_available(server, examples)
         {
             return Ok(Arc::clone(response));
         }
-        let examples = Examples::from_node(server);
+        let examples = api.examples(server);
         if let Some((old, response)) = cached
             && old == examples
         {
@@ -80,10 +46,10 @@ impl OpenApiDocument {
             return Ok(response);
         }
         // Takes some milliseconds: not on a thread that polls sockets.
-        let (used, limits) = (examples.clone(), Limits::from_node(server));
+        let (used, limits) = (examples.clone(), api.limits(server));
         let response = tokio::task::spawn_blocking(move || {
             let _guard = guard;
-            let document = openapi::document(routes::ROUTES, &used, limits).to_string();
+            let document = build_openapi(R::TABLE, &used, limits).to_string();
             Arc::new(StaticResponse::new("application/json", document.as_bytes()))
         });
         let response = response.await.map_err(|_| RpcError::internal())?;

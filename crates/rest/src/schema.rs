@@ -1,27 +1,120 @@
-//! Responses as JSON Schema: every member, its type, its unit and its meaning.
+//! Constructors of schemas: a type, its bounds and its description. An API describes its responses with them.
 //!
-//! The shapes are those of Agave's published crates, which do not describe them. `tests/it/schemas` compares the
-//! schemas with those crates' types and with real responses: no response has a member that is not described here,
-//! and every member that is described here occurs. A member is nullable or optional if a response of ours can be
-//! so, which is less than the types allow. Data in the shape of its program (`info` of parsed data and
-//! instructions) is not described further.
+//! Each returns a JSON Schema of the version that OpenAPI 3.1 uses (2020-12).
 
-mod account;
-mod block;
-mod builder;
-mod errors;
-mod node;
-mod transaction;
+use serde_json::{Map, Value, json};
 
-use serde_json::{Map, Value};
+use crate::param::TextFormat;
 
-/// Every schema by name: those of the routes, and those that they refer to.
-pub(crate) fn all() -> Value {
-    let mut all = vec![("Error", crate::error::schema()), ("Sent", node::submitted())];
-    all.extend(node::all());
-    all.extend(account::all());
-    all.extend(transaction::all());
-    all.extend(block::all());
-    all.extend(errors::all());
-    all.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect::<Map<_, _>>().into()
+/// An object with these members. A member whose name ends in `?` may be missing.
+pub fn object<const N: usize>(description: &str, members: [(&str, Value); N]) -> Value {
+    let is_required = |(name, _): &&(&str, Value)| !name.ends_with('?');
+    let required: Vec<&str> = members.iter().filter(is_required).map(|(name, _)| *name).collect();
+    let properties: Map<String, Value> = members
+        .iter()
+        .map(|(name, schema)| (name.trim_end_matches('?').to_owned(), schema.clone()))
+        .collect();
+    json!({
+        "type": "object", "description": description, "required": required, "properties": properties,
+    })
+}
+
+/// A list of any length.
+pub fn array(description: &str, items: Value) -> Value {
+    json!({ "type": "array", "description": description, "items": items })
+}
+
+/// A list of exactly these items.
+pub fn tuple<const N: usize>(description: &str, items: [Value; N]) -> Value {
+    json!({
+        "type": "array", "description": description, "prefixItems": items.as_slice(), "minItems": N, "maxItems": N,
+    })
+}
+
+/// One of these.
+pub fn any_of<const N: usize>(description: &str, schemas: [Value; N]) -> Value {
+    json!({ "description": description, "anyOf": schemas.as_slice() })
+}
+
+/// `schema`, or null.
+pub fn nullable(mut schema: Value) -> Value {
+    let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+    if let Some(kind) = schema.get("type").and_then(Value::as_str) {
+        schema["type"] = json!([kind, "null"]);
+        if let Some(words) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+            words.push(Value::Null);
+        }
+    } else {
+        schema = json!({ "anyOf": [schema, { "type": "null" }] });
+    }
+    if let Some(description) = description {
+        schema["description"] = description;
+    }
+    schema
+}
+
+/// A reference to a named schema, with its description in this place.
+pub fn reference(name: &str, description: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}"), "description": description })
+}
+
+/// Any string.
+pub fn string(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+/// One of these strings.
+pub fn string_enum(description: &str, values: &[&str]) -> Value {
+    json!({ "type": "string", "description": description, "enum": values })
+}
+
+/// True or false.
+pub fn boolean(description: &str) -> Value {
+    json!({ "type": "boolean", "description": description })
+}
+
+/// Any value.
+pub fn any(description: &str) -> Value {
+    json!({ "description": description })
+}
+
+/// A string in the format of a parameter.
+pub fn text(format: &TextFormat, description: &str) -> Value {
+    let mut schema = format.schema();
+    schema["description"] = description.into();
+    schema
+}
+
+/// Any number of bytes in base58.
+pub fn base58(description: &str) -> Value {
+    json!({ "type": "string", "description": description, "pattern": "^[1-9A-HJ-NP-Za-km-z]*$" })
+}
+
+/// An unsigned integer of up to `bits` bits.
+pub fn uint(bits: u32, description: &str) -> Value {
+    let max = u64::MAX >> (64 - bits);
+    json!({
+        "type": "integer", "format": format!("uint{bits}"), "description": description,
+        "minimum": 0, "maximum": max,
+    })
+}
+
+/// A signed integer.
+pub fn int64(description: &str) -> Value {
+    json!({ "type": "integer", "format": "int64", "description": description })
+}
+
+/// A floating-point number.
+pub fn float(description: &str) -> Value {
+    json!({ "type": "number", "format": "double", "description": description })
+}
+
+/// An integer as a string, since it may not fit into a number of JavaScript.
+pub fn integer_string(description: &str) -> Value {
+    json!({ "type": "string", "description": description, "pattern": "^[0-9]+$" })
+}
+
+/// A time.
+pub fn unix_time(description: &str) -> Value {
+    int64(&format!("{description} Unit: seconds since 1970."))
 }

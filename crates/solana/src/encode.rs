@@ -99,7 +99,8 @@ impl Encoding {
         Ok(())
     }
 
-    fn sliced<'a>(&self, data: &'a [u8]) -> &'a [u8] {
+    /// The part of an account's data that this encoding reads.
+    pub fn sliced<'a>(&self, data: &'a [u8]) -> &'a [u8] {
         let Some(UiDataSliceConfig { offset, length }) = self.slice else { return data };
         let rest = data.get(offset..).unwrap_or_default();
         &rest[..length.min(rest.len())]

@@ -17,10 +17,7 @@ const ALLOWED: &[(&str, &[&str], &str)] =
     &[("testkit", &["toy_api", "toy_api::methods"], "an API is the table of methods that take it")];
 
 /// Crates whose circles are being cut, with the reason why they are not cut yet.
-const NOT_YET: &[(&str, &str)] = &[
-    ("rest", "splits into rest and rest_solana"),
-    ("localnet", "its `epoch` and `stakes` are not split yet"),
-];
+const NOT_YET: &[(&str, &str)] = &[("localnet", "its `epoch` and `stakes` are not split yet")];
 
 /// How often a name is followed from one re-export to the next.
 const REEXPORTS_MAX: usize = 16;

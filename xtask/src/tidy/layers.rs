@@ -15,8 +15,8 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["svm", "tpu", "http_server", "loadgen"],
     &["localnet", "response_cache", "loadgen_solana"],
     &["jsonrpc"],
-    &["rpc_solana", "grpc"],
-    &["rest"],
+    &["rpc_solana", "grpc", "rest"],
+    &["rest_solana"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
 
@@ -31,7 +31,7 @@ const ASYNC_PACKAGES: &[&str] =
 pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
 /// Crates above it that know no chain either: they serve, or load, any ledger.
-const NEUTRAL_CRATES: &[&str] = &["http_server", "response_cache", "jsonrpc", "loadgen"];
+const NEUTRAL_CRATES: &[&str] = &["http_server", "response_cache", "jsonrpc", "rest", "loadgen"];
 
 /// Packages of one chain, by the prefix of their names.
 const CHAIN_PACKAGES: &[&str] = &["solana", "spl-", "agave-", "litesvm"];
@@ -45,6 +45,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("rpc_solana", &["state", "index", "localnet", "svm"]),
     ("grpc", &["state", "index", "localnet", "svm"]),
     ("rest", &["state", "index", "localnet", "svm"]),
+    ("rest_solana", &["state", "index", "localnet", "svm"]),
 ];
 
 /// The crate that tests of any layer may use, and the other tools of the top layer too.

@@ -20,6 +20,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
 use rest::Rest;
+use rest_solana::SolanaRest;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -66,7 +67,8 @@ fn serve_once(
         let node = Arc::new(serve::node_with(reader, &Settings { cache_bytes, ..*settings })?);
         let listeners = Listeners { rpc: listener, pubsub: None };
         let speaker = Arc::new(serve::NoPubSub);
-        let web = Arc::new(Rest::new()) as Arc<dyn jsonrpc::HttpApi<rpc_solana::SolanaApi>>;
+        let web = Arc::new(Rest::new(SolanaRest::default()))
+            as Arc<dyn jsonrpc::HttpApi<rpc_solana::SolanaApi>>;
         let mut stopped = stopped.clone();
         servers.push(runtime.spawn(jsonrpc::serve(
             node,

@@ -34,7 +34,7 @@ pub(super) fn lookup_text<A: Api>(
     if matches!(method.execution, Execution::Inline | Execution::TryInline(_)) {
         return None;
     }
-    if context.options.is_some_and(|options| options.transform.is_some()) {
+    if !context.may_use_cache() {
         return None;
     }
     let text = CallText { method: method.name, params: params.text(), coding: context.coding };
@@ -54,7 +54,7 @@ pub(super) fn cacheable<A: Api>(
     method: &MethodSpec<A>,
     params: Params<'_>,
 ) -> Option<CacheableCall> {
-    if context.options.is_some_and(|options| options.transform.is_some()) {
+    if !context.may_use_cache() {
         return None;
     }
     let dependencies = method.dependencies?(&server.api, params)?;

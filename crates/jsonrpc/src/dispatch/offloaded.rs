@@ -24,7 +24,6 @@ use crate::envelope::{Call, Id, Request};
 use crate::error::RpcError;
 use crate::metrics::ExecutionPath;
 use crate::offload;
-use crate::params::Params;
 use crate::request_context::RequestContext;
 use crate::task::OwnedCall;
 
@@ -58,7 +57,7 @@ pub(crate) async fn call_method_offloaded<A: Api>(
     let pool_server = Arc::clone(server);
     let (method, params) = (method.to_owned(), params.to_owned());
     let parse = move || {
-        let params = Params::new(Some(&params));
+        let params = context.params(Some(&params));
         let call = Call::Method { id: Id::Null, method: method.as_str().into(), params };
         parse_and_plan_single(&pool_server, &context, path, call)
     };
@@ -77,7 +76,7 @@ async fn handle_parsed<A: Api>(
     match parsed {
         OffloadedBody::Answered(response) => response.made_on_pool(),
         OffloadedBody::Single { id, method, params, class, cacheable } => {
-            let params = Params::new(params.as_deref());
+            let params = context.params(params.as_deref());
             respond_on_pool(server, context, (&id, method, params, class), cacheable).await
         }
         OffloadedBody::Batch(calls, class) => match submit_batch(server, context, calls, class) {

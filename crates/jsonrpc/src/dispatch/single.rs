@@ -60,8 +60,8 @@ pub(crate) async fn call_method<A: Api>(
     method: &str,
     params: &str,
 ) -> JsonRpcResponse {
-    let call =
-        Call::Method { id: Id::Null, method: method.into(), params: Params::new(Some(params)) };
+    let params = context.params(Some(params));
+    let call = Call::Method { id: Id::Null, method: method.into(), params };
     handle_single(server, context, call).await
 }
 

@@ -11,13 +11,14 @@
 //! nothing meanwhile, and what its batch had before is in the side buffer.
 //!
 //! The files: `owned_call` (the calls of a task), `cached_copy` (a cached response in a batch), `cache_fill` (a call
-//! that uses the cache), `output` (sending what is written), `record` (metrics and log). Here: the task itself, and
-//! running methods.
+//! that uses the cache), `output` (sending what is written), `raw_copy` (raw bytes), `record` (metrics and log). Here: the
+//! task itself, and running methods.
 
 mod cache_fill;
 mod cached_copy;
 mod output;
 mod owned_call;
+mod raw_copy;
 mod record;
 
 use std::sync::Arc;
@@ -33,12 +34,15 @@ use crate::api::{Api, Execution, MethodRef, Server};
 use crate::catch_panic::catch_panic;
 use crate::envelope::Id;
 use crate::error::{OVERLOADED, RpcError};
-use crate::method_output::{MethodOutput, MethodResult, OutputBody, StreamState, StreamedResult};
+use crate::method_output::{
+    MethodOutput, MethodResult, OutputBody, OutputKind, RawValue, StreamState, StreamedResult,
+};
 use crate::metrics::{ExecutionPath, ExecutionStats, MethodLabel, Outcome};
 use crate::params::Params;
 use crate::response_channel::{ResponseReceiver, ResponseSender, response_channel};
 
 pub(crate) use owned_call::{CachePolicy, OwnedCall, TaskInfo};
+use raw_copy::RawCopy;
 
 /// The calls of one body while they run.
 pub(crate) struct CallTask<A: Api> {
@@ -247,7 +251,7 @@ impl<A: Api> CallTask<A> {
     }
 
     fn params(&self) -> Params<'_> {
-        Params::new(self.params.as_deref()).sent_by(self.info.context.client)
+        self.info.context.params(self.params.as_deref())
     }
 
     fn path(&self) -> ExecutionPath {
@@ -290,16 +294,23 @@ impl<A: Api> CallTask<A> {
 
     /// Accepts the result of a method.
     fn accept_result(&mut self, result: MethodResult, id: Id, method: MethodRef<A>) {
-        match result.map(MethodOutput::into_parts) {
+        match result.map(MethodOutput::into_kind) {
             Err(err) => self.refuse(&err, &id),
-            Ok((context, OutputBody::Full(value))) => {
+            Ok(OutputKind::Json(context, OutputBody::Full(value))) => {
                 self.start_value(context);
                 self.out.extend_from_slice(value.as_bytes());
                 self.close_response(id);
             }
-            Ok((context, OutputBody::Streamed(result))) => {
+            Ok(OutputKind::Json(context, OutputBody::Streamed(result))) => {
                 let starts_at = Some(self.out.len());
                 self.start_value(context);
+                self.active = Some(ActiveCall { id, name: method.name, result, starts_at });
+            }
+            Ok(OutputKind::Raw(RawValue { slot, fields, bytes })) => {
+                if !self.sender.start_raw(slot, fields) {
+                    return self.refuse(&RpcError::internal(), &id);
+                }
+                let (result, starts_at) = (Box::new(RawCopy::new(bytes)), Some(self.out.len()));
                 self.active = Some(ActiveCall { id, name: method.name, result, starts_at });
             }
         }

@@ -1,4 +1,4 @@
-//! A ledger that is not Solana's, served over HTTP and REST by the serving layer.
+//! A ledger that is not Solana's, served over HTTP by the serving layer. `rest` serves it over REST in its own tests.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use http_server::{Listeners, WebSocketHandler};
 use jsonrpc::Server;
 use jsonrpc::pubsub::{self, PubSubServer};
 use serde_json::{Value, json};
-use testkit::toy_api::{ToyApi, ToyResources, ToySubscriptions, pubsub_config};
+use testkit::toy_api::{ToyApi, ToySubscriptions, pubsub_config};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -44,7 +44,7 @@ impl Toy {
         runtime.spawn(jsonrpc::serve(
             Arc::clone(&server),
             Arc::clone(&pubsub) as Arc<dyn WebSocketHandler>,
-            Some(Arc::new(ToyResources)),
+            None,
             Listeners { rpc: listener, pubsub: None },
             async { drop(stopped.await) },
         ));
@@ -154,17 +154,4 @@ fn errors_batches_and_panics_are_those_of_the_layer() {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
     }
     assert!(toy.get("/health").ends_with("\r\n\r\nok"));
-}
-
-#[test]
-fn a_value_is_served_as_a_resource_without_the_envelope() {
-    let toy = Toy::start();
-    toy.ok("counterAdd", json!(["a", 41]));
-    let response = toy.get("/v1/counters/a");
-    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
-    assert!(
-        response.contains("toy-height: 1\r\n") && response.ends_with("\r\n\r\n41"),
-        "{response}"
-    );
-    assert!(toy.get("/v1/counters/b").starts_with("HTTP/1.1 404"));
 }

@@ -66,6 +66,9 @@ struct AccountsQuery<K> {
 fn account_info(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let query = parse_account_query(api, params)?;
     let account = accounts_reader::account(&query.view, &query.keys);
+    if params.wants_raw() {
+        return raw_account(&query, account);
+    }
     let is_long = |account: &Account| query.encoding.encoded_len(&account.0) >= LONG_BYTES_MIN;
     if !account.as_deref().is_some_and(is_long) {
         return single_account(&query, account.as_deref());
@@ -87,6 +90,9 @@ fn small_account_info(
     };
     let account = accounts_reader::account(&query.view, &query.keys);
     if budget.try_spend(cost_bytes(account.as_deref(), query.encoding)) {
+        if params.wants_raw() {
+            return Ok(raw_account(&query, account));
+        }
         return Ok(single_account(&query, account.as_deref()));
     }
     Err(CostEstimate::of_accounts(account.as_deref(), query.encoding).class())
@@ -99,7 +105,11 @@ fn parse_account_query(
     let (pubkey, config) = fast_config::keys_and_account_config::<String>(params)?;
     let keys = parse_key::pubkey(&pubkey)?;
     let config = config.unwrap_or_default();
-    let encoding = encoding(&config, UiAccountEncoding::Binary);
+    let mut encoding = encoding(&config, UiAccountEncoding::Binary);
+    if params.wants_raw() {
+        // Raw data costs no more than base64.
+        encoding.form = UiAccountEncoding::Base64;
+    }
     let view = view_since(api, config.commitment, config.min_context_slot)?;
     Ok(AccountsQuery { view, keys, encoding })
 }
@@ -138,6 +148,14 @@ fn single_account(query: &AccountsQuery<Pubkey>, account: Option<&Account>) -> M
     MethodOutput::written_in(context(view), |out| {
         accounts_reader::write_account(out, view, keys, account, *encoding)
     })
+}
+
+/// The data of an account without an encoding, or `null`.
+fn raw_account(query: &AccountsQuery<Pubkey>, account: Option<Arc<Account>>) -> MethodResult {
+    match account {
+        Some(account) => Ok(accounts_reader::raw_account(&query.view, account, query.encoding)),
+        None => single_account(query, None),
+    }
 }
 
 fn multiple_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {

@@ -1,10 +1,11 @@
-//! Reads accounts and mints from a view, by pubkey.
+//! Reads accounts and mints from a view, by pubkey: as records, as JSON, or as raw data.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use chain_solana::View;
-use jsonrpc::StreamState;
 use jsonrpc::error::RpcError;
+use jsonrpc::{MethodOutput, RawValue, StreamState};
 use ledger::{Address, KeyKind};
 use solana::{Account, AccountEncoder, Encoding, MintInfo};
 use solana_account::ReadableAccount;
@@ -81,6 +82,28 @@ pub(crate) fn start_account(
     check_encoding(account, encoding)?;
     let written = encoding.start(out, pubkey, &account.0, |mint| mint_info(view, mint));
     written.map_err(|err| jsonrpc::not_json(&err))
+}
+
+/// The data of an account as it is, or a slice of it. It is not copied: the account stays in memory until it is sent.
+pub(crate) fn raw_account(view: &View, account: Arc<Account>, encoding: Encoding) -> MethodOutput {
+    let fields = vec![
+        ("lamports", account.0.lamports().to_string()),
+        ("owner", account.0.owner().to_string()),
+        ("executable", account.0.executable().to_string()),
+        ("space", account.0.data().len().to_string()),
+    ];
+    let data = Bytes::from_owner(AccountData(Arc::clone(&account)));
+    let bytes = data.slice_ref(encoding.sliced(account.0.data()));
+    MethodOutput::raw(RawValue { slot: view.block().slot, fields, bytes })
+}
+
+/// The data of an account, which stays in memory with it.
+struct AccountData(Arc<Account>);
+
+impl AsRef<[u8]> for AccountData {
+    fn as_ref(&self) -> &[u8] {
+        self.0.0.data()
+    }
 }
 
 /// What the JSON of a token account needs to show amounts of a mint; `None` if `mint` is not a mint.

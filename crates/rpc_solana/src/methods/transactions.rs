@@ -5,7 +5,7 @@
 use chain_solana::{AddressSignature, ExecutedTransaction, HistorySnapshot, is_rooted};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, RawValue};
 use ledger::{Commitment, Slot};
 use response_cache::Dependencies;
 use solana_rpc_client_types::config::{
@@ -14,8 +14,9 @@ use solana_rpc_client_types::config::{
 use solana_rpc_client_types::request::MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT;
 use solana_rpc_client_types::response::RpcConfirmedTransactionStatusWithSignature;
 use solana_signature::Signature;
+use solana_transaction::versioned::TransactionVersion;
 use solana_transaction_status::{
-    ConfirmedTransactionWithStatusMeta, EncodedConfirmedTransactionWithStatusMeta,
+    ConfirmedTransactionWithStatusMeta, EncodeError, EncodedConfirmedTransactionWithStatusMeta,
     TransactionConfirmationStatus, TransactionWithStatusMeta, UiTransactionEncoding,
     extract_and_fmt_memos,
 };
@@ -42,6 +43,9 @@ fn transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let Some(executed) = executed else {
         return MethodOutput::json(&None::<EncodedConfirmedTransactionWithStatusMeta>);
     };
+    if params.wants_raw() {
+        return raw_transaction(executed, config.max_supported_transaction_version);
+    }
     let confirmed = ConfirmedTransactionWithStatusMeta {
         slot: executed.slot,
         tx_with_meta: TransactionWithStatusMeta::Complete(blocks::with_meta(executed)),
@@ -51,6 +55,20 @@ fn transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
     let encoded = confirmed.encode(encoding, config.max_supported_transaction_version);
     MethodOutput::json(&encoded.map_err(RpcCustomError::from)?)
+}
+
+/// A transaction as it was sent. Its version is checked as Agave checks that of an encoded one.
+fn raw_transaction(executed: &ExecutedTransaction, version_max: Option<u8>) -> MethodResult {
+    if let TransactionVersion::Number(version) = executed.transaction.version()
+        && version_max.is_none_or(|max| version > max)
+    {
+        return Err(
+            RpcCustomError::from(EncodeError::UnsupportedTransactionVersion(version)).into()
+        );
+    }
+    let bytes = wincode::serialize(&executed.transaction).map_err(|_| RpcError::internal())?;
+    let (slot, fields) = (executed.slot, Vec::new());
+    Ok(MethodOutput::raw(RawValue { slot, fields, bytes: bytes.into() }))
 }
 
 /// What a result depends on. A finalized transaction never changes while it is retained.

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{
-    Execution, InlineBudget, ListTemplate, MethodOutput, MethodResult, MethodSpec, StreamState,
-    StreamedResult, write_json,
+    Execution, InlineBudget, ListTemplate, MethodOutput, MethodResult, MethodSpec, RawValue,
+    StreamState, StreamedResult, write_json,
 };
 use ledger::{Address, Commitment};
 use pool::TimeSlice;
@@ -68,8 +68,14 @@ fn echo(_: &ToyApi, params: Params<'_>) -> MethodResult {
 fn get(api: &ToyApi, params: Params<'_>) -> MethodResult {
     let (name,): (String,) = params.parse(1)?;
     let view = view(api);
-    let counter = view.record(&address(&name)?);
-    MethodOutput::json_in(context(&view), &counter.map(|counter| counter.0))
+    let value = view.record(&address(&name)?).map(|counter| counter.0);
+    match value.filter(|_| params.wants_raw()) {
+        Some(value) => {
+            let (slot, bytes) = (view.block().slot, value.to_be_bytes().to_vec().into());
+            Ok(MethodOutput::raw(RawValue { slot, fields: Vec::new(), bytes }))
+        }
+        None => MethodOutput::json_in(context(&view), &value),
+    }
 }
 
 fn dependencies(_: &ToyApi, params: Params<'_>) -> Option<Dependencies> {

@@ -1,12 +1,13 @@
-//! A ledger of named counters, served by the serving layer: the proof that `http_server`, `response_cache` and
-//! `jsonrpc` name no chain.
+//! A ledger of named counters, served by the serving layer: the proof that `http_server`, `response_cache`, `jsonrpc` and
+//! `rest` name no chain.
 //!
-//! Shape: [`ToyApi`] is a table of methods over a real `query::Ledger`; [`ToyResources`] serves one of them as a resource
-//! (REST); [`ToySubscriptions`] serves calls and two subscriptions over WebSocket. Each write is a block of its own, final at once.
+//! Shape: [`ToyApi`] is a table of methods over a real `query::Ledger`; [`ToyRest`] is the table that serves them over
+//! REST; [`ToySubscriptions`] serves calls and two subscriptions over WebSocket. Each write is a block of its own, final at
+//! once.
 
 mod ledger;
 mod methods;
-mod resources;
+mod rest;
 mod subscriptions;
 
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use query::ChangeTracker;
 use response_cache::{LedgerVersions, ResponseCache};
 
 pub use self::ledger::{Counter, Counters};
-pub use self::resources::ToyResources;
+pub use self::rest::ToyRest;
 pub use self::subscriptions::{
     MethodTask, NoItems, ToySubscription, ToySubscriptions, pubsub_config,
 };

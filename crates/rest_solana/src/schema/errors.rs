@@ -1,8 +1,7 @@
 //! Errors of transactions and instructions, by Agave's names.
 
+use rest::schema::*;
 use serde_json::Value;
-
-use super::builder::*;
 
 /// Errors of a transaction without further members.
 pub(crate) const TRANSACTION_ERRORS: &[&str] = &[

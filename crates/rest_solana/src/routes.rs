@@ -1,117 +1,106 @@
 //! The table of routes. A path without variables comes before a path with variables that would match it too.
 //!
-//! To add a route, add an entry to [`ROUTES`] and a function that builds its call: matching, checks and OpenAPI follow.
+//! To add a route, add an entry to [`ROUTES`] and a function that builds its call (`calls`): matching, checks and
+//! OpenAPI follow.
 
-use serde_json::{Map, Value, json};
+use rest::ParamLocation::{Body as InBody, Path, Query};
+use rest::ParamType::{Base58, Base64, Bool, Json, List, Number, OneOf, Text};
+use rest::{HttpMethod, Link, MaxItems, Param, RequestBody, ResponseKind, Route, Tag};
+use serde_json::json;
 
-use crate::error::ApiError;
-use crate::params::Params;
-use crate::route::ParamLocation::{Body as InBody, Path, Query};
-use crate::route::ParamType::{
-    Address, Addresses, Base58, Base64, Bool, Filters, Number, OneOf, Signature,
-};
-use crate::route::{
-    HttpMethod, MaxItems, MethodCall, Param, ParamLocation, ParamType, RequestBody, ResponseKind,
-    Route, Tag,
+use crate::calls::{self, call, commitment, config, page_config, versions};
+use crate::examples::{addresses, filters, mint, program, transaction};
+use crate::formats::{ADDRESS as ADDRESS_FORMAT, FILTERS, SIGNATURE as SIGNATURE_FORMAT};
+use crate::responses::{
+    ACCOUNT, BLOCK, SIGNATURES, SIGNATURES_MAX, STATE, SUBMITTED, TRANSACTION_VALUE,
 };
 use crate::transaction_status::WAIT_MS_MAX;
 
 /// Entries of a page, as providers of Solana RPC allow.
 const PAGE_MAX: u64 = 10_000;
-/// Entries of a list of signatures, as Agave allows.
-const SIGNATURES_MAX: u64 = 1_000;
 /// A page's key is 16 bytes; a signature in base58 is longer.
 const CURSOR_CHARS_MAX: usize = 88;
 /// Keys that the one-byte indices of a transaction can address.
 const TRANSACTION_KEYS_MAX: MaxItems = MaxItems::Fixed(256);
-/// The default token program.
-const TOKEN_PROGRAM: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 
-const fn param(
-    name: &'static str,
-    location: ParamLocation,
-    kind: ParamType,
-    doc: &'static str,
-) -> Param {
-    let is_required = matches!(location, Path);
-    Param { name, location, kind, is_required, doc }
-}
-
-const fn required(
-    name: &'static str,
-    location: ParamLocation,
-    kind: ParamType,
-    doc: &'static str,
-) -> Param {
-    Param { name, location, kind, is_required: true, doc }
-}
-
-const ADDRESS: Param = param("address", Path, Address, "The account's address.");
-const SIGNATURE: Param = param("signature", Path, Signature, "The transaction's first signature.");
-const COMMITMENT: Param = param(
+const ADDRESS: Param = Param::new("address", Path, Text(&ADDRESS_FORMAT), "The account's address.")
+    .with_example(program);
+const MINT: Param =
+    Param::new("address", Path, Text(&ADDRESS_FORMAT), "The account's address.").with_example(mint);
+const SIGNATURE: Param =
+    Param::new("signature", Path, Text(&SIGNATURE_FORMAT), "The transaction's first signature.");
+const COMMITMENT: Param = Param::new(
     "commitment",
     Query,
     OneOf(&["processed", "confirmed", "finalized"]),
     "Commitment level. Default: finalized.",
 );
-const TARGET_COMMITMENT: Param = param(
+const TARGET_COMMITMENT: Param = Param::new(
     "commitment",
     Query,
     OneOf(&["confirmed", "finalized"]),
     "Commitment level. Default: finalized.",
 );
-const MIN_CONTEXT_SLOT: Param = param(
+const MIN_CONTEXT_SLOT: Param = Param::new(
     "minContextSlot",
     Query,
     Number(0, u64::MAX),
     "Minimum slot of the state; 409 if the state has not reached it.",
 );
-const ENCODING: Param = param(
+const ENCODING: Param = Param::new(
     "encoding",
     Query,
     OneOf(&["base58", "base64", "base64+zstd", "jsonParsed"]),
     "Encoding of account data. Default: base64.",
 );
-const OFFSET: Param = param(
+const OFFSET: Param = Param::new(
     "dataOffset",
     Query,
     Number(0, u32::MAX as u64),
     "First byte of the data to return; requires dataLength.",
 );
-const LENGTH: Param = param(
+const LENGTH: Param = Param::new(
     "dataLength",
     Query,
     Number(0, u32::MAX as u64),
     "Number of bytes of the data to return; requires dataOffset.",
 );
 const LIMIT: Param =
-    param("limit", Query, Number(1, PAGE_MAX), "Maximum number of accounts. Default: 1,000.");
-const CURSOR: Param = param(
+    Param::new("limit", Query, Number(1, PAGE_MAX), "Maximum number of accounts. Default: 1,000.");
+const CURSOR: Param = Param::new(
     "cursor",
     Query,
     Base58(CURSOR_CHARS_MAX),
     "The paginationKey of the previous page; leave out for the first page.",
 );
-const CHANGED_SINCE_SLOT: Param = param(
+const CHANGED_SINCE_SLOT: Param = Param::new(
     "changedSinceSlot",
     Query,
     Number(0, u64::MAX),
     "Only accounts that were written at this slot or later.",
 );
-const TX_ENCODING: Param = param(
+const TX_ENCODING: Param = Param::new(
     "encoding",
     Query,
     OneOf(&["json", "jsonParsed", "base64", "base58"]),
     "Encoding of transactions. Default: json.",
 );
-const VERSION: Param = param(
+const VERSION: Param = Param::new(
     "maxSupportedTransactionVersion",
     Query,
     Number(0, 255),
     "Maximum transaction version; 422 for a later one. Default: 1.",
 );
 const TRANSACTION: Param =
-    required("transaction", InBody, Base64, "The signed transaction, in base64.");
+    Param::required("transaction", InBody, Base64, "The signed transaction, in base64.")
+        .with_example(transaction);
+
+/// The first account of a page.
+const FIRST_ACCOUNT: Link = Link {
+    name: "first",
+    operation: "getAccount",
+    param: ("address", "$response.body#/accounts/0/pubkey"),
+};
 
 /// Every tag, in the order of the page.
 pub(crate) const TAGS: &[Tag] = &[
@@ -134,7 +123,12 @@ pub(crate) const ROUTES: &[Route] = &[
         body: RequestBody::None,
         schema: "Node",
         response: ResponseKind::Composite,
-        build_call: node,
+        links: &[Link {
+            name: "identity",
+            operation: "getAccountTransactions",
+            param: ("address", "$response.body#/identity/identity"),
+        }],
+        build_call: calls::node,
     },
     Route {
         method: HttpMethod::Get,
@@ -145,7 +139,12 @@ pub(crate) const ROUTES: &[Route] = &[
         body: RequestBody::None,
         schema: "Ledger",
         response: ResponseKind::Composite,
-        build_call: ledger,
+        links: &[Link {
+            name: "block",
+            operation: "getBlock",
+            param: ("slot", "$response.body#/finalizedSlot"),
+        }],
+        build_call: calls::ledger,
     },
     Route {
         method: HttpMethod::Get,
@@ -155,7 +154,8 @@ pub(crate) const ROUTES: &[Route] = &[
         params: &[COMMITMENT],
         body: RequestBody::None,
         schema: "Supply",
-        response: ResponseKind::State,
+        response: ResponseKind::Value(STATE),
+        links: &[],
         build_call: |params| Ok(call("getSupply", [commitment(params)])),
     },
     Route {
@@ -164,12 +164,13 @@ pub(crate) const ROUTES: &[Route] = &[
         id: "getAccounts",
         summary: "Get several accounts",
         params: &[
-            required(
+            Param::required(
                 "addresses",
                 Query,
-                Addresses(MaxItems::Accounts),
+                List(&ADDRESS_FORMAT, MaxItems::Configured),
                 "Addresses, separated by commas.",
-            ),
+            )
+            .with_example(addresses),
             COMMITMENT,
             MIN_CONTEXT_SLOT,
             ENCODING,
@@ -178,8 +179,9 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: RequestBody::None,
         schema: "Accounts",
-        response: ResponseKind::State,
-        build_call: accounts,
+        response: ResponseKind::Value(STATE),
+        links: &[],
+        build_call: calls::accounts,
     },
     Route {
         method: HttpMethod::Post,
@@ -187,12 +189,13 @@ pub(crate) const ROUTES: &[Route] = &[
         id: "postAccounts",
         summary: "Get several accounts, with the addresses in the body",
         params: &[
-            required(
+            Param::required(
                 "addresses",
                 InBody,
-                Addresses(MaxItems::Accounts),
+                List(&ADDRESS_FORMAT, MaxItems::Configured),
                 "Addresses, in the order of the response.",
-            ),
+            )
+            .with_example(addresses),
             COMMITMENT,
             MIN_CONTEXT_SLOT,
             ENCODING,
@@ -201,8 +204,9 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: RequestBody::Json,
         schema: "Accounts",
-        response: ResponseKind::State,
-        build_call: accounts,
+        response: ResponseKind::Value(STATE),
+        links: &[],
+        build_call: calls::accounts,
     },
     Route {
         method: HttpMethod::Get,
@@ -212,8 +216,13 @@ pub(crate) const ROUTES: &[Route] = &[
         params: &[ADDRESS, COMMITMENT, MIN_CONTEXT_SLOT, ENCODING, OFFSET, LENGTH],
         body: RequestBody::None,
         schema: "Account",
-        response: ResponseKind::Account,
-        build_call: account,
+        response: ResponseKind::Value(ACCOUNT),
+        links: &[Link {
+            name: "history",
+            operation: "getAccountTransactions",
+            param: ("address", "$request.path.address"),
+        }],
+        build_call: calls::account,
     },
     Route {
         method: HttpMethod::Get,
@@ -224,19 +233,34 @@ pub(crate) const ROUTES: &[Route] = &[
             ADDRESS,
             TARGET_COMMITMENT,
             MIN_CONTEXT_SLOT,
-            param(
+            Param::new(
                 "limit",
                 Query,
                 Number(1, SIGNATURES_MAX),
                 "Maximum number of transactions. Default: 1,000.",
             ),
-            param("cursor", Query, Signature, "The paginationKey of the previous page."),
-            param("until", Query, Signature, "Only transactions newer than this one."),
+            Param::new(
+                "cursor",
+                Query,
+                Text(&SIGNATURE_FORMAT),
+                "The paginationKey of the previous page.",
+            ),
+            Param::new(
+                "until",
+                Query,
+                Text(&SIGNATURE_FORMAT),
+                "Only transactions newer than this one.",
+            ),
         ],
         body: RequestBody::None,
         schema: "SignaturesPage",
-        response: ResponseKind::Signatures,
-        build_call: transactions_of,
+        response: ResponseKind::Value(SIGNATURES),
+        links: &[Link {
+            name: "newest",
+            operation: "getTransaction",
+            param: ("signature", "$response.body#/transactions/0/signature"),
+        }],
+        build_call: calls::transactions_of,
     },
     Route {
         method: HttpMethod::Get,
@@ -245,16 +269,16 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "List the token accounts of an owner",
         params: &[
             ADDRESS,
-            param(
+            Param::new(
                 "mint",
                 Query,
-                Address,
+                Text(&ADDRESS_FORMAT),
                 "Only token accounts of this mint; not together with program.",
             ),
-            param(
+            Param::new(
                 "program",
                 Query,
-                Address,
+                Text(&ADDRESS_FORMAT),
                 "Only token accounts of this token program. Default: SPL Token.",
             ),
             COMMITMENT,
@@ -268,8 +292,9 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: RequestBody::None,
         schema: "AccountsPage",
-        response: ResponseKind::State,
-        build_call: tokens_of,
+        response: ResponseKind::Value(STATE),
+        links: &[FIRST_ACCOUNT],
+        build_call: calls::tokens_of,
     },
     Route {
         method: HttpMethod::Get,
@@ -277,7 +302,7 @@ pub(crate) const ROUTES: &[Route] = &[
         id: "getMintHolders",
         summary: "List the token accounts of a mint",
         params: &[
-            ADDRESS,
+            MINT,
             COMMITMENT,
             MIN_CONTEXT_SLOT,
             ENCODING,
@@ -289,7 +314,8 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: RequestBody::None,
         schema: "AccountsPage",
-        response: ResponseKind::State,
+        response: ResponseKind::Value(STATE),
+        links: &[FIRST_ACCOUNT],
         build_call: |params| {
             Ok(call("getTokenAccountsByMint", [params.json("address"), page_config(params)?]))
         },
@@ -299,10 +325,11 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/v1/mints/{address}/supply",
         id: "getMintSupply",
         summary: "Get the supply of a token",
-        params: &[ADDRESS, COMMITMENT],
+        params: &[MINT, COMMITMENT],
         body: RequestBody::None,
         schema: "Amount",
-        response: ResponseKind::State,
+        response: ResponseKind::Value(STATE),
+        links: &[],
         build_call: |params| {
             Ok(call("getTokenSupply", [params.json("address"), commitment(params)]))
         },
@@ -314,19 +341,19 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "List the accounts of a program",
         params: &[
             ADDRESS,
-            param(
+            Param::new(
                 "dataSize",
                 Query,
                 Number(0, u32::MAX as u64),
                 "Only accounts with data of this length, in bytes.",
             ),
-            param(
+            Param::new(
                 "memcmpOffset",
                 Query,
                 Number(0, u32::MAX as u64),
                 "Offset in the data at which memcmpBytes must match.",
             ),
-            param(
+            Param::new(
                 "memcmpBytes",
                 Query,
                 Base58(175),
@@ -343,8 +370,9 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: RequestBody::None,
         schema: "AccountsPage",
-        response: ResponseKind::State,
-        build_call: program_accounts,
+        response: ResponseKind::Value(STATE),
+        links: &[FIRST_ACCOUNT],
+        build_call: calls::program_accounts,
     },
     Route {
         method: HttpMethod::Post,
@@ -353,7 +381,13 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "List the accounts of a program that match filters",
         params: &[
             ADDRESS,
-            required("filters", InBody, Filters, "Filters, as for getProgramAccounts."),
+            Param::required(
+                "filters",
+                InBody,
+                Json(&FILTERS),
+                "Filters, as for getProgramAccounts.",
+            )
+            .with_example(filters),
             COMMITMENT,
             MIN_CONTEXT_SLOT,
             ENCODING,
@@ -365,8 +399,9 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: RequestBody::Json,
         schema: "AccountsPage",
-        response: ResponseKind::State,
-        build_call: program_accounts,
+        response: ResponseKind::Value(STATE),
+        links: &[],
+        build_call: calls::program_accounts,
     },
     Route {
         method: HttpMethod::Post,
@@ -375,8 +410,8 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "Submit a transaction",
         params: &[
             TRANSACTION,
-            param("skipPreflight", Query, Bool, "Skip the preflight simulation."),
-            param(
+            Param::new("skipPreflight", Query, Bool, "Skip the preflight simulation."),
+            Param::new(
                 "preflightCommitment",
                 Query,
                 OneOf(&["processed", "confirmed", "finalized"]),
@@ -384,10 +419,15 @@ pub(crate) const ROUTES: &[Route] = &[
             ),
             MIN_CONTEXT_SLOT,
         ],
-        body: RequestBody::JsonOrTransaction,
+        body: RequestBody::JsonOrRaw("transaction"),
         schema: "Sent",
-        response: ResponseKind::Submitted,
-        build_call: send,
+        response: ResponseKind::Accepted(SUBMITTED),
+        links: &[Link {
+            name: "status",
+            operation: "getTransactionStatus",
+            param: ("signature", "$response.body#/signature"),
+        }],
+        build_call: calls::send,
     },
     Route {
         method: HttpMethod::Post,
@@ -396,27 +436,29 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "Simulate a transaction",
         params: &[
             TRANSACTION,
-            param(
+            Param::new(
                 "accounts",
                 InBody,
-                Addresses(TRANSACTION_KEYS_MAX),
+                List(&ADDRESS_FORMAT, TRANSACTION_KEYS_MAX),
                 "Accounts to return as they would be after the transaction.",
-            ),
+            )
+            .with_example(addresses),
             COMMITMENT,
             MIN_CONTEXT_SLOT,
-            param("sigVerify", Query, Bool, "Verify the signatures."),
-            param(
+            Param::new("sigVerify", Query, Bool, "Verify the signatures."),
+            Param::new(
                 "replaceRecentBlockhash",
                 Query,
                 Bool,
                 "Replace its blockhash with the latest one.",
             ),
-            param("innerInstructions", Query, Bool, "Return inner instructions."),
+            Param::new("innerInstructions", Query, Bool, "Return inner instructions."),
         ],
-        body: RequestBody::JsonOrTransaction,
+        body: RequestBody::JsonOrRaw("transaction"),
         schema: "Simulation",
-        response: ResponseKind::State,
-        build_call: simulate,
+        response: ResponseKind::Value(STATE),
+        links: &[],
+        build_call: calls::simulate,
     },
     Route {
         method: HttpMethod::Get,
@@ -426,7 +468,12 @@ pub(crate) const ROUTES: &[Route] = &[
         params: &[SIGNATURE, TARGET_COMMITMENT, TX_ENCODING, VERSION],
         body: RequestBody::None,
         schema: "Transaction",
-        response: ResponseKind::Transaction,
+        response: ResponseKind::Value(TRANSACTION_VALUE),
+        links: &[Link {
+            name: "status",
+            operation: "getTransactionStatus",
+            param: ("signature", "$request.path.signature"),
+        }],
         build_call: |params| {
             let config = config(params, &["commitment", "encoding"], versions(params));
             Ok(call("getTransaction", [params.json("signature"), config]))
@@ -439,13 +486,13 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "Wait for a transaction's status",
         params: &[
             SIGNATURE,
-            param(
+            Param::new(
                 "waitMs",
                 Query,
                 Number(0, WAIT_MS_MAX),
                 "Milliseconds to wait until the transaction reaches the commitment. Default: 0.",
             ),
-            param(
+            Param::new(
                 "commitment",
                 Query,
                 OneOf(&["processed", "confirmed", "finalized"]),
@@ -454,7 +501,8 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: RequestBody::None,
         schema: "Status",
-        response: ResponseKind::Status,
+        response: ResponseKind::Custom,
+        links: &[],
         build_call: |params| {
             let search = json!({ "searchTransactionHistory": true });
             Ok(call("getSignatureStatuses", [json!([params.json("signature")]), search]))
@@ -466,169 +514,25 @@ pub(crate) const ROUTES: &[Route] = &[
         id: "getBlock",
         summary: "Get a block",
         params: &[
-            param("slot", Path, Number(0, u64::MAX), "The block's slot."),
+            Param::new("slot", Path, Number(0, u64::MAX), "The block's slot."),
             TARGET_COMMITMENT,
             TX_ENCODING,
             VERSION,
-            param(
+            Param::new(
                 "transactionDetails",
                 Query,
                 OneOf(&["full", "accounts", "signatures", "none"]),
                 "Details of transactions to return. Default: full.",
             ),
-            param("rewards", Query, Bool, "Return rewards. Default: true."),
+            Param::new("rewards", Query, Bool, "Return rewards. Default: true."),
         ],
         body: RequestBody::None,
         schema: "Block",
-        response: ResponseKind::Block,
+        response: ResponseKind::Value(BLOCK),
+        links: &[],
         build_call: |params| {
             let names = ["commitment", "encoding", "transactionDetails", "rewards"];
             Ok(call("getBlock", [params.json("slot"), config(params, &names, versions(params))]))
         },
     },
 ];
-
-fn call<const N: usize>(method: &'static str, params: [Value; N]) -> MethodCall {
-    MethodCall::Single(method, Value::from(params.to_vec()))
-}
-
-/// `fixed`, with the request's parameters of these names added.
-fn config(params: &Params, names: &[&str], mut fixed: Map<String, Value>) -> Value {
-    for name in names {
-        if let Some(value) = params.get(name) {
-            fixed.insert((*name).to_owned(), value.clone());
-        }
-    }
-    fixed.into()
-}
-
-fn commitment(params: &Params) -> Value {
-    // Always present: some methods accept no config without it.
-    json!({ "commitment": params.text("commitment").unwrap_or("finalized") })
-}
-
-fn versions(params: &Params) -> Map<String, Value> {
-    let version = params.number("maxSupportedTransactionVersion").unwrap_or(1);
-    Map::from_iter([("maxSupportedTransactionVersion".to_owned(), version.into())])
-}
-
-fn account_config(params: &Params) -> Result<Map<String, Value>, ApiError> {
-    let mut config = Map::new();
-    config.insert("encoding".to_owned(), params.text("encoding").unwrap_or("base64").into());
-    match (params.number("dataOffset"), params.number("dataLength")) {
-        (None, None) => {}
-        (Some(offset), Some(length)) => {
-            config.insert("dataSlice".to_owned(), json!({ "offset": offset, "length": length }));
-        }
-        _ => return Err(ApiError::invalid("dataOffset and dataLength require each other")),
-    }
-    for name in ["commitment", "minContextSlot"] {
-        if let Some(value) = params.get(name) {
-            config.insert(name.to_owned(), value.clone());
-        }
-    }
-    Ok(config)
-}
-
-fn page_config(params: &Params) -> Result<Value, ApiError> {
-    let mut config = account_config(params)?;
-    config.insert("withContext".to_owned(), true.into());
-    for (name, method_name) in [
-        ("limit", "limit"),
-        ("cursor", "paginationKey"),
-        ("changedSinceSlot", "changedSinceSlot"),
-        ("filters", "filters"),
-    ] {
-        if let Some(value) = params.get(name) {
-            config.insert(method_name.to_owned(), value.clone());
-        }
-    }
-    Ok(config.into())
-}
-
-fn node(_: &Params) -> Result<MethodCall, ApiError> {
-    Ok(MethodCall::Composite(vec![
-        ("version", "getVersion", json!([])),
-        ("identity", "getIdentity", json!([])),
-        ("genesisHash", "getGenesisHash", json!([])),
-        ("epochSchedule", "getEpochSchedule", json!([])),
-        ("clusterNodes", "getClusterNodes", json!([])),
-    ]))
-}
-
-fn ledger(params: &Params) -> Result<MethodCall, ApiError> {
-    Ok(MethodCall::Composite(vec![
-        ("epochInfo", "getEpochInfo", json!([commitment(params)])),
-        ("latestBlockhash", "getLatestBlockhash", json!([commitment(params)])),
-        ("firstAvailableBlock", "getFirstAvailableBlock", json!([])),
-        ("processedSlot", "getSlot", json!([{ "commitment": "processed" }])),
-        ("confirmedSlot", "getSlot", json!([{ "commitment": "confirmed" }])),
-        ("finalizedSlot", "getSlot", json!([{ "commitment": "finalized" }])),
-    ]))
-}
-
-fn account(params: &Params) -> Result<MethodCall, ApiError> {
-    Ok(call("getAccountInfo", [params.json("address"), account_config(params)?.into()]))
-}
-
-fn accounts(params: &Params) -> Result<MethodCall, ApiError> {
-    Ok(call("getMultipleAccounts", [params.json("addresses"), account_config(params)?.into()]))
-}
-
-fn transactions_of(params: &Params) -> Result<MethodCall, ApiError> {
-    let before = params.get("cursor").map(|cursor| ("before".to_owned(), cursor.clone()));
-    let names = ["commitment", "minContextSlot", "limit", "until"];
-    let config = config(params, &names, before.into_iter().collect());
-    Ok(call("getSignaturesForAddress", [params.json("address"), config]))
-}
-
-fn tokens_of(params: &Params) -> Result<MethodCall, ApiError> {
-    let filter = match (params.text("mint"), params.text("program")) {
-        (Some(_), Some(_)) => return Err(ApiError::invalid("mint and program exclude each other")),
-        (Some(mint), None) => json!({ "mint": mint }),
-        (None, program) => json!({ "programId": program.unwrap_or(TOKEN_PROGRAM) }),
-    };
-    let config = page_config(params)?;
-    Ok(call("getTokenAccountsByOwnerV2", [params.json("address"), filter, config]))
-}
-
-fn program_accounts(params: &Params) -> Result<MethodCall, ApiError> {
-    let mut filters = Vec::new();
-    if let Some(size) = params.number("dataSize") {
-        filters.push(json!({ "dataSize": size }));
-    }
-    match (params.number("memcmpOffset"), params.text("memcmpBytes")) {
-        (None, None) => {}
-        (Some(offset), Some(bytes)) => {
-            filters.push(json!({ "memcmp": { "offset": offset, "bytes": bytes } }));
-        }
-        _ => return Err(ApiError::invalid("memcmpOffset and memcmpBytes require each other")),
-    }
-    let mut config = page_config(params)?;
-    if !filters.is_empty() {
-        config["filters"] = filters.into();
-    }
-    Ok(call("getProgramAccountsV2", [params.json("address"), config]))
-}
-
-fn send(params: &Params) -> Result<MethodCall, ApiError> {
-    let base64 = Map::from_iter([("encoding".to_owned(), "base64".into())]);
-    let names = ["skipPreflight", "preflightCommitment", "minContextSlot"];
-    Ok(call("sendTransaction", [params.json("transaction"), config(params, &names, base64)]))
-}
-
-fn simulate(params: &Params) -> Result<MethodCall, ApiError> {
-    let mut fixed = Map::from_iter([("encoding".to_owned(), "base64".into())]);
-    if let Some(addresses) = params.get("accounts") {
-        let accounts = json!({ "encoding": "base64", "addresses": addresses });
-        fixed.insert("accounts".to_owned(), accounts);
-    }
-    let names = [
-        "commitment",
-        "minContextSlot",
-        "sigVerify",
-        "replaceRecentBlockhash",
-        "innerInstructions",
-    ];
-    Ok(call("simulateTransaction", [params.json("transaction"), config(params, &names, fixed)]))
-}

@@ -1,8 +1,9 @@
 //! The node, its ledger, the supply, and members that several schemas share.
 
+use rest::schema::*;
 use serde_json::{Value, json};
 
-use super::builder::*;
+use super::formats::{key, lamports, signature, slot};
 
 pub(super) fn all() -> Vec<(&'static str, Value)> {
     vec![

@@ -1,8 +1,9 @@
 //! Transactions, the results of their execution, and simulations.
 
+use rest::schema::*;
 use serde_json::{Value, json};
 
-use super::builder::*;
+use super::formats::{key, lamports, signature, slot};
 use super::node::next_page;
 
 pub(crate) const CONFIRMATIONS: &[&str] = &["processed", "confirmed", "finalized"];

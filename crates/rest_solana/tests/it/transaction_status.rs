@@ -37,7 +37,7 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
         let path = format!("{path}?waitMs=30000&commitment={commitment}");
         let mut waiting = node.client();
         waiting.send(request(&path));
-        wait_until(|| node.rest.waiters_len() == 1);
+        wait_until(|| node.rest.api().waiters_len() == 1);
         let transaction = executed(slot, 0, 2);
         let history = &node.world.node.api.history;
         history.record_transactions(&[executed(slot, 1, 2), transaction.clone()]);
@@ -53,7 +53,7 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
         assert_eq!(response.json()["confirmationStatus"], commitment);
         assert_eq!(response.json()["slot"], slot);
         assert_eq!(response.header("hydrant-slot"), Some(PROCESSED.to_string().as_str()));
-        wait_until(|| node.rest.waiters_len() == 0);
+        wait_until(|| node.rest.api().waiters_len() == 0);
     }
     assert!(start.elapsed() < Duration::from_secs(25), "no wait timed out");
 }
@@ -71,7 +71,7 @@ fn a_wait_that_times_out_returns_the_current_status() {
     assert_eq!(response.json()["confirmationStatus"], "confirmed");
     let path = format!("/v1/transactions/{}/status?waitMs=50", signature(1, 1));
     assert_eq!(get(&mut client, &path, "").status, 404);
-    assert_eq!(node.rest.waiters_len(), 0);
+    assert_eq!(node.rest.api().waiters_len(), 0);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_client_that_disconnects_waits_no_longer() {
     let mut client = node.client();
     let path = format!("/v1/transactions/{}/status?waitMs=30000", signature(1, 1));
     client.send(request(&path));
-    wait_until(|| node.rest.waiters_len() == 1);
+    wait_until(|| node.rest.api().waiters_len() == 1);
     drop(client);
-    wait_until(|| node.rest.waiters_len() == 0);
+    wait_until(|| node.rest.api().waiters_len() == 0);
 }

@@ -1,8 +1,9 @@
 //! Blocks and their rewards.
 
+use rest::schema::*;
 use serde_json::Value;
 
-use super::builder::*;
+use super::formats::{key, lamports, signature, slot};
 use super::transaction;
 
 pub(crate) const REWARD_TYPES: &[&str] = &["Fee", "Rent", "Staking", "Voting", "DeactivatedStake"];

@@ -1,10 +1,9 @@
 //! Test: `docs/rest.md` lists every route, with a valid request and the methods that it calls.
 
 use hyper::Request;
+use rest::{HttpMethod, Limits, MethodCall, ParamLocation, ParamType, Params, RequestBody, Route};
 use serde_json::{Value, json};
 
-use crate::params::{Limits, Params};
-use crate::route::{HttpMethod, MethodCall, ParamLocation, ParamType, RequestBody, Route};
 use crate::routes::ROUTES;
 
 /// The placeholder of an address, which says what kind of account the route needs.
@@ -22,12 +21,12 @@ fn sample(route: &Route) -> (String, Option<Value>) {
     let (mut path, mut query, mut body) = (route.path.to_owned(), Vec::new(), json!({}));
     for param in route.params.iter().filter(|param| param.is_required) {
         let text = match param.kind {
-            ParamType::Address => address(route),
-            ParamType::Addresses(_) => "$ACCOUNT,$MINT",
-            ParamType::Signature => "$SIGNATURE",
+            ParamType::Text(format) if format.plural == "addresses" => address(route),
+            ParamType::Text(_) => "$SIGNATURE",
+            ParamType::List(..) => "$ACCOUNT,$MINT",
             ParamType::Base64 => "$TRANSACTION",
             ParamType::Number(..) => "$SLOT",
-            ParamType::Filters => "",
+            ParamType::Json(_) => "",
             ParamType::Bool | ParamType::OneOf(_) | ParamType::Base58(_) => {
                 panic!("{} has a default", param.name)
             }
@@ -37,8 +36,8 @@ fn sample(route: &Route) -> (String, Option<Value>) {
             ParamLocation::Query => query.push(format!("{}={text}", param.name)),
             ParamLocation::Body => {
                 body[param.name] = match param.kind {
-                    ParamType::Addresses(_) => text.split(',').collect(),
-                    ParamType::Filters => json!([{ "dataSize": 165 }]),
+                    ParamType::List(..) => text.split(',').collect(),
+                    ParamType::Json(_) => json!([{ "dataSize": 165 }]),
                     _ => text.into(),
                 }
             }
@@ -62,7 +61,7 @@ fn methods(route: &Route, path: &str, body: Option<&Value>) -> Vec<&'static str>
     let (head, ()) = request.body(()).expect("a request").into_parts();
     let body = body.map(|body| fill_in(&body.to_string())).unwrap_or_default();
     assert!(route.matches(head.uri.path()).is_some(), "the request matches the route");
-    let (media, limits) = (head.headers.get("content-type"), Limits { accounts_max: 2 });
+    let (media, limits) = (head.headers.get("content-type"), Limits { items_max: 2, setting: "" });
     let params = Params::parse(route, &head.uri, media, body.as_bytes(), limits);
     let call = (route.build_call)(&params.expect("valid parameters")).expect("a call");
     match call {

@@ -1,8 +1,9 @@
 //! Accounts and the encodings of their data.
 
+use rest::schema::*;
 use serde_json::Value;
 
-use super::builder::*;
+use super::formats::{key, lamports};
 use super::node::next_page;
 
 /// Token programs, as parsed data names them.

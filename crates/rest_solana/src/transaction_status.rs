@@ -11,15 +11,14 @@ use hyper::Response;
 use jsonrpc::error::RpcError;
 use jsonrpc::metrics::Rejection;
 use ledger::{Commitment, Slot};
+use rest::{
+    ApiError, MethodCall, Params, RequestContext, ResponseContext, ShortResult, json_response,
+};
+use rpc_solana::SolanaApi;
 use serde::Deserialize;
 use solana_signature::Signature;
 use tokio::time::Instant;
 
-use crate::composite;
-use crate::error::ApiError;
-use crate::params::Params;
-use crate::response::{self, RequestContext, ResponseContext};
-use crate::route::MethodCall;
 use crate::status_waiters::StatusWaiters;
 
 /// The longest wait: half a minute, which proxies allow for a request.
@@ -35,7 +34,7 @@ struct StatusSnapshot {
 
 /// Responds with the status when it reaches the commitment or the wait is over; 404 if there is none then.
 pub(crate) async fn respond(
-    context: &RequestContext<'_>,
+    context: &RequestContext<'_, SolanaApi>,
     waiters: &StatusWaiters,
     params: &Params,
     call: MethodCall,
@@ -70,11 +69,11 @@ pub(crate) async fn respond(
         return Err(ApiError::not_found("transaction").at_slot(slot, commitment));
     }
     let response_context = ResponseContext { slot, commitment, is_immutable: false };
-    Ok(response::json_response(context, status.json.to_vec(), response_context))
+    Ok(json_response(context, status.json.to_vec(), response_context))
 }
 
 async fn fetch_status(
-    context: &RequestContext<'_>,
+    context: &RequestContext<'_, SolanaApi>,
     call: &MethodCall,
 ) -> Result<StatusSnapshot, ApiError> {
     #[derive(Deserialize)]
@@ -82,9 +81,8 @@ async fn fetch_status(
     struct Status<'a> {
         confirmation_status: &'a str,
     }
-    let result = context.call(call, composite::short_response_options()).await?;
-    let slot = result.meta.slot.ok_or_else(RpcError::internal)?;
-    let list = composite::collect_body(result).await?;
+    let ShortResult { slot, json: list } = context.call_short(call).await?;
+    let slot = slot.ok_or_else(RpcError::internal)?;
     let json = list.slice(1..list.len().saturating_sub(1).max(1)); // a list of one
     let status: Option<Status<'_>> =
         serde_json::from_slice(&json).map_err(|_| RpcError::internal())?;

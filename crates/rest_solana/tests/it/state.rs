@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ledger::Commitment;
 use query::{Ledger, LedgerConfig};
-use rest::Rest;
+use rest_solana::SolanaRest;
 use serde_json::json;
 use solana::Account;
 
@@ -105,7 +105,7 @@ fn the_ledger_is_read_at_one_version_though_it_advances_between_the_calls() {
     let (mut ledger, reader) = short_ledger();
     publish_next_block(&mut ledger, 101);
     let clock = Arc::new(AdvancingClock(Mutex::new((ledger, 101)), jsonrpc::SystemClock::new()));
-    let (rest, events) = Rest::start().expect("a thread");
+    let (rest, events) = SolanaRest::start().expect("a thread");
     let config = NodeConfig {
         rpc: rpc_solana::Config::default(),
         pool: pool::Config::default(),

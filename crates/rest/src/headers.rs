@@ -1,0 +1,29 @@
+//! Names of headers of this interface, and values that many responses share.
+
+use hyper::header::{HeaderName, HeaderValue};
+use ledger::Commitment;
+
+/// The slot at which a response is true.
+pub(crate) const SLOT: HeaderName = HeaderName::from_static("hydrant-slot");
+/// The commitment level of that slot.
+pub(crate) const COMMITMENT: HeaderName = HeaderName::from_static("hydrant-commitment");
+
+/// The internal header with the cursor of the next page, which a body transform may add. It is replaced by a `Link`
+/// before the response is sent.
+pub const CURSOR: HeaderName = HeaderName::from_static("hydrant-cursor");
+
+pub(crate) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
+pub(crate) const IMMUTABLE: HeaderValue =
+    HeaderValue::from_static("public, max-age=31536000, immutable");
+pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+pub(crate) const VARY: HeaderValue = HeaderValue::from_static("accept, accept-encoding");
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The name of a commitment in the API.
+pub(crate) fn commitment_name(commitment: Commitment) -> &'static str {
+    match commitment {
+        Commitment::Processed => "processed",
+        Commitment::Confirmed => "confirmed",
+        Commitment::Finalized => "finalized",
+    }
+}

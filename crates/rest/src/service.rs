@@ -1,0 +1,223 @@
+//! Serves the REST interface of an API on the port of JSON-RPC.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::metrics::{Collector, Exposition};
+use http_server::ResponseBody;
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Response, StatusCode};
+use jsonrpc::{HttpApi, HttpApiRequest, Server};
+
+use crate::content_negotiation::negotiate_media;
+use crate::error::ApiError;
+use crate::explorer::explorer_page;
+use crate::metrics::RestMetrics;
+use crate::openapi_document::OpenApiDocument;
+use crate::params::Params;
+use crate::request_context::{ETAG_BUFFER_BYTES_MAX, RequestContext};
+use crate::rest_api::RestApi;
+use crate::route::{ResponseKind, Route};
+use crate::route_table::READ_METHODS;
+use crate::static_response::StaticResponse;
+use crate::{composite, value};
+
+/// The REST interface of an API: what [`jsonrpc::serve`] takes beside the methods.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use jsonrpc::HttpApi;
+/// use rest::{
+///     Examples, HttpMethod, Limits, MethodCall, Param, ParamLocation, ParamType, RequestBody,
+///     ResponseKind, Rest, RestApi, Route, RouteTable, Tag, ValueResponse, build_openapi, schema,
+/// };
+/// use serde_json::json;
+/// use testkit::toy_api::ToyApi;
+///
+/// const LIMIT: Param =
+///     Param::new("limit", ParamLocation::Query, ParamType::Number(1, 20), "Number of counters.");
+///
+/// struct Counters;
+///
+/// impl RestApi for Counters {
+///     type Api = ToyApi;
+///
+///     const TABLE: &'static RouteTable = &RouteTable {
+///         summary: "Counters over REST.",
+///         etag_doc: "",
+///         routes: &[Route {
+///             method: HttpMethod::Get,
+///             path: "/v1/counters",
+///             id: "getCounters",
+///             summary: "List the highest counters",
+///             params: &[LIMIT],
+///             body: RequestBody::None,
+///             schema: "Counters",
+///             response: ResponseKind::Value(ValueResponse::of_state("list")),
+///             links: &[],
+///             build_call: |params| {
+///                 Ok(MethodCall::Single("counterTop", json!([params.number("limit")])))
+///             },
+///         }],
+///         tags: &[Tag { name: "Counters", segments: &["counters"] }],
+///         error_codes: &[],
+///         schemas: || vec![("Counters", schema::array("Counters.", schema::any("A counter.")))],
+///     };
+/// }
+///
+/// let rest: Arc<dyn HttpApi<ToyApi>> = Arc::new(Rest::new(Counters));
+/// assert!(rest.owns_path("/v1/counters"));
+/// let limits = Limits { items_max: 100, setting: "" };
+/// let document = build_openapi(Counters::TABLE, &Examples::default(), limits);
+/// assert_eq!(document["paths"]["/v1/counters"]["get"]["operationId"], "getCounters");
+/// ```
+pub struct Rest<R: RestApi> {
+    api: R,
+    metrics: RestMetrics,
+    openapi: OpenApiDocument,
+    explorer: StaticResponse,
+    etag_buffer_bytes_max: usize,
+}
+
+impl<R: RestApi> Rest<R> {
+    /// The interface of `api`.
+    pub fn new(api: R) -> Self {
+        let page = explorer_page(R::TABLE);
+        Self {
+            api,
+            metrics: RestMetrics::new(R::TABLE.routes),
+            openapi: OpenApiDocument::default(),
+            explorer: StaticResponse::new("text/html; charset=utf-8", page.as_bytes()),
+            etag_buffer_bytes_max: ETAG_BUFFER_BYTES_MAX,
+        }
+    }
+
+    /// Buffers up to `bytes_max` bytes of a list or a block to hash them. Default: 1 MiB. A longer response gets
+    /// an `ETag` computed from its dependencies, if they are known.
+    pub fn with_etag_buffer(self, bytes_max: usize) -> Self {
+        Self { etag_buffer_bytes_max: bytes_max, ..self }
+    }
+
+    /// The API.
+    pub fn api(&self) -> &R {
+        &self.api
+    }
+
+    async fn respond(
+        &self,
+        server: &Arc<Server<R::Api>>,
+        request: HttpApiRequest,
+        matched: &mut Option<&'static Route>,
+    ) -> Result<Response<ResponseBody>, ApiError> {
+        let path = request.head.uri.path();
+        let is_read = matches!(request.head.method, Method::GET | Method::HEAD);
+        let headers = &request.head.headers;
+        let found = R::TABLE.find_route(path, &request.head.method);
+        *matched = found.as_ref().ok().copied();
+        // Counts as a request, whatever its result.
+        request.method_client.admit(&server.context)?;
+        match path {
+            "/v1" | "/v1/" | "/v1/openapi.json" if !is_read => {
+                return Err(ApiError::method_not_allowed(READ_METHODS));
+            }
+            "/v1" | "/v1/" => return self.explorer.respond(headers),
+            "/v1/openapi.json" => {
+                return self.openapi.get_or_build(&self.api, server).await?.respond(headers);
+            }
+            _ => {}
+        }
+        let route = found?;
+        let has_raw = route.response.has_raw();
+        let media = negotiate_media(headers, has_raw).ok_or_else(|| {
+            ApiError::not_acceptable(if has_raw {
+                "application/json or application/octet-stream"
+            } else {
+                "application/json"
+            })
+        })?;
+        let body =
+            request.body.map_err(|(status, message)| ApiError::from_body_error(status, message))?;
+        let (uri, caller) = (&request.head.uri, request.method_client);
+        let (owned_uri, content_type) = (uri.clone(), headers.get(header::CONTENT_TYPE).cloned());
+        let (body_len, limits) = (body.len(), self.api.limits(server));
+        let parse = move || {
+            let params = Params::parse(route, &owned_uri, content_type.as_ref(), &body, limits)?;
+            let call = (route.build_call)(&params)?;
+            Ok::<_, ApiError>((params, call))
+        };
+        // A long body is parsed on the CPU pool.
+        let (params, call) = caller.parse_offloaded(&server.context, body_len, parse).await??;
+        let etag_buffer_bytes_max = self.etag_buffer_bytes_max;
+        let context =
+            RequestContext { server, caller, uri, headers, media, is_read, etag_buffer_bytes_max };
+        match &route.response {
+            ResponseKind::Value(value) => value::respond(&context, value, &params, call).await,
+            ResponseKind::Accepted(accepted) => {
+                value::respond_accepted(&context, accepted, &params, call).await
+            }
+            ResponseKind::Composite => composite::respond(&context, &params, call).await,
+            ResponseKind::Custom => self.api.respond(&context, &params, call).await,
+        }
+    }
+}
+
+impl<R: RestApi> HttpApi<R::Api> for Rest<R> {
+    fn owns_path(&self, path: &str) -> bool {
+        path == "/v1" || path.starts_with("/v1/")
+    }
+
+    fn handle<'a>(
+        &'a self,
+        server: &'a Arc<Server<R::Api>>,
+        request: HttpApiRequest,
+    ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>> {
+        Box::pin(async move {
+            if request.head.method == Method::OPTIONS {
+                return options::<R>(request.head.uri.path());
+            }
+            let (started, mut route) = (server.context.pool.now(), None);
+            let (caller, is_head) = (request.method_client, request.head.method == Method::HEAD);
+            let response = match self.respond(server, request, &mut route).await {
+                Ok(response) => response,
+                Err(err) => err.into_response(R::TABLE.error_codes),
+            };
+            if !is_head {
+                caller.charge(&server.context, response.body().immediate_bytes());
+            }
+            let duration = server.context.pool.now().saturating_sub(started);
+            self.metrics.record(route, response.status(), duration);
+            response
+        })
+    }
+
+    fn refuse(&self, status: StatusCode, message: &str) -> Response<ResponseBody> {
+        let err = ApiError::from_head_error(status, message);
+        self.metrics.record(None, status, Duration::ZERO);
+        err.into_response(R::TABLE.error_codes)
+    }
+}
+
+impl<R: RestApi> Collector for Rest<R> {
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        self.api.memory()
+    }
+
+    fn write(&self, out: &mut Exposition) {
+        self.metrics.write(out);
+    }
+}
+
+/// The methods that a path allows.
+fn options<R: RestApi>(path: &str) -> Response<ResponseBody> {
+    let is_own = matches!(path, "/v1" | "/v1/" | "/v1/openapi.json");
+    let own = is_own.then_some(READ_METHODS);
+    let Some(allow) = R::TABLE.allow_header(path).or(own) else {
+        return ApiError::no_route().into_response(R::TABLE.error_codes);
+    };
+    let mut response = Response::new(ResponseBody::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
+}

@@ -1,0 +1,96 @@
+//! Solana's API over REST: its table, limits and examples, and the clients that wait for a transaction.
+
+use std::io;
+
+use http_server::ResponseBody;
+use hyper::Response;
+use rest::{
+    ApiError, ErrorCode, Examples, Limits, MethodCall, Params, RequestContext, Rest, RestApi,
+    RouteTable,
+};
+use rpc_solana::{SolanaApi, SolanaServer};
+
+use crate::status_waiters::{StatusWaiters, WAITER_BYTES, WaiterEvents};
+use crate::{examples, routes, schema, transaction_status};
+
+/// Solana's API over REST. The default is that of a ledger without events: clients that wait for a transaction are not
+/// woken.
+#[derive(Default)]
+pub struct SolanaRest {
+    waiters: StatusWaiters,
+}
+
+impl SolanaRest {
+    /// The interface, and the sink for the ledger's events, which wake the clients that wait for a transaction.
+    /// Starts a thread, which ends when the sink is dropped.
+    ///
+    /// Errors: the thread could not be started.
+    pub fn start() -> io::Result<(Rest<Self>, WaiterEvents)> {
+        let api = Self::default();
+        let events = api.waiters.start()?;
+        Ok((Rest::new(api), events))
+    }
+
+    /// The number of clients that wait for a transaction.
+    pub fn waiters_len(&self) -> usize {
+        self.waiters.len()
+    }
+}
+
+impl RestApi for SolanaRest {
+    type Api = SolanaApi;
+
+    const TABLE: &'static RouteTable = &RouteTable {
+        summary: "State and history of a Solana ledger over REST.",
+        etag_doc: "Accounts, lists in the response cache and finalized blocks always have one.",
+        routes: routes::ROUTES,
+        tags: routes::TAGS,
+        error_codes: ERROR_CODES,
+        schemas: schema::all,
+    };
+
+    fn limits(&self, server: &SolanaServer) -> Limits {
+        let items_max = server.api.config.multiple_accounts_max;
+        Limits { items_max, setting: "rpc.multiple_accounts_max" }
+    }
+
+    fn examples(&self, server: &SolanaServer) -> Examples {
+        examples::of_node(server)
+    }
+
+    fn are_available(&self, server: &SolanaServer, examples: &Examples) -> bool {
+        examples::are_available(server, examples)
+    }
+
+    async fn respond(
+        &self,
+        context: &RequestContext<'_, SolanaApi>,
+        params: &Params,
+        call: MethodCall,
+    ) -> Result<Response<ResponseBody>, ApiError> {
+        transaction_status::respond(context, &self.waiters, params, call).await
+    }
+
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        vec![("status_waiters", self.waiters.len() as u64 * WAITER_BYTES)]
+    }
+}
+
+/// The codes of Agave's errors.
+const ERROR_CODES: &[ErrorCode] = &[
+    ErrorCode::new(-32001, 404, "block_cleaned_up"),
+    ErrorCode::new(-32002, 422, "preflight_failed"),
+    ErrorCode::new(-32003, 422, "signature_verification_failed"),
+    ErrorCode::new(-32004, 404, "block_not_available"),
+    ErrorCode::new(-32005, 503, "node_unhealthy"),
+    ErrorCode::new(-32006, 422, "precompile_verification_failed"),
+    ErrorCode::new(-32007, 404, "slot_skipped"),
+    ErrorCode::new(-32009, 404, "slot_skipped"),
+    ErrorCode::new(-32010, 422, "key_excluded_from_index"),
+    ErrorCode::new(-32011, 503, "history_not_available"),
+    ErrorCode::new(-32013, 422, "signature_length_mismatch"),
+    ErrorCode::new(-32014, 404, "block_not_available"),
+    ErrorCode::new(-32015, 422, "unsupported_transaction_version"),
+    ErrorCode::new(-32016, 409, "min_context_slot_not_reached"),
+    ErrorCode::new(-32020, 404, "cursor_not_found"),
+];
