@@ -11,7 +11,6 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("rocksdb", "minutes of C++; use fjall or redb"),
     ("librocksdb-sys", "minutes of C++; use fjall or redb"),
     ("bindgen", "needs libclang"),
-    ("prost-build", "needs protoc"),
     ("protobuf-src", "needs protoc"),
     ("aws-lc-sys", "a second TLS core besides ring"),
 ];
