@@ -22,7 +22,6 @@ const ALLOWED: &[(&str, &[&str], &str)] = &[
 const NOT_YET: &[(&str, &str)] = &[
     ("rpc_solana", "its PubSub is not split into transport and kinds yet"),
     ("rest", "splits into rest and rest_solana"),
-    ("localnet", "its `epoch` and `stakes` are not split yet"),
     ("benchmarks", "its clients and plots move"),
 ];
 
