@@ -24,8 +24,11 @@ use solana_signature::Signature;
 pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
     let parts = SolanaServerParts {
         cluster: Arc::new(cluster()),
+        history: Arc::new(History::new(
+            HistoryLimits { slots_max: 10, bytes_max: 1 << 20 },
+            BlockId { slot: SLOT, version: 0 },
+        )),
         reader: reader(),
-        history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
         transaction_sender: Arc::new(AcceptingLedger),
         simulator: Arc::new(AcceptingLedger),
         faucet: Some(Arc::new(AcceptingLedger)),

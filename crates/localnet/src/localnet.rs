@@ -282,10 +282,10 @@ impl Localnet {
     fn new(config: &Config, mut state: InitialState) -> Result<Self, LocalnetError> {
         let root = state.parent.bank.block;
         let clock = ChainClock::new(state.parent.bank.unix_timestamp, now());
-        let history = Arc::new(History::new(config.history));
+        let history = Arc::new(History::new(config.history, root));
         for block in &state.blocks {
-            history.record_transactions(&block.transactions);
             history.record_block(block);
+            history.set_tip(block.id);
         }
         history.publish();
 

@@ -29,9 +29,8 @@ pub(crate) struct Examples {
 
 impl Examples {
     fn from_node(server: &SolanaServer) -> Self {
-        let root = server.api.reader.view(Commitment::Finalized).block().slot;
         let history = server.api.history.snapshot();
-        let mut newest = history.blocks(..=root).rev().take(BLOCKS_MAX);
+        let mut newest = history.blocks(.., Commitment::Finalized).rev().take(BLOCKS_MAX);
         let Some(first) = newest.next() else { return Self::default() };
         let with_transaction = std::iter::once(first).chain(newest).find_map(|block| {
             let signature = block.transactions.first()?.signature().to_string();
@@ -42,8 +41,9 @@ impl Examples {
 
     /// Whether the node can still serve all examples.
     fn are_available(&self, server: &SolanaServer) -> bool {
+        let history = server.api.history.snapshot();
         let is_retained =
-            self.slot.is_some_and(|slot| server.api.history.snapshot().block(slot).is_some());
+            self.slot.is_some_and(|slot| history.block(slot, Commitment::Finalized).is_some());
         is_retained && self.signature.is_some()
     }
 }

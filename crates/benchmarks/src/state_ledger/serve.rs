@@ -12,6 +12,7 @@ use chain_solana::{
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
+use ledger::Commitment;
 use pool::{ClientId, Limits, Pool, RateLimiter};
 use rpc_solana::{SolanaServer, SolanaServerParts};
 use solana_epoch_schedule::EpochSchedule;
@@ -66,7 +67,10 @@ fn parts(reader: &Reader) -> Result<SolanaServerParts> {
     Ok(SolanaServerParts {
         cluster: Arc::new(cluster),
         reader: reader.clone(),
-        history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
+        history: Arc::new(History::new(
+            HistoryLimits { slots_max: 1, bytes_max: 0 },
+            reader.view(Commitment::Finalized).block(),
+        )),
         transaction_sender: Arc::new(RejectingLedger),
         simulator: Arc::new(RejectingLedger),
         faucet: None,

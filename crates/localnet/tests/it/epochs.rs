@@ -40,7 +40,7 @@ fn advance(node: &Node, slot: Slot) -> Vec<Arc<Block>> {
         node.airdrop(&Pubkey::new_from_array([7; 32]), SOL);
     }
     let history = node.history.snapshot();
-    history.blocks(first..=slot).cloned().collect()
+    history.blocks(first..=slot, Commitment::Processed).cloned().collect()
 }
 
 fn newest(node: &Node) -> Slot {
@@ -269,7 +269,9 @@ fn a_ledger_that_was_closed_between_an_epoch_and_its_payment_pays_as_well() {
 
     let node = Node::start(&config);
     let history = node.history.snapshot();
-    let boundary = history.block(2 * SLOTS).expect("the first block of the epoch is stored");
+    let boundary = history
+        .block(2 * SLOTS, Commitment::Processed)
+        .expect("the first block of the epoch is stored");
     assert_eq!(boundary.reward_partitions, Some(1));
     assert_eq!(rewards_of_kind(boundary, RewardType::Voting).len(), 1);
     let had = node.lamports(&stake_account);
@@ -327,7 +329,12 @@ fn the_leader_gets_half_of_the_signature_fees_and_all_priority_fees() {
     ];
     let sent = node.send(signed(&instructions, &[&alice], &node.blockhash()));
     assert_eq!(sent.meta.fee, 5_000 + 10_000);
-    let block = node.history.snapshot().block(sent.slot).cloned().expect("its block");
+    let block = node
+        .history
+        .snapshot()
+        .block(sent.slot, Commitment::Processed)
+        .cloned()
+        .expect("its block");
     let vote = block.transactions[0].meta.fee;
     assert_eq!(vote, 10_000, "the identity pays, and the vote account votes");
     let gets = (vote + 5_000) / 2 + 10_000;

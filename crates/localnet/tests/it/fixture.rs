@@ -115,10 +115,11 @@ impl Node {
     pub(crate) fn send_in_vain(&self, transaction: VersionedTransaction, fence: &Keypair) {
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
         let signature = verified.signature();
-        let before = self.history.snapshot().transaction(&signature).cloned();
+        let before =
+            self.history.snapshot().transaction(&signature, Commitment::Processed).cloned();
         self.transaction_sender.send(CLIENT.into(), verified).expect("the queue has space");
         self.airdrop(&fence.pubkey(), 1_000_000);
-        let after = self.history.snapshot().transaction(&signature).cloned();
+        let after = self.history.snapshot().transaction(&signature, Commitment::Processed).cloned();
         assert_eq!(before.map(|e| e.slot), after.map(|e| e.slot), "{signature} was executed");
     }
 

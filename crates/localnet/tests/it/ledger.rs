@@ -104,7 +104,9 @@ fn every_accepted_transaction_is_executed() {
     }
     node.confirmed(signatures.last().expect("there are some"));
     let history = node.history.snapshot();
-    let lost = signatures.iter().filter(|signature| history.transaction(signature).is_none());
+    let lost = signatures
+        .iter()
+        .filter(|signature| history.transaction(signature, Commitment::Processed).is_none());
     assert_eq!(lost.count(), 0);
     node.stop();
 }
@@ -153,7 +155,12 @@ fn the_validator_votes_for_every_block() {
     assert_eq!(state.votes.back().map(|vote| vote.slot()), Some(39));
     assert_eq!(state.root_slot, Some(8));
     assert!(state.credits() > 0);
-    let block = node.history.snapshot().block(40).cloned().expect("the block is retained");
+    let block = node
+        .history
+        .snapshot()
+        .block(40, Commitment::Processed)
+        .cloned()
+        .expect("the block is retained");
     assert!(block.transactions[0].is_vote);
     assert_eq!(block.transactions[0].meta.status, Ok(()));
     node.stop();
@@ -209,7 +216,9 @@ fn a_ledger_directory_continues_where_it_ended() {
     assert_eq!(node.cluster.identity, identity);
     assert_eq!(node.lamports(&alice.pubkey()), SOL - 5_000);
     let history = node.history.snapshot();
-    let stored = history.transaction(&airdrop.signature()).expect("history is stored");
+    let stored = history
+        .transaction(&airdrop.signature(), Commitment::Processed)
+        .expect("history is stored");
     assert_eq!(stored.meta.post_balances, airdrop.meta.post_balances);
     node.send_in_vain(again, &alice);
     let next = node.airdrop(&alice.pubkey(), SOL);

@@ -266,17 +266,16 @@ fn inflation_reward(api: &SolanaApi, params: Params<'_>) -> MethodResult {
             schedule.get_epoch(slot).saturating_sub(1)
         }
     };
-    let history = api.history.snapshot();
-    let first_available_block = blocks::first_available(api, &history);
+    let first_available_block = blocks::first_available(api, &api.history.snapshot());
     let slot = schedule.get_first_slot_in_epoch(epoch.saturating_add(1));
     if slot < first_available_block {
         return Err(RpcCustomError::BlockCleanedUp { slot, first_available_block }.into());
     }
-    let last = blocks::confirmed_slot(api, context)?;
+    let (history, commitment, last) = blocks::confirmed_history(api, context)?;
     if slot > last {
         return Err(RpcCustomError::BlockNotAvailable { slot }.into());
     }
-    let Some(boundary) = history.blocks(slot..=last).next() else {
+    let Some(boundary) = history.blocks(slot..=last, commitment).next() else {
         return Err(RpcCustomError::BlockNotAvailable { slot }.into());
     };
     if boundary.parent.slot >= slot {
@@ -288,7 +287,8 @@ fn inflation_reward(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     if let Some(partitions) = boundary.reward_partitions {
         let hasher = EpochRewardsHasher::new(partitions as usize, &boundary.previous_blockhash);
         let after = boundary.id.slot.saturating_add(1);
-        let blocks: Vec<_> = history.blocks(after..=last).take(partitions as usize).collect();
+        let blocks = history.blocks(after..=last, commitment).take(partitions as usize);
+        let blocks: Vec<_> = blocks.collect();
         let mut by_partition: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         for (address, text) in addresses.iter().zip(&texts) {
             if !rewards.contains_key(text.as_str()) {

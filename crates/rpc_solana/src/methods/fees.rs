@@ -9,6 +9,7 @@ use chain_solana::{Block, ClusterInfo, ExecutedTransaction};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
+use ledger::Commitment;
 use solana_feature_set::FeatureSet;
 use solana_fee::FeeFeatures;
 use solana_message::{SanitizedMessage, SanitizedVersionedMessage, VersionedMessage};
@@ -79,7 +80,7 @@ fn recent_prioritization_fees(api: &SolanaApi, params: Params<'_>) -> MethodResu
     }
     let accounts: HashSet<Pubkey> = parse_key::pubkeys(&texts)?.into_iter().collect();
     let history = api.history.snapshot();
-    let newest_first = history.blocks(..).rev().take(BLOCKS_SCANNED_MAX);
+    let newest_first = history.blocks(.., Commitment::Confirmed).rev().take(BLOCKS_SCANNED_MAX);
     let fees = newest_first.filter_map(|block| block_fee(block, &accounts, &api.cluster.features));
     let mut fees: Vec<RpcPrioritizationFee> = fees.take(BLOCKS_MAX).collect();
     fees.reverse();

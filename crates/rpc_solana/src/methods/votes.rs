@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
-use chain_solana::{View, is_rooted};
+use chain_solana::View;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
-use ledger::{Address, KeyKind, Slot};
+use ledger::{Address, Commitment, KeyKind, Slot};
 use solana::key_kind;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
@@ -119,13 +119,13 @@ fn block_commitment(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (slot,): (Slot,) = params.parse(1)?;
     let views = api.reader.views();
     let total_stake: u64 = activated_stakes(api, &views.finalized).values().sum();
-    let root = views.finalized.block().slot;
-    let is_reported = slot.saturating_add(ROOTED_SLOTS_REPORTED) > root;
     let history = api.history.snapshot();
-    let block = history.block(slot).filter(|_| is_reported && slot <= views.confirmed.block().slot);
+    let root = history.newest_slot(Commitment::Finalized);
+    let is_reported = slot.saturating_add(ROOTED_SLOTS_REPORTED) > root;
+    let block = history.block(slot, Commitment::Confirmed).filter(|_| is_reported);
     let commitment = block.map(|block| {
         let above = views.confirmed.meta().block_height.saturating_sub(block.block_height);
-        let depth = if is_rooted(slot, root) {
+        let depth = if history.commitment(slot) == Commitment::Finalized {
             MAX_LOCKOUT_HISTORY
         } else {
             (above as usize).min(MAX_LOCKOUT_HISTORY - 1)

@@ -213,13 +213,9 @@ fn catch_up(
     commitment: Commitment,
 ) {
     let history = pubsub.history.snapshot();
-    let Some(executed) = history.transaction(signature) else { return };
-    let is_reached = commitment == Commitment::Processed
-        || executed.slot <= pubsub.reader.view(commitment).block().slot;
-    if is_reached
-        && let Some(text) =
-            notification::text(pubsub, subscription, id, notification::processed(executed))
-    {
+    let Some(executed) = history.transaction(signature, commitment) else { return };
+    let notification = notification::processed(executed);
+    if let Some(text) = notification::text(pubsub, subscription, id, notification) {
         let bytes = text.len();
         session.finish(id, Payload::Whole(text), bytes);
     }

@@ -146,8 +146,8 @@ impl World {
         let transaction_service = Arc::new(FakeTransactionService::default());
         let parts = SolanaServerParts {
             cluster: Arc::new(cluster()),
+            history: history(&reader),
             reader,
-            history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
             transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
             simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
             faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
@@ -362,6 +362,17 @@ impl Faucet for FakeTransactionService {
         self.check_queue().map_err(AirdropError::Send)?;
         Ok(Signature::from([7; 64]))
     }
+}
+
+/// A history without blocks, with the tips of the ledger.
+fn history(reader: &chain_solana::Reader) -> Arc<History> {
+    let views = reader.views();
+    let limits = HistoryLimits { slots_max: 100, bytes_max: 1 << 20 };
+    let history = History::new(limits, views.finalized.block());
+    history.set_tip(views.processed.block());
+    history.confirm(views.confirmed.block());
+    history.publish();
+    Arc::new(history)
 }
 
 fn cluster() -> ClusterInfo {

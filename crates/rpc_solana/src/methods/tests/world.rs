@@ -247,7 +247,7 @@ impl Builder {
         let parts = SolanaServerParts {
             cluster: Arc::new(cluster.clone()),
             reader,
-            history: Arc::new(History::new(limits)),
+            history: Arc::new(History::new(limits, root)),
             transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
             simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
             faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
@@ -293,7 +293,7 @@ impl Builder {
         self.slot_history.add(slot);
         let sysvars = changes(sysvars(&self.slot_history, parent.block.slot));
         self.ledger.apply(id, sysvars, Arc::clone(&open)).expect("the block is open");
-        self.api.history.record_transactions(&transactions);
+        self.api.history.record_transactions(id, &transactions);
         if slot == PROCESSED {
             return open;
         }
@@ -314,9 +314,12 @@ impl Builder {
             reward_partitions: (slot == BOUNDARY).then_some(PARTITIONS),
             writes: Vec::new(),
         }));
+        self.api.history.set_tip(id);
+        self.api.history.confirm(id);
         self.ledger.complete(id, Arc::clone(&info)).expect("the block is open");
         self.ledger.confirm(id).expect("it is complete");
         if slot <= FINALIZED {
+            self.api.history.finalize(id);
             self.ledger.finalize(id).expect("the block is complete");
         }
         info

@@ -110,7 +110,7 @@ impl Node {
         let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), root, bank(0, true));
         ledger.publish();
         let history_limits = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
-        let history = Arc::new(History::new(history_limits));
+        let history = Arc::new(History::new(history_limits, root));
         let pool = pool::Config { threads: 2, client_heavy_max: 1, ..pool::Config::default() };
         let pool = Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads start");
         let pool = Arc::new(pool);
@@ -207,7 +207,7 @@ impl Node {
             is_vote: tx.is_vote,
         });
         self.ledger.publish();
-        self.history.record_transactions(&[Arc::clone(&executed)]);
+        self.history.record_transactions(block, &[Arc::clone(&executed)]);
         self.history.publish();
         self.transactions.push(Arc::clone(&executed));
         executed
@@ -234,11 +234,13 @@ impl Node {
             reward_partitions: None,
             writes: std::mem::take(&mut self.writes),
         });
+        self.history.record_block(&block);
+        self.history.set_tip(block.id);
+        self.history.confirm(block.id);
+        self.history.publish();
         self.ledger.complete(block.id, bank(self.tip, true)).expect("it is open");
         self.ledger.confirm(block.id).expect("it is complete");
         self.ledger.publish();
-        self.history.record_block(&block);
-        self.history.publish();
         self.complete.push_back(Arc::clone(&block));
         self.send_confirmed(block);
     }
@@ -254,6 +256,8 @@ impl Node {
     /// Finalizes the oldest block that is complete and not final.
     pub(crate) fn finalize(&mut self) {
         let block = self.complete.pop_front().expect("one is complete");
+        self.history.finalize(block.id);
+        self.history.publish();
         self.ledger.finalize(block.id).expect("it is next to the root");
         self.ledger.publish();
         self.send_event(&LedgerEvent::Rooted { block, timestamp_ms: 3 });
