@@ -90,6 +90,11 @@ impl HistorySnapshot {
         }
     }
 
+    /// The same with other lists by address.
+    pub(super) fn with_by_address(&self, by_address: &ByAddress) -> Self {
+        Self { by_address: by_address.clone(), ..self.clone() }
+    }
+
     /// The slot of the newest block at a commitment. At processed it may be the open block.
     pub fn newest_slot(&self, commitment: Commitment) -> Slot {
         match commitment {
@@ -233,21 +238,17 @@ impl HistorySnapshot {
         Some(stored)
     }
 
-    /// Removes the oldest block of the chain, with its transactions.
-    pub(super) fn remove_oldest(&mut self) {
-        let Some((slot, _)) = self.chain.get_min() else { return };
+    /// Removes the oldest block of the chain, with its transactions, and returns it.
+    pub(super) fn remove_oldest(&mut self) -> Option<StoredBlock> {
+        let (slot, _) = self.chain.get_min()?;
         let slot = *slot;
-        let Some(stored) = self.chain.remove(&slot) else { return };
+        let stored = self.chain.remove(&slot)?;
         self.blocks_bytes -= stored.bytes;
         for transaction in &stored.block.transactions {
             self.positions.remove(&transaction.signature());
-            for key in &transaction.account_keys {
-                self.trim(key, |entries| match entries.front() {
-                    Some(entry) if entry.0.slot <= slot => entries.pop_front().is_some(),
-                    _ => false,
-                });
-            }
         }
+        stored.remove_from(&mut self.by_address);
+        Some(stored)
     }
 
     fn add(&mut self, transaction: &Arc<ExecutedTransaction>, index: usize) {
@@ -268,21 +269,38 @@ impl HistorySnapshot {
         for transaction in transactions {
             self.positions.remove(&transaction.signature());
             for key in &transaction.account_keys {
-                self.trim(key, |entries| match entries.back() {
+                trim(&mut self.by_address, key, |entries| match entries.back() {
                     Some(entry) if entry.0.slot >= slot => entries.pop_back().is_some(),
                     _ => false,
                 });
             }
         }
     }
+}
 
-    /// Removes entries of an address until `remove_one` removes none.
-    fn trim(&mut self, key: &Pubkey, remove_one: impl Fn(&mut Vector<AddressSignature>) -> bool) {
-        let Some(entries) = self.by_address.get_mut(key) else { return };
-        while remove_one(entries) {}
-        if entries.is_empty() {
-            self.by_address.remove(key);
+impl StoredBlock {
+    /// Removes the block's transactions, which must be the oldest, from the lists of their addresses.
+    pub(super) fn remove_from(&self, by_address: &mut ByAddress) {
+        let slot = self.block.id.slot;
+        for key in self.block.transactions.iter().flat_map(|one| &one.account_keys) {
+            trim(by_address, key, |entries| match entries.front() {
+                Some(entry) if entry.0.slot <= slot => entries.pop_front().is_some(),
+                _ => false,
+            });
         }
+    }
+}
+
+/// Removes entries of an address until `remove_one` removes none.
+fn trim(
+    by_address: &mut ByAddress,
+    key: &Pubkey,
+    remove_one: impl Fn(&mut Vector<AddressSignature>) -> bool,
+) {
+    let Some(entries) = by_address.get_mut(key) else { return };
+    while remove_one(entries) {}
+    if entries.is_empty() {
+        by_address.remove(key);
     }
 }
 

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ledger::{BlockId, Slot};
+use ledger::BlockId;
 
 use super::snapshot::{ByAddress, HistorySnapshot, StoredBlock};
 use crate::block::{Block, ExecutedTransaction};
@@ -52,7 +52,7 @@ impl WriterState {
             tips.confirmed,
             tips.processed
         );
-        HistorySnapshot { by_address: self.by_address.clone(), ..self.all.clone() }
+        self.all.with_by_address(&self.by_address)
     }
 
     pub(super) fn record_transactions(
@@ -79,7 +79,10 @@ impl WriterState {
         let id = block.id;
         self.all.blocks_bytes += bytes;
         self.forks.insert(id, StoredBlock { block: Arc::new(block), bytes });
-        self.prune(id);
+        // The open block becomes the tip next, and the limits are enforced then.
+        if !self.all.is_open(id) {
+            self.prune(id);
+        }
     }
 
     pub(super) fn set_tip(&mut self, tip: BlockId) {
@@ -165,6 +168,8 @@ impl WriterState {
 
     /// Removes blocks beyond the limits, but not `retained`.
     fn prune(&mut self, retained: BlockId) {
+        // The published lists by address have nothing of an open block, so they differ.
+        let has_open = self.all.has_open_block();
         let highest_fork = self.forks.keys().next_back().copied();
         let newest = self.all.newest().max(highest_fork).map_or(0, |newest| newest.slot);
         let first_retained = newest.saturating_sub(self.limits.slots_max.saturating_sub(1));
@@ -173,10 +178,15 @@ impl WriterState {
         {
             match self.forks.remove(&lowest) {
                 Some(stored) => self.all.blocks_bytes -= stored.bytes,
-                None => self.all.remove_oldest(),
+                None => {
+                    let removed = self.all.remove_oldest();
+                    if has_open {
+                        removed.iter().for_each(|one| one.remove_from(&mut self.by_address));
+                    }
+                }
             }
         }
-        if !self.all.has_open_block() {
+        if !has_open {
             self.by_address.clone_from(&self.all.by_address);
         }
     }
