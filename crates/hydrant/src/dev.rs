@@ -182,13 +182,14 @@ async fn serve(
     // Before the node is reported ready: from then on each signal has its documented meaning.
     let mut signals = EndSignals::listen()?;
     let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
-    let mut cluster = localnet.cluster().clone();
-    (cluster.rpc, cluster.pubsub) = (Some(rpc), Some(pubsub_address));
+    let mut cluster_info = localnet.cluster_info().clone();
+    (cluster_info.rpc, cluster_info.pubsub) = (Some(rpc), Some(pubsub_address));
     let tpu = Tpu::start(config, &localnet)?;
-    cluster.tpu = Some(tpu.address());
-    let cluster = Arc::new(cluster);
+    cluster_info.tpu = Some(tpu.address());
+    let cluster_info = Arc::new(cluster_info);
     let parts = SolanaServerParts {
-        cluster: Arc::clone(&cluster),
+        cluster_info: Arc::clone(&cluster_info),
+        cluster: localnet.cluster(Arc::clone(&cluster_info)),
         reader: localnet.reader().clone(),
         history: Arc::clone(localnet.history()),
         transaction_sender: localnet.transaction_sender(),
@@ -203,7 +204,7 @@ async fn serve(
     let node = Arc::new(parts.into_server());
     let (pubsub, sink) = PubSub::start(
         config.pubsub.clone(),
-        Arc::clone(&cluster),
+        Arc::clone(&cluster_info),
         node.api.reader.clone(),
         Arc::clone(&node.api.history),
         (Arc::clone(&node.context.pool), Arc::clone(&node.context.clients)),
@@ -215,6 +216,7 @@ async fn serve(
     node.context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
     node.context.metrics.add(Arc::new(tpu.metrics()));
     node.context.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
+    let (vote_account, faucet) = (localnet.vote_account(), localnet.faucet_pubkey());
     let mint = localnet.mint();
     let running = localnet
         .start(vec![Box::new(sink), Box::new(waiter_events)])
@@ -232,7 +234,9 @@ async fn serve(
         async { drop(stopped.await) },
     ));
     let banner = Banner {
-        cluster: &cluster,
+        cluster_info: &cluster_info,
+        vote_account,
+        faucet,
         mint,
         has_wallet: config.localnet.mint.is_some(),
         ledger: config.localnet.dir.as_deref(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{ClusterInfo, Faucet, History, Reader, Simulator, TransactionSender};
+use chain_solana::{Cluster, ClusterInfo, Faucet, History, Reader, Simulator, TransactionSender};
 use http_server::HttpContext;
 use jsonrpc::metrics::Metrics;
 use jsonrpc::{Api, Health, MethodSpec, Server, ServerContext};
@@ -17,7 +17,9 @@ use crate::{Config, methods};
 /// What the methods of Solana work on.
 pub struct SolanaApi {
     /// Facts that never change while the node runs.
-    pub cluster: Arc<ClusterInfo>,
+    pub cluster_info: Arc<ClusterInfo>,
+    /// Leaders, stakes, nodes and inflation.
+    pub cluster: Arc<dyn Cluster>,
     /// Accounts and block facts, at each commitment.
     pub reader: Reader,
     /// Blocks, transactions, signatures by address.
@@ -54,6 +56,7 @@ impl Api for SolanaApi {
 
     fn pinned(&self) -> Self {
         Self {
+            cluster_info: Arc::clone(&self.cluster_info),
             cluster: Arc::clone(&self.cluster),
             reader: self.reader.pinned(),
             history: Arc::clone(&self.history),
@@ -74,7 +77,9 @@ pub type SolanaServer = Server<SolanaApi>;
 /// What a server of Solana's API is made of.
 pub struct SolanaServerParts {
     /// Facts that never change while the node runs.
-    pub cluster: Arc<ClusterInfo>,
+    pub cluster_info: Arc<ClusterInfo>,
+    /// Leaders, stakes, nodes and inflation.
+    pub cluster: Arc<dyn Cluster>,
     /// Accounts and block facts, at each commitment.
     pub reader: Reader,
     /// Blocks, transactions, signatures by address.
@@ -100,7 +105,7 @@ pub struct SolanaServerParts {
 impl SolanaServerParts {
     /// The server. All its counters are zero.
     pub fn into_server(self) -> SolanaServer {
-        let Self { cluster, reader, history, .. } = self;
+        let Self { cluster_info, cluster, reader, history, .. } = self;
         let Self { transaction_sender, simulator, faucet, .. } = self;
         let Self { pool, response_cache, clients, health, config, .. } = self;
         let metrics = Arc::new(Metrics::new(&SolanaApi::method_names()));
@@ -114,6 +119,7 @@ impl SolanaServerParts {
         let http = Arc::new(HttpContext { config: config.http(), metrics: http_metrics });
         let limits = config.jsonrpc();
         let api = SolanaApi {
+            cluster_info,
             cluster,
             reader,
             history,

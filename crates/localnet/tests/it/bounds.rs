@@ -65,14 +65,14 @@ fn genesis_has_the_accounts_of_a_test_validator() {
     let wrapped = node.account(&spl_generic_token::token::native_mint::id()).expect("a mint");
     assert_eq!(wrapped.0.rent_epoch(), 1);
     assert_eq!(node.account(&sysvar::clock::ID).expect("the clock").0.rent_epoch(), 0);
-    let key = node.cluster.vote_account;
+    let key = node.vote_account;
     let account = node.account(&key).expect("the vote account");
     assert_eq!(account.0.lamports(), 1_000_000 * SOL);
     let vote = solana_vote_interface::state::VoteStateV4::deserialize(account.0.data(), &key);
     let vote = vote.expect("a vote state");
     assert_eq!((vote.authorized_withdrawer, vote.inflation_rewards_collector), (key, key));
     assert_eq!(vote.authorized_voters.last(), Some((&0, &key)));
-    assert_eq!(vote.block_revenue_collector, node.cluster.identity);
+    assert_eq!(vote.block_revenue_collector, node.cluster_info.identity);
     assert!(vote.bls_pubkey_compressed.is_some_and(|key| key != [0; 48]));
     // No mint was configured, so a new key has the mint's lamports. The faucet has its own.
     let view = node.reader.view(Commitment::Confirmed);

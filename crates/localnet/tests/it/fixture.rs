@@ -34,7 +34,10 @@ pub(crate) struct Node {
     pub(crate) faucet: Arc<dyn Faucet>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
-    pub(crate) cluster: chain_solana::ClusterInfo,
+    pub(crate) cluster_info: chain_solana::ClusterInfo,
+    pub(crate) inflation: chain_solana::InflationSchedule,
+    pub(crate) vote_account: Pubkey,
+    pub(crate) faucet_pubkey: Pubkey,
     events: Receiver<LedgerEvent>,
     handle: Option<LocalnetHandle>,
 }
@@ -76,7 +79,10 @@ impl Node {
             faucet: localnet.faucet(),
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
-            cluster: localnet.cluster().clone(),
+            cluster_info: localnet.cluster_info().clone(),
+            inflation: localnet.inflation().clone(),
+            vote_account: localnet.vote_account(),
+            faucet_pubkey: localnet.faucet_pubkey(),
             events,
             handle: Some(localnet.start(vec![Box::new(Sink(send))]).expect("the ledger starts")),
         }

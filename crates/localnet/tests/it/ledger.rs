@@ -144,7 +144,7 @@ fn commitment_follows_blocks() {
 #[test]
 fn the_validator_votes_for_every_block() {
     let node = Node::start(&on_demand());
-    let vote_account = node.cluster.vote_account;
+    let vote_account = node.vote_account;
     for _ in 0..40 {
         node.airdrop(&Keypair::new().pubkey(), SOL);
     }
@@ -204,7 +204,7 @@ fn a_ledger_directory_continues_where_it_ended() {
     let config = Config { dir: Some(dir.path().join("ledger")), ..on_demand() };
     let alice = Keypair::new();
     let node = Node::start(&config);
-    let (genesis, identity) = (node.cluster.genesis_hash, node.cluster.identity);
+    let (genesis, identity) = (node.cluster_info.genesis_hash, node.cluster_info.identity);
     let airdrop = node.airdrop(&alice.pubkey(), SOL);
     let again =
         signed(&[transfer(&alice.pubkey(), &alice.pubkey(), 1)], &[&alice], &node.blockhash());
@@ -212,8 +212,8 @@ fn a_ledger_directory_continues_where_it_ended() {
     node.stop();
 
     let node = Node::start(&config);
-    assert_eq!(node.cluster.genesis_hash, genesis);
-    assert_eq!(node.cluster.identity, identity);
+    assert_eq!(node.cluster_info.genesis_hash, genesis);
+    assert_eq!(node.cluster_info.identity, identity);
     assert_eq!(node.lamports(&alice.pubkey()), SOL - 5_000);
     let history = node.history.snapshot();
     let stored = history

@@ -67,7 +67,7 @@ pub(super) fn confirmed_history(
 
 /// The oldest slot whose block is retained, or the first slot of the ledger if it has no block yet.
 pub(super) fn first_available(api: &SolanaApi, history: &HistorySnapshot) -> Slot {
-    history.first_slot().unwrap_or(api.cluster.first_slot)
+    history.first_slot().unwrap_or(api.cluster_info.first_slot)
 }
 
 /// A transaction in the form that Agave's encoders accept.
@@ -165,7 +165,7 @@ impl BlockEncoder {
     fn into_result(self, api: &SolanaApi, block: &Arc<Block>) -> MethodResult {
         let is_genesis = block.id.slot == 0;
         let block_time =
-            if is_genesis { api.cluster.genesis_unix_timestamp } else { block.block_time };
+            if is_genesis { api.cluster_info.genesis_unix_timestamp } else { block.block_time };
         let without_transactions = ConfirmedBlock {
             previous_blockhash: block.previous_blockhash.to_string(),
             blockhash: block.blockhash.to_string(),
@@ -270,7 +270,7 @@ impl StreamedResult for TransactionStream {
 fn block_time(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (slot,): (Slot,) = params.parse(1)?;
     if slot == 0 {
-        return MethodOutput::json(&Some(api.cluster.genesis_unix_timestamp));
+        return MethodOutput::json(&Some(api.cluster_info.genesis_unix_timestamp));
     }
     let processed = api.reader.view(Commitment::Processed);
     let history = api.history.snapshot();

@@ -28,7 +28,7 @@ fn samples(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         return Err(RpcError::invalid_params(message));
     }
     let history = api.history.snapshot();
-    MethodOutput::json(&newest_first(&history, api.cluster.genesis_unix_timestamp, limit))
+    MethodOutput::json(&newest_first(&history, api.cluster_info.genesis_unix_timestamp, limit))
 }
 
 /// The samples of the minutes that are over and whose blocks are all retained.

@@ -234,7 +234,7 @@ fn version(pubsub: &PubSub, params: Params<'_>) -> MethodResult {
     params.none()?;
     MethodOutput::json(&sorted(&RpcVersionInfo {
         solana_core: RpcApiVersion::default().to_string(),
-        feature_set: Some(pubsub.cluster.feature_set),
+        feature_set: Some(pubsub.cluster_info.feature_set),
     })?)
 }
 

@@ -67,7 +67,7 @@ pub use notifier::EventSender;
 /// The subscriptions of a node.
 pub struct PubSub {
     config: Config,
-    cluster: Arc<ClusterInfo>,
+    cluster_info: Arc<ClusterInfo>,
     reader: Reader,
     history: Arc<History>,
     subscriptions: Subscriptions<Subscription, Payload, Block>,
@@ -122,7 +122,7 @@ impl PubSub {
     /// Errors: the thread could not be started.
     pub fn start(
         config: Config,
-        cluster: Arc<ClusterInfo>,
+        cluster_info: Arc<ClusterInfo>,
         reader: Reader,
         history: Arc<History>,
         (pool, clients): (Arc<Pool>, Arc<RateLimiter>),
@@ -132,7 +132,7 @@ impl PubSub {
         let incoming = Arc::new(IncomingBudget::new(config.incoming_bytes_max));
         let pubsub = Arc::new(Self {
             config,
-            cluster,
+            cluster_info,
             reader,
             history,
             subscriptions,

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use chain_solana::{
     AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History, HistoryLimits,
-    QueueBound, SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
-    TransactionSender, VerifiedTransaction, View,
+    InflationSchedule, OneNodeCluster, QueueBound, SendError, Sender, Simulation, SimulationError,
+    SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
@@ -144,8 +144,11 @@ impl World {
         cache_bytes_max: u64,
     ) -> Self {
         let transaction_service = Arc::new(FakeTransactionService::default());
+        let cluster_info = Arc::new(cluster_info());
+        let inflation = InflationSchedule::default();
         let parts = SolanaServerParts {
-            cluster: Arc::new(cluster()),
+            cluster: Arc::new(OneNodeCluster::new(Arc::clone(&cluster_info), inflation)),
+            cluster_info,
             history: history(&reader),
             reader,
             transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
@@ -375,15 +378,12 @@ fn history(reader: &chain_solana::Reader) -> Arc<History> {
     Arc::new(history)
 }
 
-fn cluster() -> ClusterInfo {
+fn cluster_info() -> ClusterInfo {
     ClusterInfo {
         genesis_hash: Hash::new_from_array([5; 32]),
         genesis_unix_timestamp: NOW - 1_000,
         identity: Pubkey::new_from_array([50; 32]),
-        vote_account: Pubkey::new_from_array([51; 32]),
-        faucet: Pubkey::new_from_array([52; 32]),
         epoch_schedule: EpochSchedule::without_warmup(),
-        inflation: chain_solana::InflationSchedule::default(),
         rent: Rent::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use chain_solana::{
     AirdropError, Block, BlockInfo, BlockhashQueue, ClusterInfo, ExecutedTransaction, Faucet,
-    History, HistoryLimits, SendError, Sender, Simulation, SimulationError, SimulationRequest,
-    Simulator, TransactionSender, VerifiedTransaction, View,
+    History, HistoryLimits, InflationSchedule, OneNodeCluster, SendError, Sender, Simulation,
+    SimulationError, SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
 };
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
@@ -191,7 +191,6 @@ impl World {
 }
 
 struct Builder {
-    cluster: ClusterInfo,
     ledger: Ledger<Account, BlockInfo>,
     api: SolanaApi,
     transaction_service: Arc<FakeTransactionService>,
@@ -201,14 +200,11 @@ struct Builder {
 
 impl Builder {
     fn new() -> Self {
-        let cluster = ClusterInfo {
+        let cluster_info = Arc::new(ClusterInfo {
             genesis_hash: hash(0),
             genesis_unix_timestamp: GENESIS_TIME,
             identity: keypair(1).pubkey(),
-            vote_account: keypair(2).pubkey(),
-            faucet: keypair(3).pubkey(),
             epoch_schedule: EpochSchedule::custom(32, 32, false),
-            inflation: chain_solana::InflationSchedule::default(),
             rent: Rent::default(),
             lamports_per_signature: 5_000,
             slot_ms: 4_000,
@@ -219,7 +215,7 @@ impl Builder {
             rpc: Some(([127, 0, 0, 1], 8899).into()),
             pubsub: Some(([127, 0, 0, 1], 8900).into()),
             tpu: None,
-        };
+        });
         let root = BlockId { slot: 0, version: 0 };
         let info = Arc::new(BlockInfo {
             block: root,
@@ -245,7 +241,11 @@ impl Builder {
         });
         let limits = HistoryLimits { slots_max: HISTORY_SLOTS, bytes_max: u64::MAX };
         let parts = SolanaServerParts {
-            cluster: Arc::new(cluster.clone()),
+            cluster: Arc::new(OneNodeCluster::new(
+                Arc::clone(&cluster_info),
+                InflationSchedule::default(),
+            )),
+            cluster_info,
             reader,
             history: Arc::new(History::new(limits, root)),
             transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
@@ -262,7 +262,7 @@ impl Builder {
         };
         let api = parts.into_server().api;
         let slot_history = SlotHistory::default();
-        Self { cluster, ledger, api, transaction_service, slot_history, named: HashMap::new() }
+        Self { ledger, api, transaction_service, slot_history, named: HashMap::new() }
     }
 
     fn build(mut self) -> World {
@@ -331,7 +331,7 @@ impl Builder {
         let to_vote = Instruction::new_with_bytes(
             solana_sdk_ids::vote::ID,
             &[],
-            vec![solana_instruction::AccountMeta::new(self.cluster.vote_account, false)],
+            vec![solana_instruction::AccountMeta::new(keypair(2).pubkey(), false)],
         );
         let vote = signed(&[to_vote], &identity, slot);
         let mut all = vec![Arc::new(executed(slot, 0, vote, &LoadedAddresses::default(), true))];

@@ -117,7 +117,7 @@ impl Node {
         let (pubsub_reader, pubsub_history) = (reader.clone(), Arc::clone(&history));
         let pool_and_limiter = (Arc::clone(&pool), Arc::new(RateLimiter::new(limits)));
         let (pubsub, event_sender) =
-            PubSub::start(config, cluster(), pubsub_reader, pubsub_history, pool_and_limiter)
+            PubSub::start(config, cluster_info(), pubsub_reader, pubsub_history, pool_and_limiter)
                 .expect("a thread starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
@@ -325,7 +325,11 @@ impl Node {
     }
 }
 
-async fn accept(listener: TcpListener, next_client: Arc<AtomicU64>, pubsub: Arc<PubSub>) {
+pub(crate) async fn accept(
+    listener: TcpListener,
+    next_client: Arc<AtomicU64>,
+    pubsub: Arc<PubSub>,
+) {
     let mut connections = JoinSet::new();
     loop {
         let (socket, _) = listener.accept().await.expect("loopback");
@@ -360,15 +364,12 @@ fn bank(slot: Slot, complete: bool) -> Arc<BlockInfo> {
     })
 }
 
-fn cluster() -> Arc<ClusterInfo> {
+pub(crate) fn cluster_info() -> Arc<ClusterInfo> {
     Arc::new(ClusterInfo {
         genesis_hash: Hash::default(),
         genesis_unix_timestamp: 0,
         identity: key(250),
-        vote_account: key(251),
-        faucet: key(252),
         epoch_schedule: Default::default(),
-        inflation: chain_solana::InflationSchedule::default(),
         rent: Default::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,
@@ -394,7 +395,7 @@ impl Client {
         WebSocketStream::from_raw_socket(socket, Role::Client, None).await
     }
 
-    fn new(socket: TcpStream) -> Self {
+    pub(crate) fn new(socket: TcpStream) -> Self {
         let socket = futures_util::FutureExt::now_or_never(Self::new_over(socket))
             .expect("it only wraps the socket");
         Self { socket, early: VecDeque::new(), next_id: 1 }
