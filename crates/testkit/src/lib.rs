@@ -5,6 +5,7 @@
 //! Shape: a [`ForkInjector`] chooses events. A [`ForkHarness`] applies them to a real `query::Ledger` and to a
 //! [`Model`] of plain maps, and compares the two.
 //! Bounds: the run's length and the injector's limits. The same seed gives the same events.
+//! A producer of whole blocks, for a node under forks, is in [`forked_chain`] (feature `forked-chain`).
 //! A node as a child process is in [`node`], and clients around it in [`scenario`] (feature `scenario`).
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
@@ -15,6 +16,8 @@ pub mod archive;
 pub mod child_process;
 mod fork_harness;
 mod fork_injector;
+#[cfg(feature = "forked-chain")]
+pub mod forked_chain;
 mod model;
 #[cfg(feature = "scenario")]
 pub mod node;
