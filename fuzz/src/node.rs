@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use chain_solana::{
     AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History,
-    HistoryLimits, SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
-    TransactionSender, VerifiedTransaction, View,
+    HistoryLimits, InflationSchedule, OneNodeCluster, SendError, Sender, Simulation,
+    SimulationError, SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
 };
 use jsonrpc::{Health, SystemClock};
 use ledger::{Address, BlockId, Change};
@@ -22,10 +22,16 @@ use solana_signature::Signature;
 
 /// The one node of the process. Nothing that a request does changes it.
 pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
+    let cluster_info = Arc::new(cluster_info());
+    let inflation = InflationSchedule::default();
     let api = SolanaApi {
-        cluster: Arc::new(cluster()),
+        cluster: Arc::new(OneNodeCluster::new(Arc::clone(&cluster_info), inflation)),
+        cluster_info,
+        history: Arc::new(History::new(
+            HistoryLimits { slots_max: 10, bytes_max: 1 << 20 },
+            BlockId { slot: SLOT, version: 0 },
+        )),
         reader: reader(),
-        history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
         transaction_sender: Arc::new(AcceptingLedger),
         simulator: Arc::new(AcceptingLedger),
         faucet: Some(Arc::new(AcceptingLedger)),
@@ -64,15 +70,12 @@ impl Faucet for AcceptingLedger {
 
 const SLOT: u64 = 1_000;
 
-fn cluster() -> ClusterInfo {
+fn cluster_info() -> ClusterInfo {
     ClusterInfo {
         genesis_hash: Hash::new_from_array([5; 32]),
         genesis_unix_timestamp: 1_600_000_000,
         identity: Pubkey::new_from_array([50; 32]),
-        vote_account: Pubkey::new_from_array([51; 32]),
-        faucet: Pubkey::new_from_array([52; 32]),
         epoch_schedule: EpochSchedule::without_warmup(),
-        inflation: chain_solana::InflationSchedule::default(),
         rent: Rent::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,

@@ -1,52 +1,82 @@
-//! The properties of a cluster and of this node that never change while it runs.
+//! What changes in a cluster while it runs: leaders, stakes, nodes, inflation.
+//!
+//! Out: what a server reports about the cluster. A localnet knows all of it. A follower computes leaders from the stakes
+//! of epochs that it has, and gets the nodes from an upstream; what it cannot know is `None`, and a server reports
+//! that as an error. Nothing is guessed.
+//! Bounds: the implementation's. A call returns shared data, and waits for no one.
+//! Not here: what never changes (`cluster_info`), accounts and blocks.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ledger::Slot;
-use solana_epoch_schedule::EpochSchedule;
-use solana_feature_set::FeatureSet;
-use solana_hash::Hash;
+use solana_clock::Epoch;
 use solana_pubkey::Pubkey;
-use solana_rent::Rent;
 
-use crate::InflationSchedule;
+use crate::{InflationSchedule, LeaderSchedule, View};
 
-/// Properties that are fixed at genesis or at start.
-#[derive(Clone, Debug)]
-pub struct ClusterInfo {
-    /// Identifies the ledger and the cluster.
-    pub genesis_hash: Hash,
-    /// Seconds since 1970.
-    pub genesis_unix_timestamp: i64,
-    /// This node's identity.
+/// The stake of each vote account that has some, in lamports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VoteStakes(pub HashMap<Pubkey, u64>);
+
+impl VoteStakes {
+    /// The stake of a vote account.
+    pub fn of(&self, vote_account: &Pubkey) -> u64 {
+        self.0.get(vote_account).copied().unwrap_or(0)
+    }
+
+    /// The stake of all vote accounts.
+    pub fn total(&self) -> u64 {
+        self.0.values().fold(0, |total, stake| total.saturating_add(*stake))
+    }
+}
+
+/// A node of the cluster, as gossip describes it. What is unknown is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterNode {
+    /// The node's identity.
     pub identity: Pubkey,
-    /// The vote account of this node's validator.
-    pub vote_account: Pubkey,
-    /// The account that pays airdrops.
-    pub faucet: Pubkey,
-    /// The epoch schedule.
-    pub epoch_schedule: EpochSchedule,
-    /// The inflation schedule.
-    pub inflation: InflationSchedule,
-    /// The rent-exempt minimum of accounts.
-    pub rent: Rent,
-    /// Lamports that each signature costs.
-    pub lamports_per_signature: u64,
-    /// Milliseconds of a slot; 0 if every transaction has its own block.
-    pub slot_ms: u64,
-    /// The first slot of this node's ledger.
-    pub first_slot: Slot,
-    /// Derived from the genesis hash, as in gossip.
-    pub shred_version: u16,
-    /// Identifies the features that the node supports, active or not, as in `getVersion`.
-    pub feature_set: u32,
-    /// The features that are active in the ledger.
-    pub features: Arc<FeatureSet>,
-    /// The address of JSON-RPC.
-    pub rpc: Option<SocketAddr>,
-    /// The address of PubSub.
-    pub pubsub: Option<SocketAddr>,
-    /// The address that receives transactions over QUIC.
+    /// Gossip over UDP.
+    pub gossip: Option<SocketAddr>,
+    /// Shreds from other validators over UDP.
+    pub tvu: Option<SocketAddr>,
+    /// Transactions over UDP.
     pub tpu: Option<SocketAddr>,
+    /// Transactions over QUIC.
+    pub tpu_quic: Option<SocketAddr>,
+    /// Forwarded transactions over UDP.
+    pub tpu_forwards: Option<SocketAddr>,
+    /// Forwarded transactions over QUIC.
+    pub tpu_forwards_quic: Option<SocketAddr>,
+    /// Votes over UDP.
+    pub tpu_vote: Option<SocketAddr>,
+    /// Requests for missing shreds over UDP.
+    pub serve_repair: Option<SocketAddr>,
+    /// JSON-RPC.
+    pub rpc: Option<SocketAddr>,
+    /// PubSub.
+    pub pubsub: Option<SocketAddr>,
+    /// The release. `None` for this node: its server knows it.
+    pub version: Option<String>,
+    /// The program. `None` for this node: its server knows it.
+    pub client_id: Option<String>,
+    /// The features that the node supports.
+    pub feature_set: Option<u32>,
+    /// The shred version.
+    pub shred_version: Option<u16>,
+}
+
+/// What changes in a cluster. `None` means unknown.
+pub trait Cluster: Send + Sync {
+    /// The leaders of an epoch.
+    fn leaders(&self, epoch: Epoch) -> Option<Arc<LeaderSchedule>>;
+
+    /// The stake that counts for each vote account in the epoch of `view`.
+    fn stakes(&self, view: &View) -> Option<Arc<VoteStakes>>;
+
+    /// The nodes, this one included.
+    fn nodes(&self) -> Option<Arc<[ClusterNode]>>;
+
+    /// The rates of inflation.
+    fn inflation(&self) -> Option<Arc<InflationSchedule>>;
 }

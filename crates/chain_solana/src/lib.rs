@@ -7,10 +7,13 @@
 mod block;
 mod block_info;
 mod cluster;
+mod cluster_info;
 mod event;
 mod faucet;
 mod history;
 mod inflation;
+mod leader_schedule;
+mod one_node_cluster;
 mod signatures;
 mod simulator;
 mod transaction_sender;
@@ -22,11 +25,14 @@ pub use block::{AccountWrite, Block, ExecutedTransaction};
 pub use block_info::{
     BLOCKHASHES_VALID, BankHashComponents, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX,
 };
-pub use cluster::ClusterInfo;
+pub use cluster::{Cluster, ClusterNode, VoteStakes};
+pub use cluster_info::ClusterInfo;
 pub use event::{AccountUpdate, EventSink, LedgerEvent, RevertReason, Vote};
 pub use faucet::{AirdropError, Faucet};
 pub use history::{AddressSignature, History, HistoryLimits, HistorySnapshot, is_rooted};
 pub use inflation::InflationSchedule;
+pub use leader_schedule::LeaderSchedule;
+pub use one_node_cluster::OneNodeCluster;
 pub use simulator::{Simulation, SimulationError, SimulationRequest, Simulator};
 pub use transaction_sender::{QueueBound, SendError, Sender, TransactionSender};
 pub use verified_transaction::{VerifiedTransaction, VerifyError};

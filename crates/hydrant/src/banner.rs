@@ -13,7 +13,9 @@ use crate::memory_report::MemoryLine;
 
 /// The facts that a user needs first.
 pub(crate) struct Banner<'a> {
-    pub(crate) cluster: &'a ClusterInfo,
+    pub(crate) cluster_info: &'a ClusterInfo,
+    pub(crate) vote_account: Pubkey,
+    pub(crate) faucet: Pubkey,
     pub(crate) mint: Option<Pubkey>,
     /// Whether the mint is a wallet from `--mint` or the Solana CLI.
     pub(crate) has_wallet: bool,
@@ -28,7 +30,7 @@ pub(crate) struct Banner<'a> {
 
 impl fmt::Display for Banner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cluster = self.cluster;
+        let cluster = self.cluster_info;
         writeln!(f, "Hydrant {}, ready in {:?}", env!("CARGO_PKG_VERSION"), self.ready_after)?;
         writeln!(f, "  JSON-RPC   http://{}", self.rpc)?;
         writeln!(f, "  WebSocket  ws://{}", self.pubsub)?;
@@ -43,8 +45,8 @@ impl fmt::Display for Banner<'_> {
         writeln!(f, "  Memory     {}", MemoryLine(self.usage))?;
         writeln!(f, "  Genesis    {}", cluster.genesis_hash)?;
         writeln!(f, "  Identity   {}", cluster.identity)?;
-        writeln!(f, "  Vote       {}", cluster.vote_account)?;
-        writeln!(f, "  Faucet     {}", cluster.faucet)?;
+        writeln!(f, "  Vote       {}", self.vote_account)?;
+        writeln!(f, "  Faucet     {}", self.faucet)?;
         if let Some(mint) = self.mint {
             let note = if self.has_wallet { "" } else { " (no wallet: its key is not stored)" };
             writeln!(f, "  Mint       {mint}{note}")?;

@@ -183,13 +183,14 @@ async fn serve(
     // Before the node is reported ready: from then on each signal has its documented meaning.
     let mut signals = EndSignals::listen()?;
     let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
-    let mut cluster = localnet.cluster().clone();
-    (cluster.rpc, cluster.pubsub) = (Some(rpc), Some(pubsub_address));
+    let mut cluster_info = localnet.cluster_info().clone();
+    (cluster_info.rpc, cluster_info.pubsub) = (Some(rpc), Some(pubsub_address));
     let tpu = Tpu::start(config, &localnet)?;
-    cluster.tpu = Some(tpu.address());
-    let cluster = Arc::new(cluster);
+    cluster_info.tpu = Some(tpu.address());
+    let cluster_info = Arc::new(cluster_info);
     let api = SolanaApi {
-        cluster: Arc::clone(&cluster),
+        cluster_info: Arc::clone(&cluster_info),
+        cluster: localnet.cluster(Arc::clone(&cluster_info)),
         reader: localnet.reader().clone(),
         history: Arc::clone(localnet.history()),
         transaction_sender: localnet.transaction_sender(),
@@ -205,7 +206,7 @@ async fn serve(
     let node = Arc::new(api.into_server(Arc::new(response_cache), Arc::new(clients)));
     let (pubsub, sink) = rpc_solana::pubsub::start(
         config.pubsub.clone(),
-        Arc::clone(&cluster),
+        Arc::clone(&cluster_info),
         node.api.reader.clone(),
         Arc::clone(&node.api.history),
         (Arc::clone(&node.context.pool), Arc::clone(&node.context.clients)),
@@ -217,9 +218,10 @@ async fn serve(
     node.context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
     node.context.metrics.add(Arc::new(tpu.metrics()));
     node.context.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
+    let (vote_account, faucet) = (localnet.vote_account(), localnet.faucet_pubkey());
     let mint = localnet.mint();
     let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(sink), Box::new(waiter_events)];
-    let grpc = bound.grpc.map(|listener| start_grpc(config, &cluster, &localnet, listener));
+    let grpc = bound.grpc.map(|listener| start_grpc(config, &cluster_info, &localnet, listener));
     let grpc = grpc.transpose()?.map(|(server, events)| {
         node.context.metrics.add(Arc::new(server.metrics()));
         sinks.push(Box::new(events));
@@ -239,7 +241,9 @@ async fn serve(
         async { drop(stopped.await) },
     ));
     let banner = Banner {
-        cluster: &cluster,
+        cluster_info: &cluster_info,
+        vote_account,
+        faucet,
         mint,
         has_wallet: config.localnet.mint.is_some(),
         ledger: config.localnet.dir.as_deref(),

@@ -19,7 +19,7 @@ pub(crate) fn write(dir: &Path, banner: &Banner<'_>) -> Result<()> {
 }
 
 fn text(banner: &Banner<'_>) -> String {
-    let cluster = banner.cluster;
+    let cluster = banner.cluster_info;
     let version = rpc_solana::api_version();
     let lines = [
         (
@@ -31,7 +31,7 @@ fn text(banner: &Banner<'_>) -> String {
             ),
         ),
         ("solana_core::validator", format!("identity pubkey: {}", cluster.identity)),
-        ("solana_core::validator", format!("vote account pubkey: {}", cluster.vote_account)),
+        ("solana_core::validator", format!("vote account pubkey: {}", banner.vote_account)),
         ("solana_core::validator", format!("genesis hash: {}", cluster.genesis_hash)),
         ("solana_core::validator", format!("shred version: {}", cluster.shred_version)),
         ("solana_rpc::rpc_service", format!("rpc bound to {}", banner.rpc)),

@@ -334,7 +334,7 @@ impl Executor {
         self.ledger.publish();
         let executed = std::mem::take(&mut self.unpublished);
         if !executed.is_empty() {
-            self.history.record_transactions(&executed);
+            self.history.record_transactions(self.builder.id(), &executed);
             self.history.publish();
         }
         if let Some(vote) = self.unpublished_vote.take() {
@@ -372,6 +372,8 @@ impl Executor {
             store.append(&block)?;
         }
         self.history.record_block(&block);
+        self.history.set_tip(block.id);
+        self.history.confirm(block.id);
         self.history.publish();
         self.builder.bank = bank.clone();
         self.ledger.complete(block.id, Arc::new(bank))?;
@@ -398,6 +400,8 @@ impl Executor {
 
     fn finalize_oldest(&mut self) -> Result<(), ExecutorError> {
         let Some(block) = self.unfinalized.pop_front() else { return Ok(()) };
+        self.history.finalize(block.id);
+        self.history.publish();
         self.ledger.finalize(block.id)?;
         self.ledger.publish();
         self.finalized_slot = block.id.slot;

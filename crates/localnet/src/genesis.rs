@@ -131,24 +131,28 @@ impl Genesis {
         EpochSchedule::custom(self.slots_per_epoch, self.slots_per_epoch, false)
     }
 
+    /// The rates of inflation with these features.
+    pub(crate) fn inflation(
+        &self,
+        epochs: &EpochSchedule,
+        features: &FeatureSet,
+    ) -> InflationSchedule {
+        InflationSchedule::new(self.inflation.into(), epochs, features)
+    }
+
     /// The facts that servers report. Schedule and rent are those of the sysvars in `vm`.
-    pub(crate) fn cluster(
+    pub(crate) fn cluster_info(
         &self,
         config: &Config,
         keypairs: &NodeKeypairs,
         vm: &Vm,
-        features: &FeatureSet,
         first_slot: Slot,
     ) -> ClusterInfo {
-        let epoch_schedule = vm.svm().get_sysvar();
         ClusterInfo {
             genesis_hash: self.hash(),
             genesis_unix_timestamp: self.unix_timestamp,
             identity: keypairs.identity.pubkey(),
-            vote_account: keypairs.vote_account.pubkey(),
-            faucet: keypairs.faucet.pubkey(),
-            inflation: InflationSchedule::new(self.inflation.into(), &epoch_schedule, features),
-            epoch_schedule,
+            epoch_schedule: vm.svm().get_sysvar(),
             rent: vm.svm().get_sysvar(),
             lamports_per_signature: LAMPORTS_PER_SIGNATURE,
             slot_ms: config.slot_ms,

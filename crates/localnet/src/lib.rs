@@ -31,7 +31,6 @@ mod queue;
 mod restore;
 mod simulator;
 mod snapshot_load;
-mod stakes;
 mod status_cache;
 mod vote;
 

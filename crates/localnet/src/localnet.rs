@@ -7,13 +7,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use chain_solana::{
-    BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, Faucet, History,
-    Reader, Simulator, TransactionSender,
+    BankHashComponents, Block, BlockInfo, BlockhashQueue, Cluster, ClusterInfo, EventSink, Faucet,
+    History, InflationSchedule, OneNodeCluster, Reader, Simulator, TransactionSender,
 };
 use ledger::{BlockId, Commitment};
 use query::Ledger;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
+use solana_epoch_schedule::EpochSchedule;
 use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -49,7 +50,9 @@ const STORE_DIR: &str = "store";
 
 /// A ledger that is open and does not run yet.
 pub struct Localnet {
-    cluster: ClusterInfo,
+    cluster_info: ClusterInfo,
+    inflation: InflationSchedule,
+    faucet_pubkey: Pubkey,
     mint: Option<Pubkey>,
     reader: Reader,
     history: Arc<History>,
@@ -287,19 +290,23 @@ impl Localnet {
     fn new(config: &Config, mut state: InitialState) -> Result<Self, LocalnetError> {
         let root = state.parent.block;
         let clock = ChainClock::new(state.parent.unix_timestamp, now());
-        let history = Arc::new(History::new(config.history));
+        let history = Arc::new(History::new(config.history, root));
         for block in &state.blocks {
-            history.record_transactions(&block.transactions);
             history.record_block(block);
+            history.set_tip(block.id);
         }
         history.publish();
 
         let first_slot = state.blocks.first().map_or(0, |block| block.id.slot);
         let features = epoch::active_features(&state.ledger);
         let vm = state.set.vm();
-        let cluster = state.genesis.cluster(config, &state.keypairs, vm, &features, first_slot);
-        let epochs = restore_epochs(&mut state, features, &cluster);
-        let vote_account = state.ledger.account(&cluster.vote_account);
+        let cluster_info = state.genesis.cluster_info(config, &state.keypairs, vm, first_slot);
+        let inflation = state.genesis.inflation(&cluster_info.epoch_schedule, &features);
+        let schedule = cluster_info.epoch_schedule.clone();
+        let epochs = restore_epochs(&mut state, features, schedule, inflation.clone());
+        let vote_pubkey = solana_signer::Signer::pubkey(&state.keypairs.vote_account);
+        let faucet_pubkey = solana_signer::Signer::pubkey(&state.keypairs.faucet);
+        let vote_account = state.ledger.account(&vote_pubkey);
         let voter = vote::voter(vote_account.as_deref(), &state.keypairs);
         let queue = Arc::new(TransactionQueue::new(Limits {
             transactions: config.queue_max as u64,
@@ -324,7 +331,7 @@ impl Localnet {
             tower: state.tower,
             identity: state.keypairs.identity,
             voter,
-            vote_account: cluster.vote_account,
+            vote_account: vote_pubkey,
             epochs,
             timing: BlockTiming {
                 slot_ms: config.slot_ms,
@@ -346,7 +353,9 @@ impl Localnet {
         let (parent, reader) = (state.parent, state.reader);
         let receiver = Receiver::new(Arc::clone(&queue));
         Ok(Self {
-            cluster,
+            cluster_info,
+            inflation,
+            faucet_pubkey,
             mint,
             reader,
             history,
@@ -360,8 +369,28 @@ impl Localnet {
     }
 
     /// What never changes while the ledger runs.
-    pub fn cluster(&self) -> &ClusterInfo {
-        &self.cluster
+    pub fn cluster_info(&self) -> &ClusterInfo {
+        &self.cluster_info
+    }
+
+    /// The cluster of this node alone. `info` is that of [`Self::cluster_info`], with the node's addresses.
+    pub fn cluster(&self, info: Arc<ClusterInfo>) -> Arc<dyn Cluster> {
+        Arc::new(OneNodeCluster::new(info, self.inflation.clone()))
+    }
+
+    /// The rates of inflation.
+    pub fn inflation(&self) -> &InflationSchedule {
+        &self.inflation
+    }
+
+    /// The vote account of this node's validator.
+    pub fn vote_account(&self) -> Pubkey {
+        self.executor.vote_account
+    }
+
+    /// The account that pays airdrops.
+    pub fn faucet_pubkey(&self) -> Pubkey {
+        self.faucet_pubkey
     }
 
     /// The node's own key.
@@ -456,18 +485,23 @@ fn check_head(slot: ledger::Slot) -> Result<(), LocalnetError> {
 }
 
 /// The ledger's state of epochs. Vote accounts that were not stored are taken from its newest block.
-fn restore_epochs(state: &mut InitialState, features: FeatureSet, cluster: &ClusterInfo) -> Epochs {
+fn restore_epochs(
+    state: &mut InitialState,
+    features: FeatureSet,
+    schedule: EpochSchedule,
+    inflation: InflationSchedule,
+) -> Epochs {
     let view = state.reader.view(Commitment::Finalized);
-    let (schedule, vm, head) = (&cluster.epoch_schedule, state.set.vm(), &state.parent);
+    let (vm, head) = (state.set.vm(), &state.parent);
     let slot = head.block.slot;
     let voters = state.voters.take().unwrap_or_else(|| {
         let known = (schedule.get_epoch(slot), schedule.get_leader_schedule_epoch(slot));
-        Voters::from_view(&features, schedule, vm, &view, known)
+        Voters::from_view(&features, &schedule, vm, &view, known)
     });
     if let Some(store) = &mut state.store {
         store.set_epochs(bincode::serialize(&voters).unwrap_or_default());
     }
-    let mut epochs = Epochs::new(features, schedule.clone(), cluster.inflation.clone(), voters);
+    let mut epochs = Epochs::new(features, schedule, inflation, voters);
     epochs.resume(vm, &view, head);
     epochs
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use chain_solana::{History, Simulation, SimulationError, SimulationRequest, Simulator, View};
+use ledger::Commitment;
 use solana_transaction_error::TransactionError;
 use svm::SimulationPool;
 
@@ -29,7 +30,7 @@ impl Simulator for LocalSimulator {
             && self
                 .history
                 .snapshot()
-                .transaction(&signature)
+                .transaction(&signature, Commitment::Processed)
                 .is_some_and(|executed| executed.slot <= view.block().slot);
         let err = is_processed.then_some(TransactionError::AlreadyProcessed);
         self.pool.simulate(view, request, err)

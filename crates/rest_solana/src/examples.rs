@@ -46,9 +46,8 @@ pub(crate) fn filters() -> Value {
 
 /// The slot of a finalized block, and the signature of a transaction in it.
 pub(crate) fn of_node(server: &SolanaServer) -> Examples {
-    let root = server.api.reader.view(Commitment::Finalized).block().slot;
     let history = server.api.history.snapshot();
-    let mut newest = history.blocks(..=root).rev().take(BLOCKS_MAX);
+    let mut newest = history.blocks(.., Commitment::Finalized).rev().take(BLOCKS_MAX);
     let Some(first) = newest.next() else { return Examples::default() };
     let with_transaction = std::iter::once(first).chain(newest).find_map(|block| {
         let signature = block.transactions.first()?.signature().to_string();
@@ -61,6 +60,7 @@ pub(crate) fn of_node(server: &SolanaServer) -> Examples {
 /// Whether the node can still serve all examples, and would find no more of them.
 pub(crate) fn are_available(server: &SolanaServer, examples: &Examples) -> bool {
     let slot = examples.get("slot").and_then(Value::as_u64);
-    let is_retained = slot.is_some_and(|slot| server.api.history.snapshot().block(slot).is_some());
+    let history = server.api.history.snapshot();
+    let is_retained = slot.is_some_and(|slot| history.block(slot, Commitment::Finalized).is_some());
     is_retained && examples.get("signature").is_some()
 }

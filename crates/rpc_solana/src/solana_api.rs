@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{ClusterInfo, Faucet, History, Reader, Simulator, TransactionSender};
+use chain_solana::{Cluster, ClusterInfo, Faucet, History, Reader, Simulator, TransactionSender};
 use http_server::HttpContext;
 use jsonrpc::metrics::Metrics;
 use jsonrpc::{Api, Health, Server, ServerContext};
@@ -20,7 +20,9 @@ use crate::ledger_metrics::LedgerMetrics;
 #[derive(Clone)]
 pub struct SolanaApi {
     /// Facts that never change while the node runs.
-    pub cluster: Arc<ClusterInfo>,
+    pub cluster_info: Arc<ClusterInfo>,
+    /// Leaders, stakes, nodes and inflation.
+    pub cluster: Arc<dyn Cluster>,
     /// Accounts and block facts, at each commitment.
     pub reader: Reader,
     /// Blocks, transactions, signatures by address.

@@ -182,8 +182,9 @@ impl<B> BlockLog<B> {
         self.cursors[commitment as usize].tip
     }
 
-    /// Advances a commitment to a block. A finalized block is also confirmed, and a confirmed block processed: those
-    /// cursors move too if they have not reached it.
+    /// Moves a commitment to a block. It may be an ancestor of the block before, if the blocks between are gone. A
+    /// finalized block is also confirmed, and a confirmed block processed: those cursors move too if they have not
+    /// reached it.
     pub(crate) fn advance(
         &mut self,
         commitment: Commitment,
@@ -191,8 +192,8 @@ impl<B> BlockLog<B> {
     ) -> Result<Vec<BlockStep<B>>, MissingParent> {
         let mut steps = Vec::new();
         for level in Commitment::ALL.into_iter().take_while(|level| *level <= commitment) {
-            let tip = self.tip(level);
-            if tip.is_none_or(|tip| !self.leads_to(tip, to)) {
+            let is_reached = |tip| tip == to || (level != commitment && self.leads_to(tip, to));
+            if !self.tip(level).is_some_and(is_reached) {
                 self.advance_cursor(level, to, &mut steps)?;
             }
         }
@@ -400,6 +401,22 @@ mod tests {
         let expected = [(Confirmed, Applied, 1), (Confirmed, Applied, 4)];
         assert_eq!(summary(&steps)[..2], expected);
         assert!(log.blocks.is_empty(), "the dead fork is dropped");
+        Ok(())
+    }
+
+    #[test]
+    fn a_commitment_falls_back_to_an_ancestor_and_the_lower_ones_stay() -> Result<(), MissingParent>
+    {
+        let mut log = block_log(100);
+        for slot in 1..=3 {
+            log.add(id(slot, 0), id(slot - 1, 0), Arc::new(()), 1)?;
+        }
+        log.advance(Processed, id(3, 0))?;
+        let steps = log.advance(Processed, id(1, 0))?;
+        assert_eq!(summary(&steps), [(Processed, Reverted, 3), (Processed, Reverted, 2)]);
+        log.advance(Processed, id(3, 0))?;
+        assert_eq!(summary(&log.advance(Confirmed, id(1, 0))?), [(Confirmed, Applied, 1)]);
+        assert_eq!(log.tip(Processed), Some(id(3, 0)));
         Ok(())
     }
 

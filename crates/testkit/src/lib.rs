@@ -5,6 +5,7 @@
 //! Shape: a [`ForkInjector`] chooses events. A [`ForkHarness`] applies them to a real `query::Ledger` and to a
 //! [`Model`] of plain maps, and compares the two.
 //! Bounds: the run's length and the injector's limits. The same seed gives the same events.
+//! A producer of whole blocks, for a node under forks, is in [`forked_chain`] (feature `forked-chain`).
 //! A node as a child process is in [`node`], calls and funded accounts on it in [`json_rpc_client`] and [`transfers`],
 //! and clients around it in [`scenario`] (feature `scenario`).
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`).
@@ -17,6 +18,8 @@ pub mod child_process;
 pub mod clock;
 mod fork_harness;
 mod fork_injector;
+#[cfg(feature = "forked-chain")]
+pub mod forked_chain;
 #[cfg(feature = "scenario")]
 pub mod json_rpc_client;
 mod model;

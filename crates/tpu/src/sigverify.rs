@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use chain_solana::{
     History, SendError, Sender, TransactionSender, VerifiedTransaction, VerifyError,
 };
+use ledger::Commitment;
 use pool::ClientId;
 use solana_transaction::versioned::VersionedTransaction;
 
@@ -243,7 +244,9 @@ impl Shared {
         timer.record_step(VerifyStep::Shape);
         let transaction = decoded.ok_or(DropReason::Malformed)?;
         let is_executed = match (&self.history, transaction.signatures.first()) {
-            (Some(history), Some(signature)) => history.snapshot().transaction(signature).is_some(),
+            (Some(history), Some(signature)) => {
+                history.snapshot().transaction(signature, Commitment::Processed).is_some()
+            }
             _ => false,
         };
         timer.record_step(VerifyStep::Executed);

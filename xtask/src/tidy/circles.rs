@@ -16,9 +16,6 @@ use crate::workspace::Crate;
 const ALLOWED: &[(&str, &[&str], &str)] =
     &[("testkit", &["toy_api", "toy_api::methods"], "an API is the table of methods that take it")];
 
-/// Crates whose circles are being cut, with the reason why they are not cut yet.
-const NOT_YET: &[(&str, &str)] = &[("localnet", "its `epoch` and `stakes` are not split yet")];
-
 /// How often a name is followed from one re-export to the next.
 const REEXPORTS_MAX: usize = 16;
 
@@ -32,14 +29,6 @@ pub(crate) fn check(krate: &Crate, sources: &[Source]) -> Vec<String> {
     let mut circles = Vec::new();
     for modules in module_trees(&src, sources) {
         circles.extend(modules.circles());
-    }
-    if let Some((_, reason)) = NOT_YET.iter().find(|(not_yet, _)| *not_yet == name) {
-        return match circles.is_empty() {
-            true => vec![format!(
-                "{name}: has no import circle left ({reason}); take it out of NOT_YET in xtask/src/tidy/circles.rs"
-            )],
-            false => Vec::new(),
-        };
     }
     let allowed: Vec<_> = ALLOWED.iter().filter(|(of, ..)| *of == name).collect();
     let is_same = |circle: &Circle, files: &[&str]| circle.files == *files;

@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use chain_solana::{
-    ClusterInfo, History, HistoryLimits, Reader, SendError, Sender, Simulation, SimulationError,
-    SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
+    ClusterInfo, History, HistoryLimits, InflationSchedule, OneNodeCluster, Reader, SendError,
+    Sender, Simulation, SimulationError, SimulationRequest, Simulator, TransactionSender,
+    VerifiedTransaction, View,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
+use ledger::Commitment;
 use pool::{ClientId, Limits, Pool, RateLimiter};
 use rpc_solana::{SolanaApi, SolanaServer};
 use solana_epoch_schedule::EpochSchedule;
@@ -43,14 +45,11 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
 
 fn api(reader: &Reader) -> Result<SolanaApi> {
     let key = |n| Pubkey::new_from_array([n; 32]);
-    let cluster = ClusterInfo {
+    let cluster_info = Arc::new(ClusterInfo {
         genesis_hash: Hash::new_from_array([1; 32]),
         genesis_unix_timestamp: 0,
         identity: key(2),
-        vote_account: key(3),
-        faucet: key(4),
         epoch_schedule: EpochSchedule::default(),
-        inflation: chain_solana::InflationSchedule::default(),
         rent: Rent::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,
@@ -61,12 +60,19 @@ fn api(reader: &Reader) -> Result<SolanaApi> {
         rpc: None,
         pubsub: None,
         tpu: None,
-    };
+    });
     let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
     Ok(SolanaApi {
-        cluster: Arc::new(cluster),
+        cluster: Arc::new(OneNodeCluster::new(
+            Arc::clone(&cluster_info),
+            InflationSchedule::default(),
+        )),
+        cluster_info,
         reader: reader.clone(),
-        history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
+        history: Arc::new(History::new(
+            HistoryLimits { slots_max: 1, bytes_max: 0 },
+            reader.view(Commitment::Finalized).block(),
+        )),
         transaction_sender: Arc::new(RejectingLedger),
         simulator: Arc::new(RejectingLedger),
         faucet: None,

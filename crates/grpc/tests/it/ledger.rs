@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chain_solana::{
     AccountUpdate, BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink,
-    ExecutedTransaction, InflationSchedule, LedgerEvent, RevertReason,
+    ExecutedTransaction, LedgerEvent, RevertReason,
 };
 use grpc::{Config, EventSender, GrpcNode, Server};
 use ledger::{BlockId, Slot};
@@ -196,10 +196,7 @@ fn cluster() -> ClusterInfo {
         genesis_hash: Hash::default(),
         genesis_unix_timestamp: 1_700_000_000,
         identity: key(50),
-        vote_account: key(51),
-        faucet: key(52),
         epoch_schedule: EpochSchedule::without_warmup(),
-        inflation: InflationSchedule::default(),
         rent: Rent::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,

@@ -12,6 +12,7 @@ mod features;
 mod payout;
 mod points;
 mod rewards;
+mod stakes;
 mod voters;
 
 use chain_solana::{BlockInfo, InflationSchedule, View};
@@ -31,10 +32,8 @@ pub(crate) use payout::Payment;
 use payout::Payout;
 pub(crate) use payout::Rewarded;
 use rewards::Terms;
-pub(crate) use rewards::{Delegated, StakeReward};
+pub(crate) use rewards::{Commission, StakeReward};
 pub(crate) use voters::Voters;
-
-use crate::stakes;
 
 /// Stake accounts are paid from the second block of an epoch on.
 const CALCULATION_BLOCKS: u64 = 1;
@@ -58,18 +57,6 @@ pub(crate) struct EpochStart {
     pub(crate) commissions: Vec<Commission>,
     /// The sysvar before any payment.
     pub(crate) sysvar: EpochRewards,
-}
-
-/// The commission of a vote account, or of the collector for vote accounts.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Commission {
-    pub(crate) collector: Pubkey,
-    pub(crate) lamports: u64,
-    /// Lamports that are burnt, because the collector may not get them.
-    pub(crate) burnt: u64,
-    /// Whether the collector is the vote account itself.
-    pub(crate) is_voter: bool,
-    pub(crate) commission_bps: Option<u16>,
 }
 
 impl Epochs {
@@ -112,7 +99,7 @@ impl Epochs {
         let slot = bank.block.slot;
         let (epoch, ended) =
             (self.schedule.get_epoch(slot), self.schedule.get_epoch(bank.parent.slot));
-        let delegated = rewards::delegated(view);
+        let delegated = stakes::delegated(view);
         let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
         let mut history = sysvars::stake_history(vm);
         let entry = stakes::total(&delegated, &history, ended, warmup);
@@ -162,7 +149,7 @@ impl Epochs {
         let scheduled = self.schedule.get_leader_schedule_epoch(slot);
         let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
         let history = sysvars::stake_history(vm);
-        let delegated = rewards::delegated(view);
+        let delegated = stakes::delegated(view);
         if !self.voters.has(scheduled) {
             // A snapshot of another ledger does not contain the voters.
             let staked = stakes::by_voter(&delegated, &history, epoch, warmup);

@@ -6,7 +6,7 @@ use solana_pubkey::Pubkey;
 use solana_stake_interface::stake_history::StakeHistory;
 use solana_stake_interface::state::Stake;
 
-use super::rewards::Delegated;
+use super::stakes::Delegated;
 
 /// The credits of a vote account: epoch, credits at its end, credits at its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,14 @@ impl Credits {
     fn now(&self) -> u64 {
         self.0.last().map_or(0, |(_, credits, _)| *credits)
     }
+}
+
+/// A vote account that rewards are computed for.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) credits: Credits,
+    /// The collector of its commission.
+    pub(super) collector: Pubkey,
 }
 
 /// Earnings of a stake since its last payment.
@@ -58,7 +66,7 @@ pub(super) fn earned(
 /// The points of all stakes that are delegated to one of `voters`.
 pub(super) fn total(
     delegated: &[Delegated],
-    voters: &HashMap<Pubkey, super::voters::Candidate>,
+    voters: &HashMap<Pubkey, Candidate>,
     history: &StakeHistory,
     warmup: Option<u64>,
 ) -> u128 {

@@ -4,20 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 use agave_reserved_account_keys::ReservedAccountKeys;
-use chain_solana::View;
-use ledger::Address;
-use solana::key_kind;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
 use solana_rent::Rent;
-use solana_sdk_ids::{incinerator, stake, system_program};
+use solana_sdk_ids::{incinerator, system_program};
 use solana_stake_interface::stake_history::StakeHistory;
-use solana_stake_interface::state::{Stake, StakeStateV2};
+use solana_stake_interface::state::Stake;
 
-use super::Commission;
-use super::points::{self, Earned};
-use super::voters::Candidate;
+use super::points::{self, Candidate, Earned};
+use super::stakes::Delegated;
 
 /// 100% in basis points.
 const WHOLE_BPS: u16 = 10_000;
@@ -25,15 +21,6 @@ const WHOLE_BPS: u16 = 10_000;
 /// Keys that may not collect: programs and sysvars.
 static RESERVED: LazyLock<ReservedAccountKeys> =
     LazyLock::new(ReservedAccountKeys::new_all_activated);
-
-/// A delegated stake account.
-#[derive(Clone, Debug)]
-pub(crate) struct Delegated {
-    pub(crate) pubkey: Pubkey,
-    pub(crate) stake: Stake,
-    lamports: u64,
-    data_len: usize,
-}
 
 /// The inputs of the distribution.
 pub(super) struct Terms<'a> {
@@ -60,31 +47,23 @@ pub(crate) struct StakeReward {
     pub(crate) commission_bps: Option<u16>,
 }
 
+/// The commission of a vote account, or of the collector for vote accounts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Commission {
+    pub(crate) collector: Pubkey,
+    pub(crate) lamports: u64,
+    /// Lamports that are burnt, because the collector may not get them.
+    pub(crate) burnt: u64,
+    /// Whether the collector is the vote account itself.
+    pub(crate) is_voter: bool,
+    pub(crate) commission_bps: Option<u16>,
+}
+
 /// The rewards of an epoch.
 #[derive(Debug, Default)]
 pub(super) struct Redeemed {
     pub(super) stakes: Vec<StakeReward>,
     pub(super) commissions: Vec<Commission>,
-}
-
-/// Every delegated stake account of a view, in the order of addresses.
-///
-/// Cost: reads every stake account, once an epoch.
-pub(super) fn delegated(view: &View) -> Vec<Delegated> {
-    let program = Address::from(stake::ID.to_bytes());
-    let accounts = view.records_by_key(key_kind::PROGRAM, &program);
-    let delegated = accounts.filter_map(|(address, account)| {
-        let state = bincode::deserialize::<StakeStateV2>(account.0.data()).ok()?;
-        Some(Delegated {
-            pubkey: Pubkey::try_from(address.as_bytes()).ok()?,
-            stake: state.stake()?,
-            lamports: account.0.lamports(),
-            data_len: account.0.data().len(),
-        })
-    });
-    let mut delegated: Vec<Delegated> = delegated.collect();
-    delegated.sort_unstable_by_key(|it| it.pubkey);
-    delegated
 }
 
 /// The rewards of all stake accounts and of all collectors of commissions.

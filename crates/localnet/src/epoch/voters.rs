@@ -19,9 +19,8 @@ use solana_sdk_ids::{sysvar, vote};
 use solana_vote_interface::state::VoteStateV4;
 use svm::{Vm, sysvars};
 
-use super::points::Credits;
-use super::rewards;
-use crate::stakes;
+use super::points::{Candidate, Credits};
+use super::stakes;
 
 /// Epochs that are retained, as in Agave.
 const EPOCHS_RETAINED: u64 = 5;
@@ -41,14 +40,6 @@ impl Voter {
     pub(crate) fn fee_collector(&self) -> Pubkey {
         Pubkey::new_from_array(self.fee_collector)
     }
-}
-
-/// A vote account that rewards are computed for.
-#[derive(Clone, Debug)]
-pub(super) struct Candidate {
-    pub(super) credits: Credits,
-    /// The collector of its commission.
-    pub(super) collector: Pubkey,
 }
 
 /// The vote accounts of the last epochs, by the epoch for which they could be leaders; each list in the order of
@@ -120,7 +111,7 @@ impl Voters {
         (first, scheduled): (u64, u64),
     ) -> Self {
         let warmup = features.new_warmup_cooldown_rate_epoch(schedule);
-        let delegated = rewards::delegated(view);
+        let delegated = stakes::delegated(view);
         let staked = stakes::by_voter(&delegated, &sysvars::stake_history(vm), first, warmup);
         let mut voters = Self::default();
         (first..=scheduled).for_each(|epoch| voters.record_epoch(features, view, &staked, epoch));

@@ -187,7 +187,7 @@ impl Follower {
         let (block, bank_hash) = (view.block(), view.meta().bank_hash);
         let root = RootBank { block, bank_hash, lt_hash: full_sum(&view) };
         let mut verifier = Verifier::new(VerifierConfig::default(), root);
-        let vote_account = localnet.cluster().vote_account;
+        let vote_account = localnet.vote_account();
         let authorized_voter = vote_account;
         let voter = VoterStake { vote_account, authorized_voter, stake: SOL };
         verifier.set_epoch_stakes(EpochStakes::new(0..=u64::MAX, vec![voter]));
@@ -267,7 +267,9 @@ fn a_follower_verifies_each_block_by_its_child_and_by_votes() {
     let node = Node::run_with(localnet, vec![Box::new(follower)]);
     random_load(&node, &mut fastrand::Rng::with_seed(13), 3 * SLOTS as usize);
     let slot = check_newest(&node).block.slot;
-    let hash = |slot| -> Option<Hash> { Some(node.history.snapshot().block(slot)?.bank_hash) };
+    let hash = |slot| -> Option<Hash> {
+        Some(node.history.snapshot().block(slot, Commitment::Confirmed)?.bank_hash)
+    };
     assert_ne!(hash(slot), hash(slot - 1));
     node.stop();
     let found = found.lock();

@@ -35,7 +35,12 @@ fn sysvars_follow_the_chain_and_epochs_add_to_the_stake_history() {
     }
     let clock: Clock = sysvar(&node, &sysvar::clock::ID);
     assert_eq!((clock.slot, clock.epoch), (70, 2));
-    let parent = node.history.snapshot().block(69).cloned().expect("the block is stored");
+    let parent = node
+        .history
+        .snapshot()
+        .block(69, Commitment::Processed)
+        .cloned()
+        .expect("the block is stored");
     let hashes: SlotHashes = sysvar(&node, &sysvar::slot_hashes::ID);
     assert_eq!(hashes.first(), Some(&(69, parent.bank_hash)));
     let slots: SlotHistory = sysvar(&node, &sysvar::slot_history::ID);
@@ -60,14 +65,14 @@ fn genesis_has_the_accounts_of_a_test_validator() {
     let wrapped = node.account(&spl_generic_token::token::native_mint::id()).expect("a mint");
     assert_eq!(wrapped.0.rent_epoch(), 1);
     assert_eq!(node.account(&sysvar::clock::ID).expect("the clock").0.rent_epoch(), 0);
-    let key = node.cluster.vote_account;
+    let key = node.vote_account;
     let account = node.account(&key).expect("the vote account");
     assert_eq!(account.0.lamports(), 1_000_000 * SOL);
     let vote = solana_vote_interface::state::VoteStateV4::deserialize(account.0.data(), &key);
     let vote = vote.expect("a vote state");
     assert_eq!((vote.authorized_withdrawer, vote.inflation_rewards_collector), (key, key));
     assert_eq!(vote.authorized_voters.last(), Some((&0, &key)));
-    assert_eq!(vote.block_revenue_collector, node.cluster.identity);
+    assert_eq!(vote.block_revenue_collector, node.cluster_info.identity);
     assert!(vote.bls_pubkey_compressed.is_some_and(|key| key != [0; 48]));
     // No mint was configured, so a new key has the mint's lamports. The faucet has its own.
     let view = node.reader.view(Commitment::Confirmed);
@@ -82,7 +87,12 @@ fn a_warp_leaves_slots_without_blocks() {
     let node = Node::start(&Config { warp_slot: Some(1_000), ..on_demand() });
     let airdrop = node.airdrop(&Keypair::new().pubkey(), SOL);
     assert_eq!(airdrop.slot, 1_000);
-    let block = node.history.snapshot().block(1_000).cloned().expect("the block is stored");
+    let block = node
+        .history
+        .snapshot()
+        .block(1_000, Commitment::Processed)
+        .cloned()
+        .expect("the block is stored");
     assert_eq!((block.parent.slot, block.block_height), (0, 1));
     node.stop();
 }
@@ -98,10 +108,10 @@ fn history_retains_up_to_its_slot_limit_and_drops_the_rest() {
     }
     let history = node.history.snapshot();
     assert_eq!(history.first_slot(), Some(22));
-    assert!(history.transaction(&first.signature()).is_none());
+    assert!(history.transaction(&first.signature(), Commitment::Processed).is_none());
     assert_eq!(history.signatures_for_address(&alice).map(|entries| entries.len()), Some(10));
     // Old versions of accounts would take 160 KB of sysvars a block.
-    assert!(history.blocks(..).all(|block| block.writes.is_empty()));
+    assert!(history.blocks(.., Commitment::Processed).all(|block| block.writes.is_empty()));
     node.stop();
 }
 
@@ -115,7 +125,7 @@ fn history_retains_up_to_its_byte_limit() {
     let history = node.history.snapshot();
     // The open block's vote may be added.
     assert!(history.bytes() <= 105_000, "{} bytes", history.bytes());
-    assert!(history.blocks(..).count() > 10);
+    assert!(history.blocks(.., Commitment::Processed).count() > 10);
     node.stop();
 }
 

@@ -40,7 +40,7 @@ fn advance(node: &Node, slot: Slot) -> Vec<Arc<Block>> {
         node.airdrop(&Pubkey::new_from_array([7; 32]), SOL);
     }
     let history = node.history.snapshot();
-    history.blocks(first..=slot).cloned().collect()
+    history.blocks(first..=slot, Commitment::Processed).cloned().collect()
 }
 
 fn newest(node: &Node) -> Slot {
@@ -91,7 +91,7 @@ fn delegate(
     let instructions = create_account_and_delegate_stake(
         &staker.pubkey(),
         &account.pubkey(),
-        &node.cluster.vote_account,
+        &node.vote_account,
         &Authorized::auto(&staker.pubkey()),
         &Lockup::default(),
         lamports,
@@ -102,7 +102,7 @@ fn delegate(
 #[test]
 fn an_epoch_pays_the_rate_of_inflation_and_the_supply_grows_by_it() {
     let node = Node::start(&config());
-    let (vote_account, stake_account) = (node.cluster.vote_account, own_stake(&node));
+    let (vote_account, stake_account) = (node.vote_account, own_stake(&node));
     // A vote earns credits once 31 others follow it. In the first epoch no vote does, so no rewards are paid.
     let blocks = advance(&node, SLOTS + 1);
     let other = |reward: &&Reward| reward.reward_type != Some(RewardType::Fee);
@@ -113,7 +113,7 @@ fn an_epoch_pays_the_rate_of_inflation_and_the_supply_grows_by_it() {
         advance(&node, first - 1);
         let (before, had) = (supply(&node), node.lamports(&stake_account));
         assert_eq!(before, all_lamports(&node));
-        let made = node.cluster.inflation.lamports(epoch, epoch - 1, before);
+        let made = node.inflation.lamports(epoch, epoch - 1, before);
         assert!(made > 0);
 
         let blocks = advance(&node, first + 1);
@@ -151,7 +151,7 @@ fn an_epoch_of_400_ms_slots_pays_its_part_of_the_yearly_inflation() {
     let year = f64::from(SLOTS as u32) / SLOTS_PER_YEAR;
     let lamports = supply(&node);
     let expected = Inflation::default().validator(year) * lamports as f64 * year;
-    let made = node.cluster.inflation.lamports(1, 0, lamports) as f64;
+    let made = node.inflation.lamports(1, 0, lamports) as f64;
     assert!((made / expected - 1.0).abs() < 1e-5, "{made} {expected}");
     node.stop();
 }
@@ -217,7 +217,7 @@ fn a_clients_stake_earns_its_share_after_the_epoch_that_activated_it() {
     // In the next epoch each stake earns in proportion.
     let stakes = [&own, &account.pubkey()].map(|key| delegation(&node, key).delegation.stake);
     advance(&node, 3 * SLOTS - 1);
-    let made = node.cluster.inflation.lamports(3, 2, supply(&node));
+    let made = node.inflation.lamports(3, 2, supply(&node));
     let blocks = advance(&node, 3 * SLOTS + 1);
     let paid = paid(blocks.last().expect("a block that pays"));
     let reward = |key: &Pubkey| {
@@ -263,13 +263,15 @@ fn a_ledger_that_was_closed_between_an_epoch_and_its_payment_pays_as_well() {
     let node = Node::start(&config);
     let stake_account = own_stake(&node);
     advance(&node, 2 * SLOTS - 1);
-    let made = node.cluster.inflation.lamports(2, 1, supply(&node));
+    let made = node.inflation.lamports(2, 1, supply(&node));
     // Stopping completes the open block, the first of the epoch.
     node.stop();
 
     let node = Node::start(&config);
     let history = node.history.snapshot();
-    let boundary = history.block(2 * SLOTS).expect("the first block of the epoch is stored");
+    let boundary = history
+        .block(2 * SLOTS, Commitment::Processed)
+        .expect("the first block of the epoch is stored");
     assert_eq!(boundary.reward_partitions, Some(1));
     assert_eq!(rewards_of_kind(boundary, RewardType::Voting).len(), 1);
     let had = node.lamports(&stake_account);
@@ -284,7 +286,7 @@ fn a_ledger_that_was_closed_between_an_epoch_and_its_payment_pays_as_well() {
     node.stop();
     let node = Node::start(&config);
     assert_eq!(newest(&node), 3 * SLOTS - 1);
-    let made = node.cluster.inflation.lamports(3, 2, supply(&node));
+    let made = node.inflation.lamports(3, 2, supply(&node));
     node.stop();
 
     // Paid rewards are not paid again.
@@ -312,7 +314,7 @@ fn a_ledger_without_inflation_pays_no_rewards() {
 #[test]
 fn the_leader_gets_half_of_the_signature_fees_and_all_priority_fees() {
     let (node, alice) = node_with_wallet(SOL);
-    let identity = node.cluster.identity;
+    let identity = node.cluster_info.identity;
     let had = node.lamports(&identity);
     // ComputeBudgetInstruction::SetComputeUnitPrice and SetComputeUnitLimit.
     let budget = |tag: u8, value: &[u8]| solana_instruction::Instruction {
@@ -327,7 +329,12 @@ fn the_leader_gets_half_of_the_signature_fees_and_all_priority_fees() {
     ];
     let sent = node.send(signed(&instructions, &[&alice], &node.blockhash()));
     assert_eq!(sent.meta.fee, 5_000 + 10_000);
-    let block = node.history.snapshot().block(sent.slot).cloned().expect("its block");
+    let block = node
+        .history
+        .snapshot()
+        .block(sent.slot, Commitment::Processed)
+        .cloned()
+        .expect("its block");
     let vote = block.transactions[0].meta.fee;
     assert_eq!(vote, 10_000, "the identity pays, and the vote account votes");
     let gets = (vote + 5_000) / 2 + 10_000;

@@ -43,18 +43,18 @@ fn feature_accounts(node: &Node) -> usize {
 fn a_new_ledger_has_every_feature_but_alpenglow_with_their_accounts() {
     let node = Node::start(&on_demand());
     assert_eq!(feature_accounts(&node), KNOWN - 1);
-    assert_eq!(node.cluster.features.active().len(), KNOWN - 1);
+    assert_eq!(node.cluster_info.features.active().len(), KNOWN - 1);
     assert!(node.account(&features::alpenglow::ID).is_none());
     let account = node.account(&features::enable_sha512_syscall::ID).expect("a feature's account");
     assert_eq!(account.0.data(), [1, 0, 0, 0, 0, 0, 0, 0, 0]);
     // The same for every ledger of the release.
-    assert_eq!(node.cluster.feature_set, 565_236_538);
+    assert_eq!(node.cluster_info.feature_set, 565_236_538);
     node.stop();
 
     let node = Node::start(&with(FeatureBase::Mainnet));
     assert_eq!(feature_accounts(&node), MAINNET);
     assert!(node.account(&features::enable_sha512_syscall::ID).is_none());
-    assert_eq!(node.cluster.feature_set, 565_236_538);
+    assert_eq!(node.cluster_info.feature_set, 565_236_538);
     node.stop();
 }
 
@@ -66,7 +66,7 @@ fn a_deactivated_feature_is_inactive_and_has_no_account() {
     let node = Node::start(&Config { features: choice, ..on_demand() });
     assert_eq!(feature_accounts(&node), KNOWN - 2);
     assert!(node.account(&without).is_none());
-    assert!(!node.cluster.features.is_active(&without));
+    assert!(!node.cluster_info.features.is_active(&without));
     node.stop();
 }
 
@@ -82,7 +82,7 @@ fn a_ledger_has_the_features_with_which_it_was_created() {
     for choice in [FeatureChoice::default(), mainnet] {
         let node = Node::start(&in_directory(choice));
         assert_eq!(feature_accounts(&node), MAINNET);
-        assert_eq!(node.cluster.features.active().len(), MAINNET);
+        assert_eq!(node.cluster_info.features.active().len(), MAINNET);
         node.stop();
     }
     let refusal = |choice| match localnet::open(&in_directory(choice)) {
@@ -341,7 +341,7 @@ fn a_snapshots_features_are_those_of_its_accounts() {
     assert!(!present.is_empty());
     let config = on_demand();
     let localnet = localnet::open_snapshot(&config, crate::from_snapshot::sample());
-    let active = localnet.expect("the ledger is made").cluster().features.clone();
+    let active = localnet.expect("the ledger is made").cluster_info().features.clone();
     assert!(present.iter().all(|key| active.is_active(key)));
     // A feature that is active in the snapshot cannot be left out.
     let features = FeatureChoice { base: None, deactivated: vec![present[0]] };

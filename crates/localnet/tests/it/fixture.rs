@@ -34,7 +34,10 @@ pub(crate) struct Node {
     pub(crate) faucet: Arc<dyn Faucet>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
-    pub(crate) cluster: chain_solana::ClusterInfo,
+    pub(crate) cluster_info: chain_solana::ClusterInfo,
+    pub(crate) inflation: chain_solana::InflationSchedule,
+    pub(crate) vote_account: Pubkey,
+    pub(crate) faucet_pubkey: Pubkey,
     events: Receiver<LedgerEvent>,
     handle: Option<LocalnetHandle>,
 }
@@ -82,7 +85,10 @@ impl Node {
             faucet: localnet.faucet(),
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
-            cluster: localnet.cluster().clone(),
+            cluster_info: localnet.cluster_info().clone(),
+            inflation: localnet.inflation().clone(),
+            vote_account: localnet.vote_account(),
+            faucet_pubkey: localnet.faucet_pubkey(),
             events,
             handle: Some(localnet.start(sinks).expect("the ledger starts")),
         }
@@ -121,10 +127,11 @@ impl Node {
     pub(crate) fn send_in_vain(&self, transaction: VersionedTransaction, fence: &Keypair) {
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
         let signature = verified.signature();
-        let before = self.history.snapshot().transaction(&signature).cloned();
+        let before =
+            self.history.snapshot().transaction(&signature, Commitment::Processed).cloned();
         self.transaction_sender.send(CLIENT.into(), verified).expect("the queue has space");
         self.airdrop(&fence.pubkey(), 1_000_000);
-        let after = self.history.snapshot().transaction(&signature).cloned();
+        let after = self.history.snapshot().transaction(&signature, Commitment::Processed).cloned();
         assert_eq!(before.map(|e| e.slot), after.map(|e| e.slot), "{signature} was executed");
     }
 

@@ -71,14 +71,13 @@ fn a_ledger_starts_with_every_account_of_the_snapshot_at_its_slot() {
     assert_eq!(view.meta().block_height, bank.block_height);
     assert_eq!(view.meta().transaction_count, bank.transaction_count);
     assert_eq!(view.meta().last_blockhash(), *bank.blockhashes.last().expect("a blockhash"));
-    assert_eq!(localnet.cluster().first_slot, bank.slot);
-    assert_eq!(localnet.cluster().epoch_schedule, bank.epoch_schedule);
+    assert_eq!(localnet.cluster_info().first_slot, bank.slot);
+    assert_eq!(localnet.cluster_info().epoch_schedule, bank.epoch_schedule);
     assert_eq!(view.all().count(), expected.len() + OWN_ACCOUNTS);
     for (key, account) in &expected {
         let record = view.record(key);
         assert_eq!(record.map(|record| record.0.clone()).as_ref(), Some(account), "{key:?}");
     }
-    let cluster = localnet.cluster();
     let known: HashSet<Address> = expected.iter().map(|(key, _)| *key).collect();
     let own: u64 = view
         .all()
@@ -86,7 +85,7 @@ fn a_ledger_starts_with_every_account_of_the_snapshot_at_its_slot() {
         .map(|(_, account)| account.0.lamports())
         .sum();
     assert_eq!(view.meta().capitalization, lamports + own);
-    assert!(view.record(&Address::from(cluster.faucet.to_bytes())).is_some());
+    assert!(view.record(&Address::from(localnet.faucet_pubkey().to_bytes())).is_some());
 }
 
 #[test]
@@ -100,7 +99,7 @@ fn blocks_follow_programs_run_and_a_directory_stores_everything() {
     let mint = make_mint(&node);
     let first = node.history.snapshot().first_slot();
     assert_eq!(first, Some(slot));
-    let genesis_hash = node.cluster.genesis_hash;
+    let genesis_hash = node.cluster_info.genesis_hash;
     node.stop();
 
     assert!(matches!(
@@ -108,8 +107,8 @@ fn blocks_follow_programs_run_and_a_directory_stores_everything() {
         Err(LocalnetError::Exists { .. })
     ));
     let node = Node::start(&config);
-    assert_eq!(node.cluster.genesis_hash, genesis_hash);
-    assert_eq!(node.cluster.epoch_schedule.slots_per_epoch, 432_000);
+    assert_eq!(node.cluster_info.genesis_hash, genesis_hash);
+    assert_eq!(node.cluster_info.epoch_schedule.slots_per_epoch, 432_000);
     assert_eq!(node.account(&mint).map(|mint| mint.0.data().len() as u64), Some(MINT_BYTES));
     let view = node.reader.view(Commitment::Confirmed);
     assert!(view.block().slot > slot);

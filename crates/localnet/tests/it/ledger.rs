@@ -104,7 +104,9 @@ fn every_accepted_transaction_is_executed() {
     }
     node.confirmed(signatures.last().expect("there are some"));
     let history = node.history.snapshot();
-    let lost = signatures.iter().filter(|signature| history.transaction(signature).is_none());
+    let lost = signatures
+        .iter()
+        .filter(|signature| history.transaction(signature, Commitment::Processed).is_none());
     assert_eq!(lost.count(), 0);
     node.stop();
 }
@@ -142,7 +144,7 @@ fn commitment_follows_blocks() {
 #[test]
 fn the_validator_votes_for_every_block() {
     let node = Node::start(&on_demand());
-    let vote_account = node.cluster.vote_account;
+    let vote_account = node.vote_account;
     for _ in 0..40 {
         node.airdrop(&Keypair::new().pubkey(), SOL);
     }
@@ -153,7 +155,12 @@ fn the_validator_votes_for_every_block() {
     assert_eq!(state.votes.back().map(|vote| vote.slot()), Some(39));
     assert_eq!(state.root_slot, Some(8));
     assert!(state.credits() > 0);
-    let block = node.history.snapshot().block(40).cloned().expect("the block is retained");
+    let block = node
+        .history
+        .snapshot()
+        .block(40, Commitment::Processed)
+        .cloned()
+        .expect("the block is retained");
     assert!(block.transactions[0].is_vote);
     assert_eq!(block.transactions[0].meta.status, Ok(()));
     node.stop();
@@ -197,7 +204,7 @@ fn a_ledger_directory_continues_where_it_ended() {
     let config = Config { dir: Some(dir.path().join("ledger")), ..on_demand() };
     let alice = Keypair::new();
     let node = Node::start(&config);
-    let (genesis, identity) = (node.cluster.genesis_hash, node.cluster.identity);
+    let (genesis, identity) = (node.cluster_info.genesis_hash, node.cluster_info.identity);
     let airdrop = node.airdrop(&alice.pubkey(), SOL);
     let again =
         signed(&[transfer(&alice.pubkey(), &alice.pubkey(), 1)], &[&alice], &node.blockhash());
@@ -205,11 +212,13 @@ fn a_ledger_directory_continues_where_it_ended() {
     node.stop();
 
     let node = Node::start(&config);
-    assert_eq!(node.cluster.genesis_hash, genesis);
-    assert_eq!(node.cluster.identity, identity);
+    assert_eq!(node.cluster_info.genesis_hash, genesis);
+    assert_eq!(node.cluster_info.identity, identity);
     assert_eq!(node.lamports(&alice.pubkey()), SOL - 5_000);
     let history = node.history.snapshot();
-    let stored = history.transaction(&airdrop.signature()).expect("history is stored");
+    let stored = history
+        .transaction(&airdrop.signature(), Commitment::Processed)
+        .expect("history is stored");
     assert_eq!(stored.meta.post_balances, airdrop.meta.post_balances);
     node.send_in_vain(again, &alice);
     let next = node.airdrop(&alice.pubkey(), SOL);

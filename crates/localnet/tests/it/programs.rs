@@ -101,7 +101,7 @@ fn a_call_of_an_absent_program_fails_with_that_error_and_pays() {
     let result = simulate(&node, by_payer(&[call(native_loader::ID)]));
     assert_eq!(result.err, Some(TransactionError::ProgramAccountNotFound));
     // A call of an account that no loader owns is another error.
-    let result = simulate(&node, by_payer(&[call(node.cluster.faucet)]));
+    let result = simulate(&node, by_payer(&[call(node.faucet_pubkey)]));
     assert_eq!(result.err, Some(TransactionError::InvalidProgramForExecution));
     node.stop();
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use chain_solana::{
     EventSink, ExecutedTransaction, LedgerEvent, QueueBound, SendError, VerifiedTransaction,
 };
+use ledger::Commitment;
 use localnet::{Config, GenesisAccount, Localnet};
 use pool::ClientId;
 use solana_account::AccountSharedData;
@@ -269,7 +270,11 @@ fn transactions_that_wait_when_the_ledger_ends_are_dropped_and_counted() {
     assert!(executed <= 3 * 256, "{executed} were executed");
     assert!(completed, "the open block is completed");
     assert_eq!(stats.waiting.transactions, 0);
-    let recorded: usize = history.snapshot().blocks(..).map(|block| block.transactions.len()).sum();
+    let recorded: usize = history
+        .snapshot()
+        .blocks(.., Commitment::Processed)
+        .map(|block| block.transactions.len())
+        .sum();
     assert_eq!(recorded as u64, executed, "what was executed is in a block");
     assert_eq!(
         transactions.send(OTHER.into(), light(&alice, 1, &blockhash)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain_solana::{BankHashComponents, Block, ExecutedTransaction};
+use chain_solana::{BankHashComponents, Block, ExecutedTransaction, History};
 use serde_json::json;
 use solana_hash::Hash;
 use solana_message::{Message, MessageHeader, VersionedMessage};
@@ -78,6 +78,13 @@ pub(crate) fn completed(slot: u64, transactions: Vec<Arc<ExecutedTransaction>>) 
     }
 }
 
+/// Adds a block to the history, and makes it the confirmed tip.
+pub(crate) fn confirm_block(history: &History, block: Block) {
+    history.record_block(&block);
+    history.set_tip(block.id);
+    history.confirm(block.id);
+}
+
 /// A node with a block of five transactions and a long one, both finalized, and one that is confirmed.
 fn node() -> Node {
     let node = Node::new();
@@ -86,8 +93,7 @@ fn node() -> Node {
         [(FINALIZED - 1, 5, 2), (FINALIZED, 1, 40_000), (CONFIRMED, 1, 2)]
     {
         let all: Vec<_> = (0..transactions).map(|index| executed(slot, index, balances)).collect();
-        history.record_transactions(&all);
-        history.record_block(&completed(slot, all));
+        confirm_block(history, completed(slot, all));
     }
     history.publish();
     node
@@ -192,8 +198,7 @@ fn the_description_has_examples_of_the_node() {
     let (by_signature, by_slot) = ("/v1/transactions/{signature}", "/v1/blocks/{slot}");
     assert_eq!(example(&mut client, by_signature, "signature"), json!(null));
     let history = &node.world.node.api.history;
-    history.record_transactions(&[executed(FINALIZED, 0, 2)]);
-    history.record_block(&completed(FINALIZED, vec![executed(FINALIZED, 0, 2)]));
+    confirm_block(history, completed(FINALIZED, vec![executed(FINALIZED, 0, 2)]));
     history.publish();
     let value = example(&mut client, by_signature, "signature");
     assert_eq!(value, json!(signature(FINALIZED, 0).to_string()));

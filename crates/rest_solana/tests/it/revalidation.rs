@@ -10,7 +10,7 @@ use solana::Account;
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 
-use crate::history::{completed, executed};
+use crate::history::{completed, confirm_block, executed};
 use crate::wire::Client;
 use crate::world::{PROGRAM, bank, block, mint, token, with_data};
 use crate::{Node, decode, get};
@@ -198,14 +198,16 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
                 ledger.confirm(block(tip)).expect("it is complete");
                 for node in [&node, &fresh] {
                     let history = &node.world.node.api.history;
-                    let all = vec![executed(tip, 0, 2)];
-                    history.record_transactions(&all);
-                    history.record_block(&completed(tip, all));
+                    confirm_block(history, completed(tip, vec![executed(tip, 0, 2)]));
                     history.publish();
                 }
             }
             1 if root < slots.len() - 1 => {
                 root += 1 + random.usize(..slots.len() - 1 - root);
+                for node in [&node, &fresh] {
+                    node.world.node.api.history.finalize(block(slots[root]));
+                    node.world.node.api.history.publish();
+                }
                 ledger.finalize(block(slots[root])).expect("finalize");
             }
             _ => {}

@@ -6,7 +6,7 @@ use chain_solana::{EventSink, LedgerEvent};
 
 use crate::history::{completed, executed, signature};
 use crate::wire::IO_TIMEOUT;
-use crate::world::{CONFIRMED, FINALIZED, PROCESSED};
+use crate::world::{CONFIRMED, FINALIZED, PROCESSED, block};
 use crate::{Node, get};
 
 #[expect(clippy::disallowed_methods, reason = "a timeout needs a clock")]
@@ -40,7 +40,7 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
         wait_until(|| node.rest.api().waiters_len() == 1);
         let transaction = executed(slot, 0, 2);
         let history = &node.world.node.api.history;
-        history.record_transactions(&[executed(slot, 1, 2), transaction.clone()]);
+        history.record_transactions(block(slot), &[executed(slot, 1, 2), transaction.clone()]);
         history.publish();
         let block = completed(slot, vec![executed(slot, 1, 2), transaction.clone()]).into();
         node.events.send(&match commitment {
@@ -62,7 +62,7 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
 fn a_wait_that_times_out_returns_the_current_status() {
     let node = Node::new();
     let history = &node.world.node.api.history;
-    history.record_transactions(&[executed(CONFIRMED, 0, 2)]);
+    history.record_transactions(block(CONFIRMED), &[executed(CONFIRMED, 0, 2)]);
     history.publish();
     let mut client = node.client();
     let path = format!("/v1/transactions/{}/status?waitMs=50", signature(CONFIRMED, 0));

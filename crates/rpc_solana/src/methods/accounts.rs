@@ -289,7 +289,7 @@ fn minimum_balance(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     if data_bytes > DATA_BYTES_MAX {
         return Err(RpcError::malformed_request());
     }
-    MethodOutput::json(&api.cluster.rent.minimum_balance(data_bytes).max(1))
+    MethodOutput::json(&api.cluster_info.rent.minimum_balance(data_bytes).max(1))
 }
 
 fn minimum_delegation(api: &SolanaApi, params: Params<'_>) -> MethodResult {

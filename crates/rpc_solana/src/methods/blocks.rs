@@ -1,12 +1,12 @@
 //! Blocks: lists of slots that have one, and the contents of one.
 //!
-//! In: the history, and the slots of the views of one version. A block is returned from the history once its
-//! slot is confirmed. Once the slot is finalized, the block is final.
+//! In: the history. Each slot and block is of the chain of the commitment, and a block is returned once it is
+//! confirmed.
 //! Bounds: [`MAX_GET_CONFIRMED_BLOCKS_RANGE`] slots per request. One transaction of a block is encoded at a time.
 
 use std::sync::Arc;
 
-use chain_solana::{Block, ExecutedTransaction, HistorySnapshot, is_rooted};
+use chain_solana::{Block, ExecutedTransaction, HistorySnapshot};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{
@@ -53,15 +53,21 @@ pub(super) fn at_least_confirmed(
     }
 }
 
-/// The newest slot whose block a history method may return.
-pub(super) fn confirmed_slot(api: &SolanaApi, config: RpcContextConfig) -> Result<Slot, RpcError> {
-    at_least_confirmed(config.commitment)?;
-    Ok(view_of(api, Some(config))?.block().slot)
+/// The history that a method reads, its commitment, and the newest slot whose block it may return.
+pub(super) fn confirmed_history(
+    api: &SolanaApi,
+    config: RpcContextConfig,
+) -> Result<(Arc<HistorySnapshot>, Commitment, Slot), RpcError> {
+    let commitment = at_least_confirmed(config.commitment)?;
+    let reached = view_of(api, Some(config))?.block().slot;
+    let history = api.history.snapshot();
+    let newest = reached.min(history.newest_slot(commitment));
+    Ok((history, commitment, newest))
 }
 
 /// The oldest slot whose block is retained, or the first slot of the ledger if it has no block yet.
 pub(super) fn first_available(api: &SolanaApi, history: &HistorySnapshot) -> Slot {
-    history.first_slot().unwrap_or(api.cluster.first_slot)
+    history.first_slot().unwrap_or(api.cluster_info.first_slot)
 }
 
 /// A transaction in the form that Agave's encoders accept.
@@ -96,12 +102,10 @@ fn available<'a>(
     slot: Slot,
     commitment: Commitment,
 ) -> Result<&'a Arc<Block>, RpcError> {
-    let views = api.reader.views();
-    if is_rooted(slot, views.finalized.block().slot) {
-        return rooted(api, history, slot, views.finalized.block().slot);
+    if history.commitment(slot) == Commitment::Finalized {
+        return rooted(api, history, slot);
     }
-    let is_confirmed = commitment == Commitment::Confirmed && slot <= views.confirmed.block().slot;
-    let block = history.block(slot).filter(|_| is_confirmed);
+    let block = history.block(slot, commitment);
     block.ok_or_else(|| RpcCustomError::BlockNotAvailable { slot }.into())
 }
 
@@ -112,7 +116,7 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (slot, config): BlockParams = params.parse(1).ok()?;
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = at_least_confirmed(config.commitment).ok()?;
-    let is_final = is_rooted(slot, api.reader.view(Commitment::Finalized).block().slot);
+    let is_final = api.history.snapshot().commitment(slot) == Commitment::Finalized;
     blockhash(api, slot, commitment)?;
     let dependencies =
         Dependencies::none(commitment, None).immutable(move |api| blockhash(api, slot, commitment));
@@ -134,16 +138,15 @@ fn rooted<'a>(
     api: &SolanaApi,
     history: &'a HistorySnapshot,
     slot: Slot,
-    root: Slot,
 ) -> Result<&'a Arc<Block>, RpcError> {
-    if let Some(block) = history.block(slot) {
+    if let Some(block) = history.block(slot, Commitment::Finalized) {
         return Ok(block);
     }
     let first_available_block = first_available(api, history);
     if slot < first_available_block {
         return Err(RpcCustomError::BlockCleanedUp { slot, first_available_block }.into());
     }
-    if slot >= root {
+    if slot >= history.newest_slot(Commitment::Finalized) {
         return Err(RpcCustomError::BlockNotAvailable { slot }.into());
     }
     Err(RpcCustomError::SlotSkipped { slot }.into())
@@ -162,7 +165,7 @@ impl BlockEncoder {
     fn into_result(self, api: &SolanaApi, block: &Arc<Block>) -> MethodResult {
         let is_genesis = block.id.slot == 0;
         let block_time =
-            if is_genesis { api.cluster.genesis_unix_timestamp } else { block.block_time };
+            if is_genesis { api.cluster_info.genesis_unix_timestamp } else { block.block_time };
         let without_transactions = ConfirmedBlock {
             previous_blockhash: block.previous_blockhash.to_string(),
             blockhash: block.blockhash.to_string(),
@@ -267,18 +270,18 @@ impl StreamedResult for TransactionStream {
 fn block_time(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (slot,): (Slot,) = params.parse(1)?;
     if slot == 0 {
-        return MethodOutput::json(&Some(api.cluster.genesis_unix_timestamp));
+        return MethodOutput::json(&Some(api.cluster_info.genesis_unix_timestamp));
     }
-    let views = api.reader.views();
+    let processed = api.reader.view(Commitment::Processed);
     let history = api.history.snapshot();
-    let root = views.finalized.block().slot;
-    if is_rooted(slot, root) {
-        return MethodOutput::json(&Some(rooted(api, &history, slot, root)?.block_time));
+    if history.commitment(slot) == Commitment::Finalized {
+        return MethodOutput::json(&Some(rooted(api, &history, slot)?.block_time));
     }
-    if slot == views.processed.block().slot {
-        return MethodOutput::json(&Some(views.processed.meta().unix_timestamp));
+    if slot == processed.block().slot {
+        return MethodOutput::json(&Some(processed.meta().unix_timestamp));
     }
-    let block = history.block(slot).ok_or(RpcCustomError::BlockNotAvailable { slot })?;
+    let block = history.block(slot, Commitment::Processed);
+    let block = block.ok_or(RpcCustomError::BlockNotAvailable { slot })?;
     MethodOutput::json(&Some(block.block_time))
 }
 
@@ -286,7 +289,7 @@ fn blocks(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     type BlocksParams = (Slot, Option<RpcBlocksConfigWrapper>, Option<RpcContextConfig>);
     let (start, wrapper, config): BlocksParams = params.parse(1)?;
     let (end, wrapped) = wrapper.map(|wrapper| wrapper.unzip()).unwrap_or_default();
-    let newest = confirmed_slot(api, config.or(wrapped).unwrap_or_default())?;
+    let (history, _, newest) = confirmed_history(api, config.or(wrapped).unwrap_or_default())?;
     let end = end.unwrap_or_else(|| start.saturating_add(MAX_GET_CONFIRMED_BLOCKS_RANGE));
     let end = end.min(newest);
     if end < start {
@@ -296,7 +299,7 @@ fn blocks(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         let message = format!("Slot range too large; max {MAX_GET_CONFIRMED_BLOCKS_RANGE}");
         return Err(RpcError::invalid_params(message));
     }
-    Ok(SlotStream::start(api, (start, end), usize::MAX))
+    Ok(SlotStream::start(history, (start, end), usize::MAX))
 }
 
 fn blocks_with_limit(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -307,11 +310,11 @@ fn blocks_with_limit(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         let message = format!("Limit too large; max {MAX_GET_CONFIRMED_BLOCKS_RANGE}");
         return Err(RpcError::invalid_params(message));
     }
-    let newest = confirmed_slot(api, config)?;
+    let (history, _, newest) = confirmed_history(api, config)?;
     if newest < start {
         return MethodOutput::json(&[(); 0]);
     }
-    Ok(SlotStream::start(api, (start, newest), limit))
+    Ok(SlotStream::start(history, (start, newest), limit))
 }
 
 /// Streams the slots that have a block.
@@ -328,8 +331,12 @@ struct SlotStream {
 const SLOTS: usize = 512;
 
 impl SlotStream {
-    fn start(api: &SolanaApi, (next, end): (Slot, Slot), remaining: usize) -> MethodOutput {
-        let history = api.history.snapshot();
+    /// `end` is not above the newest slot of the commitment.
+    fn start(
+        history: Arc<HistorySnapshot>,
+        (next, end): (Slot, Slot),
+        remaining: usize,
+    ) -> MethodOutput {
         MethodOutput::streamed(None, Self { history, next, end, remaining, has_started: false })
     }
 }
@@ -339,7 +346,8 @@ impl StreamedResult for SlotStream {
         loop {
             let count = self.remaining.min(SLOTS);
             let mut written = 0;
-            for block in self.history.blocks(self.next..=self.end).take(count) {
+            let range = self.next..=self.end;
+            for block in self.history.blocks(range, Commitment::Processed).take(count) {
                 let slot = block.id.slot;
                 out.push(if std::mem::replace(&mut self.has_started, true) { b',' } else { b'[' });
                 write_number(out, slot);

@@ -9,6 +9,7 @@ use chain_solana::{Block, ClusterInfo, ExecutedTransaction};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
+use ledger::Commitment;
 use solana_feature_set::FeatureSet;
 use solana_fee::FeeFeatures;
 use solana_message::{SanitizedMessage, SanitizedVersionedMessage, VersionedMessage};
@@ -50,7 +51,7 @@ fn fee_for_message(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         .map_err(|err| invalid(err.to_string()))?;
     let is_known = view.meta().blockhashes.age(message.recent_blockhash()).is_some()
         || names_its_nonce(&message, &view);
-    let fee = is_known.then(|| fee(&message, &api.cluster)).flatten();
+    let fee = is_known.then(|| fee(&message, &api.cluster_info)).flatten();
     MethodOutput::json_in(context(&view), &fee)
 }
 
@@ -79,8 +80,9 @@ fn recent_prioritization_fees(api: &SolanaApi, params: Params<'_>) -> MethodResu
     }
     let accounts: HashSet<Pubkey> = parse_key::pubkeys(&texts)?.into_iter().collect();
     let history = api.history.snapshot();
-    let newest_first = history.blocks(..).rev().take(BLOCKS_SCANNED_MAX);
-    let fees = newest_first.filter_map(|block| block_fee(block, &accounts, &api.cluster.features));
+    let newest_first = history.blocks(.., Commitment::Confirmed).rev().take(BLOCKS_SCANNED_MAX);
+    let fees =
+        newest_first.filter_map(|block| block_fee(block, &accounts, &api.cluster_info.features));
     let mut fees: Vec<RpcPrioritizationFee> = fees.take(BLOCKS_MAX).collect();
     fees.reverse();
     MethodOutput::json(&fees)

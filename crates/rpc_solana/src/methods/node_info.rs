@@ -1,8 +1,8 @@
-//! This node: health, identity, version, addresses.
+//! This node: health, identity, version, addresses; and the other nodes of the cluster.
 //!
-//! One node is the whole cluster. So it is the only cluster node, it receives no shreds, and no other node needs
-//! a snapshot from it.
+//! The node receives no shreds, and no other node needs a snapshot from it.
 
+use chain_solana::ClusterNode;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, Status};
@@ -59,43 +59,51 @@ pub(super) fn check_health(api: &SolanaApi) -> Result<(), RpcError> {
 
 fn identity(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    MethodOutput::json(&RpcIdentity { identity: api.cluster.identity.to_string() })
+    MethodOutput::json(&RpcIdentity { identity: api.cluster_info.identity.to_string() })
 }
 
 fn version(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     MethodOutput::json(&RpcVersionInfo {
         solana_core: api_version(),
-        feature_set: Some(api.cluster.feature_set),
+        feature_set: Some(api.cluster_info.feature_set),
     })
 }
 
 fn genesis_hash(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    MethodOutput::json(&api.cluster.genesis_hash.to_string())
+    MethodOutput::json(&api.cluster_info.genesis_hash.to_string())
 }
 
 fn cluster_nodes(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    let cluster = &api.cluster;
-    MethodOutput::json(&[RpcContactInfo {
-        pubkey: cluster.identity.to_string(),
-        gossip: None,
-        tvu: None,
-        tpu: None,
-        tpu_quic: cluster.tpu,
-        tpu_forwards: None,
-        // Forwarded transactions are handled like those of clients.
-        tpu_forwards_quic: cluster.tpu,
-        tpu_vote: None,
-        serve_repair: None,
-        rpc: cluster.rpc,
-        pubsub: cluster.pubsub,
-        version: Some(api_version()),
-        client_id: Some(CLIENT_ID.into()),
-        feature_set: Some(cluster.feature_set),
-        shred_version: Some(cluster.shred_version),
-    }])
+    let nodes = api.cluster.nodes().ok_or_else(|| unknown("the nodes of the cluster are"))?;
+    let own = |text: String, node: &ClusterNode| {
+        (node.identity == api.cluster_info.identity).then_some(text)
+    };
+    let contact_info = |node: &ClusterNode| RpcContactInfo {
+        pubkey: node.identity.to_string(),
+        gossip: node.gossip,
+        tvu: node.tvu,
+        tpu: node.tpu,
+        tpu_quic: node.tpu_quic,
+        tpu_forwards: node.tpu_forwards,
+        tpu_forwards_quic: node.tpu_forwards_quic,
+        tpu_vote: node.tpu_vote,
+        serve_repair: node.serve_repair,
+        rpc: node.rpc,
+        pubsub: node.pubsub,
+        version: node.version.clone().or_else(|| own(api_version(), node)),
+        client_id: node.client_id.clone().or_else(|| own(CLIENT_ID.to_owned(), node)),
+        feature_set: node.feature_set,
+        shred_version: node.shred_version,
+    };
+    MethodOutput::json(&nodes.iter().map(contact_info).collect::<Vec<_>>())
+}
+
+/// -32603 for what the node cannot know about the cluster. `what` ends with a verb.
+pub(super) fn unknown(what: &str) -> RpcError {
+    RpcError::internal_with(format!("{what} unknown to this node"))
 }
 
 fn highest_snapshot_slot(_: &SolanaApi, params: Params<'_>) -> MethodResult {

@@ -7,6 +7,7 @@ use chain_solana::{Block, HistorySnapshot};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
+use ledger::Commitment;
 use solana_rpc_client_types::response::RpcPerfSample;
 
 use crate::solana_api::SolanaApi;
@@ -27,14 +28,14 @@ fn samples(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         return Err(RpcError::invalid_params(message));
     }
     let history = api.history.snapshot();
-    MethodOutput::json(&newest_first(&history, api.cluster.genesis_unix_timestamp, limit))
+    MethodOutput::json(&newest_first(&history, api.cluster_info.genesis_unix_timestamp, limit))
 }
 
 /// The samples of the minutes that are over and whose blocks are all retained.
 fn newest_first(history: &HistorySnapshot, genesis: i64, limit: usize) -> Vec<RpcPerfSample> {
     let minute_of = |block: &Block| (block.block_time - genesis).div_euclid(PERIOD_SECS.into());
     let mut samples = Vec::new();
-    let mut blocks = history.blocks(..).rev().peekable();
+    let mut blocks = history.blocks(.., Commitment::Confirmed).rev().peekable();
     let Some(current) = blocks.peek().map(|block| minute_of(block)) else { return samples };
     while blocks.next_if(|block| minute_of(block) == current).is_some() {}
     while samples.len() < limit {

@@ -9,11 +9,11 @@
 //! In Agave the request arrives before the transaction is executed; here it arrives after it. So the status waits
 //! until the block is complete: the notification is sent first.
 
-use chain_solana::{ExecutedTransaction, RECENT_BLOCKHASHES_MAX, is_rooted};
+use chain_solana::{ExecutedTransaction, HistorySnapshot, RECENT_BLOCKHASHES_MAX};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
-use query::CommitmentViews;
+use ledger::Commitment;
 use solana_rpc_client_types::config::RpcSignatureStatusConfig;
 use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
 use solana_signature::Signature;
@@ -36,39 +36,36 @@ fn statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let signatures: Vec<Signature> =
         texts.iter().map(|text| parse_key::signature(text)).collect::<Result<_, _>>()?;
     let searches = config.is_some_and(|config| config.search_transaction_history);
-    let views = api.reader.views();
+    let processed = api.reader.view(Commitment::Processed);
+    let reached = processed.block().slot;
     let history = api.history.snapshot();
-    let oldest_known = views.finalized.block().slot.saturating_sub(RECENT_BLOCKHASHES_MAX as u64);
+    let root = history.newest_slot(Commitment::Finalized);
+    let oldest_known = root.saturating_sub(RECENT_BLOCKHASHES_MAX as u64);
     let statuses: Vec<Option<TransactionStatus>> = signatures
         .iter()
         .map(|signature| {
             history
-                .transaction(signature)
+                .transaction(signature, Commitment::Processed)
                 .filter(|executed| searches || executed.slot >= oldest_known)
-                .filter(|executed| executed.slot <= views.processed.block().slot)
+                .filter(|executed| executed.slot <= reached)
                 // The next block is opened after the subscribers of this block are notified.
-                .filter(|executed| {
-                    executed.meta.status.is_ok() || executed.slot < views.processed.block().slot
-                })
-                .map(|executed| status(executed, &views))
+                .filter(|executed| executed.meta.status.is_ok() || executed.slot < reached)
+                .map(|executed| status(&history, executed))
         })
         .collect();
-    MethodOutput::json_in(context(&views.processed), &statuses)
+    MethodOutput::json_in(context(&processed), &statuses)
 }
 
-/// The status of a transaction, in one version of the views.
-fn status(
-    executed: &ExecutedTransaction,
-    views: &CommitmentViews<solana::Account, chain_solana::BlockInfo>,
-) -> TransactionStatus {
+/// The status of a transaction on the chain of the processed block.
+fn status(history: &HistorySnapshot, executed: &ExecutedTransaction) -> TransactionStatus {
     let slot = executed.slot;
-    let confirmed = views.confirmed.block().slot;
-    let (confirmations, confirmation_status) = if is_rooted(slot, views.finalized.block().slot) {
-        (None, TransactionConfirmationStatus::Finalized)
-    } else if slot <= confirmed {
-        (Some((confirmed - slot) as usize), TransactionConfirmationStatus::Confirmed)
-    } else {
-        (Some(0), TransactionConfirmationStatus::Processed)
+    let (confirmations, confirmation_status) = match history.commitment(slot) {
+        Commitment::Finalized => (None, TransactionConfirmationStatus::Finalized),
+        Commitment::Confirmed => {
+            let above = history.newest_slot(Commitment::Confirmed) - slot;
+            (Some(above as usize), TransactionConfirmationStatus::Confirmed)
+        }
+        Commitment::Processed => (Some(0), TransactionConfirmationStatus::Processed),
     };
     TransactionStatus {
         slot,

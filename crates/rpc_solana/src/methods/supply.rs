@@ -120,7 +120,7 @@ fn locked_accounts(
 ) -> MethodResult {
     let now = Clock {
         slot: view.block().slot,
-        epoch: api.cluster.epoch_schedule.get_epoch(view.block().slot),
+        epoch: api.cluster_info.epoch_schedule.get_epoch(view.block().slot),
         unix_timestamp: view.meta().unix_timestamp,
         ..Clock::default()
     };

@@ -2,7 +2,7 @@
 //!
 //! Bounds: [`MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT`] signatures per result.
 
-use chain_solana::{AddressSignature, ExecutedTransaction, HistorySnapshot, is_rooted};
+use chain_solana::{AddressSignature, ExecutedTransaction, HistorySnapshot};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, RawValue};
@@ -37,10 +37,8 @@ fn transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let signature = parse_key::signature(&signature)?;
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = blocks::at_least_confirmed(config.commitment)?;
-    let newest = api.reader.view(commitment).block().slot;
     let history = api.history.snapshot();
-    let executed = history.transaction(&signature).filter(|executed| executed.slot <= newest);
-    let Some(executed) = executed else {
+    let Some(executed) = history.transaction(&signature, commitment) else {
         return MethodOutput::json(&None::<EncodedConfirmedTransactionWithStatusMeta>);
     };
     if params.wants_raw() {
@@ -77,9 +75,7 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (signature, _): TransactionParams = params.parse(1).ok()?;
     let signature = parse_key::signature(&signature).ok()?;
     let is_final = move |api: &SolanaApi| {
-        let root = api.reader.view(Commitment::Finalized).block().slot;
-        let history = api.history.snapshot();
-        history.transaction(&signature).is_some_and(|executed| is_rooted(executed.slot, root))
+        api.history.snapshot().transaction(&signature, Commitment::Finalized).is_some()
     };
     is_final(api)
         .then(|| Dependencies::none(Commitment::Finalized, None).with_precondition(is_final))
@@ -108,9 +104,7 @@ fn signatures_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         commitment: config.commitment,
         min_context_slot: config.min_context_slot,
     };
-    let newest = blocks::confirmed_slot(api, context)?;
-    let root = api.reader.view(Commitment::Finalized).block().slot;
-    let history = api.history.snapshot();
+    let (history, _, newest) = blocks::confirmed_history(api, context)?;
     let before = before.map(|before| find_position(&history, &before, newest)).transpose()?;
     let until = until.map(|until| find_position(&history, &until, newest)).transpose()?;
     let end = before.unwrap_or_else(|| (newest.saturating_add(1), 0));
@@ -125,7 +119,7 @@ fn signatures_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult {
                 older.take_while(|entry| until.is_none_or(|until| position_of(&entry.0) > until));
             in_range
                 .take(limit)
-                .map(|AddressSignature(executed)| signature_status(executed, root))
+                .map(|AddressSignature(executed)| signature_status(&history, executed))
                 .collect()
         })
         .unwrap_or_default();
@@ -138,20 +132,20 @@ fn find_position(
     signature: &Signature,
     newest: Slot,
 ) -> Result<LedgerPosition, RpcError> {
-    let executed = history.transaction(signature).filter(|executed| executed.slot <= newest);
+    let executed = history.transaction(signature, Commitment::Processed);
+    let executed = executed.filter(|executed| executed.slot <= newest);
     executed.map(|executed| position_of(executed)).ok_or_else(|| {
         RpcCustomError::FilterTransactionNotFound { signature: signature.to_string() }.into()
     })
 }
 
 fn signature_status(
+    history: &HistorySnapshot,
     executed: &ExecutedTransaction,
-    root: Slot,
 ) -> RpcConfirmedTransactionStatusWithSignature {
-    let confirmation_status = if is_rooted(executed.slot, root) {
-        TransactionConfirmationStatus::Finalized
-    } else {
-        TransactionConfirmationStatus::Confirmed
+    let confirmation_status = match history.commitment(executed.slot) {
+        Commitment::Finalized => TransactionConfirmationStatus::Finalized,
+        Commitment::Confirmed | Commitment::Processed => TransactionConfirmationStatus::Confirmed,
     };
     RpcConfirmedTransactionStatusWithSignature {
         signature: executed.signature().to_string(),

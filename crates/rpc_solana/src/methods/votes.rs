@@ -1,14 +1,15 @@
 //! Validators: their votes, and the stake behind them.
 //!
-//! In: all accounts of the vote and stake programs in one view. A one-node ledger has one validator, but vote and
-//! stake accounts that clients create are reported as on a cluster.
+//! In: all accounts of the vote program in one view, and the stakes of its epoch (`Cluster::stakes`). A one-node ledger
+//! has one validator, but vote and stake accounts that clients create are reported as on a cluster.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
-use chain_solana::{View, is_rooted};
+use chain_solana::{View, VoteStakes};
+use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
-use ledger::{Address, KeyKind, Slot};
+use ledger::{Address, Commitment, KeyKind, Slot};
 use solana::key_kind;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
@@ -19,12 +20,10 @@ use solana_rpc_client_types::request::{
 use solana_rpc_client_types::response::{
     RpcBlockCommitment, RpcVoteAccountInfo, RpcVoteAccountStatus,
 };
-use solana_sdk_ids::{stake, sysvar, vote};
-use solana_stake_interface::stake_history::StakeHistory;
-use solana_stake_interface::state::StakeStateV2;
+use solana_sdk_ids::{stake, vote};
 use solana_vote_interface::state::{MAX_LOCKOUT_HISTORY, VoteStateV4, VoteStateVersions};
 
-use super::{accounts_reader, parse_key};
+use super::{accounts_reader, node_info, parse_key};
 use crate::commitment::view;
 use crate::solana_api::SolanaApi;
 
@@ -39,8 +38,6 @@ pub fn required_index_keys() -> [(KeyKind, Address); 2] {
     [vote::ID, stake::ID].map(|program| (key_kind::PROGRAM, accounts_reader::address(&program)))
 }
 
-/// The new, faster warmup rate of stake is active since the first epoch of this ledger.
-const NEW_RATE_ACTIVATION_EPOCH: Option<u64> = Some(0);
 /// Number of slots below the root for which stake is reported: the size of Agave's status cache.
 const ROOTED_SLOTS_REPORTED: u64 = 300;
 
@@ -50,13 +47,13 @@ fn vote_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let vote_pubkey = config.vote_pubkey.as_deref().map(parse_key::pubkey).transpose()?;
     let view = view(api, config.commitment);
     let slot = view.block().slot;
-    let stakes = activated_stakes(api, &view);
+    let stakes = activated_stakes(api, &view)?;
     let mut infos: Vec<RpcVoteAccountInfo> = view
         .records_by_key(key_kind::PROGRAM, &accounts_reader::address(&vote::ID))
         .filter_map(|(address, account)| Some((accounts_reader::pubkey(&address)?, account)))
         .filter(|(pubkey, _)| vote_pubkey.is_none_or(|requested| requested == *pubkey))
         .filter_map(|(pubkey, account)| {
-            let stake = stakes.get(&pubkey).copied().unwrap_or(0);
+            let stake = stakes.of(&pubkey);
             info(&pubkey, account.0.data(), stake)
         })
         .collect();
@@ -96,21 +93,8 @@ fn info(pubkey: &Pubkey, data: &[u8], activated_stake: u64) -> Option<RpcVoteAcc
 }
 
 /// The stake that counts for each vote account in the epoch of the view.
-fn activated_stakes(api: &SolanaApi, view: &View) -> HashMap<Pubkey, u64> {
-    let epoch = api.cluster.epoch_schedule.get_epoch(view.block().slot);
-    let history: StakeHistory = accounts_reader::account(view, &sysvar::stake_history::ID)
-        .and_then(|account| bincode::deserialize(account.0.data()).ok())
-        .unwrap_or_default();
-    let mut stakes = HashMap::new();
-    for (_, account) in
-        view.records_by_key(key_kind::PROGRAM, &accounts_reader::address(&stake::ID))
-    {
-        let state = bincode::deserialize::<StakeStateV2>(account.0.data());
-        let Some(delegation) = state.ok().and_then(|state| state.delegation()) else { continue };
-        let stake = delegation.stake_v2(epoch, &history, NEW_RATE_ACTIVATION_EPOCH);
-        *stakes.entry(delegation.voter_pubkey).or_insert(0u64) += stake;
-    }
-    stakes
+fn activated_stakes(api: &SolanaApi, view: &View) -> Result<Arc<VoteStakes>, RpcError> {
+    api.cluster.stakes(view).ok_or_else(|| node_info::unknown("the stakes of this epoch are"))
 }
 
 /// Every validator votes for every block, so all stake has one depth: the number of blocks from this one to the tip, or
@@ -118,14 +102,14 @@ fn activated_stakes(api: &SolanaApi, view: &View) -> HashMap<Pubkey, u64> {
 fn block_commitment(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (slot,): (Slot,) = params.parse(1)?;
     let views = api.reader.views();
-    let total_stake: u64 = activated_stakes(api, &views.finalized).values().sum();
-    let root = views.finalized.block().slot;
-    let is_reported = slot.saturating_add(ROOTED_SLOTS_REPORTED) > root;
+    let total_stake = activated_stakes(api, &views.finalized)?.total();
     let history = api.history.snapshot();
-    let block = history.block(slot).filter(|_| is_reported && slot <= views.confirmed.block().slot);
+    let root = history.newest_slot(Commitment::Finalized);
+    let is_reported = slot.saturating_add(ROOTED_SLOTS_REPORTED) > root;
+    let block = history.block(slot, Commitment::Confirmed).filter(|_| is_reported);
     let commitment = block.map(|block| {
         let above = views.confirmed.meta().block_height.saturating_sub(block.block_height);
-        let depth = if is_rooted(slot, root) {
+        let depth = if history.commitment(slot) == Commitment::Finalized {
             MAX_LOCKOUT_HISTORY
         } else {
             (above as usize).min(MAX_LOCKOUT_HISTORY - 1)

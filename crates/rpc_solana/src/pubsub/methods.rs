@@ -118,13 +118,9 @@ fn catch_up(
     commitment: Commitment,
 ) {
     let history = pubsub.api.history.snapshot();
-    let Some(executed) = history.transaction(signature) else { return };
-    let is_reached = commitment == Commitment::Processed
-        || executed.slot <= pubsub.api.reader.view(commitment).block().slot;
-    if is_reached
-        && let Some(text) =
-            notification::text(pubsub, subscription, id, notification::processed(executed))
-    {
+    let Some(executed) = history.transaction(signature, commitment) else { return };
+    let notification = notification::processed(executed);
+    if let Some(text) = notification::text(pubsub, subscription, id, notification) {
         let bytes = text.len();
         session.finish(id, Payload::Whole(text), bytes);
     }
@@ -134,7 +130,7 @@ fn version(pubsub: &SolanaPubSub, params: Params<'_>) -> MethodResult {
     params.none()?;
     MethodOutput::json(&sorted(&RpcVersionInfo {
         solana_core: RpcApiVersion::default().to_string(),
-        feature_set: Some(pubsub.api.cluster.feature_set),
+        feature_set: Some(pubsub.api.cluster_info.feature_set),
     })?)
 }
 

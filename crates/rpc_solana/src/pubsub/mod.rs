@@ -59,13 +59,13 @@ pub(crate) fn read_call(method: &str, params: Params<'_>) -> Result<bool, RpcErr
 /// Errors: the thread could not be started.
 pub fn start(
     config: Config,
-    cluster: Arc<ClusterInfo>,
+    cluster_info: Arc<ClusterInfo>,
     reader: Reader,
     history: Arc<History>,
     pool_and_clients: (Arc<Pool>, Arc<RateLimiter>),
 ) -> io::Result<(Arc<SolanaPubSub>, EventSender)> {
     let transport = config.transport();
-    let api = SolanaSubscriptions::new(config, cluster, reader, history);
+    let api = SolanaSubscriptions::new(config, cluster_info, reader, history);
     let pubsub = Arc::new(PubSubServer::new(api, transport, pool_and_clients));
     pubsub.subscriptions.start_at(|commitment| pubsub.api.complete_view(commitment).block());
     let sender = notifier::start(Arc::clone(&pubsub))?;

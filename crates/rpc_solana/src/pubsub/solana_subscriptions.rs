@@ -18,7 +18,7 @@ use super::subscription::Subscription;
 /// Solana's subscriptions.
 pub struct SolanaSubscriptions {
     pub(super) config: Config,
-    pub(super) cluster: Arc<ClusterInfo>,
+    pub(super) cluster_info: Arc<ClusterInfo>,
     pub(super) reader: Reader,
     pub(super) history: Arc<History>,
     pub(super) event_cursor: Arc<EventCursor>,
@@ -41,12 +41,12 @@ impl SolanaSubscriptions {
     /// Without any event so far.
     pub(super) fn new(
         config: Config,
-        cluster: Arc<ClusterInfo>,
+        cluster_info: Arc<ClusterInfo>,
         reader: Reader,
         history: Arc<History>,
     ) -> Self {
         let (event_cursor, recent_blocks) = (Arc::default(), Mutex::default());
-        Self { config, cluster, reader, history, event_cursor, recent_blocks }
+        Self { config, cluster_info, reader, history, event_cursor, recent_blocks }
     }
 
     /// The view of a commitment's newest complete block: sets are notified by whole blocks.

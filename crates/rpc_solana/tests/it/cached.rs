@@ -194,7 +194,7 @@ fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
         account_keys: keys,
         is_vote: false,
     });
-    history.record_transactions(&[Arc::clone(&executed)]);
+    history.record_transactions(block(slot), &[Arc::clone(&executed)]);
     history.record_block(&Block {
         id: block(slot),
         parent: block(parent_slot),
@@ -210,6 +210,8 @@ fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
         reward_partitions: None,
         writes: Vec::new(),
     });
+    history.set_tip(block(slot));
+    history.confirm(block(slot));
     history.publish();
 }
 
@@ -269,6 +271,8 @@ fn a_cached_response_is_what_would_be_computed_now() {
             }
             1 if root < slots.len() - 1 => {
                 root += 1 + random.usize(..slots.len() - 1 - root);
+                world.node.api.history.finalize(block(slots[root]));
+                world.node.api.history.publish();
                 ledger.finalize(block(slots[root])).expect("finalize");
             }
             _ => {}

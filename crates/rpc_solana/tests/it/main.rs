@@ -7,6 +7,7 @@ mod bad_input;
 mod batches;
 mod cached;
 mod fairness;
+mod forks;
 mod heads;
 mod health;
 mod http;

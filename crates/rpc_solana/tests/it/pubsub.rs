@@ -6,7 +6,7 @@ mod floods;
 mod kinds;
 mod large;
 mod limits;
-mod node;
+pub(crate) mod node;
 mod parameters;
 mod protocol;
 mod signatures;

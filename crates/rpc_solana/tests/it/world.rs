@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use chain_solana::{
     AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History,
-    HistoryLimits, QueueBound, SendError, Sender, Simulation, SimulationError, SimulationRequest,
-    Simulator, TransactionSender, VerifiedTransaction, View,
+    HistoryLimits, InflationSchedule, OneNodeCluster, QueueBound, SendError, Sender, Simulation,
+    SimulationError, SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
@@ -145,10 +145,13 @@ impl World {
     ) -> Self {
         let transaction_service = Arc::new(FakeTransactionService::default());
         let clients = Arc::new(RateLimiter::new(pool.clients));
+        let cluster_info = Arc::new(cluster_info());
+        let inflation = InflationSchedule::default();
         let api = SolanaApi {
-            cluster: Arc::new(cluster()),
+            cluster: Arc::new(OneNodeCluster::new(Arc::clone(&cluster_info), inflation)),
+            cluster_info,
+            history: history(&reader),
             reader,
-            history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
             transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
             simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
             faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
@@ -365,15 +368,23 @@ impl Faucet for FakeTransactionService {
     }
 }
 
-fn cluster() -> ClusterInfo {
+/// A history without blocks, with the tips of the ledger.
+fn history(reader: &chain_solana::Reader) -> Arc<History> {
+    let views = reader.views();
+    let limits = HistoryLimits { slots_max: 100, bytes_max: 1 << 20 };
+    let history = History::new(limits, views.finalized.block());
+    history.set_tip(views.processed.block());
+    history.confirm(views.confirmed.block());
+    history.publish();
+    Arc::new(history)
+}
+
+fn cluster_info() -> ClusterInfo {
     ClusterInfo {
         genesis_hash: Hash::new_from_array([5; 32]),
         genesis_unix_timestamp: NOW - 1_000,
         identity: Pubkey::new_from_array([50; 32]),
-        vote_account: Pubkey::new_from_array([51; 32]),
-        faucet: Pubkey::new_from_array([52; 32]),
         epoch_schedule: EpochSchedule::without_warmup(),
-        inflation: chain_solana::InflationSchedule::default(),
         rent: Rent::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,

@@ -29,7 +29,7 @@ use spl_token_interface::state::{Account as Token, AccountState, Multisig};
 
 use super::CheckedClient;
 use crate::Node;
-use crate::history::{completed, executed, signature};
+use crate::history::{completed, confirm_block, executed, signature};
 use crate::world::{
     CONFIRMED, DELEGATE, FINALIZED, MINT, NOW, OTHER_WALLET, PROGRAM, TOKEN, WALLET, bank, block,
     mint, token, with_data,
@@ -120,8 +120,7 @@ pub(super) fn node() -> Node {
         legacy_transaction(FINALIZED, 2),
     ];
     for (slot, all) in [(FINALIZED, older), (CONFIRMED, vec![executed(CONFIRMED, 0, 2)])] {
-        history.record_transactions(&all);
-        history.record_block(&completed(slot, all));
+        confirm_block(history, completed(slot, all));
     }
     history.publish();
     node

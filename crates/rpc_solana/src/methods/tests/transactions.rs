@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chain_solana::{Block, History, HistoryLimits};
-use ledger::BlockId;
+use ledger::{BlockId, Commitment};
 use serde_json::{Value, json};
 use solana_signature::Signature;
 use solana_signer::Signer;
@@ -97,7 +97,7 @@ fn pages_of_a_long_list_follow_each_other() {
     let mut world = World::new();
     let payer = keypair(10).pubkey().to_string();
     let limits = HistoryLimits { slots_max: 40, bytes_max: u64::MAX };
-    let history = History::new(limits);
+    let history = History::new(limits, BlockId { slot: 39, version: 39 });
     let one = |index: u32| {
         let mut executed = (**world.tx("memo")).clone();
         let mut signature = [0; 64];
@@ -106,13 +106,18 @@ fn pages_of_a_long_list_follow_each_other() {
         (executed.slot, executed.index) = (40 + u64::from(index / 1_000), index % 1_000);
         Arc::new(executed)
     };
-    let block = world.api.history.snapshot().block(42).cloned().expect("it is retained");
+    let block = world.api.history.snapshot().block(42, Commitment::Finalized).cloned();
+    let block = block.expect("it is retained");
     for slot in 40..49 {
         let first = (slot as u32 - 40) * 1_000;
         let transactions: Vec<_> = (first..first + 1_000).map(one).collect();
-        history.record_transactions(&transactions);
         let id = BlockId { slot, version: slot };
-        history.record_block(&Block { id, transactions, ..(*block).clone() });
+        let parent = BlockId { slot: slot - 1, version: slot - 1 };
+        history.record_transactions(id, &transactions);
+        history.record_block(&Block { id, parent, transactions, ..(*block).clone() });
+        history.set_tip(id);
+        history.confirm(id);
+        history.finalize(id);
     }
     history.publish();
     world.api.history = Arc::new(history);

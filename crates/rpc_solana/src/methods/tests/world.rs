@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use chain_solana::{
     AirdropError, BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo,
-    ExecutedTransaction, Faucet, History, HistoryLimits, SendError, Sender, Simulation,
-    SimulationError, SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
+    ExecutedTransaction, Faucet, History, HistoryLimits, InflationSchedule, OneNodeCluster,
+    SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
+    TransactionSender, VerifiedTransaction, View,
 };
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
@@ -191,7 +192,6 @@ impl World {
 }
 
 struct Builder {
-    cluster: ClusterInfo,
     ledger: Ledger<Account, BlockInfo>,
     api: SolanaApi,
     transaction_service: Arc<FakeTransactionService>,
@@ -201,14 +201,11 @@ struct Builder {
 
 impl Builder {
     fn new() -> Self {
-        let cluster = ClusterInfo {
+        let cluster_info = Arc::new(ClusterInfo {
             genesis_hash: hash(0),
             genesis_unix_timestamp: GENESIS_TIME,
             identity: keypair(1).pubkey(),
-            vote_account: keypair(2).pubkey(),
-            faucet: keypair(3).pubkey(),
             epoch_schedule: EpochSchedule::custom(32, 32, false),
-            inflation: chain_solana::InflationSchedule::default(),
             rent: Rent::default(),
             lamports_per_signature: 5_000,
             slot_ms: 4_000,
@@ -219,7 +216,7 @@ impl Builder {
             rpc: Some(([127, 0, 0, 1], 8899).into()),
             pubsub: Some(([127, 0, 0, 1], 8900).into()),
             tpu: None,
-        };
+        });
         let root = BlockId { slot: 0, version: 0 };
         let info = Arc::new(BlockInfo {
             block: root,
@@ -247,9 +244,13 @@ impl Builder {
         });
         let limits = HistoryLimits { slots_max: HISTORY_SLOTS, bytes_max: u64::MAX };
         let api = SolanaApi {
-            cluster: Arc::new(cluster.clone()),
+            cluster: Arc::new(OneNodeCluster::new(
+                Arc::clone(&cluster_info),
+                InflationSchedule::default(),
+            )),
+            cluster_info,
             reader,
-            history: Arc::new(History::new(limits)),
+            history: Arc::new(History::new(limits, root)),
             transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
             simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
             faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
@@ -262,7 +263,7 @@ impl Builder {
             config: Config::default(),
         };
         let slot_history = SlotHistory::default();
-        Self { cluster, ledger, api, transaction_service, slot_history, named: HashMap::new() }
+        Self { ledger, api, transaction_service, slot_history, named: HashMap::new() }
     }
 
     fn build(mut self) -> World {
@@ -295,7 +296,7 @@ impl Builder {
         self.slot_history.add(slot);
         let sysvars = changes(sysvars(&self.slot_history, parent.block.slot));
         self.ledger.apply(id, sysvars, Arc::clone(&open)).expect("the block is open");
-        self.api.history.record_transactions(&transactions);
+        self.api.history.record_transactions(id, &transactions);
         if slot == PROCESSED {
             return open;
         }
@@ -317,9 +318,12 @@ impl Builder {
             reward_partitions: (slot == BOUNDARY).then_some(PARTITIONS),
             writes: Vec::new(),
         }));
+        self.api.history.set_tip(id);
+        self.api.history.confirm(id);
         self.ledger.complete(id, Arc::clone(&info)).expect("the block is open");
         self.ledger.confirm(id).expect("it is complete");
         if slot <= FINALIZED {
+            self.api.history.finalize(id);
             self.ledger.finalize(id).expect("the block is complete");
         }
         info
@@ -331,7 +335,7 @@ impl Builder {
         let to_vote = Instruction::new_with_bytes(
             solana_sdk_ids::vote::ID,
             &[],
-            vec![solana_instruction::AccountMeta::new(self.cluster.vote_account, false)],
+            vec![solana_instruction::AccountMeta::new(keypair(2).pubkey(), false)],
         );
         let vote = signed(&[to_vote], &identity, slot);
         let mut all = vec![Arc::new(executed(slot, 0, vote, &LoadedAddresses::default(), true))];

@@ -111,14 +111,14 @@ impl Node {
         let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), root, bank(0, true));
         ledger.publish();
         let history_limits = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
-        let history = Arc::new(History::new(history_limits));
+        let history = Arc::new(History::new(history_limits, root));
         let pool = pool::Config { threads: 2, client_heavy_max: 1, ..pool::Config::default() };
         let pool = Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads start");
         let pool = Arc::new(pool);
         let (pubsub_reader, pubsub_history) = (reader.clone(), Arc::clone(&history));
         let pool_and_limiter = (Arc::clone(&pool), Arc::new(RateLimiter::new(limits)));
         let (pubsub, event_sender) =
-            pubsub::start(config, cluster(), pubsub_reader, pubsub_history, pool_and_limiter)
+            pubsub::start(config, cluster_info(), pubsub_reader, pubsub_history, pool_and_limiter)
                 .expect("a thread starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
@@ -208,7 +208,7 @@ impl Node {
             is_vote: tx.is_vote,
         });
         self.ledger.publish();
-        self.history.record_transactions(&[Arc::clone(&executed)]);
+        self.history.record_transactions(block, &[Arc::clone(&executed)]);
         self.history.publish();
         self.transactions.push(Arc::clone(&executed));
         executed
@@ -236,11 +236,13 @@ impl Node {
             reward_partitions: None,
             writes: std::mem::take(&mut self.writes),
         });
+        self.history.record_block(&block);
+        self.history.set_tip(block.id);
+        self.history.confirm(block.id);
+        self.history.publish();
         self.ledger.complete(block.id, bank(self.tip, true)).expect("it is open");
         self.ledger.confirm(block.id).expect("it is complete");
         self.ledger.publish();
-        self.history.record_block(&block);
-        self.history.publish();
         self.complete.push_back(Arc::clone(&block));
         self.send_confirmed(block);
     }
@@ -256,6 +258,8 @@ impl Node {
     /// Finalizes the oldest block that is complete and not final.
     pub(crate) fn finalize(&mut self) {
         let block = self.complete.pop_front().expect("one is complete");
+        self.history.finalize(block.id);
+        self.history.publish();
         self.ledger.finalize(block.id).expect("it is next to the root");
         self.ledger.publish();
         self.send_event(&LedgerEvent::Rooted { block, timestamp_ms: 3 });
@@ -323,7 +327,11 @@ impl Node {
     }
 }
 
-async fn accept(listener: TcpListener, next_client: Arc<AtomicU64>, pubsub: Arc<SolanaPubSub>) {
+pub(crate) async fn accept(
+    listener: TcpListener,
+    next_client: Arc<AtomicU64>,
+    pubsub: Arc<SolanaPubSub>,
+) {
     let mut connections = JoinSet::new();
     loop {
         let (socket, _) = listener.accept().await.expect("loopback");
@@ -360,15 +368,12 @@ fn bank(slot: Slot, complete: bool) -> Arc<BlockInfo> {
     })
 }
 
-fn cluster() -> Arc<ClusterInfo> {
+pub(crate) fn cluster_info() -> Arc<ClusterInfo> {
     Arc::new(ClusterInfo {
         genesis_hash: Hash::default(),
         genesis_unix_timestamp: 0,
         identity: key(250),
-        vote_account: key(251),
-        faucet: key(252),
         epoch_schedule: Default::default(),
-        inflation: chain_solana::InflationSchedule::default(),
         rent: Default::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,
@@ -394,7 +399,7 @@ impl Client {
         WebSocketStream::from_raw_socket(socket, Role::Client, None).await
     }
 
-    fn new(socket: TcpStream) -> Self {
+    pub(crate) fn new(socket: TcpStream) -> Self {
         let socket = futures_util::FutureExt::now_or_never(Self::new_over(socket))
             .expect("it only wraps the socket");
         Self { socket, early: VecDeque::new(), next_id: 1 }

@@ -1,0 +1,46 @@
+//! The properties of a cluster and of this node that never change while it runs.
+//!
+//! Not here: what changes (`cluster`).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ledger::Slot;
+use solana_epoch_schedule::EpochSchedule;
+use solana_feature_set::FeatureSet;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use solana_rent::Rent;
+
+/// Properties that are fixed at genesis or at start.
+#[derive(Clone, Debug)]
+pub struct ClusterInfo {
+    /// Identifies the ledger and the cluster.
+    pub genesis_hash: Hash,
+    /// Seconds since 1970.
+    pub genesis_unix_timestamp: i64,
+    /// This node's identity.
+    pub identity: Pubkey,
+    /// The epoch schedule.
+    pub epoch_schedule: EpochSchedule,
+    /// The rent-exempt minimum of accounts.
+    pub rent: Rent,
+    /// Lamports that each signature costs.
+    pub lamports_per_signature: u64,
+    /// Milliseconds of a slot; 0 if every transaction has its own block.
+    pub slot_ms: u64,
+    /// The first slot of this node's ledger.
+    pub first_slot: Slot,
+    /// Derived from the genesis hash, as in gossip.
+    pub shred_version: u16,
+    /// Identifies the features that the node supports, active or not, as in `getVersion`.
+    pub feature_set: u32,
+    /// The features that are active in the ledger.
+    pub features: Arc<FeatureSet>,
+    /// The address of JSON-RPC.
+    pub rpc: Option<SocketAddr>,
+    /// The address of PubSub.
+    pub pubsub: Option<SocketAddr>,
+    /// The address that receives transactions over QUIC.
+    pub tpu: Option<SocketAddr>,
+}

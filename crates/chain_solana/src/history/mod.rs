@@ -1,0 +1,93 @@
+//! Blocks, transactions and signatures by address, for a limited number of recent slots of a ledger that may fork.
+//!
+//! In: transactions as they are executed, frozen blocks, and the moves of the tips, in order, from the one writer. A
+//! block is stored without its account writes.
+//! Out: [`HistorySnapshot`], which readers may retain as long as they like without blocking
+//! anything. It has the chain of the processed block, and says what of it is confirmed and final. It finds the open
+//! block's transactions by signature, and by address once their block is the tip. Blocks of other forks wait for the
+//! tip to move; a block that is reverted leaves nothing behind.
+//! Bounds: [`HistoryLimits`], enforced whenever a block is recorded and whenever the tip moves: the lowest blocks are
+//! removed with all their entries, those of other forks included. The open block is additional.
+
+#[cfg(test)]
+mod model;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod writer_state;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use ledger::BlockId;
+use parking_lot::Mutex;
+
+use crate::block::{Block, ExecutedTransaction};
+use writer_state::WriterState;
+
+pub use snapshot::{AddressSignature, HistorySnapshot, is_rooted};
+pub use writer_state::HistoryLimits;
+
+/// The history of a ledger: one writer, any number of readers. Readers see no change before [`Self::publish`].
+///
+/// The tips move as those of `query::Ledger` do, under the same names. A writer publishes them here first: then what
+/// a view shows as confirmed or final, history shows too.
+pub struct History {
+    writer: Mutex<WriterState>,
+    published: ArcSwap<HistorySnapshot>,
+}
+
+impl History {
+    /// An empty history of a ledger that starts at `root`.
+    pub fn new(limits: HistoryLimits, root: BlockId) -> Self {
+        let writer = WriterState::new(limits, root);
+        let published = ArcSwap::from_pointee(writer.to_published());
+        Self { writer: Mutex::new(writer), published }
+    }
+
+    /// The published snapshot. Costs a reference count, whatever its size.
+    pub fn snapshot(&self) -> Arc<HistorySnapshot> {
+        self.published.load_full()
+    }
+
+    /// Adds transactions of the open block, in the order of execution. It is a child of the tip. Readers
+    /// find them by signature, and by address once the block is the tip. A ledger that shows no open block adds none.
+    pub fn record_transactions(&self, block: BlockId, transactions: &[Arc<ExecutedTransaction>]) {
+        self.writer.lock().record_transactions(block, transactions);
+    }
+
+    /// Adds a frozen block without its account writes, and removes the lowest blocks beyond the
+    /// limits. Readers find it when the tip is the block or a descendant.
+    pub fn record_block(&self, block: &Block) {
+        self.writer.lock().record_block(block);
+    }
+
+    /// Makes a frozen block the processed tip. It may be on another fork than the tip before. The open block, if it
+    /// is another one, is removed.
+    pub fn set_tip(&self, block: BlockId) {
+        self.writer.lock().set_tip(block);
+    }
+
+    /// Makes a frozen block the confirmed tip. It must be on the chain of the processed tip at the next publish.
+    pub fn confirm(&self, block: BlockId) {
+        self.writer.lock().confirm(block);
+    }
+
+    /// Makes a frozen block the root. Blocks that do not descend from it are removed. A tip among them falls back to
+    /// the root.
+    pub fn finalize(&self, block: BlockId) {
+        self.writer.lock().finalize(block);
+    }
+
+    /// Removes an unrooted block and all its descendants. A tip among them falls back to the block's parent.
+    pub fn drop_fork(&self, block: BlockId) {
+        self.writer.lock().drop_fork(block);
+    }
+
+    /// Publishes all changes. The root must be confirmed or an ancestor of confirmed, and so must be confirmed for
+    /// processed.
+    pub fn publish(&self) {
+        let snapshot = self.writer.lock().to_published();
+        self.published.store(Arc::new(snapshot));
+    }
+}

@@ -1,0 +1,205 @@
+//! The writer's history: the chain of the tip, and the frozen blocks of other forks.
+//!
+//! In: frozen blocks, and moves of the tips. Out: the chain that is published.
+//! Shape: a block that is not an ancestor of the tip waits in `forks`, without entries. When the tip moves to another
+//! fork, the blocks that it leaves go there, the newest first, and those that it enters come from there.
+//! Cost of a move: the blocks that are left and entered, with their transactions.
+//! Bounds: [`HistoryLimits`] count the blocks of all forks. The lowest blocks are removed first, whatever their fork.
+//! The tip's block and the one that was recorded last are always retained.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ledger::BlockId;
+
+use super::snapshot::{ByAddress, HistorySnapshot, StoredBlock};
+use crate::block::{Block, ExecutedTransaction};
+
+/// Limits of the retained history.
+#[derive(Clone, Copy, Debug)]
+pub struct HistoryLimits {
+    /// Number of slots, from the newest down.
+    pub slots_max: u64,
+    /// Estimated bytes of transactions and blocks.
+    pub bytes_max: u64,
+}
+
+/// The writer's state.
+pub(super) struct WriterState {
+    limits: HistoryLimits,
+    all: HistorySnapshot,
+    /// The transactions of each address, as of the newest frozen block.
+    by_address: ByAddress,
+    /// Frozen blocks that are not ancestors of the tip.
+    forks: BTreeMap<BlockId, StoredBlock>,
+}
+
+impl WriterState {
+    pub(super) fn new(limits: HistoryLimits, root: BlockId) -> Self {
+        let all = HistorySnapshot::new(root);
+        Self { limits, by_address: all.by_address.clone(), all, forks: BTreeMap::new() }
+    }
+
+    /// What readers may see. The lists by address are the largest part, and copied only once a block.
+    pub(super) fn to_published(&self) -> HistorySnapshot {
+        let tips = self.all.tips;
+        assert!(
+            tips.root.slot <= tips.confirmed.slot
+                && tips.confirmed.slot <= tips.processed.slot
+                && ![tips.root, tips.confirmed].iter().any(|tip| self.forks.contains_key(tip)),
+            "the root {:?} or the confirmed block {:?} is not on the chain of the tip {:?}",
+            tips.root,
+            tips.confirmed,
+            tips.processed
+        );
+        self.all.with_by_address(&self.by_address)
+    }
+
+    pub(super) fn record_transactions(
+        &mut self,
+        block: BlockId,
+        transactions: &[Arc<ExecutedTransaction>],
+    ) {
+        if !self.all.is_open(block) {
+            self.all.remove_open();
+        }
+        for transaction in transactions {
+            self.all.add_to_open(block, transaction);
+        }
+    }
+
+    pub(super) fn record_block(&mut self, block: &Block) {
+        let bytes = block_bytes(block) + self.all.transactions_bytes(block);
+        let block = Block {
+            transactions: block.transactions.clone(),
+            rewards: block.rewards.clone(),
+            writes: Vec::new(), // history has no old versions of accounts
+            ..*block
+        };
+        let id = block.id;
+        self.all.blocks_bytes += bytes;
+        self.forks.insert(id, StoredBlock { block: Arc::new(block), bytes });
+        // The open block becomes the tip next, and the limits are enforced then.
+        if !self.all.is_open(id) {
+            self.prune(id);
+        }
+    }
+
+    pub(super) fn set_tip(&mut self, tip: BlockId) {
+        let mut entered = Vec::new();
+        let mut fork_point = tip;
+        while let Some(stored) = self.forks.remove(&fork_point) {
+            fork_point = stored.block.parent;
+            entered.push(stored);
+        }
+        let is_child = |stored: &StoredBlock| self.all.is_open(stored.block.id);
+        if self.all.newest() != Some(fork_point) || !entered.last().is_some_and(is_child) {
+            self.all.remove_open();
+        }
+        // Blocks are removed from the lowest up. So if the fork point is gone, none of the chain is below it.
+        let is_retained = self.all.contains(fork_point);
+        while let Some(newest) = self.all.newest()
+            && !(is_retained && newest.slot <= fork_point.slot)
+        {
+            let left = self.all.pop();
+            self.forks.extend(left.map(|stored| (newest, stored)));
+        }
+        entered.into_iter().rev().for_each(|stored| self.all.push(stored));
+        self.all.tips.processed = tip;
+        self.prune(tip);
+    }
+
+    pub(super) fn confirm(&mut self, block: BlockId) {
+        self.all.tips.confirmed = block;
+    }
+
+    pub(super) fn finalize(&mut self, block: BlockId) {
+        if !self.descends(self.all.tips.confirmed, block) {
+            self.all.tips.confirmed = block;
+        }
+        if !self.descends(self.all.tips.processed, block) {
+            self.set_tip(self.all.tips.confirmed);
+        }
+        self.all.tips.root = block;
+        for (id, stored) in std::mem::take(&mut self.forks) {
+            let parent = stored.block.parent;
+            let is_above = parent == block
+                || (parent.slot > block.slot && self.all.contains(parent))
+                || self.forks.contains_key(&parent);
+            if is_above {
+                self.forks.insert(id, stored);
+            } else {
+                self.all.blocks_bytes -= stored.bytes;
+            }
+        }
+    }
+
+    pub(super) fn drop_fork(&mut self, block: BlockId) {
+        let on_chain = self.all.stored(block);
+        let Some(stored) = on_chain.or_else(|| self.forks.get(&block)) else { return };
+        let parent = stored.block.parent;
+        if on_chain.is_some() {
+            self.set_tip(parent);
+        }
+        let mut dropped = BTreeSet::from([block]);
+        for (id, stored) in self.forks.range(block..) {
+            if dropped.contains(&stored.block.parent) {
+                dropped.insert(*id);
+            }
+        }
+        if dropped.contains(&self.all.tips.confirmed) {
+            self.all.tips.confirmed = parent;
+        }
+        for id in dropped {
+            let stored = self.forks.remove(&id);
+            self.all.blocks_bytes -= stored.map_or(0, |stored| stored.bytes);
+        }
+    }
+
+    /// Whether a block is `ancestor` or descends from it. A block that is not retained is as good as on the chain of
+    /// the tip: only what is lower than the retained blocks is removed from there.
+    fn descends(&self, mut block: BlockId, ancestor: BlockId) -> bool {
+        while let Some(stored) = self.forks.get(&block).filter(|_| block != ancestor) {
+            block = stored.block.parent;
+        }
+        let are_on_chain = ![block, ancestor].iter().any(|id| self.forks.contains_key(id));
+        block == ancestor || (are_on_chain && ancestor.slot < block.slot)
+    }
+
+    /// Removes blocks beyond the limits, but not `retained`.
+    fn prune(&mut self, retained: BlockId) {
+        // The published lists by address have nothing of an open block, so they differ.
+        let has_open = self.all.has_open_block();
+        let highest_fork = self.forks.keys().next_back().copied();
+        let newest = self.all.newest().max(highest_fork).map_or(0, |newest| newest.slot);
+        let first_retained = newest.saturating_sub(self.limits.slots_max.saturating_sub(1));
+        while let Some(lowest) = self.lowest(retained)
+            && (self.all.blocks_bytes > self.limits.bytes_max || lowest.slot < first_retained)
+        {
+            match self.forks.remove(&lowest) {
+                Some(stored) => self.all.blocks_bytes -= stored.bytes,
+                None => {
+                    let removed = self.all.remove_oldest();
+                    if has_open {
+                        removed.iter().for_each(|one| one.remove_from(&mut self.by_address));
+                    }
+                }
+            }
+        }
+        if !has_open {
+            self.by_address.clone_from(&self.all.by_address);
+        }
+    }
+
+    /// The lowest block that is neither that of the tip nor `retained`.
+    fn lowest(&self, retained: BlockId) -> Option<BlockId> {
+        let of_chain = self.all.oldest().filter(|oldest| self.all.newest() != Some(*oldest));
+        let of_forks = self.forks.keys().find(|id| **id != retained).copied();
+        of_chain.into_iter().chain(of_forks).min()
+    }
+}
+
+/// A block's own share: its header and a pointer for each transaction.
+fn block_bytes(block: &Block) -> u64 {
+    (size_of::<Block>() + block.transactions.len() * 8) as u64 + block.rewards_bytes()
+}
