@@ -3,7 +3,7 @@
 //! Out: what a server reports about the cluster. A localnet knows all of it. A follower computes leaders from the stakes
 //! of epochs that it has, and gets the nodes from an upstream; what it cannot know is `None`, and a server reports
 //! that as an error. Nothing is guessed.
-//! Bounds: the implementation's. A call returns shared data, and waits for no one.
+//! Bounds: the implementation's. A call returns shared data, and does not block.
 //! Not here: what never changes (`cluster_info`), accounts and blocks.
 
 use std::collections::HashMap;

@@ -286,7 +286,7 @@ impl ForkedChain {
         let gone = gone.into_iter().filter(|id| !alive.contains(id) && !self.rooted.contains(id));
         let gone: Vec<Arc<Block>> =
             gone.collect::<Vec<_>>().iter().filter_map(|id| self.frozen.remove(id)).collect();
-        // A block that nobody has heard of needs no end.
+        // A block that was never reported as frozen needs no end.
         let gone: Vec<_> =
             gone.into_iter().filter(|block| !self.unsent_frozen.remove(&block.id)).collect();
         for id in std::mem::take(&mut self.unsent_frozen) {

@@ -155,5 +155,5 @@ fn a_dropped_block_is_reported_as_dead_before_the_tip_moves() {
     };
     assert_eq!([next(), next(), next()], ["completed", "frozen", "dead"]);
     assert_eq!(status_of(&node, 0), (None, None));
-    assert_eq!(node.pubsub.stats().connections, 1, "nobody is closed for a fork");
+    assert_eq!(node.pubsub.stats().connections, 1, "no client is closed for a fork");
 }

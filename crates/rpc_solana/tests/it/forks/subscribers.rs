@@ -126,7 +126,7 @@ impl Subscriber {
         }
     }
 
-    /// Whoever waits for a signature that is confirmed has been notified. Another one is waited for.
+    /// The client has been notified of each signature that is confirmed. It then waits for another one.
     fn check_signatures(&mut self, node: &ForkedNode, rng: &mut Rng) {
         for (n, before) in self.waiting.values() {
             let slot = before.or_else(|| slot_at(&node.chain, *n, Commitment::Confirmed));
