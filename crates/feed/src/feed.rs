@@ -40,7 +40,7 @@ enum Outcome {
     Duplicate,
     /// It belongs to a bank that does not count.
     Ignored,
-    /// Banks or statuses; everything that waits is looked at again.
+    /// Banks or statuses; everything that waits is tried again.
     Changed,
 }
 
@@ -342,7 +342,7 @@ impl<A, T, M> Feed<A, T, M> {
         self.events.push_back(Event::Dropped { bank, reason });
     }
 
-    /// Looks at everything that waits, until nothing changes: whole banks without parents, then statuses.
+    /// Tries everything that waits, until nothing changes: whole banks without parents, then statuses.
     fn settle(&mut self, now: Instant) {
         while self.link_one(now) || self.apply_one_status() {}
         self.move_tip();

@@ -31,8 +31,8 @@ pub struct UpstreamFacts {
 }
 
 impl UpstreamFacts {
-    /// Asks an upstream's RPC. It blocks.
-    pub fn ask(upstream: &Endpoint) -> Result<Self, LoadError> {
+    /// Requests them from an upstream's RPC. It blocks.
+    pub fn request(upstream: &Endpoint) -> Result<Self, LoadError> {
         let mut client = Client::open(upstream.clone())?;
         let genesis = client.call("getGenesisHash", &json!([]))?;
         let genesis_hash = genesis.as_str().and_then(|text| Hash::from_str(text).ok());

@@ -42,9 +42,9 @@ const STREAM_WINDOW_BYTES: u32 = 16 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 /// How long a connection, or the response to a request, may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often the source's newest slot is asked for.
+/// How often the source's newest slot is requested.
 const SLOT_INTERVAL: Duration = Duration::from_secs(2);
-/// How often the writer looks for banks that take too long.
+/// How often the writer checks for banks that take too long.
 const TICK_INTERVAL: Duration = Duration::from_millis(200);
 /// Bytes of a permit of the queue.
 const PERMIT_BYTES: usize = 1_024;
@@ -356,7 +356,7 @@ fn subscribe_request(from_slot: u64) -> SubscribeRequest {
     }
 }
 
-/// Asks for the newest slot of a source, again and again. A source without this call is no failure.
+/// Requests the newest slot of a source, again and again. A source without this call is no failure.
 async fn poll_slot(
     mut client: GeyserClient<Channel>,
     token: Option<MetadataValue<Ascii>>,

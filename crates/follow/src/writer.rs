@@ -1,7 +1,7 @@
 //! The one writer of a followed ledger: banks of the feed into state, history and events.
 //!
 //! In: updates, streams that open and close, the time. Out: the ledger's state, its history, and events to the sinks,
-//! each after the state that it tells of is published.
+//! each after its state is published.
 //! Invariant: a bank is opened, written and completed between two publications, so nothing of an open bank is shown.
 
 use std::collections::BTreeMap;

@@ -75,7 +75,8 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
         ignore_file_size_signal()?;
     }
     // Both block, and before the download: a wrong upstream must not cost hours.
-    let facts = UpstreamFacts::ask(&upstream).context("ask the upstream (--upstream)")?;
+    let facts =
+        UpstreamFacts::request(&upstream).context("request the chain's facts (--upstream)")?;
     let full = runtime.block_on(snapshot_path(flags))?;
     let incremental = flags.incremental_snapshot.clone();
     let file = SnapshotFile { full, incremental, threads: cores };
