@@ -9,6 +9,8 @@ use serde::Deserialize;
 
 use crate::bench::BenchFlags;
 use crate::console::print_stderr;
+use crate::follow_flags::FollowFlags;
+use crate::log_format::LogFormat;
 use crate::test_validator;
 
 /// A read node for ledgers: accepts transactions, holds the state in memory, serves many clients.
@@ -26,6 +28,10 @@ pub(crate) enum Command {
     /// Transactions are executed as they arrive, and slots advance by a clock. JSON-RPC and WebSocket
     /// subscriptions are served to unmodified clients. Without --ledger everything is in memory.
     Dev(Box<DevFlags>),
+    /// Follow a Solana chain from a snapshot and a Yellowstone gRPC stream, and serve it.
+    ///
+    /// Everything is in memory. Each start loads a snapshot and follows the stream from its slot on.
+    Follow(Box<FollowFlags>),
     /// Check a snapshot archive and print a summary of it.
     ///
     /// All its accounts are read into memory and hashed, and the hash is compared with the archive's.
@@ -312,17 +318,6 @@ pub(crate) enum FeatureBase {
     All,
     /// Those of mainnet.
     Mainnet,
-}
-
-/// The format of the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs: each line an object, each field a member.
-    Json,
 }
 
 /// In a file, an argument with several values is an array of arrays. Here it is flat, as in clap.

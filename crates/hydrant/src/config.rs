@@ -10,9 +10,10 @@ use solana_native_token::LAMPORTS_PER_SOL;
 
 use crate::accounts_file;
 use crate::bounds::{self, SHRED_BYTES};
-use crate::cli::{DevFlags, FeatureBase, LogFormat};
+use crate::cli::{DevFlags, FeatureBase};
 use crate::index_flags;
 use crate::input_file;
+use crate::log_format::LogFormat;
 use crate::snapshot_file::SnapshotFile;
 
 /// Microseconds of a tick: 160 ticks a second, as on a cluster.

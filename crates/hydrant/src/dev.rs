@@ -1,24 +1,26 @@
 //! `hydrant dev`: a local ledger and its servers, from start to end.
 
-use std::io::IsTerminal;
-use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chain_solana::{ClusterInfo, EventSink};
 use http_server::Listeners;
-use jsonrpc::{Health, SystemClock};
+use jsonrpc::Health;
 use localnet::{Localnet, LocalnetHandle};
 use metrics::Collector;
 use rpc_solana::{NodeMemory, SolanaApi};
 
 use crate::banner::Banner;
-use crate::cli::{DevFlags, LogFormat};
+use crate::cli::DevFlags;
 use crate::config::{self, NodeConfig};
 use crate::console::{now, print_line};
 use crate::memory_report::ProcessMemory;
+use crate::process_setup::{
+    BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
+    write_atomic,
+};
 use crate::queue_metrics::QueueMetrics;
 use crate::signals::EndSignals;
 use crate::tpu::Tpu;
@@ -28,8 +30,6 @@ use crate::{accounts_file, memory_report, rlimit, status_line, validator_log};
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Stack of the thread that creates or reads a ledger: that of a main thread.
 const OPEN_STACK_BYTES: usize = 8 << 20;
-/// Attempts when the system chooses the ports: two consecutive ports must be free.
-const PORT_TRIES: usize = 64;
 
 /// Runs the node until a signal ends it.
 pub(crate) fn run(flags: DevFlags) -> Result<()> {
@@ -49,7 +49,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
         "the system's clock is before 1970, which HTTP cannot represent: set the clock"
     );
     rlimit::raise_nofile(config.rpc.connections_max);
-    let listeners = bind(&config)?;
+    let listeners = bind(config.bind_address, config.rpc_port, config.grpc_port)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.io_threads)
         .thread_name("io")
@@ -122,7 +122,7 @@ fn open_ledger(config: &NodeConfig) -> Result<Localnet> {
             dir.display()
         );
     }
-    let loaded = file.load(&config.localnet, config.quiet)?;
+    let loaded = file.load(&config.localnet.ledger(), config.quiet)?;
     if config.reset && contains_ledger(config)? {
         read_account_dirs(config)?;
     }
@@ -141,15 +141,6 @@ fn open_ledger(config: &NodeConfig) -> Result<Localnet> {
     Ok(localnet)
 }
 
-/// At the limit of a file's size (`ulimit -f`) a write then fails with an error that is reported, and SIGXFSZ does not
-/// end the process without a message.
-fn ignore_file_size_signal() -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let number = rustix::process::Signal::XFSZ.as_raw();
-    // The runtime's handler stays until the process ends, and only receives the signal.
-    signal(SignalKind::from_raw(number)).map(drop).context("listen for SIGXFSZ")
-}
-
 /// Warns that the newest block's time is later than the system's: the clock was set back, or is wrong.
 fn warn_ahead(config: &NodeConfig, ahead: Duration) {
     let seconds = ahead.as_secs();
@@ -165,13 +156,6 @@ fn warn_ahead(config: &NodeConfig, ahead: Duration) {
 fn reset(config: &NodeConfig) -> Result<()> {
     let (true, Some(dir)) = (config.reset, &config.localnet.dir) else { return Ok(()) };
     localnet::reset_directory(dir).with_context(|| format!("--reset {}", dir.display()))
-}
-
-/// The ports of a node, bound.
-struct BoundListeners {
-    rpc: TcpListener,
-    pubsub: TcpListener,
-    grpc: Option<TcpListener>,
 }
 
 async fn serve(
@@ -306,19 +290,6 @@ fn health(config: &NodeConfig) -> Health {
     Health::with_slot_clock(ms(config.localnet.slot_ms), ms(config.rpc.stall_ms))
 }
 
-/// The CPU pool. Its threads have a lower priority than the I/O threads, so that on a machine with few cores an
-/// inline request does not wait for the end of a time slice.
-fn cpu_pool(config: &pool::Config) -> std::io::Result<pool::Pool> {
-    let nice = config.nice;
-    pool::Pool::new(config.clone(), Arc::new(SystemClock::new()), move || {
-        // On Linux this sets only this thread's priority. Raising the value is always allowed.
-        let result = rustix::process::setpriority_process(None, i32::from(nice));
-        if let Err(err) = result {
-            tracing::warn!(%err, nice, "could not lower the priority of the CPU threads");
-        }
-    })
-}
-
 /// Waits for a signal or for the end of the ledger's thread; true if the ledger ended.
 async fn wait_for_shutdown(signals: &mut EndSignals, running: &LocalnetHandle) -> bool {
     let mut poll = tokio::time::interval(POLL_INTERVAL);
@@ -350,66 +321,4 @@ fn announce_ready(config: &NodeConfig, banner: &Banner<'_>) -> Result<()> {
     }
     write_atomic(path, &endpoints.to_string())
         .with_context(|| format!("--endpoints-file {}", path.display()))
-}
-
-/// Writes a file so that a reader never sees a part of it.
-fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let temporary = PathBuf::from(temporary);
-    std::fs::write(&temporary, text)?;
-    std::fs::rename(&temporary, path)
-}
-
-/// Binds JSON-RPC's port and the next, and that of gRPC. With port 0, binds two consecutive free ports.
-fn bind(config: &NodeConfig) -> Result<BoundListeners> {
-    let ip = config.bind_address;
-    let listen = |port: u16| TcpListener::bind(SocketAddr::new(ip, port));
-    let grpc = |port: u16| {
-        listen(port).with_context(|| {
-            format!("listen on {ip}:{port} for gRPC (--bind-address, --grpc-port, --no-grpc)")
-        })
-    };
-    let (rpc, pubsub) = bind_rpc(config.rpc_port, ip)?;
-    Ok(BoundListeners { rpc, pubsub, grpc: config.grpc_port.map(grpc).transpose()? })
-}
-
-fn bind_rpc(port: u16, ip: IpAddr) -> Result<(TcpListener, TcpListener)> {
-    let listen = |port: u16| TcpListener::bind(SocketAddr::new(ip, port));
-    if port != 0 {
-        let context = |port: u16| format!("listen on {ip}:{port} (--bind-address, --rpc-port)");
-        let rpc = listen(port).with_context(|| context(port))?;
-        return Ok((rpc, listen(port + 1).with_context(|| context(port + 1))?));
-    }
-    for _ in 0..PORT_TRIES {
-        let rpc = listen(0).with_context(|| format!("listen on {ip} (--bind-address)"))?;
-        let Some(next) = rpc.local_addr()?.port().checked_add(1) else { continue };
-        if let Ok(pubsub) = listen(next) {
-            return Ok((rpc, pubsub));
-        }
-    }
-    bail!("no two consecutive free ports on {ip} (--rpc-port)")
-}
-
-fn tokio_listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
-    listener.set_nonblocking(true)?;
-    Ok(tokio::net::TcpListener::from_std(listener)?)
-}
-
-fn start_log(format: LogFormat) {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    // Colours only on a terminal, not in a file or a collector.
-    let colours = std::io::stderr().is_terminal();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
-    let log = log.with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]
-fn has_date() -> bool {
-    std::time::SystemTime::now() >= std::time::UNIX_EPOCH
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(flags: &InspectFlags) -> Result<()> {
         incremental: flags.incremental.clone(),
         threads: flags.threads.unwrap_or(cores),
     };
-    let loaded = file.load(&localnet::Config::default(), flags.quiet)?;
+    let loaded = file.load(&localnet::Config::default().ledger(), flags.quiet)?;
     let snapshot = loaded.snapshot().clone();
     let view = loaded.into_view()?;
     let accounts = view.all().filter_map(|(address, account)| {

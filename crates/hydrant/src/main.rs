@@ -8,10 +8,14 @@ mod cli;
 mod config;
 mod console;
 mod dev;
+mod follow;
+mod follow_flags;
 mod index_flags;
 mod input_file;
 mod inspect;
+mod log_format;
 mod memory_report;
+mod process_setup;
 mod queue_metrics;
 mod rlimit;
 mod signals;
@@ -34,6 +38,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let result = cli::parse().and_then(|command| match command {
         Command::Dev(flags) => dev::run(*flags),
+        Command::Follow(flags) => follow::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
     });

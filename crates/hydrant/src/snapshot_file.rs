@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
-use localnet::LoadedSnapshot;
+use query::LedgerConfig;
+use snapshot_ledger::LoadedSnapshot;
 use snapshot_solana::Progress;
 
 use crate::console::{now, print_stderr};
@@ -30,11 +31,12 @@ pub(crate) struct SnapshotFile {
 
 impl SnapshotFile {
     /// Loads the archives into a ledger with `config`, and shows the progress unless `quiet`.
-    pub(crate) fn load(&self, config: &localnet::Config, quiet: bool) -> Result<LoadedSnapshot> {
+    pub(crate) fn load(&self, config: &LedgerConfig, quiet: bool) -> Result<LoadedSnapshot> {
         let (progress, started) = (Progress::default(), now());
         let incremental = self.incremental.as_deref();
-        let load =
-            || localnet::load_snapshot(config, &self.full, incremental, self.threads, &progress);
+        let load = || {
+            snapshot_ledger::load_snapshot(config, &self.full, incremental, self.threads, &progress)
+        };
         let loaded = if quiet { load() } else { with_progress(load, &progress, started)? };
         let loaded = loaded.with_context(|| self.description())?;
         if !quiet {

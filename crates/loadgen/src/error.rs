@@ -20,6 +20,9 @@ pub enum LoadError {
     /// A connection broke.
     #[error("the connection broke before its response was complete")]
     Broken(#[source] io::Error),
+    /// What a body was passed to does not accept it.
+    #[error("store the body of a response")]
+    Sink(#[source] io::Error),
     /// A response is not valid HTTP/1.1, or uses a part of it that this client does not support.
     #[error("invalid HTTP/1.1 response: {0}")]
     Http(&'static str),

@@ -107,6 +107,59 @@ impl Connection {
         Ok(HttpResponse { status: head.status, body: &self.body, body_bytes, head: &self.head })
     }
 
+    /// Sends a request and passes the body to `sink` as it arrives, whatever its length. Returns the status, and
+    /// the value of `location` if the response has one. `started` gets the length of the body, if it is known.
+    /// The body of a response whose status is not 200 is not passed on, and the connection is then closed.
+    pub async fn exchange_into(
+        &mut self,
+        request: &[u8],
+        mut started: impl FnMut(Option<u64>),
+        mut sink: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(u16, Option<String>), LoadError> {
+        let head = self.send_request(request).await?;
+        let location =
+            HttpResponse { status: head.status, body: &[], body_bytes: 0, head: &self.head };
+        let location = location.header("location").map(str::to_owned);
+        if head.status != 200 {
+            return Ok((head.status, location));
+        }
+        let BodyLength::Bytes(bytes) = head.body else {
+            started(None);
+            loop {
+                let chunk = self.chunk_bytes().await?;
+                self.skip_into(chunk, &mut sink).await?;
+                self.line().await?;
+                if chunk == 0 {
+                    return Ok((head.status, location));
+                }
+            }
+        };
+        started(Some(bytes as u64));
+        self.skip_into(bytes as u64, &mut sink).await?;
+        Ok((head.status, location))
+    }
+
+    /// Consumes `bytes` bytes and passes them on.
+    async fn skip_into(
+        &mut self,
+        bytes: u64,
+        sink: &mut impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), LoadError> {
+        let mut left = bytes;
+        loop {
+            let unread = &self.buffer[self.at..];
+            let available = unread.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            sink(&unread[..available]).map_err(LoadError::Sink)?;
+            self.at += available;
+            left -= available as u64;
+            if left == 0 {
+                return Ok(());
+            }
+            self.compact();
+            self.read(READ_BYTES_LONG).await?;
+        }
+    }
+
     async fn send_request(&mut self, request: &[u8]) -> Result<Head, LoadError> {
         self.is_usable = false;
         self.socket.send(request).await.map_err(LoadError::Broken)?;

@@ -150,7 +150,7 @@ pub enum ConfigError {
 
 impl Config {
     /// The limits of the ledger's state.
-    pub(crate) fn ledger(&self) -> LedgerConfig {
+    pub fn ledger(&self) -> LedgerConfig {
         LedgerConfig { addresses_max: self.addresses_max, indices: self.indices.clone() }
     }
 

@@ -4,9 +4,10 @@
 //! those accounts define what is active, so the features of a ledger are fixed. It is the same for a snapshot.
 //! Not here: what a feature changes (the VM and its builtin programs).
 
-use solana_feature_gate_interface::{Feature, create_account, from_account};
+use solana_feature_gate_interface::{Feature, create_account};
 use solana_feature_set::{FEATURE_NAMES, FeatureSet, alpenglow};
 use solana_pubkey::Pubkey;
+use svm::features::{active_in, feature_set_where};
 use svm::{AccountSource, WorkingSet};
 
 use crate::config::{FeatureBase, FeatureChoice};
@@ -46,21 +47,13 @@ pub(crate) fn for_snapshot(
     choice: &FeatureChoice,
     accounts: &impl AccountSource,
 ) -> Result<FeatureSet, FeatureError> {
-    let present = from_accounts(accounts);
+    let present = active_in(accounts);
     if let Some(key) = choice.deactivated.iter().find(|key| present.is_active(key)) {
         return Err(FeatureError::Active(*key));
     }
     let base = choice.base.unwrap_or(FeatureBase::Mainnet);
     let chosen = chosen(&FeatureChoice { base: Some(base), ..choice.clone() });
     Ok(feature_set_where(|key| present.is_active(key) || chosen.is_active(key)))
-}
-
-/// The features that are active in the accounts of a ledger.
-pub(crate) fn from_accounts(accounts: &impl AccountSource) -> FeatureSet {
-    feature_set_where(|key| {
-        let feature = accounts.account(key).and_then(|account| from_account(&account.0));
-        feature.is_some_and(|feature| feature.activated_at.is_some())
-    })
 }
 
 /// Checks that a choice fits the features of a ledger. Without a chosen set, a ledger fits if it has none of the
@@ -89,23 +82,13 @@ pub(crate) fn add_accounts(
     let account = Feature { activated_at: Some(0) };
     let lamports = set.vm().svm().minimum_balance_for_rent_exemption(Feature::size_of());
     let account = create_account(&account, lamports);
-    let present = from_accounts(source);
+    let present = active_in(source);
     let missing: Vec<Pubkey> =
         active.active().keys().filter(|key| !present.is_active(key)).copied().collect();
     for key in &missing {
         set.vm_mut().put(*key, &account);
     }
     missing
-}
-
-/// The features of this release for which `is_active` holds, active since the first slot. The others are inactive.
-fn feature_set_where(is_active: impl Fn(&Pubkey) -> bool) -> FeatureSet {
-    let (active, inactive): (Vec<Pubkey>, Vec<Pubkey>) =
-        FEATURE_NAMES.keys().copied().partition(|key| is_active(key));
-    FeatureSet::new(
-        active.into_iter().map(|key| (key, 0)).collect(),
-        inactive.into_iter().collect(),
-    )
 }
 
 fn is_in(base: FeatureBase, key: &Pubkey) -> bool {

@@ -3,25 +3,24 @@
 //! It is a separate ledger: its genesis hash and its validator are new. Features that are active in the snapshot's
 //! accounts stay active, and other chosen features get accounts (`features`). Only the newest blockhash of the other
 //! ledger is used: the transactions that named older ones are not known here, and no transaction may be executed twice.
-//! Not here: reading the snapshot (`snapshot_load`).
+//! Not here: reading the snapshot ([`snapshot_ledger`]).
 
 use chain_solana::{Block, BlockInfo};
+use snapshot_ledger::{BulkLoader, block_of};
 use snapshot_solana::{BankFields, Snapshot};
-use solana_account::ReadableAccount;
+use solana_account::{AccountSharedData, ReadableAccount};
 use solana_clock::Clock;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar as ids;
 use spl_generic_token::token::native_mint;
 use svm::{AccountSource, Vm, WorkingSet};
 
-use crate::bulk_load::BulkLoader;
 use crate::config::Config;
 use crate::error::{GenesisError, LocalnetError};
 use crate::features;
 use crate::genesis;
 use crate::genesis_accounts::sysvar_fault;
 use crate::keypairs::NodeKeypairs;
-use crate::snapshot_load::block_of;
 
 /// Sysvars that every next block needs.
 const NEEDED: &[(Pubkey, &str)] = &[
@@ -44,8 +43,8 @@ pub(crate) fn complete(
     }
     let active = features::for_snapshot(&config.features, loader.ledger()?)?;
     let mut set = WorkingSet::new(loader.ledger()?, active.clone());
-    let absent = loader.missing_accounts(set.vm())?;
-    let (added, _) = loader.replace(set.vm(), &absent)?;
+    let absent = missing_accounts(loader.ledger()?, set.vm());
+    let (added, _) = loader.replace(absent)?;
     let clock: Clock = set.vm().svm().get_sysvar();
     if clock.slot != snapshot.bank.slot {
         return Err(GenesisError::Incomplete("clock sysvar: it shows another slot").into());
@@ -55,11 +54,21 @@ pub(crate) fn complete(
     }
     let mut own = genesis::add_own(set.vm_mut(), config, keys)?;
     own.extend(features::add_accounts(&mut set, loader.ledger()?, &active));
-    let (gained, lost) = loader.replace(set.vm(), &own)?;
+    let own = own.iter().filter_map(|key| Some((*key, set.vm().account(key)?.clone())));
+    let (gained, lost) = loader.replace(own.collect())?;
     let lamports = u128::from(snapshot.lamports) + u128::from(added) + u128::from(gained);
     let lamports = u64::try_from(lamports - u128::from(lost));
     let lamports = lamports.map_err(|_| GenesisError::TooManyLamports)?;
     Ok((lamports, WorkingSet::new(loader.ledger()?, active)))
+}
+
+/// Accounts of the VM that the ledger lacks: builtin programs that another node did not have.
+pub(crate) fn missing_accounts(
+    accounts: &impl AccountSource,
+    vm: &Vm,
+) -> Vec<(Pubkey, AccountSharedData)> {
+    let missing = vm.accounts().filter(|(key, _)| accounts.account(key).is_none());
+    missing.map(|(key, account)| (*key, account.clone())).collect()
 }
 
 /// A needed sysvar that is missing or does not parse.

@@ -157,8 +157,8 @@ impl Genesis {
             lamports_per_signature: LAMPORTS_PER_SIGNATURE,
             slot_ms: config.slot_ms,
             first_slot,
-            shred_version: shred_version(&self.hash()),
-            feature_set: feature_set(),
+            shred_version: chain_solana::shred_version(&self.hash()),
+            feature_set: chain_solana::feature_set(),
             features: Arc::new(vm.features().clone()),
             rpc: None,
             pubsub: None,
@@ -238,25 +238,6 @@ pub(crate) fn add_own(
 /// the feature, and `StakeConfig`, as in `solana-test-validator`.
 pub(crate) fn is_fixed(vm: &Vm, key: &Pubkey) -> bool {
     vm.features().is_active(key) || *key == stake::config::ID
-}
-
-/// The identifier of the features that the node knows, as in `getVersion`. It is the same for every ledger.
-fn feature_set() -> u32 {
-    u32::from_le_bytes(first_bytes(&solana_feature_set::ID))
-}
-
-/// The shred version of a genesis hash: its 16-bit words combined by XOR, never 0.
-fn shred_version(genesis: &Hash) -> u16 {
-    let folded = genesis
-        .as_ref()
-        .chunks_exact(2)
-        .fold(0, |acc, pair| acc ^ u16::from_be_bytes([pair[0], pair[1]]));
-    folded.saturating_add(1)
-}
-
-fn first_bytes(hash: &Hash) -> [u8; 4] {
-    let bytes = hash.to_bytes();
-    [bytes[0], bytes[1], bytes[2], bytes[3]]
 }
 
 fn wallet(lamports: u64) -> AccountSharedData {

@@ -9,6 +9,7 @@ use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use snapshot_ledger::BulkLoader;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_clock::Clock;
 use solana_epoch_schedule::{EpochSchedule, MINIMUM_SLOTS_PER_EPOCH};
@@ -26,7 +27,6 @@ use solana_sysvar::{fees::Fees, recent_blockhashes::RecentBlockhashes};
 use svm::{Vm, sysvars};
 use wincode::DeserializeOwned;
 
-use crate::bulk_load::BulkLoader;
 use crate::config::{Config, GenesisAccount, HEAD_SLOT_MAX};
 use crate::error::{GenesisError, LocalnetError, SourceError};
 use crate::genesis;
@@ -41,6 +41,9 @@ pub const SLOTS_PER_EPOCH_MAX: u64 = 10_000_000;
 const DATA_BYTES_MAX: usize = 10 << 20;
 /// Lamports of a byte at most, so that no account's rent exceeds a `u64`.
 const LAMPORTS_PER_BYTE_MAX: u64 = u64::MAX / (DATA_BYTES_MAX as u64 + 128);
+
+/// Lamports of a new ledger at most. A `u64` still holds twice as many, after inflation.
+const LAMPORTS_MAX: u64 = u64::MAX / 2;
 
 /// A source of accounts of a new ledger, one at a time.
 pub type GenesisAccountSource<'a> = dyn Iterator<Item = Result<GenesisAccount, SourceError>> + 'a;
@@ -149,6 +152,15 @@ pub(crate) fn load_genesis_accounts(
     }
     loader.put_over(chunk)?;
     Ok(is_outdated)
+}
+
+/// The lamports of all accounts. Fails above [`LAMPORTS_MAX`].
+pub(crate) fn check_lamports(loader: &BulkLoader) -> Result<u64, GenesisError> {
+    let (lamports, max) = (loader.lamports(), LAMPORTS_MAX);
+    match u64::try_from(lamports) {
+        Ok(sum) if sum <= max => Ok(sum),
+        _ => Err(GenesisError::Lamports { lamports, max }),
+    }
 }
 
 /// Runs a step of the creation of a ledger. A panic, which is our bug or the VM's, becomes an error: the node reports

@@ -1,6 +1,7 @@
 //! An embedded Solana ledger: executes transactions, makes slots and blocks, stores them.
 //!
-//! Shape: [`open`] makes or reads a ledger, [`load_snapshot`] and [`open_snapshot`] make one from a snapshot, and
+//! Shape: [`open`] makes or reads a ledger, [`open_snapshot`] makes one from a
+//! [`snapshot_ledger::LoadedSnapshot`], and
 //! [`Localnet::start`] runs it on its own thread. It writes accounts through `query` and blocks through
 //! `chain_solana`, and takes transactions as a [`chain_solana::TransactionSender`].
 //! Invariant: reads never wait for execution, and execution never for reads.
@@ -8,7 +9,6 @@
 
 mod accounts_sum;
 mod block_builder;
-mod bulk_load;
 mod chain_clock;
 mod config;
 mod cost;
@@ -30,7 +30,6 @@ mod programs;
 mod queue;
 mod restore;
 mod simulator;
-mod snapshot_load;
 mod status_cache;
 mod vote;
 
@@ -51,4 +50,3 @@ pub use localnet::{
     open_snapshot_with, open_with, reset_directory,
 };
 pub use queue::{Load, QueueStats, TransactionQueue};
-pub use snapshot_load::{LoadedSnapshot, load_snapshot};

@@ -12,6 +12,7 @@ use chain_solana::{
 };
 use ledger::{BlockId, Commitment};
 use query::Ledger;
+use snapshot_ledger::{BulkLoader, LoadedSnapshot};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_epoch_schedule::EpochSchedule;
@@ -22,7 +23,6 @@ use svm::{AccountSource, SimulationPool, WorkingSet};
 
 use crate::accounts_sum::AccountsSum;
 use crate::block_builder::BlockBuilder;
-use crate::bulk_load::BulkLoader;
 use crate::chain_clock::ChainClock;
 use crate::config::{Config, HEAD_SLOT_MAX};
 use crate::epoch::{self, Epochs, Voters};
@@ -39,7 +39,6 @@ use crate::ledger_store::{LedgerStore, Opened};
 use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
 use crate::simulator::LocalSimulator;
-use crate::snapshot_load::LoadedSnapshot;
 use crate::status_cache::StatusCache;
 use crate::vote::{self, Tower};
 
@@ -141,7 +140,7 @@ pub fn open_snapshot_with(
     {
         return Err(LocalnetError::Exists { dir: dir.display().to_string() });
     }
-    check_head(loaded.snapshot.bank.slot)?;
+    check_head(loaded.snapshot().bank.slot)?;
     let state = guarded(|| InitialState::from_snapshot(config, loaded, accounts))?;
     Localnet::new(config, state)
 }
@@ -175,9 +174,8 @@ impl InitialState {
         }
         genesis_accounts::load_genesis_accounts(config, &mut vm, &mut loader, accounts)?;
         drop(vm);
-        loader.check_lamports()?;
         let set = WorkingSet::new(loader.ledger()?, active);
-        let bank = genesis_bank(&genesis, loader.lamports());
+        let bank = genesis_bank(&genesis, genesis_accounts::check_lamports(&loader)?);
         let first = BlockBuilder::new(bank).complete_genesis(loader.lt_hash());
         Self::with_first_block(config, (genesis, keypairs), first, loader, set)
     }
@@ -188,7 +186,7 @@ impl InitialState {
         accounts: &mut GenesisAccountSource<'_>,
     ) -> Result<Self, LocalnetError> {
         config.accounts.iter().try_for_each(genesis_accounts::check_account)?;
-        let LoadedSnapshot { snapshot, mut loader } = loaded;
+        let (snapshot, mut loader) = loaded.into_parts();
         let keypairs = NodeKeypairs::generate();
         let genesis = Genesis::new(config, &keypairs, snapshot.bank.genesis_unix_timestamp);
         let (lamports, mut set) =
@@ -198,8 +196,7 @@ impl InitialState {
             let active = set.vm().features().clone();
             set = WorkingSet::new(loader.ledger()?, active);
         }
-        loader.check_lamports()?;
-        let lamports = loader.lamports();
+        let lamports = genesis_accounts::check_lamports(&loader)?;
         let first = from_snapshot::first_block(&snapshot.bank, set.vm(), lamports);
         Self::with_first_block(config, (genesis, keypairs), first, loader, set)
     }
@@ -259,12 +256,13 @@ impl InitialState {
         if let Some(what) = from_snapshot::missing(loader.ledger()?) {
             return Err(foreign(format!("no {what}")));
         }
-        let active = features::from_accounts(loader.ledger()?);
+        let active = svm::features::active_in(loader.ledger()?);
         features::check(&config.features, &active)?;
         let set = WorkingSet::new(loader.ledger()?, active);
-        let missing = loader.missing_accounts(set.vm())?;
-        let (more, _) = loader.replace(set.vm(), &missing)?;
-        let parent = parent(loader.lamports().saturating_add(more))?;
+        let missing = from_snapshot::missing_accounts(loader.ledger()?, set.vm());
+        let (more, _) = loader.replace(missing)?;
+        let lamports = u64::try_from(loader.lamports()).unwrap_or(u64::MAX);
+        let parent = parent(lamports.saturating_add(more))?;
         let vote_account = solana_signer::Signer::pubkey(&keypairs.vote_account);
         let tower = restore::tower(loader.ledger()?, &vote_account);
         let accounts_sum = AccountsSum::new(loader.lt_hash().clone());

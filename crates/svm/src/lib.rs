@@ -33,6 +33,7 @@
 //! ```
 
 mod clock_cache;
+pub mod features;
 mod loading;
 pub mod nonce;
 mod precompiles;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lattice::HardFork;
+use lattice::{HardFork, LtHash};
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 
@@ -223,6 +223,11 @@ impl Verifier {
     /// The computed hash of a bank, or the hash of the root.
     pub fn bank_hash(&self, block: BlockId) -> Option<Hash> {
         Some(self.hashes(block)?.bank_hash)
+    }
+
+    /// The lattice hash over all accounts after a bank, or after the root.
+    pub fn lt_hash(&self, block: BlockId) -> Option<&LtHash> {
+        Some(self.hashes(block)?.lt_hash)
     }
 
     /// The root and its hashes, from which another verifier may start.

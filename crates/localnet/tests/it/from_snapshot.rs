@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use ledger::{Address, Commitment};
-use localnet::{Config, LoadedSnapshot, LocalnetError};
+use localnet::{Config, LocalnetError};
+use snapshot_ledger::LoadedSnapshot;
 use snapshot_solana::Progress;
 use solana_account::ReadableAccount;
 use solana_instruction::{AccountMeta, Instruction};
@@ -33,8 +34,14 @@ pub(crate) fn sample() -> LoadedSnapshot {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| path.extension().is_some_and(|extension| extension == "zst"))
         .unwrap_or_else(|| panic!("{}: no snapshot in it", dir.display()));
-    localnet::load_snapshot(&Config::default(), &path, None, 1, &Progress::default())
-        .expect("the sample loads")
+    snapshot_ledger::load_snapshot(
+        &Config::default().ledger(),
+        &path,
+        None,
+        1,
+        &Progress::default(),
+    )
+    .expect("the sample loads")
 }
 
 /// Creates a mint with the token program of the snapshot.

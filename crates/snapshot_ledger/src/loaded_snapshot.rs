@@ -1,6 +1,6 @@
 //! Loads a snapshot of another ledger: its accounts into a new [`query::Ledger`], and its block.
 //!
-//! Not here: how a ledger continues from there (`from_snapshot`), reading archives ([`snapshot_solana`]).
+//! Not here: how a ledger continues from there, reading archives ([`snapshot_solana`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,28 +14,26 @@ use snapshot_solana::{
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use svm::AccountSource;
 
 use crate::bulk_load::BulkLoader;
-use crate::config::Config;
 
 /// A snapshot whose accounts are in a ledger that is not running yet.
 pub struct LoadedSnapshot {
-    pub(crate) snapshot: Snapshot,
-    pub(crate) loader: BulkLoader,
+    snapshot: Snapshot,
+    loader: BulkLoader,
 }
 
 /// Loads snapshot archives into a new ledger, as [`snapshot_solana::load`] does.
 ///
 /// Memory: the ledger, and the memory of that function.
 pub fn load_snapshot(
-    config: &Config,
+    config: &LedgerConfig,
     full: &Path,
     incremental: Option<&Path>,
     threads: usize,
     progress: &Progress,
 ) -> Result<LoadedSnapshot, SnapshotError> {
-    let mut table = LedgerTable { config: config.ledger(), loader: None };
+    let mut table = LedgerTable { config: config.clone(), loader: None };
     let snapshot = snapshot_solana::load(full, incremental, threads, progress, &mut table)?;
     let Some(mut loader) = table.loader else { unreachable!("a load starts its table") };
     loader.set_lt_hash((*snapshot.bank.lt_hash).clone());
@@ -46,6 +44,11 @@ impl LoadedSnapshot {
     /// The snapshot's metadata.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// The snapshot's metadata, and the ledger with its accounts.
+    pub fn into_parts(self) -> (Snapshot, BulkLoader) {
+        (self.snapshot, self.loader)
     }
 
     /// A read-only view of the accounts.
@@ -99,7 +102,7 @@ impl AccountSink for LedgerTable {
 
 /// The block of a snapshot without its transactions, and its bank. Accounts that the ledger adds to those of the
 /// snapshot are not in its bank hash, which is the other ledger's.
-pub(crate) fn block_of(
+pub fn block_of(
     fields: &BankFields,
     unix_timestamp: i64,
     capitalization: u64,

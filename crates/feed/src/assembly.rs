@@ -1,0 +1,142 @@
+//! An open bank: what a source has sent of it, and what is still missing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
+
+use foldhash::quality::RandomState;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::sysvar;
+
+use crate::bank::AccountWrite;
+use crate::event::{GapReason, Missing};
+use crate::update::BlockMeta;
+
+/// Sysvars that every bank writes.
+const SYSVARS: [(Pubkey, &str); 4] = [
+    (sysvar::clock::ID, "Clock"),
+    (sysvar::slot_hashes::ID, "SlotHashes"),
+    (sysvar::recent_blockhashes::ID, "RecentBlockhashes"),
+    (sysvar::slot_history::ID, "SlotHistory"),
+];
+
+/// Bytes of the map entries of an account or a transaction.
+pub(crate) const ENTRY_BYTES: usize = 64;
+
+/// What an update added to a bank.
+pub(crate) enum Added {
+    /// Something new: the bank holds this many bytes more, or fewer.
+    New { before: usize, after: usize },
+    /// Nothing.
+    Duplicate,
+}
+
+/// An open bank.
+pub(crate) struct Assembly<A, T, M> {
+    pub(crate) bank_id: Option<u64>,
+    pub(crate) is_created: bool,
+    pub(crate) first_received: Instant,
+    pub(crate) accounts: HashMap<Pubkey, (AccountWrite<A>, usize), RandomState>,
+    pub(crate) transactions: BTreeMap<u64, T>,
+    pub(crate) meta: Option<BlockMeta<M>>,
+    pub(crate) bytes: usize,
+}
+
+impl<A, T, M> Assembly<A, T, M> {
+    pub(crate) fn new(bank_id: Option<u64>, now: Instant) -> Self {
+        Self {
+            bank_id,
+            is_created: false,
+            first_received: now,
+            accounts: HashMap::default(),
+            transactions: BTreeMap::new(),
+            meta: None,
+            bytes: 0,
+        }
+    }
+
+    /// Whether anything of its content was sent.
+    pub(crate) fn has_content(&self) -> bool {
+        !self.accounts.is_empty() || !self.transactions.is_empty() || self.meta.is_some()
+    }
+
+    /// Adds a write if it is newer than the one that is there.
+    pub(crate) fn add_account(&mut self, write: AccountWrite<A>, bytes: usize) -> Added {
+        let bytes = bytes + ENTRY_BYTES;
+        let before = match self.accounts.get(&write.pubkey) {
+            Some((known, _)) if known.write_version >= write.write_version => {
+                return Added::Duplicate;
+            }
+            Some((_, before)) => *before,
+            None => 0,
+        };
+        self.accounts.insert(write.pubkey, (write, bytes));
+        self.added(before, bytes)
+    }
+
+    /// Adds a transaction.
+    pub(crate) fn add_transaction(
+        &mut self,
+        index: u64,
+        transaction: T,
+        bytes: usize,
+    ) -> Result<Added, GapReason> {
+        if let Some(meta) = &self.meta
+            && index >= meta.executed_transaction_count
+        {
+            let count = meta.executed_transaction_count;
+            return Err(GapReason::TransactionIndex { index, count });
+        }
+        if self.transactions.contains_key(&index) {
+            return Ok(Added::Duplicate);
+        }
+        self.transactions.insert(index, transaction);
+        Ok(self.added(0, bytes + ENTRY_BYTES))
+    }
+
+    /// Sets the block meta.
+    pub(crate) fn set_meta(
+        &mut self,
+        meta: BlockMeta<M>,
+        bytes: usize,
+    ) -> Result<Added, GapReason> {
+        if let Some(known) = &self.meta {
+            let (first, second) = (known.blockhash, meta.blockhash);
+            return if first == second {
+                Ok(Added::Duplicate)
+            } else {
+                Err(GapReason::TwoMetas { first, second })
+            };
+        }
+        let count = meta.executed_transaction_count;
+        if let Some((index, _)) = self.transactions.last_key_value()
+            && *index >= count
+        {
+            return Err(GapReason::TransactionIndex { index: *index, count });
+        }
+        self.meta = Some(meta);
+        Ok(self.added(0, bytes + ENTRY_BYTES))
+    }
+
+    fn added(&mut self, before: usize, after: usize) -> Added {
+        self.bytes = self.bytes - before + after;
+        Added::New { before, after }
+    }
+
+    /// What it lacks. Indices are unique and below the count, so a full number of transactions has no holes.
+    pub(crate) fn missing(&self) -> Missing {
+        let count = self.meta.as_ref().map_or(0, |meta| meta.executed_transaction_count);
+        let has = |key: &Pubkey| self.accounts.contains_key(key);
+        Missing {
+            created: !self.is_created,
+            meta: self.meta.is_none(),
+            transactions: count.saturating_sub(self.transactions.len() as u64),
+            sysvars: SYSVARS.map(|(key, name)| (!has(&key)).then_some(name)),
+            parent: None,
+        }
+    }
+
+    /// Whether it is whole. Cheap for a bank without its meta.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.meta.is_some() && self.missing().is_nothing()
+    }
+}

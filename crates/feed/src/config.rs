@@ -1,0 +1,32 @@
+//! The bounds of a feed.
+
+use std::time::Duration;
+
+/// The bounds of a feed. Worst-case memory: `sources_max` times `bytes_max`, and some 64 bytes for each account that an
+/// unrooted bank wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedConfig {
+    /// Sources at once; more are refused. Default: 8.
+    pub sources_max: usize,
+    /// Slots above the root of each source. Default: 1,024, which is almost seven minutes of 400 ms.
+    pub slots_max: usize,
+    /// Bytes of each source in open banks and in banks that wait for their parents, with the write versions of unrooted
+    /// banks. Default: 1 GiB.
+    pub bytes_max: usize,
+    /// How long a bank may lack something after the source has said that it is frozen. Default: 2 s.
+    pub incomplete_timeout: Duration,
+    /// Voters whose last vote is remembered. Default: 16,384.
+    pub voters_max: usize,
+}
+
+impl Default for FeedConfig {
+    fn default() -> Self {
+        Self {
+            sources_max: 8,
+            slots_max: 1_024,
+            bytes_max: 1 << 30,
+            incomplete_timeout: Duration::from_secs(2),
+            voters_max: 16_384,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What the feed reports.
+
+use std::time::Duration;
+
+use ledger::{BlockId, Slot};
+use solana_hash::Hash;
+
+use crate::bank::{AccountWrite, Bank};
+use crate::update::SourceId;
+
+/// One event, in the order in which the caller applies them.
+#[derive(Clone, Debug)]
+pub enum Event<A, T, M> {
+    /// A bank is whole.
+    Bank(Box<Bank<A, T, M>>),
+    /// A write of a bank that was reported as whole. The bank's writes were not all of them.
+    LateWrite {
+        /// The bank.
+        bank: BlockId,
+        /// The write.
+        write: AccountWrite<A>,
+    },
+    /// A whole bank is removed. Its descendants were removed before it. The tips move after it.
+    Dropped {
+        /// The bank.
+        bank: BlockId,
+        /// Why.
+        reason: DropReason,
+    },
+    /// The bank is the processed tip. It descends from the confirmed bank.
+    Tip(BlockId),
+    /// The bank is confirmed, and its ancestors with it. The tip descends from it once all events were taken.
+    Confirmed(BlockId),
+    /// The bank is the root. All banks that do not descend from it were dropped before.
+    Root(BlockId),
+    /// A source cannot be followed any further. It is closed.
+    Gap(Gap),
+}
+
+/// Why a whole bank was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// The source says that it, or one of its ancestors, broke a rule.
+    Dead {
+        /// The broken rule.
+        error: String,
+    },
+    /// The root is on another fork.
+    Abandoned,
+    /// The source made another bank for the slot.
+    Replaced,
+}
+
+/// The end of a source. Fix: open another session that starts after the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The source, which is closed.
+    pub source: SourceId,
+    /// The slot at which the gap was found.
+    pub slot: Slot,
+    /// The first slot that the next session needs.
+    pub resume_from: Slot,
+    /// Why.
+    pub reason: GapReason,
+    /// Slots of the banks that were dropped with the source: open ones, and whole ones without their parent.
+    pub dropped_slots: Vec<Slot>,
+    /// Bytes of these banks.
+    pub dropped_bytes: usize,
+}
+
+/// Why a source cannot be followed any further.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GapReason {
+    /// The bank is not whole, although the source has sent everything of it.
+    #[error("the bank lacks {missing} after {waited:?} (feed.incomplete_timeout)")]
+    Incomplete {
+        /// What is missing.
+        missing: Missing,
+        /// How long the bank was waited for.
+        waited: Duration,
+    },
+    /// The parent of the bank is above the root, and nothing of it was sent.
+    #[error("the parent of the bank, slot {parent}, was not sent; the root is {root}")]
+    ParentUnknown {
+        /// The parent's slot.
+        parent: Slot,
+        /// The root's slot.
+        root: Slot,
+    },
+    /// The source has another block in a slot that is rooted here: it follows another cluster, or it is wrong.
+    #[error("the rooted block has the hash {ours}, and the source says {theirs}")]
+    OtherChain {
+        /// Our blockhash.
+        ours: Hash,
+        /// The source's.
+        theirs: Hash,
+    },
+    /// A transaction has an index that the block does not have.
+    #[error("transaction {index} of a block of {count} transactions")]
+    TransactionIndex {
+        /// The index.
+        index: u64,
+        /// Transactions of the block.
+        count: u64,
+    },
+    /// The bank has two block metas that differ.
+    #[error("the bank has the hash {first} and also {second}")]
+    TwoMetas {
+        /// Blockhash of the first.
+        first: Hash,
+        /// Blockhash of the second.
+        second: Hash,
+    },
+    /// Too many slots above the root.
+    #[error("{slots} slots are open or unrooted, at most {limit} (feed.slots_max)")]
+    Slots {
+        /// The slots.
+        slots: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Too many banks in one slot.
+    #[error("the slot has {banks} banks, at most {limit}")]
+    BanksOfSlot {
+        /// The banks.
+        banks: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The banks that are not complete, or wait for their parents, hold too much.
+    #[error(
+        "an update of {update} B makes open banks hold {bytes} B, at most {limit} (feed.bytes_max)"
+    )]
+    Bytes {
+        /// Bytes of the update.
+        update: usize,
+        /// Bytes in use with it.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl GapReason {
+    /// A name for metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Incomplete { .. } => "incomplete",
+            Self::ParentUnknown { .. } => "parent_unknown",
+            Self::OtherChain { .. } => "other_chain",
+            Self::TransactionIndex { .. } => "transaction_index",
+            Self::TwoMetas { .. } => "two_metas",
+            Self::Slots { .. } => "slots",
+            Self::BanksOfSlot { .. } => "banks_of_slot",
+            Self::Bytes { .. } => "bytes",
+        }
+    }
+}
+
+/// What an open bank lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// The status "created bank".
+    pub created: bool,
+    /// The block meta.
+    pub meta: bool,
+    /// Number of transactions.
+    pub transactions: u64,
+    /// Names of the sysvars that each bank writes.
+    pub sysvars: [Option<&'static str>; 4],
+    /// The parent is not whole.
+    pub parent: Option<Slot>,
+}
+
+impl Missing {
+    /// Whether nothing is missing.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut separator = "";
+        let mut part = |text: &dyn std::fmt::Display| {
+            write!(f, "{separator}{text}")?;
+            separator = ", ";
+            Ok(())
+        };
+        if self.created {
+            part(&"the status that it was created")?;
+        }
+        if self.meta {
+            part(&"the block meta")?;
+        }
+        if self.transactions > 0 {
+            part(&format_args!("{} transactions", self.transactions))?;
+        }
+        for name in self.sysvars.iter().flatten() {
+            part(&format_args!("the sysvar {name}"))?;
+        }
+        if let Some(parent) = self.parent {
+            part(&format_args!("its parent, slot {parent}"))?;
+        }
+        Ok(())
+    }
+}

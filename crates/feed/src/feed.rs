@@ -1,0 +1,554 @@
+//! The state machine: updates in, events out.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+use ledger::{BlockId, Slot};
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+
+use crate::assembly::{Added, Assembly};
+use crate::bank::{AccountWrite, Bank};
+use crate::bank_tree::BankTree;
+use crate::config::FeedConfig;
+use crate::event::{DropReason, Event, Gap, GapReason};
+use crate::session::{Done, Named, Session, Target};
+use crate::stats::FeedStats;
+use crate::update::{BlockMeta, SlotStatus, SourceId, Update, UpdateKind};
+use crate::votes::Votes;
+
+/// From updates to whole banks, tips and roots. `A`, `T` and `M` are the caller's account, transaction and block meta.
+///
+/// The caller takes all events after each call.
+pub struct Feed<A, T, M> {
+    config: FeedConfig,
+    sessions: BTreeMap<SourceId, Session<A, T, M>>,
+    next_source: u64,
+    tree: BankTree,
+    votes: Votes,
+    confirmed: BlockId,
+    tip: BlockId,
+    events: VecDeque<Event<A, T, M>>,
+    stats: FeedStats,
+}
+
+/// What an update changed.
+enum Outcome {
+    /// The content of an open bank, by this much.
+    Added(Added),
+    /// Nothing.
+    Duplicate,
+    /// It belongs to a bank that does not count.
+    Ignored,
+    /// Banks or statuses; everything that waits is tried again.
+    Changed,
+}
+
+/// What to do with a whole bank.
+enum Link {
+    /// Report it as a child of this bank.
+    Report(BlockId),
+    /// It was reported before.
+    Known(BlockId),
+    /// It has no future: its parent ended, or is below the root.
+    Abandon(Option<GapReason>),
+    /// Its parent is open.
+    Wait,
+    /// Its parent was not sent.
+    Gap(GapReason),
+}
+
+impl<A, T, M> Feed<A, T, M> {
+    /// A feed whose root is the block of a snapshot, with its hash.
+    pub fn new(config: FeedConfig, root: BlockId, blockhash: Hash) -> Self {
+        Self {
+            votes: Votes::new(config.voters_max),
+            config,
+            sessions: BTreeMap::new(),
+            next_source: 0,
+            tree: BankTree::new(root, blockhash),
+            confirmed: root,
+            tip: root,
+            events: VecDeque::new(),
+            stats: FeedStats::default(),
+        }
+    }
+
+    /// Opens a session of a stream, which should send everything after the root; `None` at the bound
+    /// (feed.sources_max).
+    pub fn open_source(&mut self) -> Option<SourceId> {
+        if self.sessions.len() >= self.config.sources_max {
+            return None;
+        }
+        let source = SourceId(self.next_source);
+        self.next_source += 1;
+        self.sessions.insert(source, Session::new());
+        Some(source)
+    }
+
+    /// Ends a session, such as after a lost connection. Its open banks are dropped, and reported banks stay.
+    pub fn close_source(&mut self, source: SourceId) {
+        if let Some(session) = self.sessions.remove(&source) {
+            self.stats.unreported_banks += session.open_banks() as u64;
+        }
+    }
+
+    /// Whether a session is open.
+    pub fn has_source(&self, source: SourceId) -> bool {
+        self.sessions.contains_key(&source)
+    }
+
+    /// Handles an update that was received at `now`.
+    ///
+    /// Cost: a few lookups; more only if it makes a bank whole or moves a commitment.
+    pub fn handle(&mut self, update: Update<A, T, M>, now: Instant) {
+        let (source, slot) = (update.source, update.slot);
+        self.stats.updates += 1;
+        if !self.sessions.contains_key(&source) {
+            self.stats.ignored += 1;
+            return;
+        }
+        if slot <= self.tree.root().slot {
+            self.stats.stale += 1;
+            self.check_rooted(&update);
+            return;
+        }
+        match self.add(update, now) {
+            Ok(Outcome::Added(Added::New { .. })) => {}
+            Ok(Outcome::Added(Added::Duplicate) | Outcome::Duplicate) => {
+                self.stats.duplicates += 1;
+            }
+            Ok(Outcome::Ignored) => self.stats.ignored += 1,
+            Ok(Outcome::Changed) => self.settle(now),
+            Err(reason) => {
+                self.end_session(source, slot, reason);
+                self.settle(now);
+            }
+        }
+    }
+
+    /// Reports the banks that have lacked something for too long. Call it a few times a second.
+    ///
+    /// Cost: O(slots above the root).
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let mut overdue = Vec::new();
+        for (source, session) in &self.sessions {
+            for (slot, entry) in &session.slots {
+                let Some(frozen_at) = entry.frozen_at.filter(|_| entry.is_awaited()) else {
+                    continue;
+                };
+                let waited = now.saturating_duration_since(frozen_at);
+                if waited >= self.config.incomplete_timeout {
+                    let missing = entry.missing();
+                    let reason = session.conflict.clone();
+                    let reason = reason.unwrap_or(GapReason::Incomplete { missing, waited });
+                    overdue.push((*source, *slot, reason));
+                    break;
+                }
+            }
+        }
+        if overdue.is_empty() {
+            return;
+        }
+        for (source, slot, reason) in overdue {
+            self.end_session(source, slot, reason);
+        }
+        self.settle(now);
+    }
+
+    /// Records landed votes: voter, slot of its last vote, stake. They choose the processed tip.
+    pub fn record_votes(&mut self, votes: impl IntoIterator<Item = (Pubkey, Slot, u64)>) {
+        let mut is_new = false;
+        for (voter, slot, stake) in votes {
+            is_new |= slot > self.tree.root().slot && self.votes.record(voter, slot, stake);
+        }
+        if is_new {
+            self.move_tip();
+        }
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event<A, T, M>> {
+        self.events.pop_front()
+    }
+
+    /// The root.
+    pub fn root(&self) -> BlockId {
+        self.tree.root()
+    }
+
+    /// The confirmed bank.
+    pub fn confirmed(&self) -> BlockId {
+        self.confirmed
+    }
+
+    /// The processed tip.
+    pub fn tip(&self) -> BlockId {
+        self.tip
+    }
+
+    /// Counters, and what is in use. Cost: O(slots above the root).
+    pub fn stats(&self) -> FeedStats {
+        FeedStats {
+            open_banks: self.sessions.values().map(Session::open_banks).sum(),
+            open_bytes: self.sessions.values().map(|session| session.bytes).sum(),
+            unrooted_banks: self.tree.unrooted(),
+            ..self.stats
+        }
+    }
+
+    /// Whether a source contradicts the rooted chain.
+    fn check_rooted(&mut self, update: &Update<A, T, M>) {
+        let UpdateKind::BlockMeta(meta) = &update.kind else { return };
+        let Some(ours) = self.tree.rooted_hash(update.slot) else { return };
+        let theirs = meta.blockhash;
+        if ours != theirs
+            && let Some(session) = self.sessions.get_mut(&update.source)
+        {
+            session.conflict = Some(GapReason::OtherChain { ours, theirs });
+        }
+    }
+
+    fn add(&mut self, update: Update<A, T, M>, now: Instant) -> Result<Outcome, GapReason> {
+        let Update { source, slot, bank_id, bytes, kind } = update;
+        let config = &self.config;
+        let Some(session) = self.sessions.get_mut(&source) else { return Ok(Outcome::Ignored) };
+        if let UpdateKind::Status(status) = kind {
+            return self.add_status(source, slot, bank_id, status, now);
+        }
+        let entry = session.slot(slot, config)?;
+        let (outcome, is_whole) = match entry.target(bank_id, now)? {
+            Target::Ended => return Ok(Outcome::Ignored),
+            Target::Done(at) => {
+                let UpdateKind::Account { pubkey, write_version, account } = kind else {
+                    return Ok(Outcome::Duplicate);
+                };
+                let done = &mut entry.done[at];
+                let Some(more) = done.record_late(pubkey, write_version) else {
+                    return Ok(Outcome::Duplicate);
+                };
+                let write = AccountWrite { pubkey, write_version, account };
+                self.events.push_back(Event::LateWrite { bank: done.id, write });
+                self.stats.late_writes += 1;
+                (Added::New { before: 0, after: more }, false)
+            }
+            Target::Open(at) => {
+                let bank = &mut entry.open[at];
+                let added = match kind {
+                    UpdateKind::Account { pubkey, write_version, account } => {
+                        bank.add_account(AccountWrite { pubkey, write_version, account }, bytes)
+                    }
+                    UpdateKind::Transaction { index, transaction } => {
+                        bank.add_transaction(index, transaction, bytes)?
+                    }
+                    UpdateKind::BlockMeta(meta) => bank.set_meta(meta, bytes)?,
+                    UpdateKind::Status(_) => Added::Duplicate, // it was taken above
+                };
+                (added, bank.is_whole())
+            }
+        };
+        await_frozen(entry, now);
+        session.record_added(&outcome);
+        if session.bytes > config.bytes_max {
+            let (bytes, limit) = (session.bytes, config.bytes_max);
+            let update = if let Added::New { after, .. } = outcome { after } else { 0 };
+            return Err(GapReason::Bytes { update, bytes, limit });
+        }
+        Ok(if is_whole { Outcome::Changed } else { Outcome::Added(outcome) })
+    }
+
+    fn add_status(
+        &mut self,
+        source: SourceId,
+        slot: Slot,
+        bank_id: Option<u64>,
+        status: SlotStatus,
+        now: Instant,
+    ) -> Result<Outcome, GapReason> {
+        let Some(session) = self.sessions.get_mut(&source) else { return Ok(Outcome::Ignored) };
+        let entry = session.slot(slot, &self.config)?;
+        let named = Named { bank_id, is_applied: false };
+        let mut replaced_bytes = 0;
+        match status {
+            SlotStatus::CreatedBank => {
+                let Some((bytes, banks)) = entry.create(bank_id, now)? else {
+                    return Ok(Outcome::Duplicate);
+                };
+                self.stats.unreported_banks += banks;
+                replaced_bytes = bytes;
+            }
+            SlotStatus::Processed if entry.is_processed => return Ok(Outcome::Duplicate),
+            SlotStatus::Processed => entry.is_processed = true,
+            SlotStatus::Confirmed if entry.confirmed.is_some() => return Ok(Outcome::Duplicate),
+            SlotStatus::Confirmed => entry.confirmed = Some(named),
+            SlotStatus::Finalized if entry.finalized.is_some() => return Ok(Outcome::Duplicate),
+            SlotStatus::Finalized => entry.finalized = Some(named),
+            SlotStatus::Dead { error } => {
+                return Ok(self.end_dead(source, slot, bank_id, error));
+            }
+        }
+        await_frozen(entry, now);
+        session.bytes -= replaced_bytes;
+        Ok(Outcome::Changed)
+    }
+
+    fn end_dead(
+        &mut self,
+        source: SourceId,
+        slot: Slot,
+        bank_id: Option<u64>,
+        error: String,
+    ) -> Outcome {
+        let Some(session) = self.sessions.get_mut(&source) else { return Outcome::Ignored };
+        let Some(entry) = session.slots.get_mut(&slot) else { return Outcome::Ignored };
+        if let Some(bytes) = entry.end_open(bank_id) {
+            session.bytes -= bytes;
+            self.stats.unreported_banks += 1;
+            self.tree.record_end(slot);
+            return Outcome::Changed;
+        }
+        entry.record_end(bank_id);
+        self.tree.record_end(slot);
+        let dead = entry.resolve(Named { bank_id, is_applied: false });
+        let Some(dead) = dead.filter(|dead| self.is_droppable(*dead)) else {
+            return Outcome::Ignored;
+        };
+        self.drop_banks(dead, &DropReason::Dead { error });
+        Outcome::Changed
+    }
+
+    /// Whether a reported bank may still be taken back: it is no confirmed one.
+    fn is_droppable(&self, bank: BlockId) -> bool {
+        self.tree.contains(bank) && !self.tree.is_on_chain(bank, self.confirmed)
+    }
+
+    /// Removes a bank and its descendants, the newest first.
+    fn drop_banks(&mut self, bank: BlockId, reason: &DropReason) {
+        for bank in self.tree.subtree(bank) {
+            self.drop_bank(bank, reason.clone());
+        }
+    }
+
+    fn drop_bank(&mut self, bank: BlockId, reason: DropReason) {
+        self.tree.remove(bank);
+        for session in self.sessions.values_mut() {
+            let Some(entry) = session.slots.get_mut(&bank.slot) else { continue };
+            if let Some(at) = entry.done.iter().position(|done| done.id == bank) {
+                let done = entry.done.remove(at);
+                session.bytes -= done.bytes();
+                entry.record_end(done.bank_id);
+            }
+        }
+        self.events.push_back(Event::Dropped { bank, reason });
+    }
+
+    /// Tries everything that waits, until nothing changes: whole banks without parents, then statuses.
+    fn settle(&mut self, now: Instant) {
+        while self.link_one(now) || self.apply_one_status() {}
+        self.move_tip();
+        for entry in self.sessions.values_mut().flat_map(|session| session.slots.values_mut()) {
+            await_frozen(entry, now);
+        }
+    }
+
+    /// Reports, or gives up, one whole bank. False if all of them wait.
+    fn link_one(&mut self, now: Instant) -> bool {
+        for (source, session) in &self.sessions {
+            for (slot, entry) in &session.slots {
+                for (at, bank) in entry.open.iter().enumerate().filter(|(_, it)| it.is_whole()) {
+                    let Some(meta) = &bank.meta else { continue };
+                    let link = self.link_of(*slot, meta);
+                    if !matches!(link, Link::Wait) {
+                        let (source, slot) = (*source, *slot);
+                        self.apply_link(source, slot, at, link, now);
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn link_of(&self, slot: Slot, meta: &BlockMeta<M>) -> Link {
+        let (parent, hash, root) = (meta.parent_slot, &meta.parent_blockhash, self.tree.root());
+        if let Some(id) = self.tree.find(slot, &meta.blockhash) {
+            return Link::Known(id);
+        }
+        if parent >= slot {
+            return Link::Gap(GapReason::ParentUnknown { parent, root: root.slot });
+        }
+        if let Some(id) = self.tree.find(parent, hash) {
+            return Link::Report(id);
+        }
+        if parent <= root.slot {
+            let other = |ours| GapReason::OtherChain { ours, theirs: *hash };
+            return Link::Abandon(self.tree.rooted_hash(parent).filter(|it| it != hash).map(other));
+        }
+        let is_open = |session: &Session<A, T, M>| {
+            session.slots.get(&parent).is_some_and(|entry| !entry.open.is_empty())
+        };
+        if self.sessions.values().any(is_open) {
+            Link::Wait
+        } else if self.tree.has_ended(parent) {
+            Link::Abandon(None)
+        } else {
+            Link::Gap(GapReason::ParentUnknown { parent, root: root.slot })
+        }
+    }
+
+    fn apply_link(&mut self, source: SourceId, slot: Slot, at: usize, link: Link, now: Instant) {
+        if let Link::Gap(reason) = link {
+            return self.end_session(source, slot, reason);
+        }
+        let Some(session) = self.sessions.get_mut(&source) else { return };
+        let Some(entry) = session.slots.get_mut(&slot) else { return };
+        let bank = entry.open.remove(at);
+        session.bytes -= bank.bytes;
+        let Assembly { bank_id, first_received, accounts, transactions, meta, .. } = bank;
+        let Some(meta) = meta else { return };
+        let done = match link {
+            Link::Known(id) => {
+                self.stats.duplicate_banks += 1;
+                Done::new::<A>(bank_id, id, &[])
+            }
+            Link::Report(parent) => {
+                let mut accounts: Vec<_> = accounts.into_values().map(|(write, _)| write).collect();
+                accounts.sort_unstable_by_key(|write| write.pubkey);
+                let id = self.tree.add(slot, parent, meta.blockhash);
+                let done = Done::new(bank_id, id, &accounts);
+                self.stats.banks += 1;
+                self.events.push_back(Event::Bank(Box::new(Bank {
+                    id,
+                    parent,
+                    source,
+                    first_received,
+                    completed: now,
+                    accounts,
+                    transactions: transactions.into_values().collect(),
+                    meta,
+                })));
+                done
+            }
+            Link::Abandon(conflict) => {
+                session.conflict = conflict.or(session.conflict.take());
+                entry.record_end(bank_id);
+                self.stats.unreported_banks += 1;
+                self.tree.record_end(slot);
+                return;
+            }
+            Link::Wait | Link::Gap(_) => return,
+        };
+        let id = done.id;
+        session.bytes += done.bytes();
+        entry.done.retain(|known| known.id != id);
+        let replaced: Vec<BlockId> = entry.done.iter().map(|done| done.id).collect();
+        entry.done.push(done);
+        for bank in replaced {
+            if self.is_droppable(bank) {
+                self.drop_banks(bank, &DropReason::Replaced);
+            }
+        }
+    }
+
+    /// Applies one confirmed or finalized status whose bank was reported. False if there is none.
+    fn apply_one_status(&mut self) -> bool {
+        let mut found = None;
+        for session in self.sessions.values_mut() {
+            for (slot, entry) in &mut session.slots {
+                // A session that resumed later than the bank names a bank of an earlier one.
+                let earlier = entry.is_empty().then(|| self.tree.only_of_slot(*slot)).flatten();
+                for is_root in [false, true] {
+                    let status = if is_root { entry.finalized } else { entry.confirmed };
+                    let Some(named) = status.filter(|named| !named.is_applied) else { continue };
+                    let bank = entry.resolve(named).or(earlier);
+                    let Some(bank) = bank.filter(|it| self.tree.contains(*it)) else { continue };
+                    let named = Named { is_applied: true, ..named };
+                    if is_root {
+                        entry.finalized = Some(named);
+                    } else {
+                        entry.confirmed = Some(named);
+                    }
+                    found = Some((bank, is_root));
+                    break;
+                }
+                if found.is_some() {
+                    break;
+                }
+            }
+            if found.is_some() {
+                break;
+            }
+        }
+        match found {
+            Some((bank, true)) => self.set_root(bank),
+            Some((bank, false)) => self.confirm(bank),
+            None => return false,
+        }
+        true
+    }
+
+    fn confirm(&mut self, bank: BlockId) {
+        let is_newer = bank.slot > self.confirmed.slot;
+        if is_newer && bank != self.confirmed && !self.tree.is_on_chain(bank, self.confirmed) {
+            self.confirmed = bank;
+            self.move_tip();
+            self.events.push_back(Event::Confirmed(bank));
+        }
+    }
+
+    fn set_root(&mut self, bank: BlockId) {
+        let before = self.tree.root();
+        if bank == before || !self.tree.is_on_chain(before, bank) {
+            return;
+        }
+        for abandoned in self.tree.abandoned_by(bank) {
+            self.drop_bank(abandoned, DropReason::Abandoned);
+        }
+        if !self.tree.is_on_chain(bank, self.confirmed) {
+            self.confirmed = bank;
+            self.move_tip();
+            self.events.push_back(Event::Confirmed(bank));
+        }
+        self.move_tip();
+        for rooted in self.tree.above(before, bank).into_iter().rev() {
+            self.events.push_back(Event::Root(rooted));
+        }
+        self.tree.set_root(bank);
+        self.votes.prune(bank.slot);
+        for session in self.sessions.values_mut() {
+            self.stats.unreported_banks += session.prune(bank.slot);
+        }
+    }
+
+    fn move_tip(&mut self) {
+        let best = self.votes.best(&self.tree, self.confirmed);
+        if best != self.tip {
+            self.tip = best;
+            self.events.push_back(Event::Tip(best));
+        }
+    }
+
+    fn end_session(&mut self, source: SourceId, slot: Slot, reason: GapReason) {
+        let Some(session) = self.sessions.remove(&source) else { return };
+        let (dropped_slots, dropped_bytes) = session.open_slots();
+        self.stats.gaps += 1;
+        self.stats.unreported_banks += session.open_banks() as u64;
+        let resume_from = self.tree.root().slot + 1;
+        // At a bound of slots, a contradiction of the rooted chain is the better explanation.
+        let reason = match (reason, session.conflict) {
+            (GapReason::Slots { .. }, Some(conflict)) => conflict,
+            (reason, _) => reason,
+        };
+        let gap = Gap { source, slot, resume_from, reason, dropped_slots, dropped_bytes };
+        self.events.push_back(Event::Gap(gap));
+    }
+}
+
+/// Starts or ends the time in which an awaited bank must become whole.
+fn await_frozen<A, T, M>(entry: &mut crate::session::SlotEntry<A, T, M>, now: Instant) {
+    if entry.is_awaited() {
+        entry.frozen_at.get_or_insert(now);
+    } else {
+        entry.frozen_at = None;
+    }
+}

@@ -1,0 +1,31 @@
+//! From the updates of one or several sources to whole banks, tips and roots.
+//!
+//! In: account writes, transactions, block metas and slot statuses, as a Geyser stream sends them, each with its
+//! source; votes; the time as an argument. Out: [`Event`]s: whole banks in an order in which a parent precedes its
+//! children, the processed tip, confirmed banks, roots, removed banks, late writes and gaps.
+//! Shape: [`Feed`] has no socket, clock or task. The caller opens a source for each session of a stream, calls
+//! [`Feed::handle`] for each update and takes the events with [`Feed::poll_event`].
+//! Bounds: [`FeedConfig`]; a source at a bound is closed with a [`Gap`] that says what was dropped. The caller then
+//! opens another one, which starts after the root.
+//! Invariant: nothing of an open bank is in an event. Writes and transactions of two banks are never mixed, if the
+//! source names its banks.
+//! Not here: what an account, a transaction or a block meta holds. They are types of the caller.
+#![forbid(unsafe_code)]
+
+mod assembly;
+mod bank;
+mod bank_tree;
+mod config;
+mod event;
+mod feed;
+mod session;
+mod stats;
+mod update;
+mod votes;
+
+pub use bank::{AccountWrite, Bank};
+pub use config::FeedConfig;
+pub use event::{DropReason, Event, Gap, GapReason, Missing};
+pub use feed::Feed;
+pub use stats::FeedStats;
+pub use update::{BlockMeta, SlotStatus, SourceId, Update, UpdateKind};

@@ -1,0 +1,274 @@
+//! One source: its slots above the root, with their open banks and their statuses.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
+
+use foldhash::quality::RandomState;
+use ledger::{BlockId, Slot};
+use solana_pubkey::Pubkey;
+
+use crate::assembly::{Added, Assembly, ENTRY_BYTES};
+use crate::bank::AccountWrite;
+use crate::config::FeedConfig;
+use crate::event::{GapReason, Missing};
+
+/// Banks of one slot in one session: replays of a slot are rare.
+const BANKS_OF_SLOT_MAX: usize = 8;
+
+/// A bank of this session that was reported, or that was there already.
+pub(crate) struct Done {
+    pub(crate) bank_id: Option<u64>,
+    pub(crate) id: BlockId,
+    /// The newest write of each account.
+    versions: HashMap<Pubkey, u64, RandomState>,
+}
+
+/// A status that names a bank of a slot.
+#[derive(Clone, Copy)]
+pub(crate) struct Named {
+    pub(crate) bank_id: Option<u64>,
+    pub(crate) is_applied: bool,
+}
+
+/// A slot above the root.
+pub(crate) struct SlotEntry<A, T, M> {
+    /// Open banks, and whole ones that wait for their parents.
+    pub(crate) open: Vec<Assembly<A, T, M>>,
+    pub(crate) done: Vec<Done>,
+    /// Banks that are dead or were replaced.
+    ended: Vec<Option<u64>>,
+    pub(crate) is_processed: bool,
+    pub(crate) confirmed: Option<Named>,
+    pub(crate) finalized: Option<Named>,
+    /// When the source said all that it will say.
+    pub(crate) frozen_at: Option<Instant>,
+}
+
+/// The bank that an update belongs to.
+pub(crate) enum Target {
+    /// At this position of `open`.
+    Open(usize),
+    /// At this position of `done`.
+    Done(usize),
+    /// None that counts any more.
+    Ended,
+}
+
+/// One source.
+pub(crate) struct Session<A, T, M> {
+    pub(crate) slots: BTreeMap<Slot, SlotEntry<A, T, M>>,
+    /// Bytes of open banks, and of the versions of `done` ones.
+    pub(crate) bytes: usize,
+    /// A bank that contradicts the rooted chain.
+    pub(crate) conflict: Option<GapReason>,
+}
+
+impl<A, T, M> SlotEntry<A, T, M> {
+    fn new() -> Self {
+        Self {
+            open: Vec::new(),
+            done: Vec::new(),
+            ended: Vec::new(),
+            is_processed: false,
+            confirmed: None,
+            finalized: None,
+            frozen_at: None,
+        }
+    }
+
+    /// The bank of a content update. It is opened if it is new.
+    pub(crate) fn target(
+        &mut self,
+        bank_id: Option<u64>,
+        now: Instant,
+    ) -> Result<Target, GapReason> {
+        if let Some(at) = self.open.iter().position(|bank| bank.bank_id == bank_id) {
+            return Ok(Target::Open(at));
+        }
+        if let Some(at) = self.done.iter().rposition(|bank| bank.bank_id == bank_id) {
+            return Ok(Target::Done(at));
+        }
+        if self.ended.contains(&bank_id) {
+            return Ok(Target::Ended);
+        }
+        Ok(Target::Open(self.open_bank(bank_id, now)?))
+    }
+
+    fn open_bank(&mut self, bank_id: Option<u64>, now: Instant) -> Result<usize, GapReason> {
+        let banks = self.open.len() + self.done.len() + self.ended.len() + 1;
+        if banks > BANKS_OF_SLOT_MAX {
+            return Err(GapReason::BanksOfSlot { banks, limit: BANKS_OF_SLOT_MAX });
+        }
+        self.open.push(Assembly::new(bank_id, now));
+        Ok(self.open.len() - 1)
+    }
+
+    /// Records that a bank was created. Returns the bytes of the banks that it replaces, or `None` if it was known.
+    pub(crate) fn create(
+        &mut self,
+        bank_id: Option<u64>,
+        now: Instant,
+    ) -> Result<Option<(usize, u64)>, GapReason> {
+        let known = self.open.iter().position(|bank| bank.bank_id == bank_id);
+        let at = match known {
+            Some(at) if !self.open[at].is_created => at,
+            Some(at) if bank_id.is_some() || !self.open[at].has_content() => return Ok(None),
+            Some(_) => self.open_bank(bank_id, now)?,
+            None if bank_id.is_some() && self.is_known(bank_id) => return Ok(None),
+            None => self.open_bank(bank_id, now)?,
+        };
+        self.open[at].is_created = true;
+        let (mut bytes, mut banks, mut index) = (0, 0, 0);
+        let ended = &mut self.ended;
+        self.open.retain(|bank| {
+            let is_replaced = index != at && bank.is_created;
+            index += 1;
+            if is_replaced {
+                (bytes, banks) = (bytes + bank.bytes, banks + 1);
+                if bank.bank_id.is_some() {
+                    ended.push(bank.bank_id);
+                }
+            }
+            !is_replaced
+        });
+        Ok(Some((bytes, banks)))
+    }
+
+    fn is_known(&self, bank_id: Option<u64>) -> bool {
+        self.done.iter().any(|bank| bank.bank_id == bank_id) || self.ended.contains(&bank_id)
+    }
+
+    /// Ends the open bank that a status names. Returns its bytes, if there is one.
+    pub(crate) fn end_open(&mut self, bank_id: Option<u64>) -> Option<usize> {
+        let at = match bank_id {
+            Some(_) => self.open.iter().position(|bank| bank.bank_id == bank_id)?,
+            None => self.open.len().checked_sub(1)?,
+        };
+        let bank = self.open.remove(at);
+        self.record_end(bank.bank_id);
+        Some(bank.bytes)
+    }
+
+    /// Updates of this bank are ignored from now on.
+    pub(crate) fn record_end(&mut self, bank_id: Option<u64>) {
+        if self.ended.len() < BANKS_OF_SLOT_MAX && !self.ended.contains(&bank_id) {
+            self.ended.push(bank_id);
+        }
+    }
+
+    /// The reported bank that a status names; `None` if it is not there yet.
+    pub(crate) fn resolve(&self, named: Named) -> Option<BlockId> {
+        let newest = self.done.last().map(|done| done.id);
+        match named.bank_id {
+            Some(_) => {
+                let done = self.done.iter().find(|done| done.bank_id == named.bank_id);
+                done.map(|done| done.id)
+            }
+            None if self.open.iter().any(Assembly::has_content) => None,
+            None => newest,
+        }
+    }
+
+    /// Whether no bank of the slot was received that has not ended.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.done.is_empty()
+    }
+
+    /// Whether the source has said all of a bank, or has said that it is final, and the bank was not reported.
+    pub(crate) fn is_awaited(&self) -> bool {
+        let is_frozen = self.is_processed && self.open.iter().any(|bank| bank.meta.is_some());
+        let is_unapplied = |named: &Option<Named>| named.is_some_and(|named| !named.is_applied);
+        is_frozen || is_unapplied(&self.confirmed) || is_unapplied(&self.finalized)
+    }
+
+    /// What the awaited bank lacks.
+    pub(crate) fn missing(&self) -> Missing {
+        let Some(bank) = self.open.iter().max_by_key(|bank| bank.meta.is_some()) else {
+            return Missing { created: true, meta: true, ..Missing::default() };
+        };
+        let mut missing = bank.missing();
+        if missing.is_nothing() {
+            missing.parent = bank.meta.as_ref().map(|meta| meta.parent_slot);
+        }
+        missing
+    }
+
+    fn bytes(&self) -> usize {
+        let open: usize = self.open.iter().map(|bank| bank.bytes).sum();
+        open + self.done.iter().map(Done::bytes).sum::<usize>()
+    }
+}
+
+impl Done {
+    /// `writes` are those of the bank if this session completed it.
+    pub(crate) fn new<A>(bank_id: Option<u64>, id: BlockId, writes: &[AccountWrite<A>]) -> Self {
+        let versions = writes.iter().map(|write| (write.pubkey, write.write_version)).collect();
+        Self { bank_id, id, versions }
+    }
+
+    /// Whether a write is newer than what was reported. It is then recorded, and is `bytes` more.
+    pub(crate) fn record_late(&mut self, pubkey: Pubkey, write_version: u64) -> Option<usize> {
+        let bytes = self.bytes();
+        // The versions of a bank that another session completed say nothing here.
+        if self.versions.is_empty() {
+            return None;
+        }
+        match self.versions.insert(pubkey, write_version) {
+            Some(known) if known >= write_version => {
+                self.versions.insert(pubkey, known);
+                None
+            }
+            _ => Some(self.bytes() - bytes),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.versions.len() * ENTRY_BYTES
+    }
+}
+
+impl<A, T, M> Session<A, T, M> {
+    pub(crate) fn new() -> Self {
+        Self { slots: BTreeMap::new(), bytes: 0, conflict: None }
+    }
+
+    /// The entry of a slot above the root. It is made if it is new.
+    pub(crate) fn slot(
+        &mut self,
+        slot: Slot,
+        config: &FeedConfig,
+    ) -> Result<&mut SlotEntry<A, T, M>, GapReason> {
+        let slots = self.slots.len() + 1;
+        if slots > config.slots_max && !self.slots.contains_key(&slot) {
+            return Err(GapReason::Slots { slots, limit: config.slots_max });
+        }
+        Ok(self.slots.entry(slot).or_insert_with(SlotEntry::new))
+    }
+
+    /// Counts what an update added.
+    pub(crate) fn record_added(&mut self, added: &Added) {
+        if let Added::New { before, after } = added {
+            self.bytes = self.bytes - before + after;
+        }
+    }
+
+    /// Removes the slots up to the root. Returns the number of open banks among them.
+    pub(crate) fn prune(&mut self, root: Slot) -> u64 {
+        let above = self.slots.split_off(&(root + 1));
+        let below = std::mem::replace(&mut self.slots, above);
+        self.bytes -= below.values().map(SlotEntry::bytes).sum::<usize>();
+        below.values().map(|entry| entry.open.len() as u64).sum()
+    }
+
+    /// Slots with an open bank, and the bytes of these banks.
+    pub(crate) fn open_slots(&self) -> (Vec<Slot>, usize) {
+        let open = || self.slots.iter().filter(|(_, entry)| !entry.open.is_empty());
+        let bytes = open().flat_map(|(_, entry)| &entry.open).map(|bank| bank.bytes).sum();
+        (open().map(|(slot, _)| *slot).collect(), bytes)
+    }
+
+    /// Number of open banks.
+    pub(crate) fn open_banks(&self) -> usize {
+        self.slots.values().map(|entry| entry.open.len()).sum()
+    }
+}

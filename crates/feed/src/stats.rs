@@ -1,0 +1,30 @@
+//! What a feed has counted.
+
+/// Counters since the start, and what is in use now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeedStats {
+    /// Updates that were handled.
+    pub updates: u64,
+    /// Updates that said nothing new: older writes, transactions and statuses that were there.
+    pub duplicates: u64,
+    /// Updates of slots at or below the root.
+    pub stale: u64,
+    /// Updates of closed sources, and of banks that were replaced or dead.
+    pub ignored: u64,
+    /// Banks that were reported.
+    pub banks: u64,
+    /// Whole banks that were there already, from another source or session.
+    pub duplicate_banks: u64,
+    /// Banks that ended without a report: dead, abandoned or replaced while they were open.
+    pub unreported_banks: u64,
+    /// Writes of banks that had been reported as whole.
+    pub late_writes: u64,
+    /// Gaps.
+    pub gaps: u64,
+    /// Banks now that are open or wait for their parents.
+    pub open_banks: usize,
+    /// Bytes of these banks, and of the write versions of unrooted ones.
+    pub open_bytes: usize,
+    /// Whole banks above the root.
+    pub unrooted_banks: usize,
+}

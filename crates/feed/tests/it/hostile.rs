@@ -1,0 +1,339 @@
+//! Hostile streams stay in bounds, and the gap names the reason.
+
+use std::time::{Duration, Instant};
+
+use feed::{
+    BlockMeta, Event, Feed, FeedConfig, Gap, GapReason, Missing, SlotStatus, SourceId, Update,
+    UpdateKind,
+};
+use ledger::{BlockId, Slot};
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+
+use crate::chain::{SYSVARS, hash};
+
+const ROOT: BlockId = BlockId { slot: 10, version: 0 };
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+struct Rig {
+    feed: Feed<u64, u64, ()>,
+    source: SourceId,
+    now: Instant,
+}
+
+impl Rig {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the first moment; all others are counted from it"
+    )]
+    fn new() -> Self {
+        let config = FeedConfig {
+            slots_max: 50,
+            bytes_max: 100_000,
+            incomplete_timeout: TIMEOUT,
+            voters_max: 10,
+            sources_max: 2,
+        };
+        let mut feed = Feed::new(config, ROOT, hash(10));
+        let source = feed.open_source().expect("a free source");
+        Self { feed, source, now: Instant::now() }
+    }
+
+    fn send_bytes(&mut self, slot: Slot, bytes: usize, kind: UpdateKind<u64, u64, ()>) {
+        let source = self.source;
+        self.feed.handle(Update { source, slot, bank_id: None, bytes, kind }, self.now);
+        let stats = self.feed.stats();
+        assert!(stats.open_bytes <= 100_000 && stats.open_banks <= 50, "{stats:?}");
+    }
+
+    fn send(&mut self, slot: Slot, kind: UpdateKind<u64, u64, ()>) {
+        self.send_bytes(slot, 100, kind);
+    }
+
+    fn status(&mut self, slot: Slot, status: SlotStatus) {
+        self.send(slot, UpdateKind::Status(status));
+    }
+
+    fn write(&mut self, slot: Slot, pubkey: Pubkey, write_version: u64) {
+        self.send(slot, UpdateKind::Account { pubkey, write_version, account: write_version });
+    }
+
+    fn sysvars(&mut self, slot: Slot) {
+        for pubkey in SYSVARS {
+            self.write(slot, pubkey, slot * 100);
+        }
+    }
+
+    fn meta_after(&mut self, slot: Slot, parent: (Slot, Hash), executed_transaction_count: u64) {
+        self.send(
+            slot,
+            UpdateKind::BlockMeta(BlockMeta {
+                parent_slot: parent.0,
+                parent_blockhash: parent.1,
+                blockhash: hash(slot),
+                executed_transaction_count,
+                meta: (),
+            }),
+        );
+    }
+
+    /// A whole bank without transactions, on the slot before it.
+    fn bank(&mut self, slot: Slot) {
+        self.status(slot, SlotStatus::CreatedBank);
+        self.sysvars(slot);
+        self.meta_after(slot, (slot - 1, hash(slot - 1)), 0);
+        self.status(slot, SlotStatus::Processed);
+    }
+
+    fn wait(&mut self) {
+        self.now += TIMEOUT;
+        self.feed.handle_timeout(self.now);
+    }
+
+    fn events(&mut self) -> Vec<Event<u64, u64, ()>> {
+        std::iter::from_fn(|| self.feed.poll_event()).collect()
+    }
+
+    /// The one gap; the source is closed then.
+    fn gap(&mut self) -> Gap {
+        let mut gaps: Vec<Gap> = Vec::new();
+        for event in self.events() {
+            if let Event::Gap(gap) = event {
+                gaps.push(gap);
+            }
+        }
+        assert_eq!(gaps.len(), 1, "{gaps:?}");
+        assert!(!self.feed.has_source(self.source));
+        assert_eq!(self.feed.stats().open_bytes, 0);
+        let ignored = self.feed.stats().ignored;
+        self.status(20, SlotStatus::CreatedBank);
+        assert_eq!(self.feed.stats().ignored, ignored + 1, "a closed source is not heard");
+        gaps.remove(0)
+    }
+}
+
+#[test]
+fn a_bank_without_its_transactions_is_a_gap_that_counts_them() {
+    let mut rig = Rig::new();
+    rig.status(11, SlotStatus::CreatedBank);
+    rig.sysvars(11);
+    rig.meta_after(11, (10, hash(10)), 3);
+    rig.send(11, UpdateKind::Transaction { index: 1, transaction: 1 });
+    rig.wait();
+    assert!(rig.events().is_empty(), "until it is processed more may come");
+    rig.status(11, SlotStatus::Processed);
+    rig.wait();
+    let gap = rig.gap();
+    let missing = Missing { transactions: 2, ..Missing::default() };
+    assert_eq!(gap.reason, GapReason::Incomplete { missing, waited: TIMEOUT });
+    assert_eq!((gap.slot, gap.resume_from, gap.dropped_slots), (11, 11, vec![11]));
+    assert_eq!(
+        gap.reason.to_string(),
+        "the bank lacks 2 transactions after 2s (feed.incomplete_timeout)"
+    );
+}
+
+#[test]
+fn a_missing_sysvar_or_created_bank_is_named() {
+    let mut rig = Rig::new();
+    for pubkey in &SYSVARS[..3] {
+        rig.write(11, *pubkey, 1);
+    }
+    rig.meta_after(11, (10, hash(10)), 0);
+    rig.status(11, SlotStatus::Processed);
+    rig.wait();
+    let text = rig.gap().reason.to_string();
+    assert!(text.contains("that it was created, the sysvar SlotHistory"), "{text}");
+}
+
+#[test]
+fn a_confirmed_slot_of_which_nothing_came_is_a_gap() {
+    let mut rig = Rig::new();
+    rig.status(11, SlotStatus::Confirmed);
+    rig.wait();
+    let missing = Missing { created: true, meta: true, ..Missing::default() };
+    assert_eq!(rig.gap().reason, GapReason::Incomplete { missing, waited: TIMEOUT });
+}
+
+#[test]
+fn a_hole_in_the_slots_is_a_gap_at_once() {
+    let mut rig = Rig::new();
+    rig.bank(11);
+    rig.bank(13);
+    assert_eq!(rig.gap().reason, GapReason::ParentUnknown { parent: 12, root: 10 });
+}
+
+#[test]
+fn another_cluster_is_recognized_by_the_hash_of_our_root() {
+    let mut rig = Rig::new();
+    rig.status(11, SlotStatus::CreatedBank);
+    rig.sysvars(11);
+    rig.meta_after(11, (10, hash(99)), 0);
+    rig.status(11, SlotStatus::Confirmed);
+    rig.wait();
+    let (ours, theirs) = (hash(10), hash(99));
+    assert_eq!(rig.gap().reason, GapReason::OtherChain { ours, theirs });
+}
+
+#[test]
+fn slots_far_from_ours_are_a_gap_or_nothing() {
+    let mut rig = Rig::new();
+    for slot in 0..=10 {
+        rig.status(slot, SlotStatus::CreatedBank);
+        rig.write(slot, SYSVARS[0], 1);
+    }
+    assert!(rig.events().is_empty());
+    assert_eq!((rig.feed.stats().stale, rig.feed.stats().open_banks), (22, 0));
+    rig.bank(1_000_000);
+    assert_eq!(rig.gap().reason, GapReason::ParentUnknown { parent: 999_999, root: 10 });
+}
+
+#[test]
+fn endless_open_banks_end_at_the_bound_of_slots() {
+    let mut rig = Rig::new();
+    for slot in 11..=61 {
+        rig.status(slot, SlotStatus::CreatedBank);
+    }
+    let gap = rig.gap();
+    assert_eq!(gap.reason, GapReason::Slots { slots: 51, limit: 50 });
+    assert_eq!(gap.dropped_slots, (11..=60).collect::<Vec<Slot>>());
+}
+
+#[test]
+fn endless_banks_without_a_root_end_at_the_bound_of_slots() {
+    let mut rig = Rig::new();
+    for slot in 11..=61 {
+        rig.bank(slot);
+    }
+    assert_eq!(rig.gap().reason, GapReason::Slots { slots: 51, limit: 50 });
+    assert_eq!(rig.feed.stats().unrooted_banks, 50, "reported banks stay");
+}
+
+#[test]
+fn endless_replays_of_a_slot_end_at_a_bound() {
+    let mut rig = Rig::new();
+    for bank_id in 1..=9 {
+        let kind = UpdateKind::Status(SlotStatus::CreatedBank);
+        let (source, bank_id) = (rig.source, Some(bank_id));
+        rig.feed.handle(Update { source, slot: 11, bank_id, bytes: 0, kind }, rig.now);
+    }
+    assert_eq!(rig.gap().reason, GapReason::BanksOfSlot { banks: 9, limit: 8 });
+}
+
+#[test]
+fn huge_accounts_end_at_the_bound_of_bytes() {
+    let mut rig = Rig::new();
+    for number in 0..2 {
+        let pubkey = Pubkey::from([number; 32]);
+        let kind = UpdateKind::Account { pubkey, write_version: 1, account: 1 };
+        rig.send_bytes(11, 60_000, kind);
+    }
+    let gap = rig.gap();
+    let reason = GapReason::Bytes { update: 60_064, bytes: 120_128, limit: 100_000 };
+    assert_eq!((gap.reason, gap.dropped_bytes), (reason, 120_128));
+}
+
+#[test]
+fn writes_of_one_account_without_end_hold_one_account() {
+    let mut rig = Rig::new();
+    for write_version in 0..10_000 {
+        rig.write(11, Pubkey::from([1; 32]), write_version);
+    }
+    assert_eq!(rig.feed.stats().open_bytes, 164);
+    assert!(rig.events().is_empty());
+}
+
+#[test]
+fn a_transaction_beyond_the_count_is_a_gap() {
+    let mut rig = Rig::new();
+    rig.send(11, UpdateKind::Transaction { index: u64::MAX, transaction: 1 });
+    rig.meta_after(11, (10, hash(10)), 1);
+    let reason = GapReason::TransactionIndex { index: u64::MAX, count: 1 };
+    assert_eq!(rig.gap().reason, reason);
+}
+
+#[test]
+fn two_metas_of_one_bank_are_a_gap() {
+    let mut rig = Rig::new();
+    rig.meta_after(11, (10, hash(10)), 1);
+    rig.meta_after(11, (10, hash(10)), 1);
+    assert_eq!(rig.feed.stats().duplicates, 1);
+    rig.send(
+        11,
+        UpdateKind::BlockMeta(BlockMeta {
+            parent_slot: 10,
+            parent_blockhash: hash(10),
+            blockhash: hash(77),
+            executed_transaction_count: 1,
+            meta: (),
+        }),
+    );
+    assert_eq!(rig.gap().reason, GapReason::TwoMetas { first: hash(11), second: hash(77) });
+}
+
+#[test]
+fn a_write_after_the_bank_is_reported_as_late() {
+    let mut rig = Rig::new();
+    rig.bank(11);
+    let events = rig.events();
+    assert!(matches!(&events[..], [Event::Bank(_), Event::Tip(_)]), "{events:?}");
+    rig.write(11, SYSVARS[0], 1_100);
+    assert!(rig.events().is_empty(), "the same write again");
+    rig.write(11, SYSVARS[0], 1_101);
+    rig.write(11, Pubkey::from([9; 32]), 1);
+    let late = rig.events();
+    let late = late.iter().map(|event| match event {
+        Event::LateWrite { bank, write } => (bank.slot, write.pubkey, write.write_version),
+        other => panic!("{other:?}"),
+    });
+    let expected = [(11, SYSVARS[0], 1_101), (11, Pubkey::from([9; 32]), 1)];
+    assert_eq!(late.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_dead_bank_takes_its_descendants_with_it() {
+    let mut rig = Rig::new();
+    rig.bank(11);
+    rig.bank(12);
+    rig.events();
+    rig.status(11, SlotStatus::Dead { error: "broken".into() });
+    let events = rig.events();
+    let dropped = events.iter().filter_map(|event| match event {
+        Event::Dropped { bank, .. } => Some(bank.slot),
+        _ => None,
+    });
+    assert_eq!(dropped.collect::<Vec<Slot>>(), [12, 11]);
+    assert_eq!(rig.feed.tip(), ROOT);
+    rig.status(11, SlotStatus::Dead { error: "broken".into() });
+    assert!(rig.events().is_empty());
+}
+
+#[test]
+fn a_confirmed_bank_is_not_dead() {
+    let mut rig = Rig::new();
+    rig.bank(11);
+    rig.status(11, SlotStatus::Confirmed);
+    rig.events();
+    rig.status(11, SlotStatus::Dead { error: "late".into() });
+    assert!(rig.events().is_empty());
+    assert_eq!(rig.feed.confirmed().slot, 11);
+}
+
+#[test]
+fn voters_beyond_the_bound_do_not_count() {
+    let mut rig = Rig::new();
+    rig.bank(11);
+    for voter in 0..20 {
+        rig.feed.record_votes([(Pubkey::from([voter; 32]), 11, u64::MAX)]);
+    }
+    assert_eq!(rig.feed.tip().slot, 11);
+}
+
+#[test]
+fn sources_beyond_the_bound_are_refused() {
+    let mut rig = Rig::new();
+    assert!(rig.feed.open_source().is_some());
+    assert_eq!(rig.feed.open_source(), None);
+    rig.feed.close_source(rig.source);
+    assert!(rig.feed.open_source().is_some());
+}

@@ -1,0 +1,7 @@
+//! The feed against a plain model, and against hostile streams.
+
+mod chain;
+mod checker;
+mod follows;
+mod hostile;
+mod stream;

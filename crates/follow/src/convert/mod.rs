@@ -1,0 +1,120 @@
+//! From the messages of the proto to Solana's types and to updates of the feed.
+//!
+//! Bounds: a message has the size that the decoder allowed. Every list in it is shorter than the message.
+//! Invariant: a message that does not parse is an error that names the field; nothing is guessed.
+
+mod error;
+mod fields;
+mod meta;
+mod transaction;
+
+use chain_solana::ExecutedTransaction;
+use feed::{BlockMeta, SlotStatus, UpdateKind};
+use ledger::Slot;
+use solana::Account;
+use solana_account::AccountSharedData;
+use solana_transaction_status::Reward;
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
+use yellowstone_grpc_proto::geyser::{
+    SlotStatus as ProtoStatus, SubscribeUpdateAccount, SubscribeUpdateBlockMeta,
+    SubscribeUpdateSlot, SubscribeUpdateTransaction,
+};
+
+use crate::convert::fields::{hash, pubkey};
+
+pub use error::ConvertError;
+
+/// An update without its source.
+pub(crate) struct Converted {
+    pub(crate) slot: Slot,
+    pub(crate) bank_id: Option<u64>,
+    pub(crate) kind: UpdateKind<Account, ExecutedTransaction, BlockFacts>,
+}
+
+/// The properties of a block that the feed does not need.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BlockFacts {
+    pub(crate) block_height: Option<u64>,
+    pub(crate) block_time: Option<i64>,
+    pub(crate) rewards: Vec<Reward>,
+    pub(crate) reward_partitions: Option<u64>,
+}
+
+/// The update in a message; `None` if the message is of no use here: shreds, entries, pings.
+pub(crate) fn update(message: UpdateOneof) -> Result<Option<Converted>, ConvertError> {
+    match message {
+        UpdateOneof::Account(account) => account_update(account),
+        UpdateOneof::Transaction(transaction) => transaction_update(transaction).map(Some),
+        UpdateOneof::BlockMeta(meta) => block_meta(meta).map(Some),
+        UpdateOneof::Slot(slot) => slot_status(slot),
+        _ => Ok(None),
+    }
+}
+
+/// A source without bank ids sends 0 or nothing.
+fn bank_id(id: Option<u64>) -> Option<u64> {
+    id.filter(|id| *id != 0)
+}
+
+fn account_update(update: SubscribeUpdateAccount) -> Result<Option<Converted>, ConvertError> {
+    // Accounts of a validator's start belong to no bank.
+    if update.is_startup {
+        return Ok(None);
+    }
+    let info = update.account.ok_or(ConvertError::Missing("account"))?;
+    let account = AccountSharedData::from(solana_account::Account {
+        lamports: info.lamports,
+        data: info.data.into(),
+        owner: pubkey("owner", &info.owner)?,
+        executable: info.executable,
+        rent_epoch: info.rent_epoch,
+    });
+    let pubkey = pubkey("pubkey", &info.pubkey)?;
+    let (write_version, account) = (info.write_version, Account(account));
+    let kind = UpdateKind::Account { pubkey, write_version, account };
+    Ok(Some(Converted { slot: update.slot, bank_id: bank_id(update.bank_id), kind }))
+}
+
+fn transaction_update(update: SubscribeUpdateTransaction) -> Result<Converted, ConvertError> {
+    let info = update.transaction.ok_or(ConvertError::Missing("transaction"))?;
+    let index = info.index;
+    let transaction = transaction::executed(update.slot, info)?;
+    let kind = UpdateKind::Transaction { index, transaction };
+    Ok(Converted { slot: update.slot, bank_id: bank_id(Some(update.bank_id)), kind })
+}
+
+fn block_meta(update: SubscribeUpdateBlockMeta) -> Result<Converted, ConvertError> {
+    let rewards = update.rewards.unwrap_or_default();
+    let meta = BlockFacts {
+        block_height: update.block_height.map(|height| height.block_height),
+        block_time: update.block_time.map(|time| time.timestamp),
+        reward_partitions: rewards.num_partitions.map(|partitions| partitions.num_partitions),
+        rewards: rewards.rewards.into_iter().map(meta::reward).collect::<Result<_, _>>()?,
+    };
+    let kind = UpdateKind::BlockMeta(BlockMeta {
+        parent_slot: update.parent_slot,
+        parent_blockhash: hash("parent_blockhash", &update.parent_blockhash)?,
+        blockhash: hash("blockhash", &update.blockhash)?,
+        executed_transaction_count: update.executed_transaction_count,
+        meta,
+    });
+    Ok(Converted { slot: update.slot, bank_id: bank_id(Some(update.bank_id)), kind })
+}
+
+fn slot_status(update: SubscribeUpdateSlot) -> Result<Option<Converted>, ConvertError> {
+    // A status that is newer than this proto says nothing here.
+    let Ok(status) = ProtoStatus::try_from(update.status) else { return Ok(None) };
+    let status = match status {
+        ProtoStatus::SlotProcessed => SlotStatus::Processed,
+        ProtoStatus::SlotConfirmed => SlotStatus::Confirmed,
+        ProtoStatus::SlotFinalized => SlotStatus::Finalized,
+        ProtoStatus::SlotCreatedBank => SlotStatus::CreatedBank,
+        ProtoStatus::SlotDead => {
+            SlotStatus::Dead { error: update.dead_error.clone().unwrap_or_default() }
+        }
+        // They belong to no bank.
+        ProtoStatus::SlotFirstShredReceived | ProtoStatus::SlotCompleted => return Ok(None),
+    };
+    let (slot, bank_id) = (update.slot, bank_id(update.bank_id));
+    Ok(Some(Converted { slot, bank_id, kind: UpdateKind::Status(status) }))
+}

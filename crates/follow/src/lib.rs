@@ -1,0 +1,34 @@
+//! Follows a Solana chain: from a snapshot and Yellowstone gRPC streams to a ledger that servers read.
+//!
+//! Shape: [`download`] and [`snapshot_ledger::load_snapshot`] make the ledger, [`Follower::new`] puts it at its root,
+//! and [`Follower::start`] runs two parts: a task that connects to one source after another (`stream`), and a thread
+//! that is the ledger's one writer (`writer`). It writes accounts through `query` and blocks through `chain_solana`.
+//! [`UpstreamSender`] forwards transactions, and [`FollowSimulator`] runs them on a reader's view.
+//! Bounds: [`StreamConfig`] and [`feed::FeedConfig`]. A slow writer makes the source wait, which closes the stream.
+//! Invariant: readers see whole banks only. What a producer promises is in docs/design/ledgers.md, section 5.
+//! Not here: sockets of servers, flags (`hydrant`), how a bank is verified (`verify`).
+#![forbid(unsafe_code)]
+
+mod clock;
+mod cluster;
+mod convert;
+mod download;
+mod error;
+mod follower;
+mod simulator;
+mod status;
+mod stream;
+mod upstream_sender;
+mod verification;
+mod writer;
+
+pub use cluster::{FollowedCluster, UpstreamFacts, cluster_info};
+pub use convert::ConvertError;
+pub use download::{DownloadError, DownloadProgress, download};
+pub use error::FollowError;
+pub use follower::{FollowHandle, Follower, FollowerConfig};
+pub use simulator::FollowSimulator;
+pub use status::FollowStatus;
+pub use stream::{SourceConfig, StreamConfig};
+pub use upstream_sender::UpstreamSender;
+pub use verification::{OnMismatch, VerifyMode};

@@ -1,0 +1,383 @@
+//! Streams of sources: connects to one after another and sends what it receives to the writer.
+//!
+//! In: the configured sources, the root (where a stream resumes), gaps that the writer has found. Out: [`Message`]s.
+//! Bounds: a message of at most `message_bytes_max`; of messages that the writer has not handled, `queue_bytes_max`
+//! bytes. At that bound nothing more is read, and the source closes the stream of a slow reader.
+//! Invariant: a source that serves stays in use. After a failure the next one is tried at once, and after a round
+//! without success there is a pause.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use chain_solana::ExecutedTransaction;
+use feed::{SourceId, Update};
+use futures_util::StreamExt;
+use prost::Message as _;
+use solana::Account;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tonic::codec::CompressionEncoding;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
+use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
+use yellowstone_grpc_proto::geyser::{
+    CommitmentLevel, GetSlotRequest, SubscribeRequest, SubscribeRequestFilterAccounts,
+    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterSlots,
+    SubscribeRequestFilterTransactions, SubscribeRequestPing, SubscribeUpdate,
+};
+
+use crate::clock::now;
+use crate::convert::{self, BlockFacts, ConvertError};
+use crate::status::FollowStatus;
+
+/// The name of all filters.
+const FILTER: &str = "follow";
+/// Updates that are sent to the writer at once.
+const BATCH_MAX: usize = 256;
+/// Batches that wait for the writer; their bytes are bounded too.
+const BATCHES_MAX: usize = 256;
+/// Windows of HTTP/2: what a source may send ahead, for a stream and for a connection.
+const STREAM_WINDOW_BYTES: u32 = 16 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
+/// How long a connection, or the response to a request, may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the source's newest slot is requested.
+const SLOT_INTERVAL: Duration = Duration::from_secs(2);
+/// How often the writer checks for banks that take too long.
+const TICK_INTERVAL: Duration = Duration::from_millis(200);
+/// Bytes of a permit of the queue.
+const PERMIT_BYTES: usize = 1_024;
+
+/// A server of Yellowstone gRPC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceConfig {
+    /// `http[s]://HOST:PORT`.
+    pub url: String,
+    /// The value of `x-token`, if the server wants one.
+    pub x_token: Option<String>,
+}
+
+/// The bounds of streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamConfig {
+    /// Bytes of a message at most. Accounts have up to 10 MiB. Default: 64 MiB.
+    pub message_bytes_max: usize,
+    /// Bytes of updates that wait for the writer. Default: 128 MiB. One message may exceed it.
+    pub queue_bytes_max: usize,
+    /// A stream without any message for this long is closed. Servers ping every 15 s. Default: 45 s.
+    pub stall_timeout: Duration,
+    /// The pauses after rounds without success start with this one and double. Default: 250 ms.
+    pub reconnect_delay_min: Duration,
+    /// The longest pause. Default: 10 s.
+    pub reconnect_delay_max: Duration,
+}
+
+impl Default for StreamConfig {
+    fn default() -> Self {
+        Self {
+            message_bytes_max: 64 << 20,
+            queue_bytes_max: 128 << 20,
+            stall_timeout: Duration::from_secs(45),
+            reconnect_delay_min: Duration::from_millis(250),
+            reconnect_delay_max: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What the writer receives.
+pub(crate) enum Message {
+    /// A stream was opened. Its number rises.
+    Opened(u64),
+    /// Updates of a stream, as they were received.
+    Updates {
+        session: u64,
+        received: Instant,
+        updates: Vec<(convert::Converted, usize)>,
+        _permit: OwnedSemaphorePermit,
+    },
+    /// The stream has ended.
+    Closed(u64),
+    /// Time has passed.
+    Tick(Instant),
+}
+
+/// An update of a session.
+pub(crate) fn update_of(
+    source: SourceId,
+    (converted, bytes): (convert::Converted, usize),
+) -> Update<Account, ExecutedTransaction, BlockFacts> {
+    let convert::Converted { slot, bank_id, kind } = converted;
+    Update { source, slot, bank_id, bytes, kind }
+}
+
+/// Why a stream ended.
+#[derive(Debug, thiserror::Error)]
+enum StreamEnd {
+    #[error("connect")]
+    Connect(#[source] tonic::transport::Error),
+    #[error("x-token is no header value")]
+    Token,
+    #[error("the source refuses: {0}")]
+    Refused(tonic::Status),
+    #[error("the source ended the stream")]
+    Ended,
+    #[error("nothing was received for {0:?}")]
+    Stalled(Duration),
+    #[error("a message is no update")]
+    Message(#[from] ConvertError),
+    #[error("the writer found a gap")]
+    Gap,
+    #[error("the writer has ended")]
+    WriterEnded,
+}
+
+/// Connects to sources and sends their updates.
+pub(crate) struct Streams {
+    pub(crate) sources: Vec<SourceConfig>,
+    pub(crate) config: StreamConfig,
+    pub(crate) status: Arc<FollowStatus>,
+    pub(crate) messages: mpsc::Sender<Message>,
+    /// The last session in which the writer found a gap.
+    pub(crate) gaps: watch::Receiver<u64>,
+    pub(crate) permits: Arc<Semaphore>,
+}
+
+/// The channel between the streams and the writer.
+pub(crate) fn message_channel(
+    config: &StreamConfig,
+) -> (mpsc::Sender<Message>, mpsc::Receiver<Message>, Arc<Semaphore>) {
+    let (sender, receiver) = mpsc::channel(BATCHES_MAX);
+    (sender, receiver, Arc::new(Semaphore::new(queue_permits(config))))
+}
+
+/// Permits of the queue, of [`PERMIT_BYTES`] each.
+fn queue_permits(config: &StreamConfig) -> usize {
+    config.queue_bytes_max.div_ceil(PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS)
+}
+
+impl Streams {
+    /// Runs until the writer has ended.
+    pub(crate) async fn run(mut self) {
+        let (mut session, mut at, mut failures) = (0, 0, 0_u32);
+        loop {
+            session += 1;
+            let source = self.sources[at].clone();
+            let root = self.status.root();
+            let end = self.follow(session, &source).await;
+            self.status.is_connected.store(false, Ordering::Relaxed);
+            let (Err(end) | Ok(end)) = end;
+            if matches!(end, StreamEnd::WriterEnded)
+                || self.messages.send(Message::Closed(session)).await.is_err()
+            {
+                return;
+            }
+            log_end(&source, &end);
+            // A source that moved the root was healthy; it is tried again first.
+            if self.status.root() > root {
+                failures = 0;
+                continue;
+            }
+            failures = failures.saturating_add(1);
+            at = (at + 1) % self.sources.len();
+            let rounds = failures / self.sources.len() as u32;
+            if rounds > 0 && failures.is_multiple_of(self.sources.len() as u32) {
+                let factor = 1_u32 << rounds.saturating_sub(1).min(16);
+                let delay = self.config.reconnect_delay_min.saturating_mul(factor);
+                tokio::select! {
+                    () = tokio::time::sleep(delay.min(self.config.reconnect_delay_max)) => {}
+                    () = self.messages.closed() => return,
+                }
+            }
+        }
+    }
+
+    /// One stream, from the root on.
+    async fn follow(
+        &mut self,
+        session: u64,
+        source: &SourceConfig,
+    ) -> Result<StreamEnd, StreamEnd> {
+        let client = connect(source, &self.config).await?;
+        let token = source.x_token.as_deref().map(MetadataValue::<Ascii>::try_from).transpose();
+        let token = token.map_err(|_| StreamEnd::Token)?;
+        let (requests, receiver) = mpsc::channel::<SubscribeRequest>(4);
+        let subscribe = subscribe_request(self.status.root() + 1);
+        // The queue is new and has space for it.
+        let _ = requests.try_send(subscribe);
+        let receiver = futures_util::stream::unfold(receiver, |mut receiver| async move {
+            receiver.recv().await.map(|request| (request, receiver))
+        });
+        let mut request = tonic::Request::new(receiver);
+        if let Some(token) = &token {
+            request.metadata_mut().insert("x-token", token.clone());
+        }
+        let mut subscriber = client.clone();
+        let response = tokio::time::timeout(CONNECT_TIMEOUT, subscriber.subscribe(request)).await;
+        let response = response.map_err(|_| StreamEnd::Stalled(CONNECT_TIMEOUT))?;
+        let stream = response.map_err(StreamEnd::Refused)?.into_inner();
+        self.send(Message::Opened(session)).await?;
+        self.status.sessions.fetch_add(1, Ordering::Relaxed);
+        self.status.is_connected.store(true, Ordering::Relaxed);
+        tracing::info!(url = source.url, from_slot = self.status.root() + 1, "following a source");
+        let mut slots = tokio::task::JoinSet::new();
+        slots.spawn(poll_slot(client, token, Arc::clone(&self.status)));
+        self.receive(session, stream, &requests).await
+    }
+
+    async fn receive(
+        &mut self,
+        session: u64,
+        stream: tonic::Streaming<SubscribeUpdate>,
+        requests: &mpsc::Sender<SubscribeRequest>,
+    ) -> Result<StreamEnd, StreamEnd> {
+        let mut batches = stream.ready_chunks(BATCH_MAX);
+        let mut ticks = tokio::time::interval(TICK_INTERVAL);
+        let stall = self.config.stall_timeout;
+        let mut received_at = now();
+        loop {
+            let batch = tokio::select! {
+                batch = batches.next() => batch,
+                changed = self.gaps.changed() => {
+                    let gap = *self.gaps.borrow_and_update();
+                    match changed {
+                        Ok(()) if gap != session => continue,
+                        Ok(()) => return Ok(StreamEnd::Gap),
+                        Err(_) => return Ok(StreamEnd::WriterEnded),
+                    }
+                }
+                _ = ticks.tick() => {
+                    if now() - received_at > stall {
+                        return Ok(StreamEnd::Stalled(stall));
+                    }
+                    let free = self.permits.available_permits();
+                    let queued = queue_permits(&self.config).saturating_sub(free) * PERMIT_BYTES;
+                    self.status.queued_bytes.store(queued as u64, Ordering::Relaxed);
+                    self.send(Message::Tick(now())).await?;
+                    continue;
+                }
+            };
+            received_at = now();
+            let Some(batch) = batch else { return Ok(StreamEnd::Ended) };
+            self.forward(session, batch, received_at, requests).await?;
+        }
+    }
+
+    /// Sends the updates of a batch up to the first failure.
+    async fn forward(
+        &self,
+        session: u64,
+        batch: Vec<Result<SubscribeUpdate, tonic::Status>>,
+        received: Instant,
+        requests: &mpsc::Sender<SubscribeRequest>,
+    ) -> Result<(), StreamEnd> {
+        let (mut updates, mut bytes, mut end) = (Vec::with_capacity(batch.len()), 0, Ok(()));
+        for message in batch {
+            let converted = message.map_err(StreamEnd::Refused).and_then(|message| {
+                let message_bytes = message.encoded_len();
+                match message.update_oneof {
+                    Some(UpdateOneof::Ping(_)) => {
+                        let ping = Some(SubscribeRequestPing { id: 1 });
+                        // Without space, earlier answers are still unsent.
+                        let _ = requests.try_send(SubscribeRequest { ping, ..Default::default() });
+                        Ok(None)
+                    }
+                    Some(update) => {
+                        let converted = convert::update(update)?;
+                        Ok(converted.map(|converted| (converted, message_bytes)))
+                    }
+                    None => Ok(None),
+                }
+            });
+            match converted {
+                Ok(Some((converted, message_bytes))) => {
+                    bytes += message_bytes;
+                    updates.push((converted, message_bytes));
+                }
+                Ok(None) => {}
+                Err(err) => {
+                    end = Err(err);
+                    break;
+                }
+            }
+        }
+        if !updates.is_empty() {
+            let permits = bytes.div_ceil(PERMIT_BYTES).min(queue_permits(&self.config));
+            let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+            let permit = Arc::clone(&self.permits).acquire_many_owned(permits).await;
+            let permit = permit.map_err(|_| StreamEnd::WriterEnded)?;
+            self.send(Message::Updates { session, received, updates, _permit: permit }).await?;
+        }
+        end
+    }
+
+    async fn send(&self, message: Message) -> Result<(), StreamEnd> {
+        self.messages.send(message).await.map_err(|_| StreamEnd::WriterEnded)
+    }
+}
+
+async fn connect(
+    source: &SourceConfig,
+    config: &StreamConfig,
+) -> Result<GeyserClient<Channel>, StreamEnd> {
+    let endpoint = Endpoint::from_shared(source.url.clone()).map_err(StreamEnd::Connect)?;
+    let mut endpoint = endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+    if source.url.starts_with("https://") {
+        let tls = ClientTlsConfig::new().with_native_roots();
+        endpoint = endpoint.tls_config(tls).map_err(StreamEnd::Connect)?;
+    }
+    let channel = endpoint.connect().await.map_err(StreamEnd::Connect)?;
+    Ok(GeyserClient::new(channel)
+        .max_decoding_message_size(config.message_bytes_max)
+        .accept_compressed(CompressionEncoding::Zstd))
+}
+
+/// Everything of every bank from a slot on.
+fn subscribe_request(from_slot: u64) -> SubscribeRequest {
+    let name = || FILTER.to_owned();
+    let slots = SubscribeRequestFilterSlots {
+        interslot_updates: Some(true),
+        ..SubscribeRequestFilterSlots::default()
+    };
+    SubscribeRequest {
+        accounts: [(name(), SubscribeRequestFilterAccounts::default())].into(),
+        transactions: [(name(), SubscribeRequestFilterTransactions::default())].into(),
+        blocks_meta: [(name(), SubscribeRequestFilterBlocksMeta::default())].into(),
+        slots: [(name(), slots)].into(),
+        commitment: Some(CommitmentLevel::Processed.into()),
+        from_slot: Some(from_slot),
+        ..SubscribeRequest::default()
+    }
+}
+
+/// Requests the newest slot of a source, again and again. A source without this call is no failure.
+async fn poll_slot(
+    mut client: GeyserClient<Channel>,
+    token: Option<MetadataValue<Ascii>>,
+    status: Arc<FollowStatus>,
+) {
+    let mut ticks = tokio::time::interval(SLOT_INTERVAL);
+    loop {
+        ticks.tick().await;
+        let commitment = Some(CommitmentLevel::Processed.into());
+        let mut request = tonic::Request::new(GetSlotRequest { commitment });
+        request.set_timeout(CONNECT_TIMEOUT);
+        if let Some(token) = &token {
+            request.metadata_mut().insert("x-token", token.clone());
+        }
+        if let Ok(response) = client.get_slot(request).await {
+            status.upstream.fetch_max(response.into_inner().slot, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Apart from the task that calls it, because an error in the log may not be held across a point where a task waits.
+fn log_end(source: &SourceConfig, end: &StreamEnd) {
+    let is_refused = matches!(end, StreamEnd::Refused(_));
+    let err = end as &dyn std::error::Error;
+    tracing::warn!(url = source.url, err, is_refused, "a source's stream ended");
+}

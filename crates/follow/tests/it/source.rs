@@ -1,0 +1,203 @@
+//! A server of Yellowstone gRPC that says what a test scripts.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::{Stream, StreamExt};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tonic::{Request, Response, Status, Streaming};
+use yellowstone_grpc_proto::geyser::geyser_server::{Geyser, GeyserServer};
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
+use yellowstone_grpc_proto::geyser::*;
+
+type Updates = Pin<Box<dyn Stream<Item = Result<SubscribeUpdate, Status>> + Send>>;
+
+/// A scripted source.
+#[derive(Clone)]
+pub(crate) struct Source(Arc<Shared>);
+
+struct Shared {
+    log: Mutex<Vec<SubscribeUpdate>>,
+    len: watch::Sender<usize>,
+    /// Rises when all streams are cut.
+    cuts: watch::Sender<u64>,
+    requests: Mutex<Vec<SubscribeRequest>>,
+    newest: AtomicU64,
+    token: Option<&'static str>,
+}
+
+impl Source {
+    /// A source that wants `token`, if there is one.
+    pub(crate) fn new(token: Option<&'static str>) -> Self {
+        Self(Arc::new(Shared {
+            log: Mutex::default(),
+            len: watch::Sender::new(0),
+            cuts: watch::Sender::new(0),
+            requests: Mutex::default(),
+            newest: AtomicU64::new(0),
+            token,
+        }))
+    }
+
+    /// Serves on a free port of the loopback.
+    pub(crate) async fn serve(&self) -> SocketAddr {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let incoming = tonic::transport::server::TcpIncoming::from(listener);
+        let server = tonic::transport::Server::builder();
+        let service = GeyserServer::new(self.clone());
+        tokio::spawn(async move { server.serve_with_incoming(service, incoming).await });
+        address
+    }
+
+    /// Sends updates to all streams, and to those that come later.
+    pub(crate) fn send(&self, updates: impl IntoIterator<Item = SubscribeUpdate>) {
+        let mut log = self.0.log.lock();
+        log.extend(updates);
+        self.0.len.send_replace(log.len());
+    }
+
+    /// Removes updates from what later streams get.
+    pub(crate) fn forget(&self, is_forgotten: impl Fn(&SubscribeUpdate) -> bool) {
+        self.0.log.lock().retain(|update| !is_forgotten(update));
+    }
+
+    /// Ends all streams.
+    pub(crate) fn cut(&self) {
+        self.0.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    pub(crate) fn set_newest(&self, slot: u64) {
+        self.0.newest.store(slot, Ordering::Relaxed);
+    }
+
+    /// All requests so far.
+    pub(crate) fn requests(&self) -> Vec<SubscribeRequest> {
+        self.0.requests.lock().clone()
+    }
+}
+
+/// The slot of an update.
+pub(crate) fn slot_of(update: &SubscribeUpdate) -> u64 {
+    match &update.update_oneof {
+        Some(UpdateOneof::Account(it)) => it.slot,
+        Some(UpdateOneof::Slot(it)) => it.slot,
+        Some(UpdateOneof::Transaction(it)) => it.slot,
+        Some(UpdateOneof::BlockMeta(it)) => it.slot,
+        _ => u64::MAX,
+    }
+}
+
+#[tonic::async_trait]
+impl Geyser for Source {
+    type SubscribeStream = Updates;
+    type SubscribeDeshredStream =
+        Pin<Box<dyn Stream<Item = Result<SubscribeUpdateDeshred, Status>> + Send>>;
+    type SubscribeGossipStream =
+        Pin<Box<dyn Stream<Item = Result<SubscribeUpdateGossip, Status>> + Send>>;
+
+    async fn subscribe(
+        &self,
+        request: Request<Streaming<SubscribeRequest>>,
+    ) -> Result<Response<Updates>, Status> {
+        let token = request.metadata().get("x-token").and_then(|token| token.to_str().ok());
+        if token != self.0.token {
+            return Err(Status::unauthenticated("no valid auth token"));
+        }
+        let mut requests = request.into_inner();
+        let first =
+            requests.next().await.ok_or_else(|| Status::invalid_argument("no request"))??;
+        let from_slot = first.from_slot.unwrap_or_default();
+        let shared = Arc::clone(&self.0);
+        shared.requests.lock().push(first);
+        let later = Arc::clone(&shared);
+        tokio::spawn(async move {
+            while let Some(Ok(request)) = requests.next().await {
+                later.requests.lock().push(request);
+            }
+        });
+        let state = (shared.len.subscribe(), shared.cuts.subscribe(), 0, shared);
+        let updates = futures_util::stream::unfold(state, move |state| async move {
+            let (mut len, mut cuts, mut at, shared) = state;
+            loop {
+                let next = shared.log.lock().get(at).cloned();
+                if let Some(update) = next {
+                    at += 1;
+                    if slot_of(&update) >= from_slot {
+                        return Some((Ok(update), (len, cuts, at, shared)));
+                    }
+                    continue;
+                }
+                tokio::select! {
+                    changed = len.changed() => changed.ok()?,
+                    _ = cuts.changed() => return None,
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(updates)))
+    }
+
+    async fn subscribe_deshred(
+        &self,
+        _: Request<Streaming<SubscribeDeshredRequest>>,
+    ) -> Result<Response<Self::SubscribeDeshredStream>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
+    async fn subscribe_gossip(
+        &self,
+        _: Request<SubscribeGossipRequest>,
+    ) -> Result<Response<Self::SubscribeGossipStream>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
+    async fn subscribe_replay_info(
+        &self,
+        _: Request<SubscribeReplayInfoRequest>,
+    ) -> Result<Response<SubscribeReplayInfoResponse>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
+    async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PongResponse>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
+    async fn get_latest_blockhash(
+        &self,
+        _: Request<GetLatestBlockhashRequest>,
+    ) -> Result<Response<GetLatestBlockhashResponse>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
+    async fn get_block_height(
+        &self,
+        _: Request<GetBlockHeightRequest>,
+    ) -> Result<Response<GetBlockHeightResponse>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
+    async fn get_slot(
+        &self,
+        _: Request<GetSlotRequest>,
+    ) -> Result<Response<GetSlotResponse>, Status> {
+        let slot = self.0.newest.load(Ordering::Relaxed);
+        Ok(Response::new(GetSlotResponse { slot }))
+    }
+
+    async fn is_blockhash_valid(
+        &self,
+        _: Request<IsBlockhashValidRequest>,
+    ) -> Result<Response<IsBlockhashValidResponse>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
+    async fn get_version(
+        &self,
+        _: Request<GetVersionRequest>,
+    ) -> Result<Response<GetVersionResponse>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+}

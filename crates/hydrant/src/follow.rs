@@ -1,0 +1,316 @@
+//! `hydrant follow`: a followed chain and its servers, from start to end.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::follow::{
+    DownloadProgress, FollowHandle, FollowSimulator, FollowStatus, FollowedCluster, Follower,
+    FollowerConfig, SourceConfig, StreamConfig, UpstreamFacts, UpstreamSender, cluster_info,
+    download,
+};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use chain_solana::HistoryLimits;
+use feed::FeedConfig;
+use http_server::Listeners;
+use indicatif::HumanBytes;
+use jsonrpc::{Health, Status};
+use loadgen::Endpoint;
+use metrics::Collector;
+use query::LedgerConfig;
+use rpc_solana::{NodeMemory, SolanaApi};
+use snapshot_ledger::LoadedSnapshot;
+use solana_keypair::Keypair;
+use solana_signer::Signer;
+
+use crate::console::{now, print_line, print_stderr};
+use crate::follow_flags::FollowFlags;
+use crate::memory_report::{self, MemoryLine, ProcessMemory};
+use crate::process_setup::{
+    BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
+    write_atomic,
+};
+use crate::signals::EndSignals;
+use crate::snapshot_file::SnapshotFile;
+use crate::{input_file, rlimit};
+
+/// Interval at which the node checks how far it is, and that its writer runs.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval of the lines about a download.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+/// Slots behind from which on Agave's nodes are unhealthy.
+const SLOTS_BEHIND_MAX_DEFAULT: u64 = 128;
+/// Bytes of a file with a token.
+const TOKEN_BYTES_MAX: u64 = 4_096;
+const RPC_PORT_DEFAULT: u16 = 8899;
+const CACHE_BYTES_MAX: u64 = 256 << 20;
+
+/// Follows the chain until a signal ends it.
+pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
+    let started = now();
+    if flags.log {
+        start_log(flags.log_format.unwrap_or_default());
+    }
+    ensure!(
+        has_date(),
+        "the system's clock is before 1970, which HTTP cannot represent: set the clock"
+    );
+    let upstream = upstream(flags)?;
+    let sources = sources(flags)?;
+    let rpc = rpc_solana::Config::default();
+    rlimit::raise_nofile(rpc.connections_max);
+    let ip = flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let bound = bind(ip, flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT), None)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads((cores / 2).max(1))
+        .thread_name("io")
+        .enable_all()
+        .build()
+        .context("start the I/O threads")?;
+    {
+        let _runtime = runtime.enter();
+        ignore_file_size_signal()?;
+    }
+    // Both block, and before the download: a wrong upstream must not cost hours.
+    let facts =
+        UpstreamFacts::request(&upstream).context("request the chain's facts (--upstream)")?;
+    let full = runtime.block_on(snapshot_path(flags))?;
+    let incremental = flags.incremental_snapshot.clone();
+    let file = SnapshotFile { full, incremental, threads: cores };
+    let loaded = file.load(&ledger_config(flags), flags.quiet)?;
+    let node = Node { flags, sources, upstream, facts, cores, rpc, started };
+    runtime.block_on(node.serve(loaded, bound))
+}
+
+/// What the flags say, checked.
+struct Node<'a> {
+    flags: &'a FollowFlags,
+    sources: Vec<SourceConfig>,
+    upstream: Endpoint,
+    facts: UpstreamFacts,
+    cores: usize,
+    rpc: rpc_solana::Config,
+    started: Instant,
+}
+
+fn is_url(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
+fn upstream(flags: &FollowFlags) -> Result<Endpoint> {
+    let url = flags.upstream.as_deref().or(Some(&*flags.snapshot).filter(|it| is_url(it)));
+    let url = url.context("--snapshot is a file: name a node of the chain with --upstream")?;
+    Endpoint::parse(url).context("--upstream")
+}
+
+fn sources(flags: &FollowFlags) -> Result<Vec<SourceConfig>> {
+    let token = flags.x_token.as_deref().map(read_token).transpose()?;
+    let source = |url: &String| {
+        ensure!(is_url(url), "--source {url}: the form is http[s]://HOST:PORT");
+        Ok(SourceConfig { url: url.clone(), x_token: token.clone() })
+    };
+    flags.source.iter().map(source).collect()
+}
+
+fn read_token(path: &Path) -> Result<String> {
+    let text = input_file::read(path, TOKEN_BYTES_MAX).context("--x-token")?;
+    let text = String::from_utf8(text).with_context(|| format!("--x-token {}", path.display()))?;
+    Ok(text.trim().to_owned())
+}
+
+fn ledger_config(flags: &FollowFlags) -> LedgerConfig {
+    LedgerConfig::new(flags.max_addresses.unwrap_or(localnet::ADDRESSES_MAX_DEFAULT))
+}
+
+/// The archive of `--snapshot`, downloaded if it is a URL.
+async fn snapshot_path(flags: &FollowFlags) -> Result<PathBuf> {
+    if !is_url(&flags.snapshot) {
+        return Ok(PathBuf::from(&flags.snapshot));
+    }
+    ensure!(
+        flags.incremental_snapshot.is_none(),
+        "--incremental-snapshot needs a file as --snapshot"
+    );
+    let endpoint = Endpoint::parse(&flags.snapshot).context("--snapshot")?;
+    let dir = flags.snapshot_dir.clone().unwrap_or_else(|| PathBuf::from("."));
+    let (progress, started) = (DownloadProgress::default(), now());
+    let mut lines = tokio::time::interval(LINE_INTERVAL);
+    lines.tick().await; // the first one is at once
+    let downloaded = download(&endpoint, &dir, &progress);
+    tokio::pin!(downloaded);
+    loop {
+        tokio::select! {
+            path = &mut downloaded => return path.context("--snapshot"),
+            _ = lines.tick() => if !flags.quiet {
+                print_stderr(&progress_line(&progress, now() - started));
+            },
+        }
+    }
+}
+
+fn progress_line(progress: &DownloadProgress, elapsed: Duration) -> String {
+    let (bytes, total) = (progress.bytes(), progress.bytes_total());
+    let rate = bytes as f64 / elapsed.as_secs_f64().max(f64::EPSILON);
+    let left = total.saturating_sub(bytes) as f64 / rate.max(1.0);
+    format!(
+        "{} of {} downloaded ({}/s), {left:.0} s left",
+        HumanBytes(bytes),
+        HumanBytes(total),
+        HumanBytes(rate as u64)
+    )
+}
+
+impl Node<'_> {
+    async fn serve(self, loaded: LoadedSnapshot, bound: BoundListeners) -> Result<()> {
+        // Before the node is reported ready: from then on each signal has its documented meaning.
+        let mut signals = EndSignals::listen()?;
+        let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
+        let history = HistoryLimits {
+            slots_max: self.flags.history_slots.unwrap_or(localnet::HISTORY_SLOTS_DEFAULT),
+            bytes_max: localnet::HISTORY_BYTES_DEFAULT,
+        };
+        let config = FollowerConfig {
+            sources: self.sources,
+            stream: StreamConfig::default(),
+            feed: FeedConfig::default(),
+            history,
+            verify: self.flags.verify.unwrap_or_default().into(),
+            on_mismatch: self.flags.on_mismatch.unwrap_or_default().into(),
+        };
+        let follower = Follower::new(config, loaded).context("start from the snapshot")?;
+        let (fields, reader) = (follower.snapshot_fields(), follower.reader().clone());
+        let mut info = cluster_info(fields, &reader, &self.facts, Keypair::new().pubkey())?;
+        (info.rpc, info.pubsub) = (Some(rpc), Some(pubsub_address));
+        let info = Arc::new(info);
+        let queue_max = self.flags.queue_max.unwrap_or(localnet::QUEUE_MAX_DEFAULT);
+        ensure!(queue_max > 0, "--queue-max must be at least 1");
+        let sender = UpstreamSender::start(&self.upstream, queue_max);
+        let pool = pool::Config { threads: self.cores, ..pool::Config::default() };
+        let simulators = self.cores;
+        let health = Arc::new(Health::default());
+        health.set(Status::Unknown);
+        let status = Arc::clone(follower.status());
+        let history = Arc::clone(follower.history());
+        let simulator = FollowSimulator::new(&reader, Arc::clone(&history), simulators);
+        let api = SolanaApi {
+            cluster_info: Arc::clone(&info),
+            cluster: Arc::new(FollowedCluster::new(&info, &self.facts)),
+            reader,
+            history,
+            transaction_sender: Arc::new(sender.context("start the forwarding threads")?),
+            simulator: Arc::new(simulator),
+            faucet: None,
+            pool: Arc::new(cpu_pool(&pool).context("start the CPU threads")?),
+            health: Arc::clone(&health),
+            metrics: SolanaApi::new_metrics(),
+            config: self.rpc,
+        };
+        let response_cache = response_cache::ResponseCache::new(CACHE_BYTES_MAX);
+        let clients = pool::RateLimiter::new(pool.clients);
+        let node = Arc::new(api.into_server(Arc::new(response_cache), Arc::new(clients)));
+        let (pubsub, sink) = rpc_solana::pubsub::start(
+            rpc_solana::pubsub::Config::default(),
+            Arc::clone(&info),
+            node.api.reader.clone(),
+            Arc::clone(&node.api.history),
+            (Arc::clone(&node.context.pool), Arc::clone(&node.context.clients)),
+        )
+        .context("start PubSub")?;
+        let (rest, waiter_events) = rest_solana::SolanaRest::start().context("start REST")?;
+        let rest = Arc::new(rest);
+        pubsub.add_metrics_to(&node.context.metrics);
+        node.context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
+        node.context.metrics.add(Arc::clone(&status) as Arc<dyn Collector>);
+        let running = follower
+            .start(vec![Box::new(sink), Box::new(waiter_events)])
+            .context("follow the chain")?;
+        let listeners = Listeners {
+            rpc: tokio_listener(bound.rpc)?,
+            pubsub: Some(tokio_listener(bound.pubsub)?),
+        };
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let server = tokio::spawn(jsonrpc::serve(
+            Arc::clone(&node),
+            Arc::clone(&pubsub) as Arc<dyn http_server::WebSocketHandler>,
+            Some(rest),
+            listeners,
+            // A message or a dropped sender both mean stop.
+            async { drop(stopped.await) },
+        ));
+        let process_memory = Arc::new(ProcessMemory::at_start(&node));
+        node.context.metrics.add(Arc::clone(&process_memory) as Arc<dyn Collector>);
+        let start_memory = tokio::spawn(process_memory.measure_at_first_root(Arc::clone(&node)));
+        let memory_log = tokio::spawn(memory_report::log_periodically(Arc::clone(&node))?);
+        if !self.flags.quiet {
+            let usage = NodeMemory::new(&node.api.reader, &node.api.history);
+            print_line(&format!(
+                "Hydrant {}, follows from slot {} after {:?}\n  JSON-RPC   http://{rpc}\n  WebSocket  \
+                 ws://{pubsub_address}\n  Memory     {}\n  Genesis    {}\n  Identity   {}",
+                env!("CARGO_PKG_VERSION"),
+                info.first_slot,
+                now() - self.started,
+                MemoryLine(usage),
+                info.genesis_hash,
+                info.identity,
+            ));
+        }
+        if let Some(path) = &self.flags.endpoints_file {
+            let endpoints = serde_json::json!({
+                "rpc": format!("http://{rpc}"),
+                "ws": format!("ws://{pubsub_address}"),
+            });
+            write_atomic(path, &endpoints.to_string())
+                .with_context(|| format!("--endpoints-file {}", path.display()))?;
+        }
+        let slots_max = self.flags.slots_behind_max.unwrap_or(SLOTS_BEHIND_MAX_DEFAULT);
+        let ended = wait_for_end(&mut signals, &running, &status, &health, slots_max).await;
+        start_memory.abort();
+        memory_log.abort();
+        pubsub.shut_down();
+        // An error means that the server has ended already.
+        let _ = stop.send(());
+        server.await.context("the servers")?;
+        let stopped = tokio::task::spawn_blocking(|| running.stop()).await;
+        stopped.map_err(|_| anyhow!("the follower panicked"))?.context("the follower")?;
+        if ended {
+            bail!("the writing thread ended unexpectedly");
+        }
+        Ok(())
+    }
+}
+
+/// Reports the health until a signal comes or the writer ends; true if it ended.
+async fn wait_for_end(
+    signals: &mut EndSignals,
+    running: &FollowHandle,
+    status: &FollowStatus,
+    health: &Health,
+    slots_behind_max: u64,
+) -> bool {
+    let mut poll = tokio::time::interval(POLL_INTERVAL);
+    loop {
+        tokio::select! {
+            () = signals.next() => return false,
+            _ = poll.tick() => {
+                health.set(health_status(status, slots_behind_max));
+                if running.is_finished() {
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+/// Unknown until a source has said its newest slot, and while none is connected.
+fn health_status(status: &FollowStatus, slots_behind_max: u64) -> Status {
+    if status.mismatch().is_some() {
+        return Status::Unknown;
+    }
+    match status.slots_behind().filter(|_| status.is_connected()) {
+        None => Status::Unknown,
+        Some(slots) if slots > slots_behind_max => Status::Behind { slots },
+        Some(_) => Status::Ok,
+    }
+}

@@ -1,0 +1,110 @@
+//! The flags of `hydrant follow`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use ::follow::{OnMismatch, VerifyMode};
+use clap::{Args, ValueEnum};
+
+use crate::log_format::LogFormat;
+
+/// The flags of `hydrant follow`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct FollowFlags {
+    /// A server of Yellowstone gRPC that sends everything (http[s]://HOST:PORT). May be repeated: the first
+    /// healthy one is followed.
+    #[arg(long, value_name = "URL", required = true, help_heading = "Chain")]
+    pub(crate) source: Vec<String>,
+    /// A file with the x-token of the sources.
+    #[arg(long, value_name = "FILE", help_heading = "Chain")]
+    pub(crate) x_token: Option<PathBuf>,
+    /// A full snapshot archive, or the RPC port of a node that serves one (http[s]://HOST:PORT).
+    #[arg(long, value_name = "FILE|URL", help_heading = "Chain")]
+    pub(crate) snapshot: String,
+    /// An incremental archive on top of the snapshot file.
+    #[arg(long, value_name = "FILE", help_heading = "Chain")]
+    pub(crate) incremental_snapshot: Option<PathBuf>,
+    /// Where a downloaded snapshot is stored [default: the current directory].
+    #[arg(long, value_name = "DIR", help_heading = "Chain")]
+    pub(crate) snapshot_dir: Option<PathBuf>,
+    /// The RPC port of a node of the chain: it names genesis and inflation, and gets transactions
+    /// [default: the URL of --snapshot].
+    #[arg(long, value_name = "URL", help_heading = "Chain")]
+    pub(crate) upstream: Option<String>,
+    /// How banks are verified [default: sequence].
+    #[arg(long, value_name = "MODE", value_enum, help_heading = "Chain")]
+    pub(crate) verify: Option<Verify>,
+    /// What follows a bank whose computed hash is not the one that the chain says [default: stop].
+    #[arg(long, value_name = "ACTION", value_enum, help_heading = "Chain")]
+    pub(crate) on_mismatch: Option<MismatchAction>,
+    /// Slots behind the source from which on the node is unhealthy [default: 128].
+    #[arg(long, value_name = "COUNT", help_heading = "Chain")]
+    pub(crate) slots_behind_max: Option<u64>,
+    /// Number of slots whose blocks are retained [default: 10000].
+    #[arg(long, value_name = "COUNT", help_heading = "Chain")]
+    pub(crate) history_slots: Option<u64>,
+
+    /// Address to listen on [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS", help_heading = "Serving")]
+    pub(crate) bind_address: Option<IpAddr>,
+    /// Port of JSON-RPC and REST; WebSocket has the next one; 0 lets the system choose [default: 8899].
+    #[arg(long, value_name = "PORT", help_heading = "Serving")]
+    pub(crate) rpc_port: Option<u16>,
+    /// Write the addresses of all ports to this file, as JSON, once the node serves.
+    #[arg(long, value_name = "FILE", help_heading = "Serving")]
+    pub(crate) endpoints_file: Option<PathBuf>,
+    /// Maximum number of transactions that wait for the upstream; more get 429 [default: 40000].
+    #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
+    pub(crate) queue_max: Option<usize>,
+    /// Maximum number of addresses in the ledger, about 100 bytes each once used [default: 64000000].
+    #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
+    pub(crate) max_addresses: Option<u32>,
+
+    /// No banner and no progress.
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+    /// Log to standard error; RUST_LOG sets the filter (default: info).
+    #[arg(long, help_heading = "Output")]
+    pub(crate) log: bool,
+    /// Format of the log [default: text].
+    #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+/// The values of `--verify`.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Verify {
+    /// A source's commitments are shown at once.
+    Off,
+    /// The hash of each bank is computed and compared with the one that its child lists.
+    #[default]
+    Sequence,
+}
+
+impl From<Verify> for VerifyMode {
+    fn from(verify: Verify) -> Self {
+        match verify {
+            Verify::Off => Self::Off,
+            Verify::Sequence => Self::Sequence,
+        }
+    }
+}
+
+/// The values of `--on-mismatch`.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum MismatchAction {
+    /// The node is unhealthy, and shows nothing newer than the last verified bank.
+    #[default]
+    Stop,
+    /// The node is unhealthy, and follows further.
+    Report,
+}
+
+impl From<MismatchAction> for OnMismatch {
+    fn from(action: MismatchAction) -> Self {
+        match action {
+            MismatchAction::Stop => Self::Stop,
+            MismatchAction::Report => Self::Report,
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The formats of the log.
+
+use clap::ValueEnum;
+use serde::Deserialize;
+
+/// The format of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: each line an object, each field a member.
+    Json,
+}

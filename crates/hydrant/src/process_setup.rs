@@ -1,0 +1,106 @@
+//! What every node's process sets up: ports, log, CPU pool, signals, files that other programs read.
+
+use std::io::IsTerminal;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use jsonrpc::SystemClock;
+
+use crate::log_format::LogFormat;
+
+/// Attempts when the system chooses the ports: two consecutive ports must be free.
+const PORT_TRIES: usize = 64;
+
+/// At the limit of a file's size (`ulimit -f`) a write then fails with an error that is reported, and SIGXFSZ does not
+/// end the process without a message.
+pub(crate) fn ignore_file_size_signal() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let number = rustix::process::Signal::XFSZ.as_raw();
+    // The runtime's handler stays until the process ends, and only receives the signal.
+    signal(SignalKind::from_raw(number)).map(drop).context("listen for SIGXFSZ")
+}
+
+/// The ports of a node, bound.
+pub(crate) struct BoundListeners {
+    pub(crate) rpc: TcpListener,
+    pub(crate) pubsub: TcpListener,
+    pub(crate) grpc: Option<TcpListener>,
+}
+
+/// Binds JSON-RPC's port and the next, and that of gRPC. With `rpc_port` 0, binds two consecutive free ports.
+pub(crate) fn bind(ip: IpAddr, rpc_port: u16, grpc_port: Option<u16>) -> Result<BoundListeners> {
+    let grpc = |port: u16| {
+        TcpListener::bind(SocketAddr::new(ip, port)).with_context(|| {
+            format!("listen on {ip}:{port} for gRPC (--bind-address, --grpc-port, --no-grpc)")
+        })
+    };
+    let (rpc, pubsub) = bind_rpc(ip, rpc_port)?;
+    Ok(BoundListeners { rpc, pubsub, grpc: grpc_port.map(grpc).transpose()? })
+}
+
+fn bind_rpc(ip: IpAddr, port: u16) -> Result<(TcpListener, TcpListener)> {
+    let listen = |port: u16| TcpListener::bind(SocketAddr::new(ip, port));
+    if port != 0 {
+        let context = |port: u16| format!("listen on {ip}:{port} (--bind-address, --rpc-port)");
+        let rpc = listen(port).with_context(|| context(port))?;
+        return Ok((rpc, listen(port + 1).with_context(|| context(port + 1))?));
+    }
+    for _ in 0..PORT_TRIES {
+        let rpc = listen(0).with_context(|| format!("listen on {ip} (--bind-address)"))?;
+        let Some(next) = rpc.local_addr()?.port().checked_add(1) else { continue };
+        if let Ok(pubsub) = listen(next) {
+            return Ok((rpc, pubsub));
+        }
+    }
+    bail!("no two consecutive free ports on {ip} (--rpc-port)")
+}
+
+/// A listener for the runtime.
+pub(crate) fn tokio_listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
+    listener.set_nonblocking(true)?;
+    Ok(tokio::net::TcpListener::from_std(listener)?)
+}
+
+/// Starts the log on standard error.
+pub(crate) fn start_log(format: LogFormat) {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    // Colours only on a terminal, not in a file or a collector.
+    let colours = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    let log = log.with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+}
+
+/// Whether the system's clock is not before 1970.
+#[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]
+pub(crate) fn has_date() -> bool {
+    std::time::SystemTime::now() >= std::time::UNIX_EPOCH
+}
+
+/// The CPU pool. Its threads have a lower priority than the I/O threads, so that on a machine with few cores an
+/// inline request does not wait for the end of a time slice.
+pub(crate) fn cpu_pool(config: &pool::Config) -> std::io::Result<pool::Pool> {
+    let nice = config.nice;
+    pool::Pool::new(config.clone(), Arc::new(SystemClock::new()), move || {
+        // On Linux this sets only this thread's priority. Raising the value is always allowed.
+        let result = rustix::process::setpriority_process(None, i32::from(nice));
+        if let Err(err) = result {
+            tracing::warn!(%err, nice, "could not lower the priority of the CPU threads");
+        }
+    })
+}
+
+/// Writes a file so that a reader never sees a part of it.
+pub(crate) fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = PathBuf::from(temporary);
+    std::fs::write(&temporary, text)?;
+    std::fs::rename(&temporary, path)
+}

@@ -1,0 +1,25 @@
+//! Which of Agave's features are active in a ledger: its feature accounts say so.
+
+use solana_feature_gate_interface::from_account;
+use solana_feature_set::{FEATURE_NAMES, FeatureSet};
+use solana_pubkey::Pubkey;
+
+use crate::AccountSource;
+
+/// The features that are active in the accounts of a ledger.
+pub fn active_in(accounts: &impl AccountSource) -> FeatureSet {
+    feature_set_where(|key| {
+        let feature = accounts.account(key).and_then(|account| from_account(&account.0));
+        feature.is_some_and(|feature| feature.activated_at.is_some())
+    })
+}
+
+/// The features of this release for which `is_active` holds, active since the first slot. The others are inactive.
+pub fn feature_set_where(is_active: impl Fn(&Pubkey) -> bool) -> FeatureSet {
+    let (active, inactive): (Vec<Pubkey>, Vec<Pubkey>) =
+        FEATURE_NAMES.keys().copied().partition(|key| is_active(key));
+    FeatureSet::new(
+        active.into_iter().map(|key| (key, 0)).collect(),
+        inactive.into_iter().collect(),
+    )
+}
