@@ -67,7 +67,7 @@ fn check_newest(node: &Node) -> BlockInfo {
 /// Random transactions: transfers, new accounts, closed ones, burnt lamports, failures, and calls of no program.
 fn random_load(node: &Node, random: &mut fastrand::Rng, count: usize) {
     let payer = Keypair::new();
-    node.airdrop(&payer.pubkey(), 100_000 * SOL);
+    node.airdrop(&payer.pubkey(), 1_000 * SOL);
     let mut wallets: Vec<Keypair> = Vec::new();
     for _ in 0..count {
         let from = payer.pubkey();
