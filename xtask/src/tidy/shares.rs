@@ -11,7 +11,6 @@ const SHARE_MAX: f64 = 12.0;
 /// Crates that are being split, with the reason why they are not split yet.
 const NOT_YET: &[(&str, &str)] = &[
     ("rpc_solana", "its PubSub moves to jsonrpc"),
-    ("benchmarks", "its clients, child processes and plots move to loadgen and testkit"),
 ];
 
 /// Breaches of the rule.
