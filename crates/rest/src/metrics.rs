@@ -28,7 +28,7 @@ impl RestMetrics {
 
     /// Counts a response and the time until it started.
     pub(crate) fn record(&self, route: Option<&Route>, status: StatusCode, duration: Duration) {
-        let index = |route: &Route| self.routes.iter().position(|one| std::ptr::eq(one, route));
+        let index = |route: &Route| self.routes.iter().position(|one| one.id == route.id);
         let route = route.and_then(index).unwrap_or(self.routes.len());
         self.durations.record(route, duration);
         let class = usize::from(status.as_u16() / 100).clamp(1, STATUSES.len()) - 1;

@@ -1,7 +1,6 @@
 //! Subscriptions to the toy ledger over WebSocket: what carries them names no chain.
 
 use std::collections::VecDeque;
-use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::{SinkExt, StreamExt};
