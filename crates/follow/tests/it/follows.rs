@@ -297,3 +297,19 @@ async fn a_message_beyond_the_bound_ends_the_stream_and_not_the_follower() {
     rig.wait_for_slots([102, 102, 100]).await;
     rig.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bank_that_is_not_as_its_child_says_is_never_confirmed() {
+    let source = Source::new(None);
+    let sources = vec![source_config(&source).await];
+    let config = FollowerConfig { verify: VerifyMode::Sequence, ..config(sources) };
+    let rig = Rig::start(config);
+    source.send(chain(101..=103));
+    source.send([status(101, SlotStatus::SlotFinalized)]);
+    rig.wait("a mismatch", |rig| rig.status.mismatch().is_some()).await;
+    assert_eq!(rig.slots()[1..], [100, 100]);
+    let words = rig.words.0.lock().clone();
+    let is_final = |word: &String| word.starts_with("confirmed") || word.starts_with("rooted");
+    assert!(!words.iter().any(is_final), "{words:?}");
+    rig.stop().await;
+}

@@ -8,6 +8,7 @@ mod clients;
 mod crash;
 mod disk;
 mod flags;
+mod followed_ledger;
 mod from_snapshot;
 mod genesis;
 mod grpc;

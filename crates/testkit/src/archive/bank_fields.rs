@@ -15,11 +15,43 @@ pub struct StorageFile {
     pub bytes: u64,
 }
 
+/// What a bank's hash covers besides its accounts.
+#[derive(Clone, Copy, Debug)]
+pub struct HashedFields {
+    /// The slot of its parent.
+    pub parent_slot: u64,
+    /// The bank hash of its parent.
+    pub parent_hash: [u8; 32],
+    /// Signatures that its transactions require.
+    pub signature_count: u64,
+    /// Its blockhash.
+    pub last_blockhash: [u8; 32],
+}
+
+impl HashedFields {
+    /// Those of a bank that no other knows.
+    pub fn at(slot: u64) -> Self {
+        let (parent_hash, last_blockhash) = ([3; 32], [4; 32]);
+        Self { parent_slot: slot - 1, parent_hash, signature_count: 1, last_blockhash }
+    }
+}
+
 /// The fields of the bank at `slot` that states these files, this capitalization and this hash.
 pub fn bank_fields(slot: u64, files: &[StorageFile], lamports: u64, lattice: &LtHash) -> Vec<u8> {
-    let (parent_hash, last) = ([3; 32], [4; 32]);
+    bank_fields_with(slot, HashedFields::at(slot), files, lamports, lattice)
+}
+
+/// The same for a bank whose hash covers these fields.
+pub fn bank_fields_with(
+    slot: u64,
+    hashed: HashedFields,
+    files: &[StorageFile],
+    lamports: u64,
+    lattice: &LtHash,
+) -> Vec<u8> {
+    let HashedFields { parent_slot, parent_hash, signature_count, last_blockhash: last } = hashed;
     let lattice = lattice.bytes();
-    let bank_hash = hashv(&[&parent_hash, &1_u64.to_le_bytes(), &last]);
+    let bank_hash = hashv(&[&parent_hash, &signature_count.to_le_bytes(), &last]);
     let bank_hash = hashv(&[bank_hash.as_ref(), &lattice]).to_bytes();
     let mut out = Vec::new();
     let mut raw = |bytes: &[u8]| out.extend_from_slice(bytes);
@@ -36,11 +68,11 @@ pub fn bank_fields(slot: u64, files: &[StorageFile], lamports: u64, lattice: &Lt
     raw(&n(0)); // ancestors
     raw(&bank_hash);
     raw(&parent_hash);
-    raw(&n(slot - 1));
+    raw(&n(parent_slot));
     raw(&n(0)); // hard forks
     raw(&n(77)); // transactions
     raw(&n(0)); // ticks
-    raw(&n(1)); // signatures
+    raw(&n(signature_count));
     raw(&n(lamports));
     raw(&n(0)); // ticks at most
     raw(&[0]); // hashes per tick
