@@ -430,7 +430,7 @@ impl<A, T, M> Feed<A, T, M> {
                 done
             }
             Link::Abandon(conflict) => {
-                session.conflict = conflict.or(session.conflict.take());
+                session.conflict = conflict.or_else(|| session.conflict.take());
                 entry.record_end(bank_id);
                 self.stats.unreported_banks += 1;
                 self.tree.record_end(slot);

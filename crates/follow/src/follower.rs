@@ -69,7 +69,7 @@ impl Follower {
         let clock = clock.ok_or(FollowError::Incomplete("clock sysvar"))?;
         let (block, info) = block_of(&fields, clock.unix_timestamp, lamports);
         let blockhashes = BlockhashQueue::restore(fields.blockhashes.iter().copied());
-        let blockhashes = blockhashes.map_or(Arc::clone(&info.blockhashes), Arc::new);
+        let blockhashes = blockhashes.map_or_else(|| Arc::clone(&info.blockhashes), Arc::new);
         let info = BlockInfo { blockhashes, ..info };
         let (ledger, reader) = loader.finish(info.clone()).map_err(FollowError::Snapshot)?;
         let history = Arc::new(History::new(config.history, block.id));

@@ -100,7 +100,8 @@ fn is_url(text: &str) -> bool {
 }
 
 fn upstream(flags: &FollowFlags) -> Result<Endpoint> {
-    let url = flags.upstream.as_deref().or(Some(&*flags.snapshot).filter(|it| is_url(it)));
+    let of_snapshot = || Some(&*flags.snapshot).filter(|it| is_url(it));
+    let url = flags.upstream.as_deref().or_else(of_snapshot);
     let url = url.context("--snapshot is a file: name a node of the chain with --upstream")?;
     Endpoint::parse(url).context("--upstream")
 }

@@ -68,7 +68,7 @@ const OTHER_NAMES: &[&str] = &[
 #[derive(Debug)]
 pub struct ApiError {
     kind: ErrorKind,
-    err: RpcError,
+    err: Box<RpcError>,
     /// Where a missing object does not exist.
     missing_at: Option<(Slot, Commitment)>,
     headers: Vec<(header::HeaderName, HeaderValue)>,
@@ -85,7 +85,7 @@ enum ErrorKind {
 
 impl ApiError {
     fn new(kind: ErrorKind, err: RpcError) -> Self {
-        Self { kind, err, missing_at: None, headers: Vec::new() }
+        Self { kind, err: Box::new(err), missing_at: None, headers: Vec::new() }
     }
 
     fn http(status: StatusCode, name: &'static str, err: RpcError) -> Self {

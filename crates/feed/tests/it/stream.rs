@@ -131,7 +131,7 @@ fn add_bank(
     let message = |kind| Message { slot, bank_id, kind };
     let created = message(UpdateKind::Status(SlotStatus::CreatedBank));
     let first = (!manner.has_ids).then(|| order.add(created.clone(), before));
-    let after = first.map_or(before.to_vec(), |first| vec![first]);
+    let after = first.map_or_else(|| before.to_vec(), |first| vec![first]);
     let mut version = manner.first_version + number * 1_000;
     let mut accounts: Vec<usize> = Vec::new();
     let mut transactions: Vec<usize> = Vec::new();
@@ -174,7 +174,7 @@ fn add_bank(
     } else {
         // An end in the middle: some of the content was never sent.
         let all: Vec<usize> = accounts.iter().chain(&transactions).copied().collect();
-        let lost = all.last().copied().filter(|_| number % 2 == 0);
+        let lost = all.last().copied().filter(|_| number.is_multiple_of(2));
         if let Some(lost) = lost.filter(|lost| *lost + 1 == order.messages.len())
             && !order.messages[lost].0.is_created()
         {

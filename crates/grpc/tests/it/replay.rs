@@ -57,7 +57,7 @@ async fn a_replay_gives_what_was_sent_and_goes_on_live() {
         let next = FIRST + 20 + level as u64;
         ledger.open(next);
         let created = format!("s: created_bank {next}");
-        assert_eq!(replayed.take(1).await, [created.clone()]);
+        assert_eq!(replayed.take(1).await, std::slice::from_ref(&created));
         assert_eq!(later.take(1).await, [created]);
     }
 }

@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chain_solana::{Faucet, History, Reader, View};
 use feed::FeedConfig;
@@ -21,6 +21,7 @@ use solana::Account;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use testkit::archive::{self, Accounts, HashedFields, StorageFile, Stored};
+use testkit::clock::{now, sleep_for};
 
 /// No step takes this long, however slow the machine is.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -127,10 +128,10 @@ impl Following {
 }
 
 fn wait(what: &str, is_done: impl Fn() -> bool) {
-    let started = Instant::now();
+    let started = now();
     while !is_done() {
-        assert!(started.elapsed() < TIMEOUT, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
+        assert!(now() - started < TIMEOUT, "{what}");
+        sleep_for(Duration::from_millis(1));
     }
 }
 

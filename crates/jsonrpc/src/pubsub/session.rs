@@ -15,9 +15,16 @@ use super::payload::Payload;
 use super::subscription_types::SubscriptionTypes;
 use crate::error::RpcError;
 
+/// The queue of a connection's notifications.
+type SessionListener<A> = Listener<
+    <A as SubscriptionTypes>::Subscription,
+    Payload<<A as SubscriptionTypes>::Items>,
+    <A as SubscriptionTypes>::Block,
+>;
+
 /// A connection.
 pub struct Session<A: SubscriptionTypes> {
-    listener: Arc<Listener<A::Subscription, Payload<A::Items>, A::Block>>,
+    listener: Arc<SessionListener<A>>,
     id: ClientId,
     clients: Arc<RateLimiter>,
     pool: Arc<Pool>,
@@ -25,7 +32,7 @@ pub struct Session<A: SubscriptionTypes> {
 
 impl<A: SubscriptionTypes> Session<A> {
     pub(super) fn new(
-        listener: Listener<A::Subscription, Payload<A::Items>, A::Block>,
+        listener: SessionListener<A>,
         id: ClientId,
         clients: Arc<RateLimiter>,
         pool: Arc<Pool>,
@@ -64,7 +71,7 @@ impl<A: SubscriptionTypes> Session<A> {
 }
 
 impl<A: SubscriptionTypes> Deref for Session<A> {
-    type Target = Arc<Listener<A::Subscription, Payload<A::Items>, A::Block>>;
+    type Target = Arc<SessionListener<A>>;
 
     fn deref(&self) -> &Self::Target {
         &self.listener
