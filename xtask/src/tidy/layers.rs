@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_server_that_reads_state_directly_is_caught() {
-        let complaint = ["rpc: must not import state; see FORBIDDEN_IMPORTS"];
+        let complaint = ["rpc_solana: must not import state; see FORBIDDEN_IMPORTS"];
         assert_eq!(check_with("rpc_solana", &["state"]), complaint);
     }
 

@@ -56,6 +56,8 @@ fn an_error_after_a_part_that_was_not_sent_is_an_internal_error() {
     let response = toy.call("counterBroken", json!([1, 100]));
     assert_eq!(response["error"]["code"], json!(-32603));
     assert_eq!((&response["id"], response.get("result")), (&json!(1), None));
+    // The response is sent before its task has ended.
+    toy.wait_idle();
     // The next equal call computes it again: no task is left that it would wait for, and nothing is cached.
     assert_eq!(toy.error_code(1, 100), json!(-32603));
     toy.wait_idle();
