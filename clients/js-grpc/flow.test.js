@@ -134,7 +134,7 @@ step('blocks from a slot in the past', async () => {
 step('an invalid filter says why', async () => {
   const seen = await subscribe({ accounts: { bad: { account: ['x'], owner: [], filters: [] } } });
   const error = await until('an error', async () => seen.error);
-  assert.match(error.message, /is no address/);
+  assert.match(error.cause.message, /is no address/);
 });
 
 run(async () => {
