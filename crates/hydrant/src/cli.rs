@@ -218,7 +218,8 @@ pub(crate) struct DevFlags {
     /// UDP port for transactions over QUIC; 0 uses a free port [default: two after --rpc-port].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) tpu_port: Option<u16>,
-    /// Port for Yellowstone gRPC; 0 uses a free port [default: 10000, and a free port with --rpc-port 0].
+    /// Port for Yellowstone gRPC; 0 uses a free port [default: 10000; a free port if it is taken, and with
+    /// --rpc-port 0].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) grpc_port: Option<u16>,
     /// Do not serve Yellowstone gRPC.

@@ -14,6 +14,7 @@ use crate::cli::{DevFlags, FeatureBase};
 use crate::index_flags;
 use crate::input_file;
 use crate::log_format::LogFormat;
+use crate::process_setup::GrpcPort;
 use crate::snapshot_file::SnapshotFile;
 
 /// Microseconds of a tick: 160 ticks a second, as on a cluster.
@@ -43,7 +44,7 @@ pub(crate) struct NodeConfig {
     pub(crate) tpu_port: u16,
     pub(crate) grpc: grpc::Config,
     /// `None`: gRPC is not served.
-    pub(crate) grpc_port: Option<u16>,
+    pub(crate) grpc_port: Option<GrpcPort>,
     pub(crate) forward: Vec<SocketAddr>,
     pub(crate) bind_address: IpAddr,
     pub(crate) rpc_port: u16,
@@ -343,16 +344,16 @@ fn grpc_config(flags: &DevFlags) -> Result<grpc::Config> {
 }
 
 /// The port of gRPC, if it is served. If the system chooses JSON-RPC's, it chooses this one too.
-fn grpc_port(flags: &DevFlags) -> Result<Option<u16>> {
+fn grpc_port(flags: &DevFlags) -> Result<Option<GrpcPort>> {
     ensure!(
         !flags.no_grpc || flags.grpc_port.is_none(),
         "--grpc-port and --no-grpc exclude each other"
     );
     Ok(match (flags.no_grpc, flags.grpc_port, flags.rpc_port) {
         (true, ..) => None,
-        (false, Some(port), _) => Some(port),
-        (false, None, Some(0)) => Some(0),
-        (false, None, _) => Some(GRPC_PORT_DEFAULT),
+        (false, Some(port), _) => Some(GrpcPort::Exactly(port)),
+        (false, None, Some(0)) => Some(GrpcPort::Exactly(0)),
+        (false, None, _) => Some(GrpcPort::Preferably(GRPC_PORT_DEFAULT)),
     })
 }
 
@@ -507,14 +508,17 @@ mod tests {
     fn the_port_of_grpc_is_fixed_unless_ports_are_free_ones_or_it_is_closed() {
         let port = |flags: DevFlags, file: &str| check(flags, file).map(|config| config.grpc_port);
         let none = DevFlags::default;
-        assert_eq!(port(none(), "").expect("valid"), Some(10_000));
-        assert_eq!(port(none(), "rpc-port = 0").expect("valid"), Some(0));
-        assert_eq!(port(none(), "grpc-port = 7\nrpc-port = 0").expect("valid"), Some(7));
+        assert_eq!(port(none(), "").expect("valid"), Some(GrpcPort::Preferably(10_000)));
+        assert_eq!(port(none(), "rpc-port = 0").expect("valid"), Some(GrpcPort::Exactly(0)));
+        assert_eq!(
+            port(none(), "grpc-port = 7\nrpc-port = 0").expect("valid"),
+            Some(GrpcPort::Exactly(7))
+        );
         assert_eq!(port(none(), "no-grpc = true").expect("valid"), None);
         let closed = || DevFlags { no_grpc: true, ..none() };
         assert_eq!(port(closed(), "grpc-port = 7").expect("valid"), None);
         let open = DevFlags { grpc_port: Some(8), ..none() };
-        assert_eq!(port(open, "no-grpc = true").expect("valid"), Some(8));
+        assert_eq!(port(open, "no-grpc = true").expect("valid"), Some(GrpcPort::Exactly(8)));
         let both = port(none(), "no-grpc = true\ngrpc-port = 7").expect_err("both");
         assert!(both.to_string().contains("--no-grpc"), "{both}");
     }

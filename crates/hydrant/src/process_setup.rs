@@ -29,15 +29,30 @@ pub(crate) struct BoundListeners {
     pub(crate) grpc: Option<TcpListener>,
 }
 
+/// The port of gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GrpcPort {
+    /// This one; 0 is a free one.
+    Exactly(u16),
+    /// This one, or a free one if another program listens on it: a second node needs no flag.
+    Preferably(u16),
+}
+
 /// Binds JSON-RPC's port and the next, and that of gRPC. With `rpc_port` 0, binds two consecutive free ports.
-pub(crate) fn bind(ip: IpAddr, rpc_port: u16, grpc_port: Option<u16>) -> Result<BoundListeners> {
-    let grpc = |port: u16| {
-        TcpListener::bind(SocketAddr::new(ip, port)).with_context(|| {
-            format!("listen on {ip}:{port} for gRPC (--bind-address, --grpc-port, --no-grpc)")
-        })
-    };
+pub(crate) fn bind(ip: IpAddr, rpc_port: u16, grpc: Option<GrpcPort>) -> Result<BoundListeners> {
     let (rpc, pubsub) = bind_rpc(ip, rpc_port)?;
-    Ok(BoundListeners { rpc, pubsub, grpc: grpc_port.map(grpc).transpose()? })
+    Ok(BoundListeners { rpc, pubsub, grpc: grpc.map(|port| bind_grpc(ip, port)).transpose()? })
+}
+
+fn bind_grpc(ip: IpAddr, port: GrpcPort) -> Result<TcpListener> {
+    let listen = |port: u16| TcpListener::bind(SocketAddr::new(ip, port));
+    let (bound, port) = match port {
+        GrpcPort::Exactly(port) => (listen(port), port),
+        GrpcPort::Preferably(port) => (listen(port).or_else(|_| listen(0)), port),
+    };
+    bound.with_context(|| {
+        format!("listen on {ip}:{port} for gRPC (--bind-address, --grpc-port, --no-grpc)")
+    })
 }
 
 fn bind_rpc(ip: IpAddr, port: u16) -> Result<(TcpListener, TcpListener)> {
@@ -103,4 +118,22 @@ pub(crate) fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
     let temporary = PathBuf::from(temporary);
     std::fs::write(&temporary, text)?;
     std::fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_second_node_gets_another_port_for_grpc_unless_it_names_one() {
+        let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let first = bind_grpc(ip, GrpcPort::Exactly(0)).expect("a free port");
+        let taken = first.local_addr().expect("it is bound").port();
+        let second = bind_grpc(ip, GrpcPort::Preferably(taken)).expect("another port");
+        assert_ne!(second.local_addr().expect("it is bound").port(), taken);
+        let refused = bind_grpc(ip, GrpcPort::Exactly(taken)).expect_err("it is taken");
+        assert!(format!("{refused:#}").contains("--grpc-port"), "{refused:#}");
+    }
 }
