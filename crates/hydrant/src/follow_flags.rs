@@ -11,14 +11,14 @@ use crate::log_format::LogFormat;
 /// The flags of `hydrant follow`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FollowFlags {
-    /// A server of Yellowstone gRPC that sends everything (http[s]://HOST:PORT). May be repeated: the first
-    /// healthy one is followed.
+    /// The URL of a server of Yellowstone gRPC that sends everything. May be repeated: the first healthy one
+    /// is followed.
     #[arg(long, value_name = "URL", required = true, help_heading = "Chain")]
     pub(crate) source: Vec<String>,
     /// A file with the x-token of the sources.
     #[arg(long, value_name = "FILE", help_heading = "Chain")]
     pub(crate) x_token: Option<PathBuf>,
-    /// A full snapshot archive, or the RPC port of a node that serves one (http[s]://HOST:PORT).
+    /// A full snapshot archive, or the URL of the RPC port of a node that serves one.
     #[arg(long, value_name = "FILE|URL", help_heading = "Chain")]
     pub(crate) snapshot: String,
     /// An incremental archive on top of the snapshot file.
