@@ -287,8 +287,9 @@ impl Shared {
         match polled {
             Ok(TaskPoll::Done) => {
                 running.flags.ended.store(true, Ordering::Release);
-                self.state.lock().scheduler.finish(id, used, false);
+                // A task that is no longer counted as active holds nothing.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(running)));
+                self.state.lock().scheduler.finish(id, used, false);
             }
             Err(_) => {
                 self.state.lock().scheduler.finish(id, used, true);
