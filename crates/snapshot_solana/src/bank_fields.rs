@@ -1,19 +1,21 @@
 //! The bank's fields: the part of a snapshot besides its accounts.
 //!
-//! In: `snapshots/<slot>/<slot>`, in the order in which Agave 4.2 writes it. Stakes and votes are
-//! skipped: the accounts contain the same.
+//! In: `snapshots/<slot>/<slot>`, in the order in which Agave 4.2 writes it. The stakes of epochs are read
+//! (`epoch_stakes`); current stakes and votes are skipped: the accounts contain the same.
 //! The bank hash covers the parent's hash, the number of signatures, the newest blockhash and the
 //! hash over all accounts ([`BankFields::check`]); the accounts confirm slot and capitalization.
-//! Height, counts, schedule and older blockhashes are not checked, as in a validator.
+//! Height, counts, schedule, inflation, stakes of epochs and older blockhashes are not checked, as in a validator.
 
 use std::collections::HashMap;
 
 use lattice::{BankHashInputs, HardFork, LT_HASH_BYTES, LtHash, crossed_hard_forks};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
+use solana_inflation::Inflation;
 
 use crate::archive::Archive;
-use crate::bincode_reader::BincodeReader;
+use crate::bincode_reader::{BincodeReader, PUBKEY};
+use crate::epoch_stakes::{self, EpochStakes};
 use crate::error::SnapshotError;
 
 /// Maximum number of blockhashes; Agave stores 301.
@@ -24,11 +26,6 @@ const STORAGES_MAX: usize = 5_000_000;
 const STORAGE_BYTES_MAX: u64 = 16 << 30;
 /// Maximum number of hard forks; mainnet has had fewer than ten.
 const HARD_FORKS_MAX: usize = 65_536;
-const PUBKEY: u64 = 32;
-/// Voter, stake, activation and deactivation epoch, and eight unused bytes.
-const DELEGATION: u64 = PUBKEY + 8 * 4;
-/// An epoch and three amounts.
-const STAKE_HISTORY_ENTRY: u64 = 8 * 4;
 
 /// The fields of a snapshot's bank.
 #[derive(Clone, Debug)]
@@ -57,6 +54,12 @@ pub struct BankFields {
     pub ns_per_slot: u128,
     /// The hashes that transactions may use, the oldest first; never empty.
     pub blockhashes: Vec<Hash>,
+    /// Lamports that a signature costs with the newest blockhash.
+    pub lamports_per_signature: u64,
+    /// The parameters of inflation.
+    pub inflation: Inflation,
+    /// The stakes of this and of the next epoch, and of some before, in the order of epochs.
+    pub epoch_stakes: Vec<EpochStakes>,
     /// The hard forks of the cluster.
     pub hard_forks: Vec<HardFork>,
     /// The hash over all accounts.
@@ -79,7 +82,7 @@ impl BankFields {
         let mut reader = BincodeReader::new(archive);
         let mut bank = read_bank(&mut reader)?;
         bank.storages = read_accounts_db(&mut reader, bank.slot)?;
-        bank.lt_hash = read_extra(&mut reader)?;
+        (bank.epoch_stakes, bank.lt_hash) = read_extra(&mut reader)?;
         match archive.remaining() {
             0 => Ok(bank),
             more => Err(archive.unsupported(format!("{more} bytes more than Agave 4.2 writes"))),
@@ -118,7 +121,7 @@ impl BankFields {
 }
 
 fn read_bank(reader: &mut BincodeReader<'_, '_>) -> Result<BankFields, SnapshotError> {
-    let blockhashes = read_blockhashes(reader)?;
+    let (blockhashes, lamports_per_signature) = read_blockhashes(reader)?;
     reader.skip_list("ancestors", 16)?;
     let bank_hash = reader.hash()?;
     let parent_hash = reader.hash()?;
@@ -144,8 +147,8 @@ fn read_bank(reader: &mut BincodeReader<'_, '_>) -> Result<BankFields, SnapshotE
     read_epoch_schedule(reader)?;
     reader.skip(8 + 8 + 8 + 1)?; // rent collector: slots per year, rent
     let epoch_schedule = read_epoch_schedule(reader)?;
-    reader.skip(6 * 8)?; // inflation
-    skip_stakes(reader, DELEGATION)?;
+    let inflation = read_inflation(reader)?;
+    epoch_stakes::skip_current(reader)?;
     reader.skip_list("unused accounts", PUBKEY)?;
     reader.skip_list("unused accounts", PUBKEY)?;
     reader.skip_list("unused accounts", PUBKEY + 8)?;
@@ -166,31 +169,33 @@ fn read_bank(reader: &mut BincodeReader<'_, '_>) -> Result<BankFields, SnapshotE
         epoch_schedule,
         ns_per_slot,
         blockhashes,
+        lamports_per_signature,
+        inflation,
+        epoch_stakes: Vec::new(),
         hard_forks,
         lt_hash: Box::new(LtHash::EMPTY),
         storages: HashMap::new(),
     })
 }
 
-/// Reads the blockhashes in order of age. The newest must be the last registered one.
-fn read_blockhashes(reader: &mut BincodeReader<'_, '_>) -> Result<Vec<Hash>, SnapshotError> {
+/// Reads the blockhashes in order of age, and the fee of the newest. It must be the last registered one.
+fn read_blockhashes(reader: &mut BincodeReader<'_, '_>) -> Result<(Vec<Hash>, u64), SnapshotError> {
     reader.skip(8)?; // index of the last
     let last = reader.option("last blockhash", BincodeReader::hash)?;
-    let mut hashes: Vec<(u64, Hash)> = Vec::new();
+    let mut hashes: Vec<(u64, Hash, u64)> = Vec::new();
     reader.each("blockhashes", PUBKEY + 24, |reader| {
-        let hash = reader.hash()?;
-        reader.skip(8)?; // fee
-        let index = reader.u64()?;
+        let (hash, fee, index) = (reader.hash()?, reader.u64()?, reader.u64()?);
         reader.skip(8)?; // timestamp
-        bounded(reader, hashes.len(), BLOCKHASHES_MAX, "blockhashes")?;
-        hashes.push((index, hash));
+        reader.check_len(hashes.len(), BLOCKHASHES_MAX, "blockhashes")?;
+        hashes.push((index, hash, fee));
         Ok(())
     })?;
     reader.skip(8)?; // maximum age
     hashes.sort_unstable();
-    let hashes: Vec<Hash> = hashes.into_iter().map(|(_, hash)| hash).collect();
-    match last {
-        Some(last) if hashes.last() == Some(&last) => Ok(hashes),
+    let newest = hashes.last().copied();
+    let hashes: Vec<Hash> = hashes.into_iter().map(|(_, hash, _)| hash).collect();
+    match newest {
+        Some((_, hash, fee)) if last == Some(hash) => Ok((hashes, fee)),
         _ => Err(reader.archive().damaged("the newest blockhash is not the last one registered")),
     }
 }
@@ -198,7 +203,7 @@ fn read_blockhashes(reader: &mut BincodeReader<'_, '_>) -> Result<Vec<Hash>, Sna
 fn read_hard_forks(reader: &mut BincodeReader<'_, '_>) -> Result<Vec<HardFork>, SnapshotError> {
     let mut forks = Vec::new();
     reader.each("hard forks", 16, |reader| {
-        bounded(reader, forks.len(), HARD_FORKS_MAX, "hard forks")?;
+        reader.check_len(forks.len(), HARD_FORKS_MAX, "hard forks")?;
         forks.push(HardFork { slot: reader.u64()?, count: reader.u64()? });
         Ok(())
     })?;
@@ -215,20 +220,21 @@ fn read_epoch_schedule(reader: &mut BincodeReader<'_, '_>) -> Result<EpochSchedu
     })
 }
 
-/// Skips vote accounts, delegations and the stake history.
-fn skip_stakes(
-    reader: &mut BincodeReader<'_, '_>,
-    delegation_bytes: u64,
-) -> Result<(), SnapshotError> {
-    let vote_account = PUBKEY + 8 + 8 + 8 + PUBKEY + 1 + 8;
-    reader.each("vote accounts", vote_account, |reader| {
-        reader.skip(PUBKEY + 8 + 8)?; // address, stake, lamports
-        reader.skip_list("bytes of a vote account", 1)?;
-        reader.skip(PUBKEY + 1 + 8) // owner, executable, rent epoch
-    })?;
-    reader.skip_list("delegations", PUBKEY + delegation_bytes)?;
-    reader.skip(16)?; // unused, epoch
-    reader.skip_list("epochs of stake history", STAKE_HISTORY_ENTRY)
+/// Reads the parameters of inflation. Each must be a number.
+fn read_inflation(reader: &mut BincodeReader<'_, '_>) -> Result<Inflation, SnapshotError> {
+    let mut rate = || {
+        let rate = f64::from_le_bytes(reader.bytes()?);
+        match rate.is_finite() {
+            true => Ok(rate),
+            false => Err(reader.archive().damaged(format!("{rate} as a rate of inflation"))),
+        }
+    };
+    let mut inflation = Inflation::new_disabled();
+    (inflation.initial, inflation.terminal) = (rate()?, rate()?);
+    (inflation.taper, inflation.foundation) = (rate()?, rate()?);
+    inflation.foundation_term = rate()?;
+    reader.skip(8)?; // unused
+    Ok(inflation)
 }
 
 fn read_accounts_db(
@@ -244,7 +250,7 @@ fn read_accounts_db(
             return Err(reader.archive().unsupported(reason));
         }
         let file = StorageFile { id: reader.u64()?, bytes: reader.u64()? };
-        bounded(reader, storages.len(), STORAGES_MAX, "storage files")?;
+        reader.check_len(storages.len(), STORAGES_MAX, "storage files")?;
         if file.bytes > STORAGE_BYTES_MAX {
             let reason = format!("a storage file of {} bytes for slot {slot}", file.bytes);
             return Err(reader.archive().damaged(reason));
@@ -266,8 +272,10 @@ fn read_accounts_db(
     Ok(storages)
 }
 
-/// The fields that later versions added. The hash over all accounts is among them.
-fn read_extra(reader: &mut BincodeReader<'_, '_>) -> Result<Box<LtHash>, SnapshotError> {
+/// The fields that later versions added. The stakes of epochs and the hash over all accounts are among them.
+fn read_extra(
+    reader: &mut BincodeReader<'_, '_>,
+) -> Result<(Vec<EpochStakes>, Box<LtHash>), SnapshotError> {
     reader.skip(8)?; // lamports per signature
     if reader.bool("incremental persistence")? {
         reader.skip(8 + PUBKEY + 8 + PUBKEY + 8)?;
@@ -275,39 +283,12 @@ fn read_extra(reader: &mut BincodeReader<'_, '_>) -> Result<Box<LtHash>, Snapsho
     if reader.bool("epoch accounts hash")? {
         reader.skip(PUBKEY)?;
     }
-    reader.each("epochs with stakes", 12, |reader| {
-        reader.skip(8)?; // epoch
-        if reader.u32()? != 0 {
-            return Err(reader
-                .archive()
-                .unsupported("epoch stakes of a kind that Agave 4.2 has not"));
-        }
-        skip_stakes(reader, DELEGATION + 8)?; // with the credits of each
-        reader.skip(8)?; // total
-        reader.each("nodes with votes", PUBKEY + 8 + 8, |reader| {
-            reader.skip(PUBKEY)?;
-            reader.skip_list("vote accounts of a node", PUBKEY)?;
-            reader.skip(8)
-        })?;
-        reader.skip_list("authorized voters", 2 * PUBKEY)
-    })?;
+    let epoch_stakes = epoch_stakes::read_all(reader)?;
     let Some(hash) = reader.option("accounts hash", BincodeReader::bytes::<LT_HASH_BYTES>)? else {
         return Err(reader.archive().unsupported("no hash over the accounts"));
     };
     if reader.archive().remaining() > 0 {
         reader.option("block id", BincodeReader::hash)?;
     }
-    Ok(Box::new(LtHash::from_bytes(&hash)))
-}
-
-fn bounded(
-    reader: &BincodeReader<'_, '_>,
-    count: usize,
-    max: usize,
-    what: &str,
-) -> Result<(), SnapshotError> {
-    if count < max {
-        return Ok(());
-    }
-    Err(reader.archive().damaged(format!("more than {max} {what}")))
+    Ok((epoch_stakes, Box::new(LtHash::from_bytes(&hash))))
 }

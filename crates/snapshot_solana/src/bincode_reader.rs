@@ -4,9 +4,13 @@
 //! cluster's stakes take no memory.
 
 use solana_hash::Hash;
+use solana_pubkey::Pubkey;
 
 use crate::archive::Archive;
 use crate::error::SnapshotError;
+
+/// Bytes of an address.
+pub(crate) const PUBKEY: u64 = 32;
 
 /// Reads values from the current entry of an archive.
 pub(crate) struct BincodeReader<'r, 'a> {
@@ -42,6 +46,10 @@ impl<'r, 'a> BincodeReader<'r, 'a> {
 
     pub(crate) fn hash(&mut self) -> Result<Hash, SnapshotError> {
         self.bytes().map(Hash::new_from_array)
+    }
+
+    pub(crate) fn pubkey(&mut self) -> Result<Pubkey, SnapshotError> {
+        self.bytes().map(Pubkey::new_from_array)
     }
 
     pub(crate) fn bool(&mut self, what: &str) -> Result<bool, SnapshotError> {
@@ -98,5 +106,17 @@ impl<'r, 'a> BincodeReader<'r, 'a> {
             item(self)?;
         }
         Ok(())
+    }
+    /// Fails if there are `max` items already.
+    pub(crate) fn check_len(
+        &self,
+        count: usize,
+        max: usize,
+        what: &str,
+    ) -> Result<(), SnapshotError> {
+        if count < max {
+            return Ok(());
+        }
+        Err(self.archive.damaged(format!("more than {max} {what}")))
     }
 }

@@ -16,6 +16,7 @@ mod archive;
 mod archive_name;
 mod bank_fields;
 mod bincode_reader;
+mod epoch_stakes;
 mod error;
 mod load;
 mod progress;
@@ -24,6 +25,7 @@ mod version_position;
 
 pub use account_versions::AccountSink;
 pub use bank_fields::BankFields;
+pub use epoch_stakes::{EpochStakes, EpochVoter};
 pub use error::{AccountSinkError, ArchiveOffset, SnapshotError};
 pub use load::{Snapshot, load};
 pub use progress::Progress;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use solana_pubkey::Pubkey;
-use testkit::archive::{self, Accounts, StorageFile, Stored};
+use testkit::archive::{self, Accounts, HashedFields, StorageFile, Stored, UnhashedFields};
 
 /// A snapshot to write.
 #[derive(Clone)]
@@ -20,12 +20,15 @@ pub(crate) struct Forge {
     pub(crate) slack: usize,
     /// Added to the capitalization that the bank states.
     pub(crate) lamports_off: u64,
+    /// What no hash covers.
+    pub(crate) unhashed: UnhashedFields,
 }
 
 impl Forge {
     pub(crate) fn full(slot: u64, storages: Vec<(u64, Vec<u8>)>) -> Self {
         let below = BTreeMap::new();
-        Self { slot, base: None, below, storages, slack: 0, lamports_off: 0 }
+        let unhashed = UnhashedFields::default();
+        Self { slot, base: None, below, storages, slack: 0, lamports_off: 0, unhashed }
     }
 
     pub(crate) fn on_top_of(full: &Self, slot: u64, storages: Vec<(u64, Vec<u8>)>) -> Self {
@@ -73,7 +76,10 @@ impl Forge {
         };
         let files: Vec<_> = self.storages.iter().map(file).collect();
         let (lattice, lamports) = (accounts.lt_hash(), accounts.lamports() + self.lamports_off);
-        let bank = archive::bank_fields(self.slot, &files, lamports, &lattice);
+        let hashed = HashedFields::at(self.slot);
+        let unhashed = &self.unhashed;
+        let bank =
+            archive::bank_fields_with(self.slot, hashed, unhashed, &files, lamports, &lattice);
         (bank, lattice.checksum().to_string())
     }
 }
