@@ -37,6 +37,35 @@ impl ExecutedTransaction {
     pub fn signature(&self) -> Signature {
         self.transaction.signatures.first().copied().unwrap_or_default()
     }
+
+    /// Estimated bytes of its signatures, instructions, logs, inner instructions and token balances: measured sizes.
+    /// Not included: the record itself, its keys and its balances.
+    pub fn lists_bytes(&self) -> usize {
+        let meta = &self.meta;
+        let instructions: usize = self
+            .transaction
+            .message
+            .instructions()
+            .iter()
+            .map(|instruction| 48 + instruction.data.len() + instruction.accounts.len())
+            .sum();
+        let logs: usize = meta.log_messages.iter().flatten().map(|line| 24 + line.len()).sum();
+        let inner: usize = meta
+            .inner_instructions
+            .iter()
+            .flatten()
+            .flat_map(|list| &list.instructions)
+            .map(|inner| 64 + inner.instruction.data.len() + inner.instruction.accounts.len())
+            .sum();
+        let tokens = meta.pre_token_balances.iter().flatten().count()
+            + meta.post_token_balances.iter().flatten().count();
+        self.transaction.signatures.len() * 64 + instructions + logs + inner + tokens * 300
+    }
+
+    /// Estimated bytes, with its entries in a history.
+    pub fn bytes(&self) -> u64 {
+        transaction_bytes(self)
+    }
 }
 
 /// An account after a block.
@@ -86,6 +115,11 @@ pub struct Block {
 }
 
 impl Block {
+    /// Whether the bank hash is known. It is not in a followed chain whose banks are not verified.
+    pub fn has_bank_hash(&self) -> bool {
+        self.bank_hash != Hash::default()
+    }
+
     /// Bytes of the rewards, including the text of the addresses.
     pub(crate) fn rewards_bytes(&self) -> u64 {
         let text = |reward: &Reward| (size_of::<Reward>() + reward.pubkey.len()) as u64;
@@ -109,31 +143,10 @@ impl Block {
 
 /// Bytes of one transaction in history, including its map entries there: measured sizes.
 pub(crate) fn transaction_bytes(transaction: &ExecutedTransaction) -> u64 {
-    let meta = &transaction.meta;
-    let message = &transaction.transaction.message;
-    let instructions: usize = message
-        .instructions()
-        .iter()
-        .map(|instruction| 48 + instruction.data.len() + instruction.accounts.len())
-        .sum();
-    let logs: usize = meta.log_messages.iter().flatten().map(|line| 24 + line.len()).sum();
-    let inner: usize = meta
-        .inner_instructions
-        .iter()
-        .flatten()
-        .flat_map(|list| &list.instructions)
-        .map(|inner| 64 + inner.instruction.data.len() + inner.instruction.accounts.len())
-        .sum();
-    let tokens = meta.pre_token_balances.iter().flatten().count()
-        + meta.post_token_balances.iter().flatten().count();
     (size_of::<ExecutedTransaction>()
-        + transaction.transaction.signatures.len() * 64
-        + message.static_account_keys().len() * 32
+        + transaction.lists_bytes()
+        + transaction.transaction.message.static_account_keys().len() * 32
         + transaction.account_keys.len() * (32 + 16 + 24)
-        + meta.pre_balances.len() * 16
-        + instructions
-        + logs
-        + inner
-        + tokens * 300
+        + transaction.meta.pre_balances.len() * 16
         + 128) as u64
 }

@@ -1,7 +1,7 @@
 //! What changes in a cluster while it runs: leaders, stakes, nodes, inflation.
 //!
 //! Out: what a server reports about the cluster. A localnet knows all of it. A follower computes leaders from the stakes
-//! of epochs that it has, and gets the nodes from an upstream; what it cannot know is `None`, and a server reports
+//! of epochs, and gets the nodes from an upstream; what it cannot know is `None`, and a server reports
 //! that as an error. Nothing is guessed.
 //! Bounds: the implementation's. A call returns shared data, and does not block.
 //! Not here: what never changes (`cluster_info`), accounts and blocks.
@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ledger::Slot;
 use solana_clock::Epoch;
 use solana_pubkey::Pubkey;
 
@@ -23,6 +24,11 @@ impl VoteStakes {
     /// The stake of a vote account.
     pub fn of(&self, vote_account: &Pubkey) -> u64 {
         self.0.get(vote_account).copied().unwrap_or(0)
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(Pubkey, u64)>()
     }
 
     /// The stake of all vote accounts.
@@ -74,7 +80,18 @@ pub trait Cluster: Send + Sync {
     /// The stake that counts for each vote account in the epoch of `view`.
     fn stakes(&self, view: &View) -> Option<Arc<VoteStakes>>;
 
-    /// The nodes, this one included.
+    /// The vote accounts that had stake when the leaders of an epoch were determined. Unknown for a localnet, which has
+    /// one leader.
+    fn voters(&self, _epoch: Epoch) -> Option<Arc<VoteStakes>> {
+        None
+    }
+
+    /// The newest slot of which a shred was seen. Unknown without shreds.
+    fn newest_shred_slot(&self) -> Option<Slot> {
+        None
+    }
+
+    /// The nodes, this one included if it is a member.
     fn nodes(&self) -> Option<Arc<[ClusterNode]>>;
 
     /// The rates of inflation.

@@ -50,6 +50,13 @@ impl LeaderSchedule {
         Self::new(&[leader], NonZeroU64::new(slots).unwrap_or(NonZeroU64::MIN), slots)
     }
 
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.leaders.capacity() * size_of::<Pubkey>()
+            + (self.turns.capacity() + self.by_leader.capacity() + self.ends.capacity())
+                * size_of::<u32>()
+    }
+
     /// Each leader once, in the order of addresses.
     pub fn leaders(&self) -> &[Pubkey] {
         &self.leaders

@@ -18,6 +18,7 @@ mod one_node_cluster;
 mod signatures;
 mod simulator;
 mod transaction_sender;
+mod verification;
 mod verified_transaction;
 
 use solana::Account;
@@ -37,6 +38,10 @@ pub use leader_schedule::LeaderSchedule;
 pub use one_node_cluster::OneNodeCluster;
 pub use simulator::{Simulation, SimulationError, SimulationRequest, Simulator};
 pub use transaction_sender::{QueueBound, SendError, Sender, TransactionSender};
+pub use verification::{
+    AgreementSource, BankMismatch, BankProof, ComputedVerification, MISMATCH_ACCOUNTS_MAX,
+    Verification, VerificationLevel, VerificationSummary, VotedStake,
+};
 pub use verified_transaction::{VerifiedTransaction, VerifyError};
 
 /// A reader of a Solana ledger's accounts.

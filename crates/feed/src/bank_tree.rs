@@ -151,6 +151,11 @@ impl BankTree {
         }
     }
 
+    /// A bank of the slot may come again.
+    pub(crate) fn forget_end(&mut self, slot: Slot) {
+        self.ended.remove(&slot);
+    }
+
     /// Whether a bank of the slot ended without becoming final.
     pub(crate) fn has_ended(&self, slot: Slot) -> bool {
         self.ended.contains(&slot)

@@ -17,6 +17,8 @@ pub struct FeedConfig {
     pub incomplete_timeout: Duration,
     /// Voters whose last vote is remembered. Default: 16,384.
     pub voters_max: usize,
+    /// Whether a bank is confirmed, and becomes the root, only once the caller has approved it. Default: no.
+    pub needs_approval: bool,
 }
 
 impl Default for FeedConfig {
@@ -27,6 +29,7 @@ impl Default for FeedConfig {
             bytes_max: 1 << 30,
             incomplete_timeout: Duration::from_secs(2),
             voters_max: 16_384,
+            needs_approval: false,
         }
     }
 }

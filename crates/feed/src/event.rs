@@ -97,7 +97,7 @@ pub enum GapReason {
         theirs: Hash,
     },
     /// A transaction has an index that the block does not have.
-    #[error("transaction {index} of a block of {count} transactions")]
+    #[error("a transaction has the index {index}, and its block has {count} transactions")]
     TransactionIndex {
         /// The index.
         index: u64,
@@ -112,6 +112,9 @@ pub enum GapReason {
         /// Blockhash of the second.
         second: Hash,
     },
+    /// The caller took a bank back: it is requested again.
+    #[error("the bank was wrong and is requested again")]
+    Retracted,
     /// Too many slots above the root.
     #[error("{slots} slots are open or unrooted, at most {limit} (feed.slots_max)")]
     Slots {
@@ -151,6 +154,7 @@ impl GapReason {
             Self::OtherChain { .. } => "other_chain",
             Self::TransactionIndex { .. } => "transaction_index",
             Self::TwoMetas { .. } => "two_metas",
+            Self::Retracted => "retracted",
             Self::Slots { .. } => "slots",
             Self::BanksOfSlot { .. } => "banks_of_slot",
             Self::Bytes { .. } => "bytes",
@@ -195,7 +199,8 @@ impl std::fmt::Display for Missing {
             part(&"the block meta")?;
         }
         if self.transactions > 0 {
-            part(&format_args!("{} transactions", self.transactions))?;
+            let text = "transactions (a source must send votes and failed ones too)";
+            part(&format_args!("{} {text}", self.transactions))?;
         }
         for name in self.sysvars.iter().flatten() {
             part(&format_args!("the sysvar {name}"))?;

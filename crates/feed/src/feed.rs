@@ -7,6 +7,7 @@ use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
+use crate::approval::Approval;
 use crate::assembly::{Added, Assembly};
 use crate::bank::{AccountWrite, Bank};
 use crate::bank_tree::BankTree;
@@ -16,6 +17,8 @@ use crate::session::{Done, Named, Session, Target};
 use crate::stats::FeedStats;
 use crate::update::{BlockMeta, SlotStatus, SourceId, Update, UpdateKind};
 use crate::votes::Votes;
+
+mod approve;
 
 /// From updates to whole banks, tips and roots. `A`, `T` and `M` are the caller's account, transaction and block meta.
 ///
@@ -28,6 +31,7 @@ pub struct Feed<A, T, M> {
     votes: Votes,
     confirmed: BlockId,
     tip: BlockId,
+    approval: Approval,
     events: VecDeque<Event<A, T, M>>,
     stats: FeedStats,
 }
@@ -63,6 +67,7 @@ impl<A, T, M> Feed<A, T, M> {
     pub fn new(config: FeedConfig, root: BlockId, blockhash: Hash) -> Self {
         Self {
             votes: Votes::new(config.voters_max),
+            approval: Approval::new(config.needs_approval),
             config,
             sessions: BTreeMap::new(),
             next_source: 0,
@@ -267,7 +272,7 @@ impl<A, T, M> Feed<A, T, M> {
     ) -> Result<Outcome, GapReason> {
         let Some(session) = self.sessions.get_mut(&source) else { return Ok(Outcome::Ignored) };
         let entry = session.slot(slot, &self.config)?;
-        let named = Named { bank_id, is_applied: false };
+        let named = Named { bank_id, is_applied: false, is_found: false };
         let mut replaced_bytes = 0;
         match status {
             SlotStatus::CreatedBank => {
@@ -309,7 +314,7 @@ impl<A, T, M> Feed<A, T, M> {
         }
         entry.record_end(bank_id);
         self.tree.record_end(slot);
-        let dead = entry.resolve(Named { bank_id, is_applied: false });
+        let dead = entry.resolve(Named { bank_id, is_applied: false, is_found: false });
         let Some(dead) = dead.filter(|dead| self.is_droppable(*dead)) else {
             return Outcome::Ignored;
         };
@@ -462,11 +467,15 @@ impl<A, T, M> Feed<A, T, M> {
                     let Some(named) = status.filter(|named| !named.is_applied) else { continue };
                     let bank = entry.resolve(named).or(earlier);
                     let Some(bank) = bank.filter(|it| self.tree.contains(*it)) else { continue };
-                    let named = Named { is_applied: true, ..named };
+                    let is_applied = self.approval.allows(bank, is_root);
+                    let named = Named { is_applied, is_found: true, ..named };
                     if is_root {
                         entry.finalized = Some(named);
                     } else {
                         entry.confirmed = Some(named);
+                    }
+                    if !is_applied {
+                        continue;
                     }
                     found = Some((bank, is_root));
                     break;
@@ -515,6 +524,7 @@ impl<A, T, M> Feed<A, T, M> {
         }
         self.tree.set_root(bank);
         self.votes.prune(bank.slot);
+        self.approval.prune(bank);
         for session in self.sessions.values_mut() {
             self.stats.unreported_banks += session.prune(bank.slot);
         }

@@ -12,6 +12,7 @@
 //! Not here: what an account, a transaction or a block meta holds. They are types of the caller.
 #![forbid(unsafe_code)]
 
+mod approval;
 mod assembly;
 mod bank;
 mod bank_tree;

@@ -28,6 +28,8 @@ pub(crate) struct Done {
 pub(crate) struct Named {
     pub(crate) bank_id: Option<u64>,
     pub(crate) is_applied: bool,
+    /// Whether the bank was there. It may not be approved yet.
+    pub(crate) is_found: bool,
 }
 
 /// A slot above the root.
@@ -177,8 +179,8 @@ impl<A, T, M> SlotEntry<A, T, M> {
     /// Whether the source has said all of a bank, or has said that it is final, and the bank was not reported.
     pub(crate) fn is_awaited(&self) -> bool {
         let is_frozen = self.is_processed && self.open.iter().any(|bank| bank.meta.is_some());
-        let is_unapplied = |named: &Option<Named>| named.is_some_and(|named| !named.is_applied);
-        is_frozen || is_unapplied(&self.confirmed) || is_unapplied(&self.finalized)
+        let is_unfound = |named: &Option<Named>| named.is_some_and(|named| !named.is_found);
+        is_frozen || is_unfound(&self.confirmed) || is_unfound(&self.finalized)
     }
 
     /// What the awaited bank lacks.

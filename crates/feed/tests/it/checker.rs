@@ -92,6 +92,11 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// The banks that were reported and not dropped, in order.
+    pub(crate) fn banks(&self) -> Vec<BlockId> {
+        self.banks.keys().copied().collect()
+    }
+
     fn descends(&self, bank: BlockId, ancestor: BlockId) -> bool {
         let mut at = bank;
         while at != ancestor {

@@ -33,6 +33,7 @@ impl Rig {
             incomplete_timeout: TIMEOUT,
             voters_max: 10,
             sources_max: 2,
+            needs_approval: false,
         };
         let mut feed = Feed::new(config, ROOT, hash(10));
         let source = feed.open_source().expect("a free source");
@@ -129,7 +130,8 @@ fn a_bank_without_its_transactions_is_a_gap_that_counts_them() {
     assert_eq!((gap.slot, gap.resume_from, gap.dropped_slots), (11, 11, vec![11]));
     assert_eq!(
         gap.reason.to_string(),
-        "the bank lacks 2 transactions after 2s (feed.incomplete_timeout)"
+        "the bank lacks 2 transactions (a source must send votes and failed ones too) after 2s \
+         (feed.incomplete_timeout)"
     );
 }
 

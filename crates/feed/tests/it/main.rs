@@ -1,5 +1,6 @@
 //! The feed against a plain model, and against hostile streams.
 
+mod approval;
 mod chain;
 mod checker;
 mod follows;

@@ -1,0 +1,164 @@
+//! How far a ledger is proven: what every ledger can say of the hashes of its banks.
+//!
+//! A ledger that makes its blocks has computed their hashes ([`ComputedVerification`]). A follower compares what it
+//! computed with what others say, and each bank has the level that it reached.
+//! Bounds: a call returns copies of small values and of at most [`MISMATCH_ACCOUNTS_MAX`] addresses. It does not block.
+//! Not here: how banks are verified (`verify`).
+
+use std::sync::Arc;
+
+use ledger::{BlockId, Commitment, Slot};
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+
+use crate::{History, Reader};
+
+/// Accounts of a [`BankMismatch`] that are listed.
+pub const MISMATCH_ACCOUNTS_MAX: usize = 64;
+
+/// What is known of a bank's hash, the weakest level first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VerificationLevel {
+    /// This node computed it, from what the bank wrote and executed. It was compared with nothing.
+    Computed,
+    /// A child of the bank lists the same one.
+    Sequence,
+    /// So do as many independent sources as configured.
+    Agreed,
+    /// Validators with more than two thirds of the stake signed it, or the hash of a descendant.
+    Voted,
+}
+
+impl VerificationLevel {
+    /// All levels, the weakest first.
+    pub const ALL: [Self; 4] = [Self::Computed, Self::Sequence, Self::Agreed, Self::Voted];
+
+    /// The name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Computed => "computed",
+            Self::Sequence => "sequence",
+            Self::Agreed => "agreed",
+            Self::Voted => "voted",
+        }
+    }
+}
+
+/// What is known of one bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BankProof {
+    /// The highest level that the bank reached.
+    pub level: VerificationLevel,
+    /// The stake that decided, if the level is [`VerificationLevel::Voted`].
+    pub votes: Option<VotedStake>,
+}
+
+/// The stake that voted for a hash when its votes were enough. Later ones are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VotedStake {
+    /// The slot that the votes are for: the bank's own, or that of a descendant.
+    pub slot: Slot,
+    /// Lamports of the voters.
+    pub voted: u64,
+    /// Lamports of all vote accounts of the epoch.
+    pub total: u64,
+}
+
+/// A bank whose computed hash is not the reported one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BankMismatch {
+    /// Its slot.
+    pub slot: Slot,
+    /// The hash that follows from what it wrote.
+    pub computed: Hash,
+    /// The reported hash.
+    pub reported: Hash,
+    /// Where the reported hash comes from.
+    pub reporter: &'static str,
+    /// The first [`MISMATCH_ACCOUNTS_MAX`] accounts that it wrote, sorted.
+    pub accounts_written: Arc<[Pubkey]>,
+    /// Number of accounts that it wrote.
+    pub accounts_written_len: usize,
+}
+
+/// An independent source, and whether it agrees.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgreementSource {
+    /// Its URL.
+    pub url: String,
+    /// Whether its stream is open.
+    pub is_connected: bool,
+    /// The newest slot whose hash it listed.
+    pub newest_slot: Option<Slot>,
+    /// Banks of this node for whose slot it lists another hash.
+    pub disagreements: u64,
+    /// The first of them: the slot and the hash that it lists.
+    pub first_disagreement: Option<(Slot, Hash)>,
+}
+
+/// How far a ledger is proven.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerificationSummary {
+    /// The level that a bank needs before it is shown as confirmed. `None` if banks are not verified.
+    pub required: Option<VerificationLevel>,
+    /// The newest slot whose bank has that level. `None` before the first one.
+    pub verified_slot: Option<Slot>,
+    /// Banks whose hash is not the reported one, after a repair if there was one.
+    pub mismatched_banks: u64,
+    /// Banks that were requested again because their hash was not the reported one.
+    pub repairs: u64,
+    /// The first bank whose hash was still not the reported one.
+    pub first_mismatch: Option<BankMismatch>,
+    /// The independent sources.
+    pub sources: Vec<AgreementSource>,
+    /// Why no newer bank can have the level, in words. `None` if nothing is in the way.
+    pub limitation: Option<String>,
+}
+
+/// What a ledger can say of its proof.
+pub trait Verification: Send + Sync {
+    /// How far the ledger is proven.
+    fn summary(&self) -> VerificationSummary;
+
+    /// The newest slot whose bank has the required level. `None` before the first one, or if banks are not verified.
+    fn verified_slot(&self) -> Option<Slot> {
+        self.summary().verified_slot
+    }
+
+    /// What is known of a bank; `None` if its hash is not known, or too old to say.
+    fn proof(&self, bank: BlockId) -> Option<BankProof>;
+}
+
+/// The verification of a ledger that makes its own blocks: their hashes are computed when they are complete.
+pub struct ComputedVerification {
+    reader: Reader,
+    history: Arc<History>,
+}
+
+impl ComputedVerification {
+    /// The verification of the ledger with this state and history.
+    pub fn new(reader: Reader, history: Arc<History>) -> Self {
+        Self { reader, history }
+    }
+}
+
+impl Verification for ComputedVerification {
+    fn summary(&self) -> VerificationSummary {
+        VerificationSummary {
+            required: Some(VerificationLevel::Computed),
+            verified_slot: self.verified_slot(),
+            ..VerificationSummary::default()
+        }
+    }
+
+    fn verified_slot(&self) -> Option<Slot> {
+        Some(self.reader.view(Commitment::Confirmed).block().slot)
+    }
+
+    fn proof(&self, bank: BlockId) -> Option<BankProof> {
+        let history = self.history.snapshot();
+        let block = history.block(bank.slot, Commitment::Processed);
+        let is_computed = block.is_some_and(|block| block.id == bank && block.has_bank_hash());
+        is_computed.then_some(BankProof { level: VerificationLevel::Computed, votes: None })
+    }
+}
