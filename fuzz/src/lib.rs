@@ -2,16 +2,18 @@
 //!
 //! A target fails by panicking. Properties: nothing panics; a request is read as `jsonrpc-core` reads
 //! it; every response is JSON of the right envelope; a transaction that is read is written as the same
-//! bytes.
+//! bytes; gRPC's index finds the filters of a request that match, and no others.
 //! Not here: libFuzzer (`targets/`), how it is run (`cargo xtask fuzz`, README.md).
 
 #[cfg(test)]
 mod generated;
 mod node;
 mod requests;
+mod subscribe;
 mod transactions;
 
 pub use requests::request;
+pub use subscribe::subscribe;
 pub use transactions::transaction;
 
 /// Number of inputs that a test makes from a target's seeds: a run of some seconds. `HYDRANT_FUZZ_INPUTS` sets

@@ -4,9 +4,10 @@
 use std::sync::{Arc, LazyLock};
 
 use chain_solana::{
-    AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History,
-    HistoryLimits, InflationSchedule, OneNodeCluster, SendError, Sender, Simulation,
-    SimulationError, SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
+    AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ClusterInfo, ComputedVerification,
+    Faucet, History, HistoryLimits, InflationSchedule, OneNodeCluster, SendError, Sender,
+    Simulation, SimulationError, SimulationRequest, Simulator, TransactionSender,
+    VerifiedTransaction, View,
 };
 use jsonrpc::{Health, SystemClock};
 use ledger::{Address, BlockId, Change};
@@ -24,14 +25,16 @@ use solana_signature::Signature;
 pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
     let cluster_info = Arc::new(cluster_info());
     let inflation = InflationSchedule::default();
+    let limits = HistoryLimits { slots_max: 10, bytes_max: 1 << 20 };
+    let history = Arc::new(History::new(limits, BlockId { slot: SLOT, version: 0 }));
+    let reader = reader();
+    let verification = ComputedVerification::new(reader.clone(), Arc::clone(&history));
     let api = SolanaApi {
+        verification: Arc::new(verification),
         cluster: Arc::new(OneNodeCluster::new(Arc::clone(&cluster_info), inflation)),
         cluster_info,
-        history: Arc::new(History::new(
-            HistoryLimits { slots_max: 10, bytes_max: 1 << 20 },
-            BlockId { slot: SLOT, version: 0 },
-        )),
-        reader: reader(),
+        history,
+        reader,
         transaction_sender: Arc::new(AcceptingLedger),
         simulator: Arc::new(AcceptingLedger),
         faucet: Some(Arc::new(AcceptingLedger)),
@@ -133,12 +136,12 @@ fn accounts() -> Vec<Change<Account>> {
     programs.into_iter().enumerate().map(change).collect()
 }
 
-fn spl_token() -> Pubkey {
+pub(crate) fn spl_token() -> Pubkey {
     Pubkey::from_str_const("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
 }
 
 /// Of mint 7, for wallet 1, initialized.
-fn token_account() -> Vec<u8> {
+pub(crate) fn token_account() -> Vec<u8> {
     let mut data = [vec![7; 32], vec![1; 32], vec![0; 101]].concat();
     data[64] = 100;
     data[108] = 1;

@@ -9,19 +9,21 @@
 //! has nothing more for it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use foldhash::{HashMap, HashMapExt};
 use ledger::{BlockId, Commitment, Slot};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use tonic::Status;
 
+use crate::budget::QueueBudget;
 use crate::config::Config;
 use crate::counters::{Event, GrpcCounters};
 use crate::encode::Encoder;
 use crate::filter::{FilterId, FilterSet, TransactionKeys};
 use crate::index::{Index, ListenerId};
 use crate::log::{BankContent, Cursor, Log};
-use crate::queue::{Full, Queue, QueueBudget};
+use crate::queue::{Full, Queue};
 use crate::status_timer::StatusTimer;
 use crate::update::Update;
 
@@ -33,6 +35,11 @@ pub(crate) struct Broker {
     pub(crate) config: Config,
     pub(crate) counters: GrpcCounters,
     pub(crate) budget: Arc<QueueBudget>,
+    /// Bytes of the events that wait for the publisher, and of the one that it publishes.
+    pub(crate) event_bytes: AtomicUsize,
+    /// Of those who wait for fewer bytes, and their wake-up.
+    pub(crate) event_lock: Mutex<()>,
+    pub(crate) event_space: Condvar,
     state: Mutex<State>,
 }
 
@@ -66,6 +73,8 @@ pub(crate) enum ReplayStep {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BrokerMemory {
     pub(crate) queues: usize,
+    /// Of messages that left their queue and are not written.
+    pub(crate) sending: usize,
     pub(crate) log: usize,
     pub(crate) filters: usize,
     pub(crate) log_slots: usize,
@@ -84,6 +93,9 @@ impl Broker {
         Self {
             budget: Arc::new(QueueBudget::new(config.queues_bytes_max)),
             counters: GrpcCounters::new(),
+            event_bytes: AtomicUsize::new(0),
+            event_lock: Mutex::new(()),
+            event_space: Condvar::new(),
             state: Mutex::new(state),
             config,
         }
@@ -233,8 +245,10 @@ impl Broker {
 
     pub(crate) fn memory(&self) -> BrokerMemory {
         let state = self.state.lock();
+        let (used, sending) = (self.budget.used(), self.budget.sending());
         BrokerMemory {
-            queues: self.budget.used(),
+            queues: used.saturating_sub(sending),
+            sending,
             log: state.log.own_bytes(),
             filters: state.filters_bytes,
             log_slots: state.log.slots(),
@@ -245,6 +259,14 @@ impl Broker {
     /// The status of a client that is too slow.
     pub(crate) fn lagged() -> Status {
         Status::internal("lagged to send an update")
+    }
+
+    /// The status of a client whose replay has no space.
+    pub(crate) fn exhausted(&self) -> Status {
+        Status::resource_exhausted(format!(
+            "the messages that wait for all clients have {} bytes (grpc.queues_bytes_max)",
+            self.config.queues_bytes_max
+        ))
     }
 
     /// Sends an update to the live clients of a commitment that match it.
@@ -287,7 +309,7 @@ impl Broker {
     fn close(&self, id: ListenerId, listener: &Listener, status: Status) {
         if listener.queue.close(status) {
             self.counters.record(Event::Lagged);
-            listener.timer.start(id);
+            listener.timer.start(id, listener.queue.sending());
         }
     }
 
@@ -322,7 +344,7 @@ impl State {
         })
     }
 
-    /// The client with the most bytes in its queue; `listener` if all queues are empty.
+    /// The client with the most bytes that wait or are not written; `listener` if there are none.
     fn largest<'a>(&'a self, id: ListenerId, listener: &'a Listener) -> (ListenerId, &'a Listener) {
         let all = self.listeners.iter().map(|(id, listener)| (*id, listener));
         let largest = all.max_by_key(|(_, it)| it.queue.bytes());

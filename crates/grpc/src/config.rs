@@ -21,21 +21,27 @@ pub struct Config {
     pub request_bytes_max: usize,
     /// Bytes of incomplete request messages of all connections.
     pub incoming_bytes_max: usize,
+    /// Time in which a new connection must begin HTTP/2.
+    pub handshake_timeout_ms: u64,
+    /// Interval of HTTP/2's pings, and the time for their answer.
+    pub keep_alive_ms: u64,
     /// Messages that wait for one client.
     pub queue_messages_max: usize,
-    /// Bytes that wait for one client.
+    /// Bytes that wait for one client, in its queue or in HTTP/2.
     pub queue_bytes_max: usize,
-    /// Bytes that wait for all clients. A message of several clients counts for each.
+    /// Bytes that wait for all clients, in queues or in HTTP/2. A message of several clients counts for each.
     pub queues_bytes_max: usize,
     /// Events of the ledger that wait for the publisher.
     pub events_max: usize,
+    /// Bytes of them; one event may have more. A followed bank is one event, and has megabytes.
+    pub events_bytes_max: usize,
     /// Slots that `from_slot` can go back; more than the slots until a block is final. 160 KB for an empty one.
     pub replay_slots_max: u64,
     /// Bytes of them; also of the slots that wait to be confirmed or finalized.
     pub replay_bytes_max: usize,
     /// Interval of the server's pings.
     pub ping_ms: u64,
-    /// Time in which a closed client must read its status, before its connection is closed.
+    /// Time in which a client must read what its ended subscription has for it, before its connection is closed.
     pub close_timeout_ms: u64,
     /// Filters of one kind in a request.
     pub filters_max: usize,
@@ -62,10 +68,13 @@ impl Default for Config {
             subscriptions_max: 1_000,
             request_bytes_max: 4 << 20,
             incoming_bytes_max: 64 << 20,
+            handshake_timeout_ms: 10_000,
+            keep_alive_ms: 20_000,
             queue_messages_max: 100_000,
             queue_bytes_max: 64 << 20,
             queues_bytes_max: 256 << 20,
             events_max: 4_096,
+            events_bytes_max: 256 << 20,
             replay_slots_max: 64,
             replay_bytes_max: 256 << 20,
             ping_ms: 15_000,
@@ -84,6 +93,14 @@ impl Default for Config {
 impl Config {
     pub(crate) fn ping_interval(&self) -> Duration {
         Duration::from_millis(self.ping_ms)
+    }
+
+    pub(crate) fn handshake_timeout(&self) -> Duration {
+        Duration::from_millis(self.handshake_timeout_ms)
+    }
+
+    pub(crate) fn keep_alive(&self) -> Duration {
+        Duration::from_millis(self.keep_alive_ms)
     }
 
     pub(crate) fn close_timeout(&self) -> Duration {

@@ -1,29 +1,29 @@
 //! One connection: HTTP/2 over a socket, until either side ends it.
 //!
-//! Bounds: streams, bytes of headers, windows. A client that does not read the status of a closed subscription within
-//! `Config::close_timeout_ms` is disconnected ([`StatusTimer`]); one that does not answer HTTP/2's pings too.
+//! Bounds: streams, bytes of headers, windows, the time until HTTP/2 begins. A client that does not take what an ended
+//! subscription has for it within `Config::close_timeout_ms` is disconnected ([`StatusTimer`]); one that does not answer
+//! HTTP/2's pings too.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use crate::counters::Event;
 use crate::service::GrpcService;
+use crate::socket::{Socket, SocketState};
 use crate::status_timer::StatusTimer;
 
 /// Bytes of a request's headers.
 const HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// Bytes that wait for the socket, for each stream.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
-/// Interval of HTTP/2's pings, and the time for their answer.
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a connection may continue when the server shuts down.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -49,22 +49,38 @@ pub(crate) async fn serve(
         .max_concurrent_streams(streams_max)
         .max_header_list_size(HEADERS_BYTES_MAX)
         .max_send_buf_size(SEND_BUFFER_BYTES)
-        .keep_alive_interval(KEEP_ALIVE_INTERVAL)
-        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
-    let connection = builder.serve_connection(TokioIo::new(socket), calls);
+        .keep_alive_interval(broker.config.keep_alive())
+        .keep_alive_timeout(broker.config.keep_alive());
+    let socket = Socket::new(socket);
+    let state = socket.state();
+    let connection = builder.serve_connection(socket, calls);
     tokio::pin!(connection);
+    let serving = poll_fn(|context| {
+        timer.before_poll(context.waker());
+        let ended = connection.as_mut().poll(context);
+        timer.after_poll(state.is_full());
+        ended
+    });
     tokio::select! {
-        ended = &mut connection => {
+        ended = serving => {
             if let Err(err) = ended {
                 tracing::debug!(%err, "a gRPC connection has ended");
             }
         }
+        () = late(&state, broker.config.handshake_timeout()) => broker.counters.record(Event::Late),
         () = timer.expired(broker.config.close_timeout()) => broker.counters.record(Event::Aborted),
         () = closed(&mut closing) => {
             connection.as_mut().graceful_shutdown();
             // It is dropped after the timeout.
             let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await;
         }
+    }
+}
+
+/// Waits until a client that did not begin HTTP/2 is too late: forever if it began, because pings follow then.
+async fn late(state: &SocketState, timeout: Duration) {
+    if tokio::time::timeout(timeout, state.begun()).await.is_ok() {
+        std::future::pending().await
     }
 }
 

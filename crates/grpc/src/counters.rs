@@ -9,8 +9,10 @@ pub(crate) enum Event {
     Accepted,
     /// A connection has ended.
     Ended,
-    /// A connection was closed because its client did not read the status of a closed subscription.
+    /// A connection was closed because its client did not read what an ended subscription had for it.
     Aborted,
+    /// A connection was closed because its client did not begin HTTP/2.
+    Late,
     /// A call without a valid token.
     Unauthenticated,
     /// A subscription was refused at a bound.
@@ -35,7 +37,7 @@ pub(crate) enum Event {
     RequestBytesDone,
 }
 
-const EVENTS: usize = 14;
+const EVENTS: usize = 15;
 
 /// The counters.
 pub(crate) struct GrpcCounters(Counters);

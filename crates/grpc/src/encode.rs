@@ -2,6 +2,7 @@
 //!
 //! Shape: a message is the names of its filters (field 1), then its body: the part of the update and its time. A body is
 //! encoded once for all messages with the part, and a message once for all clients that get the same.
+//! Bounds: [`SHARED_BYTES_MAX`] of bodies and messages that are shared; beyond it they are encoded anew.
 
 use bytes::{BufMut, Bytes};
 use foldhash::{HashMap, HashMapExt};
@@ -20,21 +21,32 @@ use crate::data_slices::DataSlices;
 use crate::filter::{BlockFilter, MessageSpec, Part};
 use crate::update::{FrozenBlock, Update, UpdateKind};
 
+/// Bytes of bodies and messages of one update that are stored for other clients: a large block in some variants.
+const SHARED_BYTES_MAX: usize = 64 << 20;
+
 /// The messages of one update.
 pub(crate) struct Encoder<'a> {
     update: &'a Update,
+    shared_bytes: usize,
+    encoded: usize,
     bodies: HashMap<Part, Vec<u8>>,
     messages: HashMap<MessageSpec, Bytes>,
 }
 
 impl<'a> Encoder<'a> {
     pub(crate) fn new(update: &'a Update) -> Self {
-        Self { update, bodies: HashMap::new(), messages: HashMap::new() }
+        Self {
+            update,
+            shared_bytes: 0,
+            encoded: 0,
+            bodies: HashMap::new(),
+            messages: HashMap::new(),
+        }
     }
 
     /// Messages that were encoded, each for one or more clients.
     pub(crate) fn encoded(&self) -> usize {
-        self.messages.len()
+        self.encoded
     }
 
     /// The bytes of a message.
@@ -42,13 +54,23 @@ impl<'a> Encoder<'a> {
         if let Some(message) = self.messages.get(&spec) {
             return message.clone();
         }
-        let update = self.update;
-        let body =
-            self.bodies.entry(spec.part.clone()).or_insert_with(|| encode_body(update, &spec.part));
+        if self.shared_bytes > SHARED_BYTES_MAX {
+            self.bodies.clear();
+            self.messages.clear();
+            self.shared_bytes = 0;
+        }
+        let (update, shared_bytes) = (self.update, &mut self.shared_bytes);
+        let body = self.bodies.entry(spec.part.clone()).or_insert_with(|| {
+            let body = encode_body(update, &spec.part);
+            *shared_bytes += body.len();
+            body
+        });
         let mut message = Vec::with_capacity(spec.names.len() + body.len());
         message.put_slice(&spec.names);
         message.put_slice(body);
         let message = Bytes::from(message);
+        self.shared_bytes += message.len();
+        self.encoded += 1;
         self.messages.insert(spec, message.clone());
         message
     }

@@ -23,11 +23,13 @@ pub(crate) struct GossipStream {
 }
 
 impl GossipStream {
-    pub(crate) fn new(node: &GrpcNode, ping_interval: Duration) -> Self {
+    pub(crate) fn new(node: &GrpcNode, ping_interval: Duration) -> Result<Self, Status> {
+        let own = node.contact_info();
+        let own = own.ok_or_else(|| Status::unimplemented("this server has no gossip"))?;
         let mut ping = tokio::time::interval(ping_interval);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ping.reset();
-        Self { topology: Some(node.contact_info()), ping }
+        Ok(Self { topology: Some(own), ping })
     }
 }
 

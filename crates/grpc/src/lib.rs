@@ -10,8 +10,9 @@
 #![forbid(unsafe_code)]
 
 mod broker;
+mod budget;
 mod clock;
-mod codec;
+mod compression;
 mod config;
 mod connection;
 mod convert;
@@ -19,6 +20,7 @@ mod counters;
 mod data_slices;
 mod encode;
 mod filter;
+pub mod fuzzing;
 mod gossip;
 mod index;
 mod log;
@@ -27,14 +29,18 @@ mod node;
 mod publisher;
 mod queue;
 mod request_body;
+mod requests;
+mod response_body;
+mod sending;
 mod server;
 mod service;
+mod socket;
 mod status_timer;
 mod stream;
 mod update;
 
 pub use config::Config;
 pub use metrics::GrpcMetrics;
-pub use node::GrpcNode;
+pub use node::{GrpcNode, LedgerReader, NewestBlock};
 pub use publisher::EventSender;
 pub use server::{Server, StartError};

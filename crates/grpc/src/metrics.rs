@@ -1,6 +1,7 @@
 //! Metrics of the gRPC server.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ::metrics::{Collector, Exposition, MetricKind};
 
@@ -27,7 +28,9 @@ impl Collector for GrpcMetrics {
             counters.sum(Event::RequestBytes).saturating_sub(counters.sum(Event::RequestBytesDone));
         vec![
             ("grpc_connections", self.connections() * CONNECTION_BYTES + incomplete),
+            ("grpc_events", self.0.event_bytes.load(Ordering::Relaxed) as u64),
             ("grpc_queues", memory.queues as u64),
+            ("grpc_sending", memory.sending as u64),
             ("grpc_filters", memory.filters as u64),
             ("grpc_replay", memory.log as u64),
         ]
@@ -41,6 +44,11 @@ impl Collector for GrpcMetrics {
                 "hydrant_grpc_subscriptions_open",
                 "Subscriptions that are open.",
                 memory.listeners as u64,
+            ),
+            (
+                "hydrant_grpc_sending_bytes",
+                "Bytes of messages that left their queue and are not written to a socket.",
+                memory.sending as u64,
             ),
             (
                 "hydrant_grpc_replay_slots",
@@ -86,6 +94,7 @@ impl Collector for GrpcMetrics {
             ("bound", Event::SubscriptionRefused),
             ("filter", Event::RequestRefused),
             ("status_unread", Event::Aborted),
+            ("handshake", Event::Late),
         ];
         for (cause, event) in causes {
             family.put(&[("cause", cause)], counters.sum(event));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use chain_solana::{ClusterInfo, Reader};
+use ledger::{Commitment, Slot};
 use solana_hash::Hash;
 use tonic::Status;
 use yellowstone_grpc_proto::geyser::{
@@ -20,12 +21,53 @@ const PROTO_VERSION: &str = "14.0.1";
 /// Agave's version whose behaviour the ledger has.
 const SOLANA_VERSION: [u32; 3] = [4, 2, 2];
 
+/// The newest block of a commitment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewestBlock {
+    /// Its slot.
+    pub slot: Slot,
+    /// Number of blocks before it.
+    pub block_height: u64,
+    /// Its hash.
+    pub blockhash: Hash,
+    /// The last block height at which transactions may use its hash.
+    pub last_valid_block_height: u64,
+}
+
+/// What the calls read of a ledger.
+pub trait LedgerReader: Send + Sync {
+    /// The newest block of a commitment; `None` as long as no block has it.
+    fn newest(&self, commitment: Commitment) -> Option<NewestBlock>;
+
+    /// The newest slot of a commitment, and whether transactions may use the blockhash after it.
+    fn is_blockhash_valid(&self, blockhash: &Hash, commitment: Commitment) -> Option<(Slot, bool)>;
+}
+
+impl LedgerReader for Reader {
+    fn newest(&self, commitment: Commitment) -> Option<NewestBlock> {
+        let view = self.view(commitment);
+        let blockhash = view.meta().last_blockhash();
+        Some(NewestBlock {
+            slot: view.block().slot,
+            block_height: view.meta().block_height,
+            blockhash,
+            // The newest hash has age 0, so it has a last valid height.
+            last_valid_block_height: view.meta().last_valid_block_height(&blockhash)?,
+        })
+    }
+
+    fn is_blockhash_valid(&self, blockhash: &Hash, commitment: Commitment) -> Option<(Slot, bool)> {
+        let view = self.view(commitment);
+        Some((view.block().slot, view.meta().blockhashes.is_valid(blockhash)))
+    }
+}
+
 /// The ledger, and what is known of the node.
 pub struct GrpcNode {
     /// Reads blocks.
-    pub reader: Reader,
-    /// The cluster and the addresses of this node.
-    pub cluster: Arc<ClusterInfo>,
+    pub reader: Box<dyn LedgerReader>,
+    /// The cluster and the addresses of this node. Without it, `SubscribeGossip` is not served.
+    pub cluster: Option<Arc<ClusterInfo>>,
     /// The name and version of the program.
     pub program: (&'static str, &'static str),
 }
@@ -35,15 +77,11 @@ impl GrpcNode {
         &self,
         request: &GetLatestBlockhashRequest,
     ) -> Result<GetLatestBlockhashResponse, Status> {
-        let view = self.reader.view(commitment(request.commitment)?);
-        let blockhash = view.meta().last_blockhash();
-        let last_valid = view.meta().last_valid_block_height(&blockhash);
+        let newest = self.newest(request.commitment)?;
         Ok(GetLatestBlockhashResponse {
-            slot: view.block().slot,
-            blockhash: blockhash.to_string(),
-            // The newest hash has age 0, so it has a last valid height.
-            last_valid_block_height: last_valid
-                .ok_or_else(|| Status::internal("no blockhash is valid"))?,
+            slot: newest.slot,
+            blockhash: newest.blockhash.to_string(),
+            last_valid_block_height: newest.last_valid_block_height,
         })
     }
 
@@ -51,13 +89,12 @@ impl GrpcNode {
         &self,
         request: &GetBlockHeightRequest,
     ) -> Result<GetBlockHeightResponse, Status> {
-        let view = self.reader.view(commitment(request.commitment)?);
-        Ok(GetBlockHeightResponse { block_height: view.meta().block_height })
+        let block_height = self.newest(request.commitment)?.block_height;
+        Ok(GetBlockHeightResponse { block_height })
     }
 
     pub(crate) fn slot(&self, request: &GetSlotRequest) -> Result<GetSlotResponse, Status> {
-        let view = self.reader.view(commitment(request.commitment)?);
-        Ok(GetSlotResponse { slot: view.block().slot })
+        Ok(GetSlotResponse { slot: self.newest(request.commitment)?.slot })
     }
 
     pub(crate) fn is_blockhash_valid(
@@ -68,15 +105,21 @@ impl GrpcNode {
             .blockhash
             .parse::<Hash>()
             .map_err(|err| Status::invalid_argument(format!("blockhash: {err}")))?;
-        let view = self.reader.view(commitment(request.commitment)?);
-        let valid = view.meta().blockhashes.is_valid(&blockhash);
-        Ok(IsBlockhashValidResponse { slot: view.block().slot, valid })
+        let commitment = commitment(request.commitment)?;
+        let valid = self.reader.is_blockhash_valid(&blockhash, commitment);
+        let (slot, valid) = valid.ok_or_else(no_block)?;
+        Ok(IsBlockhashValidResponse { slot, valid })
+    }
+
+    fn newest(&self, requested: Option<i32>) -> Result<NewestBlock, Status> {
+        self.reader.newest(commitment(requested)?).ok_or_else(no_block)
     }
 
     /// JSON in a string, as the plugin's.
     pub(crate) fn version(&self, _: &GetVersionRequest) -> Result<GetVersionResponse, Status> {
         let (package, version) = self.program;
         let [major, minor, patch] = SOLANA_VERSION;
+        let identity = self.cluster.as_ref().map(|cluster| cluster.identity.to_string());
         let json = serde_json::json!({
             "version": {
                 "package": package,
@@ -87,17 +130,17 @@ impl GrpcNode {
                 "rustc": "",
                 "buildts": "",
             },
-            "extra": { "hostname": self.cluster.identity.to_string() },
+            "extra": { "hostname": identity },
         });
         Ok(GetVersionResponse { version: json.to_string() })
     }
 
     /// This node, as gossip describes it.
-    pub(crate) fn contact_info(&self) -> SubscribeUpdateContactInfoNode {
-        let cluster = &self.cluster;
+    pub(crate) fn contact_info(&self) -> Option<SubscribeUpdateContactInfoNode> {
+        let cluster = self.cluster.as_ref()?;
         let [version_major, version_minor, version_patch] = SOLANA_VERSION;
         let start_ms = u64::try_from(cluster.genesis_unix_timestamp).unwrap_or(0) * 1_000;
-        SubscribeUpdateContactInfoNode {
+        Some(SubscribeUpdateContactInfoNode {
             pubkey: cluster.identity.to_bytes().to_vec(),
             wallclock: now_ms(),
             outset: start_ms,
@@ -110,6 +153,10 @@ impl GrpcNode {
             rpc: cluster.rpc.map(|address| address.to_string()),
             rpc_pubsub: cluster.pubsub.map(|address| address.to_string()),
             ..SubscribeUpdateContactInfoNode::default()
-        }
+        })
     }
+}
+
+fn no_block() -> Status {
+    Status::unavailable("no block of this commitment is known yet")
 }

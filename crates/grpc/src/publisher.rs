@@ -5,20 +5,24 @@
 //! metadata; then processed, confirmed and finalized, each once, and after its ancestors. Above processed, a bank's
 //! content is released when the bank gets there: the last write of each account, the transactions, the block. A bank
 //! that is reverted is released never.
-//! Bounds: `Config::events_max` events wait. The writer never waits: if the channel is full, the event is dropped, and
-//! then every client is closed and the log is emptied, because the event may have been for any of them.
+//! Bounds: `Config::events_max` events wait, with `Config::events_bytes_max` bytes or one event. The writer never waits:
+//! at a bound the event is dropped, and then every client is closed and the log is emptied, because the event may have
+//! been for any of them.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use chain_solana::{
     AccountUpdate, Block, EventSink, ExecutedTransaction, LedgerEvent, RevertReason,
 };
 use foldhash::{HashMap, HashMapExt};
 use ledger::{BlockId, Commitment, Slot};
+use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use tonic::Status;
 use yellowstone_grpc_proto::geyser::SlotStatus;
@@ -28,10 +32,45 @@ use crate::clock::now_ms;
 use crate::counters::Event;
 use crate::update::{FrozenBlock, SlotUpdate, Update, UpdateKind};
 
-/// The sender of the ledger's one writer. Never blocks.
+/// How often a sender that waits checks that there is a publisher.
+const PUBLISHER_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The sender of the ledger's one writer. As an [`EventSink`] it never blocks.
 pub struct EventSender {
-    events: SyncSender<LedgerEvent>,
+    /// Events with their bytes, which are in `Broker::event_bytes` until they are published.
+    events: SyncSender<(LedgerEvent, usize)>,
+    broker: Arc<Broker>,
     is_lost: Arc<AtomicBool>,
+    publisher: JoinHandle<()>,
+}
+
+impl EventSender {
+    /// Sends an event. Waits while as many of them wait, in number or in bytes, as may. Not for a ledger's writer.
+    pub fn send_and_wait(&self, event: LedgerEvent) {
+        let (waiting, bytes) = (&self.broker.event_bytes, event_bytes(&event));
+        let bytes_max = self.broker.config.events_bytes_max;
+        let is_too_much = |before: usize| before > 0 && before + bytes > bytes_max;
+        let mut guard = self.broker.event_lock.lock();
+        while is_too_much(waiting.load(Ordering::Acquire)) && !self.publisher.is_finished() {
+            self.broker.event_space.wait_for(&mut guard, PUBLISHER_CHECK_INTERVAL);
+        }
+        drop(guard);
+        waiting.fetch_add(bytes, Ordering::AcqRel);
+        // The publisher ends before this sender only if its thread failed.
+        let _ = self.events.send((event, bytes));
+    }
+
+    /// Reports that events were lost. All clients are closed before the next event is published.
+    pub fn report_loss(&self) {
+        self.is_lost.store(true, Ordering::Release);
+    }
+
+    /// Waits until all events are published and the publisher's thread has ended.
+    pub fn close(self) {
+        drop(self.events);
+        // A panic of the publisher was logged.
+        let _ = self.publisher.join();
+    }
 }
 
 impl EventSink for EventSender {
@@ -39,12 +78,24 @@ impl EventSink for EventSender {
         if matches!(event, LedgerEvent::TipMoved { .. } | LedgerEvent::Voted(_)) {
             return;
         }
-        match self.events.try_send(event.clone()) {
-            Ok(()) => {}
-            // The publisher checks the flag at each event, and its channel is full of them.
-            Err(TrySendError::Full(_)) => self.is_lost.store(true, Ordering::Release),
-            // The publisher ends before this sender only if its thread failed.
-            Err(TrySendError::Disconnected(_)) => {}
+        let (waiting, bytes) = (&self.broker.event_bytes, event_bytes(event));
+        let before = waiting.fetch_add(bytes, Ordering::AcqRel);
+        let is_too_much = before > 0 && before + bytes > self.broker.config.events_bytes_max;
+        let sent = if is_too_much {
+            Err(TrySendError::Full(()))
+        } else {
+            self.events.try_send((event.clone(), bytes)).map_err(|err| match err {
+                TrySendError::Full(_) => TrySendError::Full(()),
+                TrySendError::Disconnected(_) => TrySendError::Disconnected(()),
+            })
+        };
+        if let Err(err) = sent {
+            waiting.fetch_sub(bytes, Ordering::AcqRel);
+            // The publisher checks the flag before each event, and others wait. It ends before this sender only if its
+            // thread failed.
+            if matches!(err, TrySendError::Full(())) {
+                self.is_lost.store(true, Ordering::Release);
+            }
         }
     }
 
@@ -64,10 +115,26 @@ pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<EventSender> {
         open: HashMap::new(),
         last_bank_id: 0,
     };
-    std::thread::Builder::new()
+    let publisher = std::thread::Builder::new()
         .name("grpc-publisher".to_owned())
         .spawn(move || publisher.run(&events))?;
-    Ok(EventSender { events: sender, is_lost })
+    Ok(EventSender { events: sender, broker: Arc::clone(broker), is_lost, publisher })
+}
+
+/// Estimated bytes of an event, including what is shared with state and history.
+fn event_bytes(event: &LedgerEvent) -> usize {
+    let content = match event {
+        LedgerEvent::AccountsWritten { updates, .. } => {
+            let data = |update: &AccountUpdate| update.account.0.data().len();
+            size_of_val(&**updates) + updates.iter().map(data).sum::<usize>()
+        }
+        LedgerEvent::Executed(all) => {
+            usize::try_from(all.iter().map(|it| it.bytes()).sum::<u64>()).unwrap_or(usize::MAX)
+        }
+        LedgerEvent::Frozen { block, .. } => usize::try_from(block.bytes()).unwrap_or(usize::MAX),
+        _ => 0,
+    };
+    content + size_of::<LedgerEvent>()
 }
 
 struct Publisher {
@@ -90,14 +157,28 @@ struct Bank {
     status: Option<Commitment>,
 }
 
+impl Bank {
+    /// The updates of its next transactions.
+    fn add_transactions(
+        &mut self,
+        block: BlockId,
+        transactions: &[Arc<ExecutedTransaction>],
+    ) -> Vec<Arc<Update>> {
+        let kinds = transactions.iter().map(|it| UpdateKind::Transaction(Arc::clone(it)));
+        let updates: Vec<_> = kinds.map(|kind| new_update(block, self.bank_id, kind)).collect();
+        self.transactions.extend_from_slice(&updates);
+        updates
+    }
+}
+
 impl Publisher {
-    fn run(mut self, events: &Receiver<LedgerEvent>) {
-        while let Ok(event) = events.recv() {
+    fn run(mut self, events: &Receiver<(LedgerEvent, usize)>) {
+        while let Ok((event, bytes)) = events.recv() {
             if self.is_lost.swap(false, Ordering::AcqRel) {
                 let limit = self.broker.config.events_max;
                 tracing::error!(
                     limit,
-                    "events were lost (grpc.events_max): all clients are closed"
+                    "events were lost (grpc.events_max, grpc.events_bytes_max): all clients are closed"
                 );
                 self.lose();
             }
@@ -107,6 +188,9 @@ impl Publisher {
                 tracing::error!("the publisher of gRPC panicked: all clients are closed");
                 self.lose();
             }
+            self.broker.event_bytes.fetch_sub(bytes, Ordering::AcqRel);
+            drop(self.broker.event_lock.lock());
+            self.broker.event_space.notify_all();
         }
         self.broker.close_all(&Status::unavailable("the ledger has ended"));
     }
@@ -168,11 +252,7 @@ impl Publisher {
             let slot = of_slot.first().map_or(0, |executed| executed.slot);
             let Some(block) = self.open.get(&slot).copied() else { continue };
             let Some(bank) = self.banks.get_mut(&block) else { continue };
-            let updates: Vec<_> = of_slot
-                .iter()
-                .map(|it| new_update(block, bank.bank_id, UpdateKind::Transaction(Arc::clone(it))))
-                .collect();
-            bank.transactions.extend_from_slice(&updates);
+            let updates = bank.add_transactions(block, of_slot);
             self.broker.publish(&updates);
         }
     }
@@ -182,6 +262,11 @@ impl Publisher {
         if self.open.get(&id.slot) == Some(&id) {
             self.open.remove(&id.slot);
         }
+        let Some(bank) = self.banks.get_mut(&id) else { return };
+        // A producer of whole banks, such as `follow`, reports them as executed after this event, if ever.
+        let unsent = block.transactions.get(bank.transactions.len()..).unwrap_or_default();
+        let updates = bank.add_transactions(id, unsent);
+        self.broker.publish(&updates);
         self.publish_status(id, SlotStatus::SlotCompleted, None);
         let Some(bank) = self.banks.get_mut(&id) else { return };
         let write_of = |update: &Update| match &update.kind {

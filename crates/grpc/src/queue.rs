@@ -2,51 +2,22 @@
 //!
 //! In: messages from the publisher. Out: the same, to the task that polls the client's stream.
 //! Bounds: messages and bytes of the queue, and bytes of all queues ([`QueueBudget`]). A message that the stream took
-//! counts until the stream takes the next. An empty queue accepts a message that is larger than its own bound.
+//! counts until its last byte is written (`sending`). An empty queue accepts a message that is larger than its own bound.
 //! Invariant: a full queue never waits. It is emptied and closed, and its client gets a status.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tonic::Status;
 
+use crate::budget::QueueBudget;
+use crate::sending::{Count, Sending};
+
 /// Bytes of a message besides its content.
 const MESSAGE_BYTES: usize = size_of::<Bytes>() + 32;
-
-/// Bytes of all queues.
-#[derive(Debug)]
-pub(crate) struct QueueBudget {
-    used: AtomicUsize,
-    bytes_max: usize,
-}
-
-impl QueueBudget {
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { used: AtomicUsize::new(0), bytes_max }
-    }
-
-    pub(crate) fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    fn try_add(&self, bytes: usize) -> bool {
-        let add = |used: usize| Some(used + bytes).filter(|sum| *sum <= self.bytes_max);
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
-    }
-
-    /// Adds bytes whatever the bound: those of a replay, which have a bound of their own.
-    pub(crate) fn add(&self, bytes: usize) {
-        self.used.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn release(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
 
 /// Why a message was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +28,16 @@ pub(crate) enum Full {
     Budget,
 }
 
+/// A message that left its queue.
+pub(crate) struct Message {
+    pub(crate) bytes: Bytes,
+    pub(crate) count: Count,
+}
+
 /// The queue of one client.
 pub(crate) struct Queue {
     budget: Arc<QueueBudget>,
+    sending: Arc<Sending>,
     messages_max: usize,
     bytes_max: usize,
     state: Mutex<State>,
@@ -69,15 +47,19 @@ pub(crate) struct Queue {
 struct State {
     messages: VecDeque<Bytes>,
     bytes: usize,
-    /// Bytes of the message that the stream took last.
-    taken_bytes: usize,
     closed: Option<Status>,
     waker: Option<Waker>,
 }
 
 impl Queue {
     pub(crate) fn new(budget: Arc<QueueBudget>, messages_max: usize, bytes_max: usize) -> Self {
-        Self { budget, messages_max, bytes_max, state: Mutex::default() }
+        let sending = Arc::new(Sending::new(Arc::clone(&budget)));
+        Self { budget, sending, messages_max, bytes_max, state: Mutex::default() }
+    }
+
+    /// What left the queue and is not written.
+    pub(crate) fn sending(&self) -> &Arc<Sending> {
+        &self.sending
     }
 
     /// Appends a message.
@@ -86,7 +68,8 @@ impl Queue {
         let mut state = self.state.lock();
         let is_full = state.messages.len() >= self.messages_max
             || bytes > self.budget.bytes_max
-            || (state.bytes + bytes > self.bytes_max && !state.messages.is_empty());
+            || (state.bytes + self.sending.bytes() + bytes > self.bytes_max
+                && !state.messages.is_empty());
         if is_full || state.closed.is_some() {
             return Err(Full::Queue);
         }
@@ -117,34 +100,36 @@ impl Queue {
         true
     }
 
-    /// Bytes that wait.
+    /// Bytes that wait in the queue or are not written; 0 if it is closed, because to close it again frees nothing.
     pub(crate) fn bytes(&self) -> usize {
-        self.state.lock().bytes
+        let state = self.state.lock();
+        if state.closed.is_some() { 0 } else { state.bytes + self.sending.bytes() }
+    }
+
+    /// The status with which the queue was closed.
+    pub(crate) fn closed(&self) -> Option<Status> {
+        self.state.lock().closed.clone()
     }
 
     /// The next message, or the status with which the queue was closed.
-    pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Result<Bytes, Status>> {
+    pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Result<Message, Status>> {
         let mut state = self.state.lock();
-        let taken = std::mem::take(&mut state.taken_bytes);
-        self.budget.release(taken);
         if let Some(status) = &state.closed {
             return Poll::Ready(Err(status.clone()));
         }
-        let Some(message) = state.messages.pop_front() else {
+        let Some(bytes) = state.messages.pop_front() else {
             state.waker = Some(context.waker().clone());
             return Poll::Pending;
         };
-        let bytes = message.len() + MESSAGE_BYTES;
-        state.bytes -= bytes;
-        state.taken_bytes = bytes;
-        Poll::Ready(Ok(message))
+        let counted = bytes.len() + MESSAGE_BYTES;
+        state.bytes -= counted;
+        Poll::Ready(Ok(Message { bytes, count: self.sending.count(counted) }))
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        let state = self.state.get_mut();
-        self.budget.release(state.bytes + state.taken_bytes);
+        self.budget.release(self.state.get_mut().bytes);
     }
 }
 
@@ -156,7 +141,7 @@ mod tests {
         Queue::new(Arc::clone(budget), 2, 1_000)
     }
 
-    fn next(queue: &Queue) -> Poll<Result<Bytes, Status>> {
+    fn next(queue: &Queue) -> Poll<Result<Message, Status>> {
         queue.poll_next(&mut Context::from_waker(Waker::noop()))
     }
 
@@ -166,7 +151,7 @@ mod tests {
         let queue = queue(&budget);
         assert_eq!(queue.push(vec![0; 2_000].into()), Ok(()));
         assert_eq!(queue.push(vec![0; 1].into()), Err(Full::Queue));
-        assert!(matches!(next(&queue), Poll::Ready(Ok(message)) if message.len() == 2_000));
+        assert!(matches!(next(&queue), Poll::Ready(Ok(message)) if message.bytes.len() == 2_000));
         assert_eq!(queue.push(vec![0; 1].into()), Ok(()));
         assert_eq!(queue.push(vec![0; 1].into()), Ok(()));
         assert_eq!(queue.push(vec![0; 1].into()), Err(Full::Queue));
@@ -178,9 +163,11 @@ mod tests {
         let (one, two) = (queue(&budget), queue(&budget));
         one.push(vec![0; 2_000].into()).expect("space");
         assert_eq!(two.push(vec![0; 2_000].into()), Err(Full::Budget));
-        assert!(next(&one).is_ready());
-        assert_eq!(two.push(vec![0; 2_000].into()), Err(Full::Budget), "it may not be sent yet");
+        let taken = next(&one);
+        assert!(taken.is_ready());
+        assert_eq!(two.push(vec![0; 2_000].into()), Err(Full::Budget), "it is not written");
         assert!(next(&one).is_pending());
+        drop(taken);
         two.push(vec![0; 2_000].into()).expect("space");
         two.close(Status::internal("lagged"));
         assert!(matches!(next(&two), Poll::Ready(Err(_))));

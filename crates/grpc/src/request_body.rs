@@ -12,10 +12,8 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tonic::Status;
 
 use crate::broker::Broker;
+use crate::compression::HEAD_BYTES;
 use crate::counters::Event;
-
-/// Bytes before a message: a flag, then the length.
-const HEAD_BYTES: usize = 5;
 
 /// A body that counts the bytes of its incomplete message.
 pub(crate) struct RequestBody {

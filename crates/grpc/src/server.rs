@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tonic::Status;
 use tonic_health::ServingStatus;
 use yellowstone_grpc_proto::geyser::geyser_server::SERVICE_NAME;
@@ -64,6 +64,8 @@ pub struct Server {
     broker: Arc<Broker>,
     address: SocketAddr,
     closing: watch::Sender<bool>,
+    /// Ends after the last connection.
+    serving: Option<JoinHandle<()>>,
     runtime: Option<Runtime>,
 }
 
@@ -87,16 +89,17 @@ impl Server {
         let (reporter, health) = tonic_health::server::health_reporter();
         let (closing, is_closing) = watch::channel(false);
         let service = Arc::new(GrpcService::new(Arc::clone(&broker), node, health, token));
-        {
+        let serving = {
             let _runtime = runtime.enter();
             let listener = TcpListener::from_std(listener)?;
             runtime.spawn(async move {
                 reporter.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
                 accept(listener, service, is_closing).await;
                 reporter.set_service_status(SERVICE_NAME, ServingStatus::NotServing).await;
-            });
-        }
-        Ok((Self { broker, address, closing, runtime: Some(runtime) }, sender))
+            })
+        };
+        let (serving, runtime) = (Some(serving), Some(runtime));
+        Ok((Self { broker, address, closing, serving, runtime }, sender))
     }
 
     /// The address on which it listens.
@@ -111,10 +114,13 @@ impl Server {
 }
 
 impl Server {
-    /// Closes every connection, and waits until the threads have ended or for three seconds.
+    /// Closes every connection, and waits until clients and threads have ended, for three seconds each.
     pub fn shut_down(mut self) {
         self.close();
-        if let Some(runtime) = self.runtime.take() {
+        if let (Some(runtime), Some(serving)) = (self.runtime.take(), self.serving.take()) {
+            // The clients get their last status before the threads end. A connection does not panic.
+            let _ =
+                runtime.block_on(async { tokio::time::timeout(SHUTDOWN_TIMEOUT, serving).await });
             runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         }
     }

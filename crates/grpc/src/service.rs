@@ -5,24 +5,27 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use prost::Message;
+use tonic::body::Body;
 use tonic::codec::CompressionEncoding;
 use tonic::codegen::{Service, http};
-use tonic::server::{Grpc, ServerStreamingService, StreamingService, UnaryService};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::server::{Grpc, ServerStreamingService, UnaryService};
+use tonic::{Request, Response, Status};
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_prost::ProstCodec;
 use yellowstone_grpc_proto::geyser::geyser_server::SERVICE_NAME;
 use yellowstone_grpc_proto::geyser::{
     PingRequest, PongResponse, SubscribeGossipRequest, SubscribeReplayInfoRequest,
-    SubscribeReplayInfoResponse, SubscribeRequest, SubscribeUpdateGossip,
+    SubscribeReplayInfoResponse, SubscribeUpdateGossip,
 };
 
 use crate::broker::Broker;
-use crate::codec::SubscribeCodec;
+use crate::compression::{Compression, ENCODING_HEADER};
 use crate::counters::Event;
 use crate::gossip::GossipStream;
 use crate::node::GrpcNode;
 use crate::request_body::RequestBody;
+use crate::requests::Requests;
+use crate::response_body::ResponseBody;
 use crate::status_timer::StatusTimer;
 use crate::stream::UpdateStream;
 
@@ -35,7 +38,7 @@ const ENCODINGS: [CompressionEncoding; 2] = [CompressionEncoding::Gzip, Compress
 pub(crate) type HealthService = Box<
     dyn Fn(
             http::Request<Incoming>,
-        ) -> futures_util::future::BoxFuture<'static, http::Response<tonic::body::Body>>
+        ) -> futures_util::future::BoxFuture<'static, http::Response<Body>>
         + Send
         + Sync,
 >;
@@ -76,7 +79,7 @@ impl GrpcService {
         &self,
         request: http::Request<Incoming>,
         timer: Arc<StatusTimer>,
-    ) -> http::Response<tonic::body::Body> {
+    ) -> http::Response<Body> {
         let path = request.uri().path().to_owned();
         if path.starts_with("/grpc.health.v1.Health/") {
             return (self.health)(request).await;
@@ -93,7 +96,7 @@ impl GrpcService {
         let request = request.map(|body| RequestBody::new(body, broker));
         let node = &self.node;
         match method {
-            "Subscribe" => self.subscribe(request, timer).await,
+            "Subscribe" => self.subscribe(request, timer),
             "SubscribeGossip" => self.gossip(request).await,
             "SubscribeReplayInfo" => {
                 let first_available = self.broker.first_slot();
@@ -128,20 +131,36 @@ impl GrpcService {
         token.len() == given.len() && differences == 0
     }
 
-    async fn subscribe(
+    fn subscribe(
         &self,
         request: http::Request<RequestBody>,
         timer: Arc<StatusTimer>,
-    ) -> http::Response<tonic::body::Body> {
-        let call = Subscribe { broker: Arc::clone(&self.broker), timer };
-        self.grpc(SubscribeCodec).streaming(call, request).await
+    ) -> http::Response<Body> {
+        let (parts, body) = request.into_parts();
+        let stream = Compression::of_requests(&parts.headers).and_then(|compression| {
+            let requests = Requests::new(body, compression, self.broker.config.request_bytes_max);
+            UpdateStream::new(&self.broker, requests, timer)
+        });
+        let stream = match stream {
+            Ok(stream) => stream,
+            Err(status) => return status.into_http(),
+        };
+        let compression = Compression::of_response(&parts.headers);
+        let body = Body::new(ResponseBody::new(stream, compression));
+        let response = http::Response::builder().header("content-type", "application/grpc");
+        let response = match compression {
+            Some(compression) => response.header(ENCODING_HEADER, compression.name()),
+            None => response,
+        };
+        // These headers are valid.
+        response.body(body).unwrap_or_else(|err| Status::internal(err.to_string()).into_http())
     }
 
-    async fn gossip(
-        &self,
-        request: http::Request<RequestBody>,
-    ) -> http::Response<tonic::body::Body> {
-        let stream = GossipStream::new(&self.node, self.broker.config.ping_interval());
+    async fn gossip(&self, request: http::Request<RequestBody>) -> http::Response<Body> {
+        let stream = match GossipStream::new(&self.node, self.broker.config.ping_interval()) {
+            Ok(stream) => stream,
+            Err(status) => return status.into_http(),
+        };
         let codec = ProstCodec::<SubscribeUpdateGossip, SubscribeGossipRequest>::default();
         self.grpc(codec).server_streaming(Gossip(Some(stream)), request).await
     }
@@ -150,7 +169,7 @@ impl GrpcService {
         &self,
         request: http::Request<RequestBody>,
         call: impl Fn(Q) -> Result<R, Status>,
-    ) -> http::Response<tonic::body::Body>
+    ) -> http::Response<Body>
     where
         Q: Message + Default + Send + 'static,
         R: Message + Send + 'static,
@@ -175,23 +194,6 @@ impl<Q, R, F: FnMut(Q) -> Result<R, Status>> UnaryService<Q> for Unary<F> {
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
         ready((self.0)(request.into_inner()).map(Response::new))
-    }
-}
-
-struct Subscribe {
-    broker: Arc<Broker>,
-    timer: Arc<StatusTimer>,
-}
-
-impl StreamingService<SubscribeRequest> for Subscribe {
-    type Response = bytes::Bytes;
-    type ResponseStream = UpdateStream;
-    type Future = Ready<Result<Response<UpdateStream>, Status>>;
-
-    fn call(&mut self, request: Request<Streaming<SubscribeRequest>>) -> Self::Future {
-        let requests = request.into_inner();
-        let stream = UpdateStream::new(&self.broker, requests, Arc::clone(&self.timer));
-        ready(stream.map(Response::new))
     }
 }
 

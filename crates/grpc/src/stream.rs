@@ -1,28 +1,28 @@
 //! One subscription: requests in, messages out.
 //!
-//! Shape: a stream that the connection polls. It reads requests, replays, pings, and takes messages from its queue. It
-//! does so only while the client reads, so a client that does not read sends no requests either.
-//! Not here: what is queued (`broker`).
+//! Shape: a stream that the response's body polls. It reads requests, replays, pings, and takes messages from its queue.
+//! It does so only while the client reads, so a client that does not read sends no requests either.
+//! Bounds: the messages of a replay are encoded one at a time, when the one before is with HTTP/2.
+//! Not here: what is queued (`broker`), frames (`response_body`).
 
-use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::Stream;
 use tokio::time::{Interval, MissedTickBehavior};
-use tonic::{Status, Streaming};
+use tonic::Status;
 use yellowstone_grpc_proto::geyser::SubscribeRequest;
 
 use crate::broker::{Broker, ReplayStep};
 use crate::clock::now_ms;
 use crate::counters::Event;
 use crate::encode::{self, Encoder};
-use crate::filter::FilterSet;
+use crate::filter::{FilterSet, MessageSpec};
 use crate::index::ListenerId;
-use crate::queue::Queue;
+use crate::queue::{Message, Queue};
+use crate::requests::Requests;
 use crate::status_timer::StatusTimer;
+use crate::update::Update;
 
 /// Requests that one poll reads: further ones wait for the next poll.
 const REQUESTS_PER_POLL: usize = 4;
@@ -34,21 +34,19 @@ pub(crate) struct UpdateStream {
     broker: Arc<Broker>,
     id: ListenerId,
     queue: Arc<Queue>,
-    requests: Option<Streaming<SubscribeRequest>>,
+    requests: Option<Requests>,
     ping: Interval,
     is_replaying: bool,
-    /// Messages of a replay.
-    replayed: VecDeque<Bytes>,
+    replayed: Option<Replayed>,
     /// The status that ends the stream.
     end: Option<Status>,
-    has_ended: bool,
     timer: Arc<StatusTimer>,
 }
 
 impl UpdateStream {
     pub(crate) fn new(
         broker: &Arc<Broker>,
-        requests: Streaming<SubscribeRequest>,
+        requests: Requests,
         timer: Arc<StatusTimer>,
     ) -> Result<Self, Status> {
         let (id, queue) = broker.connect(Arc::clone(&timer))?;
@@ -62,9 +60,8 @@ impl UpdateStream {
             requests: Some(requests),
             ping,
             is_replaying: false,
-            replayed: VecDeque::new(),
+            replayed: None,
             end: None,
-            has_ended: false,
             timer,
         })
     }
@@ -72,7 +69,7 @@ impl UpdateStream {
     fn poll_requests(&mut self, context: &mut Context<'_>) {
         for _ in 0..REQUESTS_PER_POLL {
             let Some(requests) = &mut self.requests else { return };
-            match Pin::new(requests).poll_next(context) {
+            match requests.poll_next(context) {
                 Poll::Pending => return,
                 // The client sends no further request, and still gets updates.
                 Poll::Ready(None) => self.requests = None,
@@ -103,90 +100,93 @@ impl UpdateStream {
         }
         let filters = FilterSet::new(request, &self.broker.config)?;
         self.broker.set_filters(self.id, Arc::new(filters), request.from_slot)?;
-        self.clear_replayed();
+        self.replayed = None;
         self.is_replaying = request.from_slot.is_some();
         Ok(())
     }
 
-    /// Reads the next updates from the log, until there is a message or the client is live.
-    fn replay(&mut self, context: &Context<'_>) {
+    /// The next message of a replay. `None` if there is none yet, or no more.
+    fn poll_replay(&mut self, context: &Context<'_>) -> Option<Result<Message, Status>> {
         for _ in 0..REPLAY_READS_PER_POLL {
+            if let Some(bytes) = self.replayed.as_mut().and_then(Replayed::next_message) {
+                return Some(self.count(bytes).ok_or_else(|| self.broker.exhausted()));
+            }
+            self.replayed = None;
+            if !self.is_replaying {
+                return None;
+            }
             match self.broker.replay(self.id) {
-                ReplayStep::Lost => {
-                    self.end = Some(Broker::lagged());
-                    return;
-                }
-                ReplayStep::Live => {
-                    self.is_replaying = false;
-                    return;
-                }
+                ReplayStep::Lost => return Some(Err(Broker::lagged())),
+                ReplayStep::Live => self.is_replaying = false,
                 ReplayStep::Updates { filters, updates } => {
                     self.broker.counters.add(Event::Replayed, updates.len() as u64);
-                    for update in &updates {
-                        let mut encoder = Encoder::new(update);
-                        for spec in filters.messages_of(update) {
-                            let message = encoder.message(spec);
-                            self.broker.budget.add(message.len());
-                            self.replayed.push_back(message);
-                        }
-                    }
-                    if !self.replayed.is_empty() {
-                        return;
-                    }
+                    let updates = updates.into_iter();
+                    self.replayed = Some(Replayed { filters, updates, current: None });
                 }
             }
         }
         context.waker().wake_by_ref();
+        None
     }
 
-    fn clear_replayed(&mut self) {
-        let bytes = self.replayed.drain(..).map(|message| message.len()).sum();
-        self.broker.budget.release(bytes);
+    /// A message that was in no queue. `None` if the bound of all messages has no space for it.
+    fn count(&self, bytes: Bytes) -> Option<Message> {
+        let count = self.queue.sending().try_count(bytes.len())?;
+        Some(Message { bytes, count })
     }
 
-    fn end(&mut self, status: Status) -> Poll<Option<Result<Bytes, Status>>> {
-        self.has_ended = true;
-        Poll::Ready(Some(Err(status)))
-    }
-}
-
-impl Stream for UpdateStream {
-    type Item = Result<Bytes, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        if this.has_ended {
-            return Poll::Ready(None);
-        }
-        if this.ping.poll_tick(context).is_ready() {
-            return Poll::Ready(Some(Ok(encode::ping(now_ms()))));
-        }
-        this.poll_requests(context);
-        if let Some(status) = this.end.take() {
-            return this.end(status);
-        }
-        if this.is_replaying && this.replayed.is_empty() {
-            this.replay(context);
-            if let Some(status) = this.end.take() {
-                return this.end(status);
+    /// The next message, or the status that ends the stream.
+    pub(crate) fn poll_message(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Message, Status>> {
+        while self.ping.poll_tick(context).is_ready() {
+            // Without space for a ping there is enough to send.
+            if let Some(ping) = self.count(encode::ping(now_ms())) {
+                return Poll::Ready(Ok(ping));
             }
         }
-        if let Some(message) = this.replayed.pop_front() {
-            this.broker.budget.release(message.len());
-            return Poll::Ready(Some(Ok(message)));
+        self.poll_requests(context);
+        if let Some(status) = self.end.take() {
+            return Poll::Ready(Err(status));
         }
-        match this.queue.poll_next(context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(message)) => Poll::Ready(Some(Ok(message))),
-            Poll::Ready(Err(status)) => this.end(status),
+        if let Some(status) = self.queue.closed() {
+            return Poll::Ready(Err(status));
+        }
+        match self.poll_replay(context) {
+            Some(message) => Poll::Ready(message),
+            // What is queued comes after what is replayed.
+            None if self.is_replaying => Poll::Pending,
+            None => self.queue.poll_next(context),
         }
     }
 }
 
 impl Drop for UpdateStream {
     fn drop(&mut self) {
-        self.clear_replayed();
         self.broker.disconnect(self.id);
-        self.timer.stop(self.id);
+        self.timer.end(self.id, self.queue.sending());
+    }
+}
+
+/// Updates of the log that a client gets.
+struct Replayed {
+    filters: Arc<FilterSet>,
+    updates: std::vec::IntoIter<Arc<Update>>,
+    current: Option<(Arc<Update>, std::vec::IntoIter<MessageSpec>)>,
+}
+
+impl Replayed {
+    fn next_message(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some((update, specs)) = &mut self.current
+                && let Some(spec) = specs.next()
+            {
+                return Some(Encoder::new(update).message(spec));
+            }
+            let update = self.updates.next()?;
+            let specs = self.filters.messages_of(&update).into_iter();
+            self.current = Some((update, specs));
+        }
     }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use chain_solana::{AccountUpdate, Block, ExecutedTransaction};
 use ledger::{Commitment, Slot};
 use solana_account::ReadableAccount;
-use solana_message::VersionedMessage;
 use yellowstone_grpc_proto::geyser::SlotStatus;
 
 /// Bytes of an update without its content: the update, its reference counts, its entries in the log and in its bank.
 pub(crate) const UPDATE_BYTES: usize = size_of::<Update>() + 48;
 /// Bytes of a transaction's record besides its lists.
 const TRANSACTION_BYTES: usize = size_of::<ExecutedTransaction>() + 128;
+/// Bytes of an instruction besides those that its lists count.
+const INSTRUCTION_BYTES: usize = 8;
 
 /// One update.
 #[derive(Debug)]
@@ -86,26 +87,9 @@ impl Update {
 
 /// Estimated bytes of a transaction with its results.
 fn transaction_bytes(executed: &ExecutedTransaction) -> usize {
-    let (message, meta) = (&executed.transaction.message, &executed.meta);
-    let instructions: usize = VersionedMessage::instructions(message)
-        .iter()
-        .map(|instruction| 56 + instruction.data.len() + instruction.accounts.len())
-        .sum();
-    let logs: usize = meta.log_messages.iter().flatten().map(|line| 24 + line.len()).sum();
-    let inner: usize = meta
-        .inner_instructions
-        .iter()
-        .flatten()
-        .flat_map(|list| &list.instructions)
-        .map(|inner| 64 + inner.instruction.data.len() + inner.instruction.accounts.len())
-        .sum();
-    let balances = meta.pre_token_balances.iter().flatten().count()
-        + meta.post_token_balances.iter().flatten().count();
+    let instructions = executed.transaction.message.instructions().len();
     TRANSACTION_BYTES
-        + executed.transaction.signatures.len() * 64
+        + executed.lists_bytes()
+        + instructions * INSTRUCTION_BYTES
         + executed.account_keys.len() * (64 + 16)
-        + instructions
-        + logs
-        + inner
-        + balances * 300
 }

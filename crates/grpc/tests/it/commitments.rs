@@ -1,6 +1,8 @@
 //! What a client of each commitment gets, in which order, on which forks.
 
-use chain_solana::RevertReason;
+use std::sync::Arc;
+
+use chain_solana::{LedgerEvent, RevertReason};
 use grpc::Config;
 use ledger::BlockId;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
@@ -154,4 +156,32 @@ async fn a_reverted_bank_is_never_released_and_its_replacement_has_another_id() 
     let expected: Vec<_> = expected.iter().map(|text| format!("s: {text}")).collect();
     assert_eq!(confirmed.take(7).await, expected);
     assert_eq!(confirmed.take(2).await, ["m: meta 101 0", "s: confirmed 101"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_of_a_bank_that_was_whole_at_once_come_once_and_before_it_is_completed() {
+    let mut ledger = TestLedger::start(Config::default());
+    let mut client = connect(ledger.address()).await;
+    let request = everything(CommitmentLevel::Processed);
+    let mut subscription = Subscription::start(&mut client, request).await;
+    ledger.open(FIRST);
+    ledger.write(FIRST, 1, 9, b"one", Some(1));
+    let executed = [transaction(FIRST, 0, 1, &[1]), transaction(FIRST, 1, 2, &[1])];
+    executed.iter().for_each(|it| ledger.execute_unreported(it.clone()));
+    ledger.freeze(FIRST);
+    // The bank became the processed tip.
+    ledger.send(&LedgerEvent::Executed(executed.map(Arc::new).into()));
+    ledger.send(&LedgerEvent::TipMoved { block: block_id(FIRST) });
+    ledger.confirm(block_id(FIRST));
+    let expected = [
+        "s: created_bank 101",
+        "a: account 101 1 one",
+        "t: transaction 101 0 1",
+        "t: transaction 101 1 2",
+        "s: completed 101",
+        "m: meta 101 2",
+        "s: processed 101",
+        "s: confirmed 101",
+    ];
+    assert_eq!(subscription.take(8).await, expected);
 }

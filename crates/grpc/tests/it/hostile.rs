@@ -1,10 +1,17 @@
 //! Clients that read too slowly, or send what no client should.
 
+use std::convert::Infallible;
+
 use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 use grpc::Config;
+use http_body_util::StreamBody;
 use metrics::Collector;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tonic::Code;
 use tonic::transport::Endpoint;
 use yellowstone_grpc_proto::geyser::{
@@ -16,7 +23,7 @@ use crate::client::{Subscription, connect, connect_with, wait_until};
 use crate::commitments::everything;
 use crate::ledger::{FIRST, TestLedger, key};
 
-fn memory(ledger: &TestLedger, part: &str) -> u64 {
+pub(crate) fn memory(ledger: &TestLedger, part: &str) -> u64 {
     let parts = ledger.server.metrics().memory();
     parts.iter().find(|(name, _)| *name == part).expect("a part").1
 }
@@ -47,7 +54,7 @@ async fn a_lagging_client_is_closed_and_the_others_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_never_reads_is_closed_and_holds_no_queue() {
+async fn a_client_that_never_reads_is_disconnected() {
     let config = Config { queue_bytes_max: 1 << 20, close_timeout_ms: 50, ..Config::default() };
     let mut ledger = TestLedger::start(config);
     let small = |endpoint: Endpoint| endpoint.initial_stream_window_size(65_535);
@@ -56,19 +63,17 @@ async fn a_client_that_never_reads_is_closed_and_holds_no_queue() {
     ledger.open(FIRST);
     let data = [b'x'; 100_000];
     ledger.write(FIRST, 2, 9, &data, None);
-    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_messages_total 2\n")).await;
-    // The one thread handles these after the messages, which fill the client's window.
-    for count in 0..5 {
-        client.ping(PingRequest { count }).await.expect("a pong");
-    }
+    // HTTP/2 has a part of the message, and the client's window has no space for the rest.
+    wait_until(|| memory(&ledger, "grpc_sending") > data.len() as u64).await;
     for _ in 0..20 {
         ledger.write(FIRST, 2, 9, &data, None);
     }
-    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_lagged_total 1\n")).await;
-    // The transport has taken the status, or the connection was closed because the status was unread.
-    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_subscriptions_open 0\n")).await;
+    wait_until(|| scrape(&ledger.server).contains("cause=\"status_unread\"} 1")).await;
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_open 0\n")).await;
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_lagged_total 1\n"));
     wait_until(|| memory(&ledger, "grpc_queues") == 0 && memory(&ledger, "grpc_filters") == 0)
         .await;
+    wait_until(|| memory(&ledger, "grpc_sending") == 0).await;
     drop(lagging);
 }
 
@@ -84,7 +89,8 @@ async fn queues_are_bounded_together_and_the_largest_is_closed() {
     ledger.open(FIRST);
     for _ in 0..200 {
         ledger.write(FIRST, 2, 9, &[b'x'; 20_000], None);
-        assert!(memory(&ledger, "grpc_queues") <= 3 << 20);
+        let bytes = memory(&ledger, "grpc_queues") + memory(&ledger, "grpc_sending");
+        assert!(bytes <= 3 << 20, "{bytes} bytes");
     }
     wait_until(|| !scrape(&ledger.server).contains("hydrant_grpc_lagged_total 0\n")).await;
 }
@@ -105,6 +111,70 @@ async fn a_request_that_is_too_large_ends_its_stream_only() {
     assert_eq!(pong.into_inner().count, 3);
 }
 
+type Frames = BoxStream<'static, Result<hyper::body::Frame<Bytes>, Infallible>>;
+type Sender = hyper::client::conn::http2::SendRequest<StreamBody<Frames>>;
+
+/// A client of HTTP/2 without gRPC, and the task of its connection.
+async fn handshake(socket: TcpStream) -> (Sender, JoinHandle<hyper::Result<()>>) {
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let socket = hyper_util::rt::TokioIo::new(socket);
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(executor, socket).await.expect("a handshake");
+    (sender, tokio::spawn(connection))
+}
+
+/// A call of `Ping` with these first bytes. Its body ends with the returned sender.
+async fn ping_call(
+    ledger: &TestLedger,
+    first: Bytes,
+    encoding: &str,
+) -> (mpsc::Sender<Bytes>, hyper::Request<StreamBody<Frames>>) {
+    let (sent, body) = mpsc::channel::<Bytes>(1);
+    sent.send(first).await.expect("space");
+    let frames = futures_util::stream::unfold(body, |mut body| async {
+        let frame = hyper::body::Frame::data(body.recv().await?);
+        Some((Ok(frame), body))
+    });
+    let request = hyper::Request::post(format!("http://{}/geyser.Geyser/Ping", ledger.address()))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("grpc-encoding", encoding)
+        .body(StreamBody::new(frames.boxed()))
+        .expect("a request");
+    (sent, request)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_announces_a_gibibyte_is_refused_at_its_head() {
+    let ledger = TestLedger::start(Config::default());
+    let socket = TcpStream::connect(ledger.address()).await.expect("it listens");
+    let (mut sender, _connection) = handshake(socket).await;
+    let (_open, request) = ping_call(&ledger, incomplete(1 << 30, 10), "identity").await;
+    let response = sender.send_request(request).await.expect("a response");
+    assert_eq!(response.headers()["grpc-status"], "11");
+    wait_until(|| memory(&ledger, "grpc_connections") == 100 * 1_024).await;
+    let (open, request) = ping_call(&ledger, Bytes::from_static(&[0; 5]), "identity").await;
+    drop(open);
+    let response = sender.send_request(request).await.expect("the connection works");
+    assert!(!response.headers().contains_key("grpc-status"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_becomes_too_large_when_it_is_decompressed_is_refused() {
+    let ledger = TestLedger::start(Config::default());
+    let zeros = std::io::Read::take(std::io::repeat(0), 256 << 20);
+    let compressed = zstd::stream::encode_all(zeros, 1).expect("memory");
+    assert!(compressed.len() < 1 << 20, "{} bytes", compressed.len());
+    let mut message = vec![1];
+    message.extend_from_slice(&(compressed.len() as u32).to_be_bytes());
+    message.extend_from_slice(&compressed);
+    let socket = TcpStream::connect(ledger.address()).await.expect("it listens");
+    let (mut sender, _connection) = handshake(socket).await;
+    let (_open, request) = ping_call(&ledger, message.into(), "zstd").await;
+    let response = sender.send_request(request).await.expect("a response");
+    assert_eq!(response.headers()["grpc-status"], "8");
+}
+
 /// A gRPC message head that announces `length` bytes, and some of them.
 fn incomplete(length: u32, sent: usize) -> Bytes {
     let mut message = vec![0];
@@ -118,26 +188,11 @@ async fn incomplete_requests_are_counted_bounded_and_released() {
     let config = Config { incoming_bytes_max: 150_000, ..Config::default() };
     let ledger = TestLedger::start(config);
     let socket = TcpStream::connect(ledger.address()).await.expect("it listens");
-    let executor = hyper_util::rt::TokioExecutor::new();
-    let socket = hyper_util::rt::TokioIo::new(socket);
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(executor, socket).await.expect("a handshake");
-    let connection = tokio::spawn(connection);
+    let (mut sender, connection) = handshake(socket).await;
     let base = memory(&ledger, "grpc_connections");
     let mut responses = Vec::new();
     for _ in 0..4 {
-        let (sent, body) = tokio::sync::mpsc::channel::<Bytes>(1);
-        sent.send(incomplete(1 << 20, 50_000)).await.expect("space");
-        let frames = futures_util::stream::unfold(body, |mut body| async {
-            let frame = hyper::body::Frame::data(body.recv().await?);
-            Some((Ok::<_, std::convert::Infallible>(frame), body))
-        });
-        let request =
-            hyper::Request::post(format!("http://{}/geyser.Geyser/Ping", ledger.address()))
-                .header("content-type", "application/grpc")
-                .header("te", "trailers")
-                .body(http_body_util::StreamBody::new(Box::pin(frames)))
-                .expect("a request");
+        let (sent, request) = ping_call(&ledger, incomplete(1 << 20, 50_000), "identity").await;
         responses.push((sent, tokio::spawn(sender.send_request(request))));
     }
     // Three do not fit, so at least two are refused; the others wait for the rest of their message.
@@ -182,7 +237,16 @@ async fn connections_beyond_the_bound_wait_and_bytes_that_are_no_http2_end_their
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_events_close_every_client_and_later_banks_are_served() {
-    let mut ledger = TestLedger::start(Config { events_max: 1, ..Config::default() });
+    lose_events(Config { events_max: 1, ..Config::default() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_beyond_their_bytes_are_lost_and_the_ledger_does_not_wait() {
+    lose_events(Config { events_bytes_max: 1, ..Config::default() }).await;
+}
+
+async fn lose_events(config: Config) {
+    let mut ledger = TestLedger::start(config);
     let mut client = connect(ledger.address()).await;
     let mut subscription =
         Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;

@@ -80,7 +80,8 @@ impl TestLedger {
     pub(crate) fn start(config: Config) -> Self {
         let (_, reader) =
             Ledger::new(LedgerConfig::new(1_000), block_id(100), Arc::new(bank(block_id(100))));
-        let node = GrpcNode { reader, cluster: Arc::new(cluster()), program: ("test", "1.2.3") };
+        let (reader, cluster) = (Box::new(reader), Some(Arc::new(cluster())));
+        let node = GrpcNode { reader, cluster, program: ("test", "1.2.3") };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let (server, events) = Server::start(config, node, listener).expect("it starts");
         let (blocks, open) = (HashMap::new(), HashMap::new());
@@ -125,6 +126,12 @@ impl TestLedger {
         let bank = self.open.get_mut(&block_id(executed.slot)).expect("an open bank");
         bank.1.push(Arc::clone(&executed));
         self.send(&LedgerEvent::Executed([executed].into()));
+    }
+
+    /// Executes a transaction in a bank that is not shown before it is frozen.
+    pub(crate) fn execute_unreported(&mut self, executed: ExecutedTransaction) {
+        let bank = self.open.get_mut(&block_id(executed.slot)).expect("an open bank");
+        bank.1.push(Arc::new(executed));
     }
 
     pub(crate) fn freeze(&mut self, slot: Slot) {

@@ -5,6 +5,7 @@ mod client;
 mod commitments;
 mod filters;
 mod hostile;
+mod http2;
 mod ledger;
 mod limits;
 mod replay;

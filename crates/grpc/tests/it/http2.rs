@@ -1,0 +1,311 @@
+//! Clients that misuse HTTP/2 itself: frames by hand.
+
+use std::io::ErrorKind;
+
+use grpc::Config;
+use prost::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use yellowstone_grpc_proto::geyser::{CommitmentLevel, PingRequest};
+
+use crate::calls::scrape;
+use crate::client::{Client, connect, wait_until};
+use crate::commitments::everything;
+use crate::hostile::memory;
+use crate::ledger::{FIRST, TestLedger};
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+const FRAME_SIZE_ERROR: u8 = 6;
+const REFUSED_STREAM: u8 = 7;
+const CANCEL: u8 = 8;
+
+/// A setting: the window of each stream.
+const INITIAL_WINDOW_SIZE: u8 = 4;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    let mut frame = length.to_vec();
+    frame.extend_from_slice(&[kind, flags]);
+    frame.extend_from_slice(&stream.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// The headers of a call of `Subscribe`, without a table.
+fn subscribe_headers() -> Vec<u8> {
+    let text = |text: &str| {
+        let mut all = vec![u8::try_from(text.len()).expect("short")];
+        all.extend_from_slice(text.as_bytes());
+        all
+    };
+    // `:method POST`, `:scheme http`, then names of the static table with values: path, authority, content-type.
+    let mut block = vec![0x83, 0x86, 0x04];
+    block.extend(text("/geyser.Geyser/Subscribe"));
+    block.push(0x01);
+    block.extend(text("localhost"));
+    block.extend([0x0f, 0x10]);
+    block.extend(text("application/grpc"));
+    block.push(0x00);
+    block.extend(text("te"));
+    block.extend(text("trailers"));
+    block
+}
+
+struct Frame {
+    kind: u8,
+    flags: u8,
+    stream: u32,
+    payload: Vec<u8>,
+}
+
+/// A client that writes frames as they are.
+struct RawClient(TcpStream);
+
+impl RawClient {
+    async fn connect(ledger: &TestLedger, settings: &[u8]) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        // Small, so that a client that does not read stops soon.
+        socket.set_recv_buffer_size(16 << 10).expect("a size");
+        socket.set_send_buffer_size(16 << 10).expect("a size");
+        let mut client = Self(socket.connect(ledger.address()).await.expect("it listens"));
+        client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+        client.send(&frame(SETTINGS, 0, 0, settings)).await;
+        client
+    }
+
+    /// The server may have ended the connection.
+    async fn send(&mut self, bytes: &[u8]) {
+        let _ = self.0.write_all(bytes).await;
+    }
+
+    /// `None` if the connection has ended.
+    async fn next(&mut self) -> Option<Frame> {
+        let mut head = [0; 9];
+        self.0.read_exact(&mut head).await.ok()?;
+        let [a, b, c, kind, flags, stream @ ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        self.0.read_exact(&mut payload).await.ok()?;
+        Some(Frame { kind, flags, stream: u32::from_be_bytes(stream), payload })
+    }
+
+    /// The next frame of a kind that is no acknowledgement.
+    async fn next_of(&mut self, kind: u8) -> Option<Frame> {
+        loop {
+            let frame = self.next().await?;
+            if frame.kind == kind && frame.flags & ACK == 0 {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// The error with which the server ends the connection.
+    async fn goaway(&mut self) -> Option<u8> {
+        let frame = self.next_of(GOAWAY).await?;
+        frame.payload.get(7).copied()
+    }
+
+    /// Waits until the server has handled what was sent.
+    async fn round_trip(&mut self) {
+        self.send(&frame(PING, 0, 0, b"finished")).await;
+        loop {
+            let frame = self.next().await.expect("the connection works");
+            if frame.kind == PING && frame.flags & ACK != 0 && frame.payload == b"finished" {
+                return;
+            }
+        }
+    }
+}
+
+async fn is_served(client: &mut Client) {
+    client.ping(PingRequest { count: 1 }).await.expect("another client is served");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_begin_http2_is_disconnected() {
+    let ledger = TestLedger::start(Config { handshake_timeout_ms: 1_500, ..Config::default() });
+    let mut other = connect(ledger.address()).await;
+    let mut slow = TcpStream::connect(ledger.address()).await.expect("it listens");
+    slow.write_all(b"PRI * HTTP/2.0\r\n").await.expect("sent");
+    let mut rest = Vec::new();
+    // It ends with or without a reset.
+    let _ = slow.read_to_end(&mut rest).await;
+    wait_until(|| scrape(&ledger.server).contains("cause=\"handshake\"} 1\n")).await;
+    is_served(&mut other).await;
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_connections_total 2\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_stops_within_a_frame_is_disconnected() {
+    let ledger = TestLedger::start(Config { keep_alive_ms: 500, ..Config::default() });
+    let mut slow = RawClient::connect(&ledger, &[]).await;
+    slow.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())[..20]).await;
+    while slow.next().await.is_some() {}
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_open 0\n")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frame_beyond_the_size_that_the_server_takes_ends_its_connection() {
+    let ledger = TestLedger::start(Config::default());
+    let mut client = RawClient::connect(&ledger, &[]).await;
+    client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
+    // The head of a frame of 16 MiB.
+    client.send(&[0xff, 0xff, 0xff, DATA, 0, 0, 0, 0, 1]).await;
+    assert_eq!(client.goaway().await, Some(FRAME_SIZE_ERROR));
+    while client.next().await.is_some() {}
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_open 0\n")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_beyond_the_bound_are_refused_and_the_others_are_not() {
+    let config = Config { connection_streams_max: 2, ..Config::default() };
+    let ledger = TestLedger::start(config);
+    let mut client = RawClient::connect(&ledger, &[]).await;
+    for stream in [1, 3, 5] {
+        client.send(&frame(HEADERS, END_HEADERS, stream, &subscribe_headers())).await;
+    }
+    let reset = client.next_of(RST_STREAM).await.expect("the connection works");
+    assert_eq!((reset.stream, reset.payload.as_slice()), (5, &[0, 0, 0, REFUSED_STREAM][..]));
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_subscriptions_open 2\n")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rapid_resets_end_their_connection_and_leave_nothing() {
+    let ledger = TestLedger::start(Config::default());
+    let mut other = connect(ledger.address()).await;
+    let client = RawClient::connect(&ledger, &[]).await;
+    let mut flood = Vec::new();
+    for stream in (1..200_000).step_by(2) {
+        flood.extend(frame(HEADERS, END_HEADERS, stream, &subscribe_headers()));
+        flood.extend(frame(RST_STREAM, 0, stream, &[0, 0, 0, CANCEL]));
+    }
+    let (mut reading, mut writing) = client.0.into_split();
+    let sent = tokio::spawn(async move { writing.write_all(&flood).await });
+    let mut received = Vec::new();
+    // It ends with or without a reset.
+    let _ = reading.read_to_end(&mut received).await;
+    assert!(sent.await.expect("no panic").is_err(), "the connection ends before the flood");
+    is_served(&mut other).await;
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_subscriptions_open 0\n")).await;
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_open 1\n")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_that_never_end_end_their_connection() {
+    let ledger = TestLedger::start(Config::default());
+    let mut client = RawClient::connect(&ledger, &[]).await;
+    client.send(&frame(HEADERS, 0, 1, &subscribe_headers())).await;
+    // A header of 200 bytes that no table stores.
+    let mut header = vec![0x00, 1, b'x', 127, 73];
+    header.resize(header.len() + 200, b'x');
+    let flood = frame(CONTINUATION, 0, 1, &header).repeat(50_000);
+    let (mut reading, mut writing) = client.0.into_split();
+    let sent = tokio::spawn(async move { writing.write_all(&flood).await });
+    let mut received = Vec::new();
+    // It ends with or without a reset.
+    let _ = reading.read_to_end(&mut received).await;
+    assert!(sent.await.expect("no panic").is_err(), "the connection ends before the flood");
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_open 0\n")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_list_beyond_its_bound_is_refused() {
+    let ledger = TestLedger::start(Config::default());
+    let mut client = RawClient::connect(&ledger, &[]).await;
+    let mut block = subscribe_headers();
+    for _ in 0..100 {
+        block.extend([0x00, 1, b'x', 127, 73]);
+        block.resize(block.len() + 200, b'x');
+    }
+    let (first, rest) = block.split_at(10_000);
+    client.send(&frame(HEADERS, 0, 1, first)).await;
+    client.send(&frame(CONTINUATION, END_HEADERS, 1, rest)).await;
+    client.round_trip().await;
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_subscriptions_open 0\n"));
+}
+
+/// A client writes frames that the server has to answer, and reads nothing.
+async fn check_flood(frame: Vec<u8>) {
+    let ledger = TestLedger::start(Config::default());
+    let mut other = connect(ledger.address()).await;
+    let client = RawClient::connect(&ledger, &[]).await;
+    let flood = frame.repeat(1_000);
+    let (mut accepted, mut refused) = (0, 0);
+    // The server's one thread has handled what it wants to when it has served another client many times.
+    while refused < 50 {
+        match client.0.try_write(&flood[accepted % frame.len()..]) {
+            Ok(bytes) => (accepted, refused) = (accepted + bytes, 0),
+            Err(err) if err.kind() == ErrorKind::WouldBlock => {
+                refused += 1;
+                is_served(&mut other).await;
+            }
+            // The server has ended the connection.
+            Err(_) => break,
+        }
+        assert!(accepted < 256 << 20, "the server reads on without an end");
+    }
+    is_served(&mut other).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pings_whose_answers_are_not_read_are_not_read_either() {
+    check_flood(frame(PING, 0, 0, b"flooding")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_whose_answers_are_not_read_are_not_read_either() {
+    check_flood(frame(SETTINGS, 0, 0, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0xff, 0xff])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_whose_window_is_closed_is_disconnected() {
+    let config = Config { queue_messages_max: 10, close_timeout_ms: 50, ..Config::default() };
+    let mut ledger = TestLedger::start(config);
+    let mut client = RawClient::connect(&ledger, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
+    client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
+    let request = everything(CommitmentLevel::Processed).encode_to_vec();
+    let mut message = vec![0];
+    message.extend_from_slice(&(request.len() as u32).to_be_bytes());
+    message.extend_from_slice(&request);
+    client.send(&frame(DATA, 0, 1, &message)).await;
+    wait_until(|| memory(&ledger, "grpc_filters") > 0).await;
+    ledger.open(FIRST);
+    wait_until(|| memory(&ledger, "grpc_sending") > 0).await;
+    for _ in 0..20 {
+        ledger.write(FIRST, 2, 9, b"x", None);
+    }
+    wait_until(|| scrape(&ledger.server).contains("cause=\"status_unread\"} 1")).await;
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_open 0\n")).await;
+    wait_until(|| memory(&ledger, "grpc_sending") == 0 && memory(&ledger, "grpc_queues") == 0)
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unread_error_with_messages_before_it_is_timed_too() {
+    let config = Config { close_timeout_ms: 50, ..Config::default() };
+    let mut ledger = TestLedger::start(config);
+    let mut client = RawClient::connect(&ledger, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
+    client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
+    let request = everything(CommitmentLevel::Processed).encode_to_vec();
+    let mut message = vec![0];
+    message.extend_from_slice(&(request.len() as u32).to_be_bytes());
+    message.extend_from_slice(&request);
+    client.send(&frame(DATA, 0, 1, &message)).await;
+    wait_until(|| memory(&ledger, "grpc_filters") > 0).await;
+    ledger.open(FIRST);
+    wait_until(|| memory(&ledger, "grpc_sending") > 0).await;
+    // It takes the message from the ledger, and ends its requests with one that is none.
+    client.send(&frame(8, 0, 1, &[0, 0, 0, 10])).await;
+    client.send(&frame(DATA, 0, 1, &[0, 0, 0, 0, 1, 0xff])).await;
+    wait_until(|| scrape(&ledger.server).contains("cause=\"status_unread\"} 1")).await;
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_open 0\n")).await;
+}
