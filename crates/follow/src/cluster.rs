@@ -1,33 +1,41 @@
-//! What is fixed in a followed cluster: from the snapshot, from the ledger's accounts, and from an upstream.
+//! The cluster of a followed chain: what is fixed, and what servers read of its leaders, stakes, nodes and inflation.
+//!
+//! In: the snapshot's fields, the ledger's accounts, one fact of an upstream. The writer publishes stakes and leaders
+//! (`cluster_tracker`), and `nodes` the nodes.
+//! Bounds: those of the two. A reader loads one pointer.
+//! Invariant: nothing is guessed. What is not known is `None`.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use arc_swap::ArcSwap;
 use chain_solana::{
     Cluster, ClusterInfo, ClusterNode, InflationSchedule, LeaderSchedule, Reader, View, VoteStakes,
 };
-use ledger::Commitment;
+use ledger::{BlockId, Commitment, Slot};
 use loadgen::{Client, Endpoint, LoadError};
-use serde_json::{Value, json};
+use parking_lot::RwLock;
+use serde_json::json;
 use snapshot_solana::BankFields;
 use solana_account::ReadableAccount;
 use solana_clock::Epoch;
+use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
-use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
 use solana_rent::Rent;
 use solana_sdk_ids::sysvar;
 use svm::{AccountSource, LAMPORTS_PER_SIGNATURE};
 
 use crate::error::FollowError;
+use crate::status::FollowStatus;
 
 /// What only an upstream knows.
 #[derive(Clone, Debug)]
 pub struct UpstreamFacts {
     /// The hash of genesis.
     pub genesis_hash: Hash,
-    /// The parameters of inflation.
-    pub inflation: Inflation,
 }
 
 impl UpstreamFacts {
@@ -40,13 +48,7 @@ impl UpstreamFacts {
             method: "getGenesisHash".into(),
             error: format!("no hash: {genesis}"),
         })?;
-        let governor = client.call("getInflationGovernor", &json!([]))?;
-        let rate = |name: &str| governor.get(name).and_then(Value::as_f64).unwrap_or_default();
-        let mut inflation = Inflation::new_disabled();
-        (inflation.initial, inflation.terminal) = (rate("initial"), rate("terminal"));
-        (inflation.taper, inflation.foundation) = (rate("taper"), rate("foundation"));
-        inflation.foundation_term = rate("foundationTerm");
-        Ok(Self { genesis_hash, inflation })
+        Ok(Self { genesis_hash })
     }
 }
 
@@ -58,7 +60,7 @@ pub fn cluster_info(
     identity: Pubkey,
 ) -> Result<ClusterInfo, FollowError> {
     let view = reader.view(Commitment::Finalized);
-    let features = svm::features::active_in(&view);
+    let features = svm::features::activated_in(&view);
     let rent = view.account(&sysvar::rent::ID);
     let rent = rent.and_then(|account| bincode::deserialize::<Rent>(account.0.data()).ok());
     let epoch_schedule = fields.epoch_schedule.clone();
@@ -80,34 +82,69 @@ pub fn cluster_info(
     })
 }
 
-/// A followed cluster: its inflation is an upstream's. Leaders, stakes and nodes are not known here.
+/// The voters and the leaders of an epoch.
+#[derive(Clone)]
+pub(crate) struct PublishedEpoch {
+    pub(crate) voters: Arc<VoteStakes>,
+    pub(crate) leaders: Option<Arc<LeaderSchedule>>,
+}
+
+/// What the writer publishes.
+#[derive(Clone)]
+pub(crate) struct Published {
+    /// The stakes of the banks above the root, of the root, and of some below it.
+    pub(crate) stakes: BTreeMap<BlockId, Arc<VoteStakes>>,
+    pub(crate) epochs: BTreeMap<Epoch, PublishedEpoch>,
+    pub(crate) inflation: Arc<InflationSchedule>,
+    pub(crate) features: Arc<FeatureSet>,
+}
+
+/// A followed cluster.
 pub struct FollowedCluster {
-    inflation: Arc<InflationSchedule>,
+    pub(crate) published: ArcSwap<Published>,
+    nodes: RwLock<Option<Arc<[ClusterNode]>>>,
+    status: Arc<FollowStatus>,
 }
 
 impl FollowedCluster {
-    /// The cluster of `info`, with the inflation of an upstream.
-    pub fn new(info: &ClusterInfo, upstream: &UpstreamFacts) -> Self {
-        let (schedule, features) = (&info.epoch_schedule, &info.features);
-        let inflation = InflationSchedule::new(upstream.inflation, schedule, features);
-        Self { inflation: Arc::new(inflation) }
+    pub(crate) fn new(published: Published, status: Arc<FollowStatus>) -> Self {
+        let published = ArcSwap::from_pointee(published);
+        Self { published, nodes: RwLock::default(), status }
+    }
+
+    /// Replaces the nodes.
+    pub(crate) fn set_nodes(&self, nodes: Vec<ClusterNode>) {
+        *self.nodes.write() = Some(nodes.into());
+    }
+
+    /// The features that are active at the newest start of an epoch, each with its activation slot.
+    pub fn features(&self) -> Arc<FeatureSet> {
+        Arc::clone(&self.published.load().features)
     }
 }
 
 impl Cluster for FollowedCluster {
-    fn leaders(&self, _: Epoch) -> Option<Arc<LeaderSchedule>> {
-        None
+    fn leaders(&self, epoch: Epoch) -> Option<Arc<LeaderSchedule>> {
+        self.published.load().epochs.get(&epoch)?.leaders.clone()
     }
 
-    fn stakes(&self, _: &View) -> Option<Arc<VoteStakes>> {
-        None
+    fn stakes(&self, view: &View) -> Option<Arc<VoteStakes>> {
+        self.published.load().stakes.get(&view.block()).cloned()
+    }
+
+    fn voters(&self, epoch: Epoch) -> Option<Arc<VoteStakes>> {
+        Some(Arc::clone(&self.published.load().epochs.get(&epoch)?.voters))
+    }
+
+    fn newest_shred_slot(&self) -> Option<Slot> {
+        Some(self.status.shred_slot.load(Ordering::Relaxed)).filter(|slot| *slot > 0)
     }
 
     fn nodes(&self) -> Option<Arc<[ClusterNode]>> {
-        None
+        self.nodes.read().clone()
     }
 
     fn inflation(&self) -> Option<Arc<InflationSchedule>> {
-        Some(Arc::clone(&self.inflation))
+        Some(Arc::clone(&self.published.load().inflation))
     }
 }

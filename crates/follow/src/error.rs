@@ -35,6 +35,18 @@ pub enum FollowError {
     /// There is nothing to follow.
     #[error("no source (--source)")]
     NoSource,
+    /// Independent sources are for one way to verify only, and not more of them can agree than there are.
+    #[error(
+        "{required} of {sources} independent sources must agree (--verify agree, --verify-source, at most {max})"
+    )]
+    Agreement {
+        /// How many must agree.
+        required: usize,
+        /// How many there are.
+        sources: usize,
+        /// How many there may be.
+        max: usize,
+    },
     /// A thread could not be started.
     #[error("start a thread")]
     Thread(#[source] std::io::Error),

@@ -4,8 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use chain_solana::{Block, BlockInfo, BlockhashQueue, EventSink, History, HistoryLimits, Reader};
+use chain_solana::{
+    BankProof, Block, BlockInfo, BlockhashQueue, EventSink, History, HistoryLimits, Reader,
+    VerificationLevel,
+};
 use feed::{Feed, FeedConfig};
+use loadgen::Endpoint;
 use query::Ledger;
 use snapshot_ledger::{LoadedSnapshot, block_of};
 use snapshot_solana::{BankFields, Snapshot};
@@ -14,12 +18,22 @@ use solana_account::ReadableAccount;
 use solana_clock::Clock;
 use solana_sdk_ids::sysvar;
 use tokio::sync::{mpsc, watch};
+use verify::{EpochStakes, VerifierConfig};
 
+use crate::agreement::AgreementSources;
+use crate::cluster::FollowedCluster;
+use crate::cluster_tracker::ClusterTracker;
 use crate::error::FollowError;
+use crate::nodes;
+use crate::proof_status::ProofStatus;
 use crate::status::FollowStatus;
 use crate::stream::{Message, SourceConfig, StreamConfig, Streams, message_channel};
 use crate::verification::{self, OnMismatch, Verification, VerifyMode};
+use crate::votes::VoteThread;
 use crate::writer::Writer;
+
+/// Independent sources, at most.
+const SOURCES_MAX: usize = 16;
 
 /// What a follower follows, and its bounds.
 #[derive(Clone, Debug)]
@@ -34,8 +48,35 @@ pub struct FollowerConfig {
     pub history: HistoryLimits,
     /// How banks are verified.
     pub verify: VerifyMode,
+    /// The independent sources of [`VerifyMode::Agree`].
+    pub agreement: AgreementConfig,
+    /// The stakes of epochs: whose votes count. The oldest first.
+    pub epoch_stakes: Vec<EpochStakes>,
     /// What follows a bank that is not as the chain says.
     pub on_mismatch: OnMismatch,
+    /// JSON-RPC that names the cluster's nodes, if no source has gossip.
+    pub upstream: Option<Endpoint>,
+}
+
+/// Independent sources, which send the SlotHashes sysvar.
+#[derive(Clone, Debug, Default)]
+pub struct AgreementConfig {
+    /// The sources. They should not depend on each other, or on the sources that are followed.
+    pub sources: Vec<SourceConfig>,
+    /// How many of them must list a bank's hash.
+    pub required: usize,
+}
+
+impl AgreementConfig {
+    fn check(&self, mode: VerifyMode) -> Result<(), FollowError> {
+        let (required, sources) = (self.required, self.sources.len());
+        let is_valid = match mode {
+            VerifyMode::Agree => (1..=sources).contains(&required) && sources <= SOURCES_MAX,
+            VerifyMode::Off | VerifyMode::Sequence | VerifyMode::Votes => sources == 0,
+        };
+        let err = FollowError::Agreement { required, sources, max: SOURCES_MAX };
+        if is_valid { Ok(()) } else { Err(err) }
+    }
 }
 
 /// A ledger at the block of a snapshot, which is not followed yet.
@@ -47,12 +88,15 @@ pub struct Follower {
     fields: BankFields,
     ledger: Ledger<Account, BlockInfo>,
     root: (Arc<Block>, BlockInfo),
+    cluster: ClusterTracker,
 }
 
 /// A running follower.
 pub struct FollowHandle {
     thread: JoinHandle<Result<(), FollowError>>,
     streams: tokio::task::JoinHandle<()>,
+    nodes: tokio::task::JoinHandle<()>,
+    agreement: tokio::task::JoinSet<()>,
 }
 
 impl Follower {
@@ -61,6 +105,7 @@ impl Follower {
         if config.sources.is_empty() {
             return Err(FollowError::NoSource);
         }
+        config.agreement.check(config.verify)?;
         let (snapshot, loader) = loaded.into_parts();
         let Snapshot { bank: fields, lamports, .. } = snapshot;
         let clock = loader.account(&sysvar::clock::ID);
@@ -76,12 +121,17 @@ impl Follower {
         history.record_block(&block);
         history.set_tip(block.id);
         history.publish();
-        let status = Arc::new(FollowStatus::default());
+        let urls = config.agreement.sources.iter().map(|source| source.url.clone()).collect();
+        let proof = Arc::new(ProofStatus::new(config.verify.required(), urls));
+        proof.record(block.id, BankProof { level: VerificationLevel::Computed, votes: None });
+        let status = Arc::new(FollowStatus { proof, ..FollowStatus::default() });
         for counter in [&status.processed, &status.confirmed, &status.root] {
             counter.store(block.id.slot, Ordering::Relaxed);
         }
         let root = (Arc::new(block), info);
-        Ok(Self { config, reader, history, status, fields, ledger, root })
+        let view = reader.view(ledger::Commitment::Finalized);
+        let cluster = ClusterTracker::new(&fields, &view, Arc::clone(&status));
+        Ok(Self { config, reader, history, status, fields, ledger, root, cluster })
     }
 
     /// Reads accounts.
@@ -99,6 +149,11 @@ impl Follower {
         &self.status
     }
 
+    /// Leaders, stakes, nodes and inflation.
+    pub fn cluster(&self) -> Arc<FollowedCluster> {
+        self.cluster.cluster()
+    }
+
     /// The fields of the snapshot.
     pub fn snapshot_fields(&self) -> &BankFields {
         &self.fields
@@ -106,17 +161,45 @@ impl Follower {
 
     /// Follows the sources: a task on the current runtime, and a thread. Events go to `sinks`.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<FollowHandle, FollowError> {
-        let Self { config, history, status, ledger, root, fields, .. } = self;
+        let Self { config, history, status, ledger, root, fields, cluster, .. } = self;
         let (messages, receiver, permits) = message_channel(&config.stream);
         let (gaps, gap_receiver) = watch::channel(0);
-        let feed = Feed::new(config.feed, root.0.id, root.0.blockhash);
-        let verifier = match config.verify {
-            VerifyMode::Off => None,
-            VerifyMode::Sequence => Some(verification::from_snapshot(root.0.id, &fields)),
+        let needs_approval = config.verify != VerifyMode::Off;
+        let feed = FeedConfig { needs_approval, ..config.feed };
+        let feed = Feed::new(feed, root.0.id, root.0.blockhash);
+        let is_agreement = config.verify == VerifyMode::Agree;
+        let verifier_config = VerifierConfig {
+            sources_max: SOURCES_MAX,
+            sources_required: if is_agreement { config.agreement.required } else { 0 },
+            ..VerifierConfig::default()
         };
-        let verification = Verification::new(verifier, config.on_mismatch, Arc::clone(&status));
+        let verifier = needs_approval
+            .then(|| verification::from_snapshot(root.0.id, &fields, verifier_config));
+        let verification =
+            Verification::new(verifier, config.on_mismatch, Arc::clone(status.proof()));
+        let agreement = AgreementSources {
+            sources: config.agreement.sources,
+            config: config.stream.clone(),
+            proof: Arc::clone(status.proof()),
+            messages: messages.downgrade(),
+        };
+        let votes = (config.verify == VerifyMode::Votes)
+            .then(|| VoteThread::start(messages.downgrade()))
+            .transpose()?;
+        let nodes = nodes::follow_nodes(
+            config.sources.clone(),
+            config.stream.clone(),
+            config.upstream,
+            cluster.cluster(),
+        );
+        let per_bank = (verification, cluster);
         let mut writer =
-            Writer::new(feed, ledger, history, Arc::clone(&status), gaps, root, verification);
+            Writer::new(feed, ledger, history, Arc::clone(&status), gaps, root, per_bank);
+        writer.votes = votes;
+        writer.take_epoch_stakes();
+        for stakes in config.epoch_stakes {
+            writer.set_epoch_stakes(Arc::new(stakes));
+        }
         writer.sinks = sinks;
         let thread = std::thread::Builder::new().name("follow".into());
         let thread = thread.spawn(move || write(writer, receiver)).map_err(FollowError::Thread)?;
@@ -128,7 +211,9 @@ impl Follower {
             gaps: gap_receiver,
             permits,
         };
-        Ok(FollowHandle { thread, streams: tokio::spawn(streams.run()) })
+        let (agreement, nodes) = (agreement.start(), tokio::spawn(nodes));
+        let streams = tokio::spawn(streams.run());
+        Ok(FollowHandle { thread, streams, nodes, agreement })
     }
 }
 
@@ -147,8 +232,10 @@ impl FollowHandle {
     }
 
     /// Ends the streams and then the writer. It blocks for the events that are on their way.
-    pub fn stop(self) -> Result<(), FollowError> {
+    pub fn stop(mut self) -> Result<(), FollowError> {
+        self.agreement.abort_all();
         self.streams.abort();
+        self.nodes.abort();
         self.thread.join().map_err(|_| FollowError::Panicked)?
     }
 }

@@ -3,30 +3,42 @@
 //! Shape: [`download`] and [`snapshot_ledger::load_snapshot`] make the ledger, [`Follower::new`] puts it at its root,
 //! and [`Follower::start`] runs two parts: a task that connects to one source after another (`stream`), and a thread
 //! that is the ledger's one writer (`writer`). It writes accounts through `query` and blocks through `chain_solana`.
-//! [`UpstreamSender`] forwards transactions, and [`FollowSimulator`] runs them on a reader's view.
+//! [`LeaderSender`] sends transactions to the next leaders, [`UpstreamSender`] to an upstream, and [`FollowSimulator`] runs them on a reader's view.
 //! Bounds: [`StreamConfig`] and [`feed::FeedConfig`]. A slow writer makes the source wait, which closes the stream.
 //! Invariant: readers see whole banks only. What a producer promises is in docs/design/ledgers.md, section 5.
 //! Not here: sockets of servers, flags (`hydrant`), how a bank is verified (`verify`).
 #![forbid(unsafe_code)]
 
+mod account_updates;
+mod agreement;
+mod client_shares;
 mod clock;
 mod cluster;
+mod cluster_tracker;
 mod convert;
 mod download;
 mod error;
 mod follower;
+mod leader_sender;
+mod nodes;
+mod proof_status;
 mod simulator;
+mod source_slots;
 mod status;
 mod stream;
 mod upstream_sender;
 mod verification;
+mod vote_accounts;
+mod votes;
 mod writer;
 
 pub use cluster::{FollowedCluster, UpstreamFacts, cluster_info};
 pub use convert::ConvertError;
 pub use download::{DownloadError, DownloadProgress, download};
 pub use error::FollowError;
-pub use follower::{FollowHandle, Follower, FollowerConfig};
+pub use follower::{AgreementConfig, FollowHandle, Follower, FollowerConfig};
+pub use leader_sender::{LeaderSender, SenderChain};
+pub use proof_status::ProofStatus;
 pub use simulator::FollowSimulator;
 pub use status::FollowStatus;
 pub use stream::{SourceConfig, StreamConfig};

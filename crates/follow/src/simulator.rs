@@ -1,26 +1,70 @@
-//! Simulation on a reader's view of a followed chain.
+//! Simulation on a reader's view of a followed chain, with the features and the sysvars of the chain.
+//!
+//! Shape: a pool of VMs for the features that are active. When an epoch activates others, the first caller makes a new
+//! pool, and the others use the old one meanwhile.
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use chain_solana::{
     History, Reader, Simulation, SimulationError, SimulationRequest, Simulator, View,
 };
 use ledger::Commitment;
+use parking_lot::Mutex;
+use solana_feature_set::FeatureSet;
 use solana_transaction_error::TransactionError;
 use svm::{SimulationPool, WorkingSet};
 
+use crate::cluster::FollowedCluster;
+
 /// Runs transactions with the features and sysvars of the chain.
 pub struct FollowSimulator {
-    pool: SimulationPool,
+    pool: ArcSwap<FeaturePool>,
+    /// Locked by the caller that makes a new pool.
+    renewal: Mutex<()>,
     history: Arc<History>,
+    cluster: Arc<FollowedCluster>,
+    count: usize,
+}
+
+/// VMs with certain features.
+struct FeaturePool {
+    features: Arc<FeatureSet>,
+    pool: SimulationPool,
+}
+
+impl FeaturePool {
+    fn new(view: &View, features: Arc<FeatureSet>, count: usize) -> Self {
+        let set = WorkingSet::new(view, FeatureSet::clone(&features)).clone_programs();
+        Self { features, pool: SimulationPool::new(set, count) }
+    }
 }
 
 impl FollowSimulator {
-    /// `count` VMs. The features are those that are active in the reader's root now.
-    pub fn new(reader: &Reader, history: Arc<History>, count: usize) -> Self {
+    /// `count` VMs with the features of the cluster.
+    pub fn new(
+        reader: &Reader,
+        history: Arc<History>,
+        cluster: Arc<FollowedCluster>,
+        count: usize,
+    ) -> Self {
         let view = reader.view(Commitment::Finalized);
-        let set = WorkingSet::new(&view, svm::features::active_in(&view)).clone_programs();
-        Self { pool: SimulationPool::new(set, count), history }
+        let pool = FeaturePool::new(&view, cluster.features(), count);
+        let (pool, renewal) = (ArcSwap::from_pointee(pool), Mutex::new(()));
+        Self { pool, renewal, history, cluster, count }
+    }
+
+    /// The VMs for the features that are active.
+    fn pool(&self, view: &View) -> Arc<FeaturePool> {
+        let features = self.cluster.features();
+        let pool = self.pool.load_full();
+        if Arc::ptr_eq(&pool.features, &features) {
+            return pool;
+        }
+        let Some(_renewal) = self.renewal.try_lock() else { return pool };
+        let renewed = Arc::new(FeaturePool::new(view, features, self.count));
+        self.pool.store(Arc::clone(&renewed));
+        renewed
     }
 }
 
@@ -37,6 +81,6 @@ impl Simulator for FollowSimulator {
             .filter(|_| !request.replace_recent_blockhash);
         let is_processed = executed.is_some_and(|it| it.slot <= view.block().slot);
         let err = is_processed.then_some(TransactionError::AlreadyProcessed);
-        self.pool.simulate(view, request, err)
+        self.pool(view).pool.simulate(view, request, err)
     }
 }

@@ -1,16 +1,22 @@
 //! How far a follower is: for `/ready`, health and metrics.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use chain_solana::{BankMismatch, Verification};
 use ledger::Slot;
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
+
+use crate::proof_status::ProofStatus;
 
 /// How far a follower is. Threads share it.
 #[derive(Debug, Default)]
 pub struct FollowStatus {
     pub(crate) is_connected: AtomicBool,
     pub(crate) upstream: AtomicU64,
+    /// The newest slot of which the source has seen a shred.
+    pub(crate) shred_slot: AtomicU64,
     pub(crate) processed: AtomicU64,
     pub(crate) confirmed: AtomicU64,
     pub(crate) root: AtomicU64,
@@ -20,19 +26,24 @@ pub struct FollowStatus {
     pub(crate) duplicates: AtomicU64,
     pub(crate) gaps: AtomicU64,
     pub(crate) late_writes: AtomicU64,
+    /// Banks whose votes were not counted, because too many banks waited.
+    pub(crate) dropped_votes: AtomicU64,
     pub(crate) reverted: AtomicU64,
     pub(crate) open_banks: AtomicU64,
     pub(crate) open_bytes: AtomicU64,
     pub(crate) queued_bytes: AtomicU64,
-    pub(crate) verified: AtomicU64,
-    pub(crate) verified_banks: AtomicU64,
-    pub(crate) mismatched_banks: AtomicU64,
-    pub(crate) verifier_bytes: AtomicU64,
+    pub(crate) cluster_bytes: AtomicU64,
     pub(crate) last_gap: Mutex<Option<String>>,
-    pub(crate) first_mismatch: Mutex<Option<String>>,
+    pub(crate) last_stream_end: Mutex<Option<String>>,
+    pub(crate) proof: Arc<ProofStatus>,
 }
 
 impl FollowStatus {
+    /// How far the chain is proven.
+    pub fn proof(&self) -> &Arc<ProofStatus> {
+        &self.proof
+    }
+
     /// Whether a stream is open.
     pub fn is_connected(&self) -> bool {
         self.is_connected.load(Ordering::Relaxed)
@@ -68,17 +79,20 @@ impl FollowStatus {
 
     /// The newest slot whose bank hash was found right; 0 before the first one.
     pub fn verified(&self) -> Slot {
-        self.verified.load(Ordering::Relaxed)
+        self.proof.verified_slot().unwrap_or_default()
     }
 
     /// The first bank whose computed hash was not the reported one, in words.
     pub fn mismatch(&self) -> Option<String> {
-        self.first_mismatch.lock().clone()
+        self.proof.mismatch().map(|mismatch| {
+            let BankMismatch { slot, computed, reported, reporter, .. } = &*mismatch;
+            format!("slot {slot}: its hash is {computed} by what it wrote, and {reported} by its {reporter}")
+        })
     }
 
-    pub(crate) fn report_mismatch(&self, text: &str) {
-        tracing::error!("{text}");
-        self.first_mismatch.lock().get_or_insert_with(|| text.to_owned());
+    /// The source of the last stream that ended, and why it did.
+    pub fn last_stream_end(&self) -> Option<String> {
+        self.last_stream_end.lock().clone()
     }
 
     /// The last gap, in words.
@@ -93,7 +107,9 @@ impl Collector for FollowStatus {
         vec![
             ("follow_open_banks", bytes(&self.open_bytes)),
             ("follow_queue", bytes(&self.queued_bytes)),
-            ("follow_verifier", bytes(&self.verifier_bytes)),
+            ("follow_verifier", bytes(&self.proof.verifier_bytes)),
+            ("follow_proofs", self.proof.bytes() as u64),
+            ("follow_cluster", bytes(&self.cluster_bytes)),
         ]
     }
 
@@ -113,10 +129,10 @@ impl Collector for FollowStatus {
             ("processed", &self.processed),
             ("confirmed", &self.confirmed),
             ("finalized", &self.root),
-            ("verified", &self.verified),
         ] {
             family.put(&[("at", at)], count(counter));
         }
+        family.put(&[("at", "verified")], self.verified());
         let help = "Banks that lack something or wait for their parents.";
         out.single("hydrant_follow_open_banks", MetricKind::Gauge, help, count(&self.open_banks));
         let help =
@@ -129,9 +145,11 @@ impl Collector for FollowStatus {
             ("duplicate_update", &self.duplicates),
             ("gap", &self.gaps),
             ("late_write", &self.late_writes),
+            ("uncounted_votes_bank", &self.dropped_votes),
             ("reverted_bank", &self.reverted),
-            ("verified_bank", &self.verified_banks),
-            ("mismatched_bank", &self.mismatched_banks),
+            ("verified_bank", &self.proof.verified_banks),
+            ("mismatched_bank", &self.proof.mismatched_banks),
+            ("repair", &self.proof.repairs),
         ] {
             family.put(&[("event", event)], count(counter));
         }

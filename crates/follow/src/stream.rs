@@ -1,10 +1,11 @@
 //! Streams of sources: connects to one after another and sends what it receives to the writer.
 //!
 //! In: the configured sources, the root (where a stream resumes), gaps that the writer has found. Out: [`Message`]s.
-//! Bounds: a message of at most `message_bytes_max`; of messages that the writer has not handled, `queue_bytes_max`
-//! bytes. At that bound nothing more is read, and the source closes the stream of a slow reader.
-//! Invariant: a source that serves stays in use. After a failure the next one is tried at once, and after a round
-//! without success there is a pause.
+//! Bounds: a message of at most `message_bytes_max`, also after decompression; a batch of [`BATCH_BYTES_MAX`] and one
+//! message; of messages that the writer has not handled, `queue_bytes_max` bytes. At that bound nothing more is read,
+//! and the source closes the stream of a slow reader.
+//! Invariant: a source that serves stays in use, unless it lags behind another one (`source_slots`). After a failure the
+//! next one is tried at once, and after a round without success there is a pause.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,13 +13,15 @@ use std::time::{Duration, Instant};
 
 use chain_solana::ExecutedTransaction;
 use feed::{SourceId, Update};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
+use ledger::Slot;
 use prost::Message as _;
-use solana::Account;
+use solana_hash::Hash;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
+use verify::SignedVote;
 use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
@@ -28,13 +31,16 @@ use yellowstone_grpc_proto::geyser::{
 };
 
 use crate::clock::now;
-use crate::convert::{self, BlockFacts, ConvertError};
+use crate::convert::{self, BlockFacts, ConvertError, WrittenAccount};
+use crate::source_slots::{SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
 
 /// The name of all filters.
-const FILTER: &str = "follow";
+pub(crate) const FILTER: &str = "follow";
 /// Updates that are sent to the writer at once.
 const BATCH_MAX: usize = 256;
+/// Bytes of them, and one message more.
+const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Batches that wait for the writer; their bytes are bounded too.
 const BATCHES_MAX: usize = 256;
 /// Windows of HTTP/2: what a source may send ahead, for a stream and for a connection.
@@ -67,6 +73,9 @@ pub struct StreamConfig {
     pub queue_bytes_max: usize,
     /// A stream without any message for this long is closed. Servers ping every 15 s. Default: 45 s.
     pub stall_timeout: Duration,
+    /// A stream that is more slots than this behind another source, and does not catch up within `stall_timeout`, is
+    /// closed. Default: 150, which is a minute of 400 ms.
+    pub lag_slots_max: u64,
     /// The pauses after rounds without success start with this one and double. Default: 250 ms.
     pub reconnect_delay_min: Duration,
     /// The longest pause. Default: 10 s.
@@ -79,6 +88,7 @@ impl Default for StreamConfig {
             message_bytes_max: 64 << 20,
             queue_bytes_max: 128 << 20,
             stall_timeout: Duration::from_secs(45),
+            lag_slots_max: 150,
             reconnect_delay_min: Duration::from_millis(250),
             reconnect_delay_max: Duration::from_secs(10),
         }
@@ -98,32 +108,54 @@ pub(crate) enum Message {
     },
     /// The stream has ended.
     Closed(u64),
+    /// Votes with valid signatures.
+    Votes(Vec<SignedVote>),
+    /// Hashes that an independent source lists.
+    Reports(Reports),
     /// Time has passed.
     Tick(Instant),
+}
+
+/// Bank hashes that an independent source lists.
+pub(crate) struct Reports {
+    /// The number of the source.
+    pub(crate) source: u16,
+    /// Slots and hashes, the newest first.
+    pub(crate) hashes: Vec<(Slot, Hash)>,
+    /// One message of a source is on its way at a time.
+    pub(crate) _permit: OwnedSemaphorePermit,
 }
 
 /// An update of a session.
 pub(crate) fn update_of(
     source: SourceId,
     (converted, bytes): (convert::Converted, usize),
-) -> Update<Account, ExecutedTransaction, BlockFacts> {
+) -> Update<WrittenAccount, ExecutedTransaction, BlockFacts> {
     let convert::Converted { slot, bank_id, kind } = converted;
     Update { source, slot, bank_id, bytes, kind }
 }
 
 /// Why a stream ended.
 #[derive(Debug, thiserror::Error)]
-enum StreamEnd {
+pub(crate) enum StreamEnd {
     #[error("connect")]
     Connect(#[source] tonic::transport::Error),
     #[error("x-token is no header value")]
     Token,
     #[error("the source refuses: {0}")]
     Refused(tonic::Status),
+    #[error("a message has more than {limit} B (stream.message_bytes_max): {status}")]
+    MessageTooLarge { limit: usize, status: tonic::Status },
     #[error("the source ended the stream")]
     Ended,
     #[error("nothing was received for {0:?}")]
     Stalled(Duration),
+    #[error("no update was received for {0:?}, although there is a newer slot")]
+    NoUpdates(Duration),
+    #[error(
+        "it is {slots} slots behind another source for {timeout:?}, at most {limit} (stream.lag_slots_max)"
+    )]
+    Lagging { slots: u64, limit: u64, timeout: Duration },
     #[error("a message is no update")]
     Message(#[from] ConvertError),
     #[error("the writer found a gap")]
@@ -160,11 +192,12 @@ impl Streams {
     /// Runs until the writer has ended.
     pub(crate) async fn run(mut self) {
         let (mut session, mut at, mut failures) = (0, 0, 0_u32);
+        let slots = SourceSlots::new(self.sources.len());
         loop {
             session += 1;
             let source = self.sources[at].clone();
             let root = self.status.root();
-            let end = self.follow(session, &source).await;
+            let end = self.follow(session, at, &slots).await;
             self.status.is_connected.store(false, Ordering::Relaxed);
             let (Err(end) | Ok(end)) = end;
             if matches!(end, StreamEnd::WriterEnded)
@@ -172,9 +205,10 @@ impl Streams {
             {
                 return;
             }
+            *self.status.last_stream_end.lock() = Some(format!("{}: {end}", source.url));
             log_end(&source, &end);
             // A source that moved the root was healthy; it is tried again first.
-            if self.status.root() > root {
+            if self.status.root() > root && !matches!(end, StreamEnd::Lagging { .. }) {
                 failures = 0;
                 continue;
             }
@@ -196,48 +230,43 @@ impl Streams {
     async fn follow(
         &mut self,
         session: u64,
-        source: &SourceConfig,
+        at: usize,
+        slots: &SourceSlots,
     ) -> Result<StreamEnd, StreamEnd> {
-        let client = connect(source, &self.config).await?;
-        let token = source.x_token.as_deref().map(MetadataValue::<Ascii>::try_from).transpose();
-        let token = token.map_err(|_| StreamEnd::Token)?;
-        let (requests, receiver) = mpsc::channel::<SubscribeRequest>(4);
-        let subscribe = subscribe_request(self.status.root() + 1);
-        // The queue is new and has space for it.
-        let _ = requests.try_send(subscribe);
-        let receiver = futures_util::stream::unfold(receiver, |mut receiver| async move {
-            receiver.recv().await.map(|request| (request, receiver))
-        });
-        let mut request = tonic::Request::new(receiver);
-        if let Some(token) = &token {
-            request.metadata_mut().insert("x-token", token.clone());
-        }
-        let mut subscriber = client.clone();
-        let response = tokio::time::timeout(CONNECT_TIMEOUT, subscriber.subscribe(request)).await;
-        let response = response.map_err(|_| StreamEnd::Stalled(CONNECT_TIMEOUT))?;
-        let stream = response.map_err(StreamEnd::Refused)?.into_inner();
+        let source = self.sources[at].clone();
+        let client = connect(&source, &self.config).await?;
+        let token = token_of(&source)?;
+        let request = subscribe_request(self.status.root() + 1);
+        let (updates, requests) = subscribe(&client, token.as_ref(), request).await?;
         self.send(Message::Opened(session)).await?;
         self.status.sessions.fetch_add(1, Ordering::Relaxed);
         self.status.is_connected.store(true, Ordering::Relaxed);
         tracing::info!(url = source.url, from_slot = self.status.root() + 1, "following a source");
-        let mut slots = tokio::task::JoinSet::new();
-        slots.spawn(poll_slot(client, token, Arc::clone(&self.status)));
-        self.receive(session, stream, &requests).await
+        let mut polls = tokio::task::JoinSet::new();
+        polls.spawn(poll_slot(client, token, slots.clone(), at));
+        let others = self.sources.iter().enumerate().filter(|(other, _)| *other != at);
+        for (other, source) in others {
+            polls.spawn(poll_other(source.clone(), self.config.clone(), slots.clone(), other));
+        }
+        let limits = (self.config.stall_timeout, self.config.lag_slots_max);
+        let root = self.status.root();
+        let progress = StreamProgress::new(slots.clone(), at, limits, root, now());
+        self.receive(session, updates, &requests, progress).await
     }
 
     async fn receive(
         &mut self,
         session: u64,
-        stream: tonic::Streaming<SubscribeUpdate>,
+        mut stream: tonic::Streaming<SubscribeUpdate>,
         requests: &mpsc::Sender<SubscribeRequest>,
+        mut progress: StreamProgress,
     ) -> Result<StreamEnd, StreamEnd> {
-        let mut batches = stream.ready_chunks(BATCH_MAX);
         let mut ticks = tokio::time::interval(TICK_INTERVAL);
         let stall = self.config.stall_timeout;
         let mut received_at = now();
         loop {
             let batch = tokio::select! {
-                batch = batches.next() => batch,
+                batch = next_batch(&mut stream) => batch,
                 changed = self.gaps.changed() => {
                     let gap = *self.gaps.borrow_and_update();
                     match changed {
@@ -250,16 +279,26 @@ impl Streams {
                     if now() - received_at > stall {
                         return Ok(StreamEnd::Stalled(stall));
                     }
-                    let free = self.permits.available_permits();
-                    let queued = queue_permits(&self.config).saturating_sub(free) * PERMIT_BYTES;
+                    let (all, free) =
+                        (queue_permits(&self.config), self.permits.available_permits());
+                    let queued = all.saturating_sub(free) * PERMIT_BYTES;
                     self.status.queued_bytes.store(queued as u64, Ordering::Relaxed);
+                    self.status.upstream.fetch_max(progress.newest_of_source(), Ordering::Relaxed);
+                    let limit = self.config.lag_slots_max;
+                    match progress.standstill(free < all / 2, now()) {
+                        None => {}
+                        Some(Standstill::Stalled) => return Ok(StreamEnd::NoUpdates(stall)),
+                        Some(Standstill::Lagging(slots)) => {
+                            return Ok(StreamEnd::Lagging { slots, limit, timeout: stall });
+                        }
+                    }
                     self.send(Message::Tick(now())).await?;
                     continue;
                 }
             };
             received_at = now();
             let Some(batch) = batch else { return Ok(StreamEnd::Ended) };
-            self.forward(session, batch, received_at, requests).await?;
+            self.forward(session, batch, received_at, requests, &mut progress).await?;
         }
     }
 
@@ -267,14 +306,15 @@ impl Streams {
     async fn forward(
         &self,
         session: u64,
-        batch: Vec<Result<SubscribeUpdate, tonic::Status>>,
+        batch: Vec<Result<(SubscribeUpdate, usize), tonic::Status>>,
         received: Instant,
         requests: &mpsc::Sender<SubscribeRequest>,
+        progress: &mut StreamProgress,
     ) -> Result<(), StreamEnd> {
         let (mut updates, mut bytes, mut end) = (Vec::with_capacity(batch.len()), 0, Ok(()));
         for message in batch {
-            let converted = message.map_err(StreamEnd::Refused).and_then(|message| {
-                let message_bytes = message.encoded_len();
+            let received_message = message.map_err(|status| self.refusal(status));
+            let converted = received_message.and_then(|(message, message_bytes)| {
                 match message.update_oneof {
                     Some(UpdateOneof::Ping(_)) => {
                         let ping = Some(SubscribeRequestPing { id: 1 });
@@ -283,16 +323,24 @@ impl Streams {
                         Ok(None)
                     }
                     Some(update) => {
+                        // Any status but "dead" follows a shred of the slot.
+                        if let UpdateOneof::Slot(slot) = &update {
+                            self.status.shred_slot.fetch_max(slot.slot, Ordering::Relaxed);
+                        }
                         let converted = convert::update(update)?;
-                        Ok(converted.map(|converted| (converted, message_bytes)))
+                        Ok(converted.map(|converted| {
+                            let memory_bytes = converted.memory_bytes(message_bytes);
+                            (converted, memory_bytes)
+                        }))
                     }
                     None => Ok(None),
                 }
             });
             match converted {
-                Ok(Some((converted, message_bytes))) => {
-                    bytes += message_bytes;
-                    updates.push((converted, message_bytes));
+                Ok(Some((converted, memory_bytes))) => {
+                    progress.record(converted.slot, received);
+                    bytes += memory_bytes;
+                    updates.push((converted, memory_bytes));
                 }
                 Ok(None) => {}
                 Err(err) => {
@@ -311,12 +359,69 @@ impl Streams {
         end
     }
 
+    /// tonic has no code of its own for its limit.
+    fn refusal(&self, status: tonic::Status) -> StreamEnd {
+        let text = status.message();
+        if text.contains("length too large") || text.contains("size limit") {
+            let limit = self.config.message_bytes_max;
+            return StreamEnd::MessageTooLarge { limit, status };
+        }
+        StreamEnd::Refused(status)
+    }
+
     async fn send(&self, message: Message) -> Result<(), StreamEnd> {
         self.messages.send(message).await.map_err(|_| StreamEnd::WriterEnded)
     }
 }
 
-async fn connect(
+/// The messages that are there, with their bytes, and at least one; `None` if the stream has ended.
+async fn next_batch(
+    stream: &mut tonic::Streaming<SubscribeUpdate>,
+) -> Option<Vec<Result<(SubscribeUpdate, usize), tonic::Status>>> {
+    let sized = |message: SubscribeUpdate| {
+        let bytes = message.encoded_len();
+        (message, bytes)
+    };
+    let mut batch = vec![stream.next().await?.map(sized)];
+    let mut bytes = 0;
+    while batch.len() < BATCH_MAX && bytes < BATCH_BYTES_MAX {
+        let Some(Some(next)) = stream.next().now_or_never() else { break };
+        let next = next.map(sized);
+        bytes += next.as_ref().map_or(0, |(_, bytes)| *bytes);
+        batch.push(next);
+    }
+    Some(batch)
+}
+
+/// The value of `x-token`.
+pub(crate) fn token_of(source: &SourceConfig) -> Result<Option<MetadataValue<Ascii>>, StreamEnd> {
+    let token = source.x_token.as_deref().map(MetadataValue::<Ascii>::try_from).transpose();
+    token.map_err(|_| StreamEnd::Token)
+}
+
+/// Opens a stream. Returns it, and the sender of further requests.
+pub(crate) async fn subscribe(
+    client: &GeyserClient<Channel>,
+    token: Option<&MetadataValue<Ascii>>,
+    first: SubscribeRequest,
+) -> Result<(tonic::Streaming<SubscribeUpdate>, mpsc::Sender<SubscribeRequest>), StreamEnd> {
+    let (requests, receiver) = mpsc::channel::<SubscribeRequest>(4);
+    // The queue is new and has space for it.
+    let _ = requests.try_send(first);
+    let receiver = futures_util::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|request| (request, receiver))
+    });
+    let mut request = tonic::Request::new(receiver);
+    if let Some(token) = token {
+        request.metadata_mut().insert("x-token", token.clone());
+    }
+    let mut subscriber = client.clone();
+    let response = tokio::time::timeout(CONNECT_TIMEOUT, subscriber.subscribe(request)).await;
+    let response = response.map_err(|_| StreamEnd::Stalled(CONNECT_TIMEOUT))?;
+    Ok((response.map_err(StreamEnd::Refused)?.into_inner(), requests))
+}
+
+pub(crate) async fn connect(
     source: &SourceConfig,
     config: &StreamConfig,
 ) -> Result<GeyserClient<Channel>, StreamEnd> {
@@ -358,7 +463,8 @@ fn subscribe_request(from_slot: u64) -> SubscribeRequest {
 async fn poll_slot(
     mut client: GeyserClient<Channel>,
     token: Option<MetadataValue<Ascii>>,
-    status: Arc<FollowStatus>,
+    slots: SourceSlots,
+    source: usize,
 ) {
     let mut ticks = tokio::time::interval(SLOT_INTERVAL);
     loop {
@@ -370,13 +476,21 @@ async fn poll_slot(
             request.metadata_mut().insert("x-token", token.clone());
         }
         if let Ok(response) = client.get_slot(request).await {
-            status.upstream.fetch_max(response.into_inner().slot, Ordering::Relaxed);
+            slots.record(source, response.into_inner().slot);
         }
     }
 }
 
+/// As [`poll_slot`], of a source that is not followed now. One that cannot be reached says nothing.
+async fn poll_other(source: SourceConfig, config: StreamConfig, slots: SourceSlots, at: usize) {
+    let (Ok(client), Ok(token)) = (connect(&source, &config).await, token_of(&source)) else {
+        return;
+    };
+    poll_slot(client, token, slots, at).await;
+}
+
 /// Apart from the task that calls it, because an error in the log may not be held across a point where a task waits.
-fn log_end(source: &SourceConfig, end: &StreamEnd) {
+pub(crate) fn log_end(source: &SourceConfig, end: &StreamEnd) {
     let is_refused = matches!(end, StreamEnd::Refused(_));
     let err = end as &dyn std::error::Error;
     tracing::warn!(url = source.url, err, is_refused, "a source's stream ended");

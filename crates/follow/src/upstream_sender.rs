@@ -1,26 +1,36 @@
 //! Forwards transactions to an upstream's `sendTransaction`.
 //!
-//! Bounds: `queue_max` transactions wait; more are refused. [`THREADS`] requests are on their way at once.
+//! Bounds: `queue_max` transactions wait, and of one client at most as many as are free, times its weight; more are
+//! refused. [`THREADS`] requests are on their way at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chain_solana::{QueueBound, SendError, Sender, TransactionSender, VerifiedTransaction};
 use loadgen::{Client, Endpoint, LoadError};
+use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
+use pool::ClientId;
 use serde_json::json;
+
+use crate::client_shares::ClientShares;
 
 /// Threads that forward, each with a connection of its own.
 const THREADS: usize = 4;
 
 /// Forwards transactions to an upstream.
 pub struct UpstreamSender {
-    queue: SyncSender<VerifiedTransaction>,
-    queued: Arc<AtomicU64>,
+    queue: SyncSender<Queued>,
+    waiting: Arc<Mutex<ClientShares>>,
     queue_max: usize,
+}
+
+/// A transaction of a client.
+struct Queued {
+    client: ClientId,
+    transaction: VerifiedTransaction,
 }
 
 impl UpstreamSender {
@@ -28,32 +38,45 @@ impl UpstreamSender {
     pub fn start(upstream: &Endpoint, queue_max: usize) -> std::io::Result<Self> {
         let (queue, receiver) = sync_channel(queue_max);
         let receiver = Arc::new(Mutex::new(receiver));
-        let queued = Arc::new(AtomicU64::new(0));
+        let waiting = Arc::new(Mutex::new(ClientShares::new(queue_max)));
         for _ in 0..THREADS {
             let (upstream, receiver) = (upstream.clone(), Arc::clone(&receiver));
-            let queued = Arc::clone(&queued);
+            let waiting = Arc::clone(&waiting);
             let thread = std::thread::Builder::new().name("forward".into());
-            thread.spawn(move || forward(&upstream, &receiver, &queued))?;
+            thread.spawn(move || forward(&upstream, &receiver, &waiting))?;
         }
-        Ok(Self { queue, queued, queue_max })
+        Ok(Self { queue, waiting, queue_max })
     }
 }
 
 impl TransactionSender for UpstreamSender {
-    fn send(&self, _: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
+    fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
         // Counted before: a thread may take it at once.
-        let queued = self.queued.fetch_add(1, Ordering::Relaxed);
-        self.queue.try_send(transaction).map_err(|err| {
-            self.queued.fetch_sub(1, Ordering::Relaxed);
+        let (client, bytes) = (sender.client, transaction.memory_bytes());
+        self.waiting.lock().add(sender, bytes)?;
+        self.queue.try_send(Queued { client, transaction }).map_err(|err| {
+            self.waiting.lock().remove(client, bytes);
             match err {
-                TrySendError::Full(_) => SendError::QueueFull {
-                    bound: QueueBound::Transactions,
-                    queued,
-                    limit: self.queue_max as u64,
-                },
+                TrySendError::Full(_) => {
+                    let limit = self.queue_max as u64;
+                    SendError::QueueFull { bound: QueueBound::Transactions, queued: limit, limit }
+                }
                 TrySendError::Disconnected(_) => SendError::Closed,
             }
         })
+    }
+}
+
+impl Collector for UpstreamSender {
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        vec![("follow_send_queue", self.waiting.lock().bytes() as u64)]
+    }
+
+    fn write(&self, out: &mut Exposition) {
+        let help =
+            "Transactions that were accepted and are not in a block, or not at the upstream.";
+        let waiting = self.waiting.lock().len() as u64;
+        out.single("hydrant_send_pending", MetricKind::Gauge, help, waiting);
     }
 }
 
@@ -69,13 +92,13 @@ fn connected<'a>(
     Ok(client.insert(open))
 }
 
-fn forward(upstream: &Endpoint, queue: &Mutex<Receiver<VerifiedTransaction>>, queued: &AtomicU64) {
+fn forward(upstream: &Endpoint, queue: &Mutex<Receiver<Queued>>, waiting: &Mutex<ClientShares>) {
     let mut client = None;
     loop {
         // The lock is held while a thread waits; the others wait for the lock.
         let next = queue.lock().recv();
-        let Ok(transaction) = next else { return };
-        queued.fetch_sub(1, Ordering::Relaxed);
+        let Ok(Queued { client: sender, transaction }) = next else { return };
+        waiting.lock().remove(sender, transaction.memory_bytes());
         let Ok(bytes) = wincode::serialize(transaction.transaction()) else { continue };
         let options = json!({ "encoding": "base64", "skipPreflight": true });
         let params = json!([STANDARD.encode(bytes), options]);

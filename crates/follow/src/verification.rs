@@ -1,26 +1,28 @@
-//! The proof of a followed chain: the hash of each bank, computed from its writes, beside what its children report.
+//! The proof of a followed chain: the hash of each bank, computed from its writes, beside what others report.
 //!
-//! In: whole banks with the old and new states of the accounts that they wrote. Out: their hashes, and the commitments
-//! that may be shown.
-//! Shape: a source's confirmations and roots wait in one queue until the bank's child has listed the computed hash.
-//! Bounds: the feed and [`verify::VerifierConfig`] bound the banks above the root, and each is in the queue twice at
-//! most.
-//! Invariant: a bank whose hash is not the reported one is not shown as confirmed, unless [`OnMismatch::Report`] says so.
-//! Not here: how a hash is computed and judged (`verify`).
+//! In: whole banks with the old and new states of the accounts that they wrote. Out: their hashes, and [`Action`]s for
+//! the feed: banks that may be shown as confirmed, and banks that are requested again because their hash is wrong.
+//! Bounds: the feed and [`verify::VerifierConfig`] bound the banks above the root; each is requested again once.
+//! Invariant: a bank is approved only if its hash has the required level, unless [`OnMismatch::Report`] says otherwise.
+//! Not here: how a hash is computed and judged (`verify`), what servers read of it (`proof_status`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use chain_solana::BankHashComponents;
-use ledger::BlockId;
+use chain_solana::{BankHashComponents, BankProof, VerificationLevel, VotedStake};
+use ledger::{BlockId, Slot};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_sdk_ids::sysvar;
-use verify::{FrozenBank, RootBank, Verdict, VerdictChange, Verifier, VerifierError};
+use verify::{
+    EpochStakes, FrozenBank, Level, Mismatch, Reporter, RootBank, SignedVote, SourceId, Verdict,
+    VerdictChange, Verifier, VerifierConfig, VerifierError, WRITTEN_LISTED_MAX,
+};
 
-use crate::status::FollowStatus;
+use crate::proof_status::ProofStatus;
+use crate::stream::Reports;
 
 /// How banks are verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,9 +33,26 @@ pub enum VerifyMode {
     /// about a slot later.
     #[default]
     Sequence,
+    /// In addition, independent sources must list the hash.
+    Agree,
+    /// Validators with more than two thirds of the stake must have signed the hash, or that of a descendant. Only on a
+    /// chain whose validators vote on it.
+    Votes,
 }
 
-/// What follows a bank whose computed hash is not the reported one.
+impl VerifyMode {
+    /// The level that a bank needs to be shown as confirmed.
+    pub(crate) fn required(self) -> Option<VerificationLevel> {
+        match self {
+            Self::Off => None,
+            Self::Sequence => Some(VerificationLevel::Sequence),
+            Self::Agree => Some(VerificationLevel::Agreed),
+            Self::Votes => Some(VerificationLevel::Voted),
+        }
+    }
+}
+
+/// What follows a bank whose computed hash is not the reported one, after it was requested again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMismatch {
     /// The node is unhealthy from then on, and shows nothing newer than the last verified banks.
@@ -43,18 +62,22 @@ pub enum OnMismatch {
     Report,
 }
 
-/// A commitment that a source reported.
+/// What the feed has to do with a bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reached {
-    Confirmed(BlockId),
-    Rooted(BlockId),
+pub(crate) enum Action {
+    /// It may be shown as confirmed.
+    Approve(BlockId),
+    /// It is dropped with its descendants, and requested again.
+    Retract(BlockId),
 }
 
-impl Reached {
-    fn bank(self) -> BlockId {
-        let (Self::Confirmed(bank) | Self::Rooted(bank)) = self;
-        bank
-    }
+/// Why no newer bank can have the required level.
+#[derive(Debug, thiserror::Error)]
+enum Limitation {
+    #[error("the stakes of the epoch of slot {0} are unknown")]
+    Stakes(Slot),
+    #[error("too many banks wait for their verification")]
+    Full,
 }
 
 /// The hashes of a bank that is whole.
@@ -67,9 +90,13 @@ pub(crate) struct BankHashes {
 pub(crate) struct Verification {
     verifier: Option<Verifier>,
     on_mismatch: OnMismatch,
-    /// Commitments in the order in which the source reported them.
-    unverified: VecDeque<Reached>,
-    status: Arc<FollowStatus>,
+    actions: VecDeque<Action>,
+    /// Slots above the root whose banks were requested again.
+    repaired: BTreeSet<Slot>,
+    /// Slots above the root for which a source lists another hash.
+    disagreed: BTreeSet<(Slot, SourceId)>,
+    limitation: Option<Limitation>,
+    proof: Arc<ProofStatus>,
 }
 
 impl Verification {
@@ -77,14 +104,27 @@ impl Verification {
     pub(crate) fn new(
         verifier: Option<Verifier>,
         on_mismatch: OnMismatch,
-        status: Arc<FollowStatus>,
+        proof: Arc<ProofStatus>,
     ) -> Self {
-        Self { verifier, on_mismatch, unverified: VecDeque::new(), status }
+        Self {
+            verifier,
+            on_mismatch,
+            actions: VecDeque::new(),
+            repaired: BTreeSet::new(),
+            disagreed: BTreeSet::new(),
+            limitation: None,
+            proof,
+        }
+    }
+
+    /// Whether banks are verified. If not, the sources' commitments are shown as they are.
+    pub(crate) fn is_on(&self) -> bool {
+        self.verifier.is_some()
     }
 
     /// Whether nothing more is taken from the sources.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.on_mismatch == OnMismatch::Stop && self.status.mismatch().is_some()
+        self.on_mismatch == OnMismatch::Stop && self.proof.has_mismatch()
     }
 
     /// Computes the hashes of a bank, and compares that of its parent with the one that it lists. All hashes are zero
@@ -99,18 +139,20 @@ impl Verification {
         };
         let parent_hash = verifier.bank_hash(bank.parent).unwrap_or_default();
         let reported = parent_hash_of(bank);
-        let mut changed = if bank.parent == verifier.root_bank().block {
-            if reported != parent_hash {
-                self.status.report_mismatch(&format!(
-                    "slot {}: its hash is {parent_hash} here, and {reported} in its child {}: the snapshot and the \
-                     source are of different chains, or the verified bank was replaced",
-                    bank.parent.slot, bank.block.slot
-                ));
-            }
-            Vec::new()
-        } else {
-            verifier.child_reports(bank.parent, reported, now)?
+        // The root, or a bank that was found right: if the child lists another hash, the child is wrong.
+        let required = self.proof.required();
+        let is_right = match verifier.verdict(bank.parent) {
+            None => true,
+            Some(Verdict::Matched(level)) => Some(level_of(*level)) >= required,
+            Some(Verdict::Pending | Verdict::Mismatch(_)) => false,
         };
+        let mut changed = match is_right {
+            true => Vec::new(),
+            false => verifier.child_reports(bank.parent, reported, now)?,
+        };
+        if let Some(slot) = restart_of(bank) {
+            verifier.add_hard_fork(slot);
+        }
         changed.extend(verifier.freeze(bank, now)?);
         let bank_hash = verifier.bank_hash(bank.block).unwrap_or_default();
         let lt_hash = verifier.lt_hash(bank.block);
@@ -121,72 +163,192 @@ impl Verification {
             lt_checksum: lt_hash
                 .map_or_else(Hash::default, |sum| Hash::new_from_array(sum.checksum())),
         };
-        changed.iter().for_each(|change| self.report(change));
+        let computed = BankProof { level: VerificationLevel::Computed, votes: None };
+        self.proof.record(bank.block, computed);
+        if required == Some(VerificationLevel::Voted) && !verifier.has_stakes(bank.block.slot) {
+            self.limit(Limitation::Stakes(bank.block.slot));
+        }
+        if is_right && reported != parent_hash {
+            self.handle_wrong_child(bank, parent_hash, reported);
+        }
+        self.handle_changes(&changed);
         Ok(BankHashes { bank_hash, components })
     }
 
-    fn report(&self, change: &VerdictChange) {
-        let slot = change.block.slot;
-        match &change.verdict {
-            Verdict::Pending => {}
-            Verdict::Matched(_) => {
-                self.status.verified_banks.fetch_add(1, Ordering::Relaxed);
-                self.status.verified.fetch_max(slot, Ordering::Relaxed);
+    /// What the feed has to do next.
+    pub(crate) fn pop_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Whether no more banks above the root may be frozen. The proof then says why.
+    pub(crate) fn is_full(&mut self) -> bool {
+        let is_full = self.verifier.as_ref().is_some_and(Verifier::is_full);
+        if is_full {
+            self.limit(Limitation::Full);
+        }
+        is_full
+    }
+
+    /// Sets the stakes of an epoch, for votes on its slots.
+    pub(crate) fn set_epoch_stakes(&mut self, stakes: &EpochStakes) {
+        if let Some(verifier) = &mut self.verifier {
+            verifier.set_epoch_stakes(stakes.clone());
+        }
+        let is_found = |slot: &Slot| stakes.slots().contains(slot);
+        if let Some(Limitation::Stakes(slot)) = &self.limitation
+            && is_found(slot)
+        {
+            self.end_limitation();
+        }
+    }
+
+    /// Counts votes. Returns the newest slot for which enough stake has voted now.
+    pub(crate) fn count_votes(&mut self, votes: &[SignedVote], now: Duration) -> Option<Slot> {
+        let verifier = self.verifier.as_mut()?;
+        let (mut changed, mut decided) = (Vec::new(), None);
+        for vote in votes {
+            let slot = vote.vote().slot();
+            changed.extend(verifier.vote(vote, now));
+            if verifier.is_decided(slot) {
+                decided = decided.max(Some(slot));
             }
-            Verdict::Mismatch(mismatch) => {
-                self.status.mismatched_banks.fetch_add(1, Ordering::Relaxed);
-                if !mismatch.is_first {
-                    return;
-                }
-                let (computed, reported) = (mismatch.computed, mismatch.reported);
-                let written: Vec<String> =
-                    mismatch.accounts_written.iter().map(ToString::to_string).collect();
-                tracing::error!(
-                    slot,
-                    %computed,
-                    %reported,
-                    reporter = ?mismatch.reporter,
-                    accounts_written = ?written,
-                    accounts_written_len = mismatch.accounts_written_len,
-                    "the hash of a bank is not the reported one"
-                );
-                self.status.report_mismatch(&format!(
-                    "slot {slot}: its hash is {computed} by what it wrote, and {reported} by what the chain says"
-                ));
+        }
+        self.handle_changes(&changed);
+        decided
+    }
+
+    /// Compares the hashes that an independent source lists.
+    pub(crate) fn compare_reports(&mut self, reports: &Reports, now: Duration) {
+        let Some(verifier) = &mut self.verifier else { return };
+        let source = SourceId(reports.source);
+        let mut changed = Vec::new();
+        for report in &reports.hashes {
+            // The number of sources is the verifier's bound.
+            changed.extend(verifier.source_reports(source, *report, now).unwrap_or_default());
+        }
+        self.handle_changes(&changed);
+        for (slot, _) in &reports.hashes {
+            self.name_dissenting(*slot);
+        }
+    }
+
+    /// Names the sources that list another hash than a bank that its own chain confirms.
+    fn name_dissenting(&mut self, slot: Slot) {
+        let Some(verifier) = &self.verifier else { return };
+        if !verifier.is_matched(slot) {
+            return;
+        }
+        for (source, reported) in verifier.dissenting(slot) {
+            if self.disagreed.insert((slot, source))
+                && let Some(status) = self.proof.sources().get(usize::from(source.0))
+            {
+                status.disagree(slot, reported);
             }
         }
     }
 
-    /// A commitment that a source reports.
-    pub(crate) fn push(&mut self, reached: Reached) {
-        self.unverified.push_back(reached);
+    /// The first reason stays until it has ended.
+    fn limit(&mut self, limitation: Limitation) {
+        if self.limitation.is_none() {
+            tracing::error!("banks cannot be verified: {limitation}");
+            self.proof.set_limitation(Some(limitation.to_string()));
+            self.limitation = Some(limitation);
+        }
     }
 
-    /// The next commitment that may be shown.
-    pub(crate) fn pop(&mut self) -> Option<Reached> {
-        let next = *self.unverified.front()?;
-        self.may_show(next.bank()).then(|| self.unverified.pop_front()).flatten()
+    fn end_limitation(&mut self) {
+        self.limitation = None;
+        self.proof.set_limitation(None);
     }
 
-    fn may_show(&self, bank: BlockId) -> bool {
-        let Some(verifier) = &self.verifier else { return true };
-        match verifier.verdict(bank) {
-            Some(Verdict::Matched(_)) => true,
-            Some(Verdict::Pending) => false,
-            Some(Verdict::Mismatch(_)) => self.on_mismatch == OnMismatch::Report,
-            // The root, or a bank that was dropped meanwhile.
-            None => true,
+    fn handle_changes(&mut self, changed: &[VerdictChange]) {
+        for VerdictChange { block, verdict, .. } in changed {
+            match verdict {
+                Verdict::Pending => {}
+                Verdict::Matched(level) => self.handle_match(*block, *level),
+                Verdict::Mismatch(mismatch) => {
+                    self.handle_mismatch(*block, block.slot, mismatch);
+                }
+            }
+        }
+    }
+
+    fn handle_match(&mut self, bank: BlockId, level: Level) {
+        let level = level_of(level);
+        let votes = self.verifier.as_ref().and_then(|verifier| verifier.voted_stake(bank));
+        let lamports = |stake: u128| u64::try_from(stake).unwrap_or(u64::MAX);
+        let votes = votes.map(|votes| VotedStake {
+            slot: votes.slot,
+            voted: lamports(votes.stake),
+            total: lamports(votes.total),
+        });
+        let before = chain_solana::Verification::proof(&*self.proof, bank);
+        self.proof.record(bank, BankProof { level, votes });
+        self.name_dissenting(bank.slot);
+        if Some(level) < self.proof.required() {
+            return;
+        }
+        if before.map(|before| before.level) < self.proof.required() {
+            self.proof.verified_banks.fetch_add(1, Ordering::Relaxed);
+            if matches!(self.limitation, Some(Limitation::Full)) {
+                self.end_limitation();
+            }
+            if self.repaired.contains(&bank.slot) {
+                tracing::info!(slot = bank.slot, "the bank that was requested again is right");
+            }
+        }
+        self.actions.push_back(Action::Approve(bank));
+    }
+
+    /// A child lists another hash than that of its parent, which was found right or is the root.
+    fn handle_wrong_child(&mut self, bank: &FrozenBank<'_>, computed: Hash, reported: Hash) {
+        let mut accounts: Vec<_> = bank.changes.iter().map(|change| change.pubkey).collect();
+        let accounts_written_len = accounts.len();
+        accounts.sort_unstable();
+        accounts.truncate(WRITTEN_LISTED_MAX);
+        let mismatch = Mismatch {
+            computed,
+            reported,
+            reporter: Reporter::Child,
+            is_first: true,
+            accounts_written: accounts.into(),
+            accounts_written_len,
+        };
+        self.handle_mismatch(bank.block, bank.parent.slot, &mismatch);
+    }
+
+    /// `slot` is that of the hash. The bank is requested again once, and the mismatch is reported if it comes again.
+    fn handle_mismatch(&mut self, bank: BlockId, slot: Slot, mismatch: &Mismatch) {
+        let is_reported = self.proof.has_mismatch();
+        if !is_reported && !mismatch.is_first {
+            // A bank below it is being dropped, and it goes with that one.
+            return;
+        }
+        if !is_reported && self.repaired.insert(bank.slot) {
+            log_mismatch("the bank is requested again", slot, mismatch);
+            self.proof.repairs.fetch_add(1, Ordering::Relaxed);
+            self.actions.push_back(Action::Retract(bank));
+            return;
+        }
+        self.proof.mismatched_banks.fetch_add(1, Ordering::Relaxed);
+        if mismatch.is_first {
+            log_mismatch("it stays unverified", slot, mismatch);
+            self.proof.record_mismatch(slot, mismatch);
+        }
+        if self.on_mismatch == OnMismatch::Report {
+            self.actions.push_back(Action::Approve(bank));
         }
     }
 
     /// A bank became the root.
     pub(crate) fn root(&mut self, bank: BlockId) -> Result<(), VerifierError> {
+        self.repaired = self.repaired.split_off(&(bank.slot + 1));
+        self.disagreed = self.disagreed.split_off(&(bank.slot + 1, SourceId(0)));
         self.verifier.as_mut().map_or(Ok(()), |verifier| verifier.root(bank).map(drop))
     }
 
     /// A bank and its descendants were dropped.
     pub(crate) fn drop_bank(&mut self, bank: BlockId) {
-        self.unverified.retain(|reached| reached.bank() != bank);
         if let Some(verifier) = &mut self.verifier {
             verifier.drop_fork(bank);
         }
@@ -199,12 +361,38 @@ impl Verification {
 }
 
 /// A verifier of the banks above the block of a snapshot.
-pub(crate) fn from_snapshot(block: BlockId, fields: &snapshot_solana::BankFields) -> Verifier {
+pub(crate) fn from_snapshot(
+    block: BlockId,
+    fields: &snapshot_solana::BankFields,
+    config: VerifierConfig,
+) -> Verifier {
     let lt_hash = (*fields.lt_hash).clone();
     let root = RootBank { block, bank_hash: fields.bank_hash, lt_hash };
-    let mut verifier = Verifier::new(verify::VerifierConfig::default(), root);
+    let mut verifier = Verifier::new(config, root);
     verifier.set_hard_forks(fields.hard_forks.clone());
     verifier
+}
+
+fn level_of(level: Level) -> VerificationLevel {
+    match level {
+        Level::Sequence => VerificationLevel::Sequence,
+        Level::Agreed => VerificationLevel::Agreed,
+        Level::Voted => VerificationLevel::Voted,
+    }
+}
+
+fn log_mismatch(outcome: &str, slot: Slot, mismatch: &Mismatch) {
+    let (computed, reported) = (mismatch.computed, mismatch.reported);
+    let accounts: Vec<String> = mismatch.accounts_written.iter().map(ToString::to_string).collect();
+    tracing::error!(
+        slot,
+        %computed,
+        %reported,
+        reporter = ?mismatch.reporter,
+        accounts_written = ?accounts,
+        accounts_written_len = mismatch.accounts_written_len,
+        "the hash of a bank is not the reported one: {outcome}"
+    );
 }
 
 /// The hash that a bank lists for its parent. A bank that lists none, or that of another slot, lists a wrong one.
@@ -216,4 +404,12 @@ fn parent_hash_of(bank: &FrozenBank<'_>) -> Hash {
         .and_then(|account| verify::newest_slot_hash(account.0.data()));
     let of_parent = listed.filter(|(slot, _)| *slot == bank.parent.slot);
     of_parent.map(|(_, hash)| hash).unwrap_or_default()
+}
+
+/// The slot of a restart of the cluster (a hard fork) that the bank is the first to follow: it changes LastRestartSlot.
+fn restart_of(bank: &FrozenBank<'_>) -> Option<Slot> {
+    let sysvar = |change: &&verify::AccountChange| change.pubkey == sysvar::last_restart_slot::ID;
+    let after = bank.changes.iter().rev().find(sysvar)?.after.as_ref()?;
+    let slot = Slot::from_le_bytes(*after.0.data().first_chunk()?);
+    (bank.parent.slot < slot && slot <= bank.block.slot).then_some(slot)
 }

@@ -10,25 +10,32 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use chain_solana::{
-    AccountWrite, Block, BlockInfo, EventSink, ExecutedTransaction, History, LedgerEvent,
-    RevertReason,
+    AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, EventSink,
+    ExecutedTransaction, History, LedgerEvent, RevertReason,
 };
 use feed::{Bank, DropReason, Event, Feed, Gap, SourceId};
-use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record};
+use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record, Slot};
 use query::{Ledger, LedgerError};
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_clock::Clock;
 use solana_sdk_ids::sysvar;
 use tokio::sync::{mpsc, watch};
-use verify::{AccountChange, FrozenBank};
+use verify::{AccountChange, EpochStakes, FrozenBank};
 
+use crate::account_updates::{BankUpdates, WriteVersions};
 use crate::clock::{now, unix_ms};
-use crate::convert::BlockFacts;
+use crate::cluster_tracker::ClusterTracker;
+use crate::convert::{BlockFacts, WrittenAccount};
 use crate::error::FollowError;
 use crate::status::FollowStatus;
 use crate::stream::{Message, update_of};
-use crate::verification::{Reached, Verification};
+use crate::verification::{Action, Verification};
+use crate::vote_accounts::VoteAccounts;
+use crate::votes::{StakeTables, VoteThread};
+
+/// Epochs whose stakes are stored: the root's, the next one, and the one after it.
+const EPOCHS_MAX: usize = 3;
 
 /// A bank above the root, or the root.
 struct Frozen {
@@ -41,13 +48,20 @@ struct Frozen {
 
 /// The writer's state.
 pub(crate) struct Writer {
-    pub(crate) feed: Feed<Account, ExecutedTransaction, BlockFacts>,
+    pub(crate) feed: Feed<WrittenAccount, ExecutedTransaction, BlockFacts>,
     pub(crate) ledger: Ledger<Account, BlockInfo>,
     pub(crate) history: Arc<History>,
     pub(crate) sinks: Vec<Box<dyn EventSink>>,
     pub(crate) status: Arc<FollowStatus>,
     pub(crate) gaps: watch::Sender<u64>,
     verification: Verification,
+    cluster: ClusterTracker,
+    /// The stakes of the epochs that are known.
+    stakes: StakeTables,
+    /// Verifies the signatures of votes, if they are counted.
+    pub(crate) votes: Option<VoteThread>,
+    vote_accounts: VoteAccounts,
+    write_versions: WriteVersions,
     banks: BTreeMap<BlockId, Frozen>,
     session: Option<(u64, SourceId)>,
     /// Sent after the next publication.
@@ -60,13 +74,13 @@ pub(crate) struct Writer {
 impl Writer {
     /// A writer whose root is `block`.
     pub(crate) fn new(
-        feed: Feed<Account, ExecutedTransaction, BlockFacts>,
+        feed: Feed<WrittenAccount, ExecutedTransaction, BlockFacts>,
         ledger: Ledger<Account, BlockInfo>,
         history: Arc<History>,
         status: Arc<FollowStatus>,
         gaps: watch::Sender<u64>,
         (block, info): (Arc<Block>, BlockInfo),
-        verification: Verification,
+        (verification, cluster): (Verification, ClusterTracker),
     ) -> Self {
         let id = block.id;
         let root = Frozen { block, info: Arc::new(info), is_executed: true, is_confirmed: true };
@@ -78,6 +92,11 @@ impl Writer {
             status,
             gaps,
             verification,
+            cluster,
+            stakes: StakeTables::new(),
+            votes: None,
+            vote_accounts: VoteAccounts::default(),
+            write_versions: WriteVersions::default(),
             banks: BTreeMap::from([(id, root)]),
             session: None,
             unsent: Vec::new(),
@@ -113,8 +132,21 @@ impl Writer {
                         self.close_session();
                     }
                 }
+                Message::Votes(votes) => {
+                    let decided = self.verification.count_votes(&votes, self.now);
+                    if let (Some(slot), Some(thread)) = (decided, &self.votes) {
+                        thread.decide(slot);
+                    }
+                    self.take_events()?;
+                }
+                Message::Reports(reports) => {
+                    self.verification.compare_reports(&reports, self.now);
+                    self.take_events()?;
+                }
                 Message::Tick(now) => {
-                    self.feed.handle_timeout(now);
+                    if !self.verification.is_stopped() {
+                        self.feed.handle_timeout(now);
+                    }
                     self.take_events()?;
                     self.update_status();
                 }
@@ -132,26 +164,27 @@ impl Writer {
     /// Applies the events of the feed, publishes, and then sends what became visible.
     fn take_events(&mut self) -> Result<(), FollowError> {
         let mut is_new = false;
-        while let Some(event) = self.feed.poll_event() {
+        loop {
+            while let Some(action) = self.verification.pop_action() {
+                match action {
+                    Action::Approve(bank) => self.feed.approve(bank),
+                    Action::Retract(bank) => self.feed.retract(bank),
+                }
+            }
+            let Some(event) = self.feed.poll_event() else { break };
             is_new = true;
             match event {
                 Event::Bank(bank) => self.write_bank(*bank)?,
                 Event::Dropped { bank, reason } => self.drop_bank(bank, reason)?,
                 Event::Tip(bank) => self.move_tip(bank)?,
-                Event::Confirmed(bank) => self.verification.push(Reached::Confirmed(bank)),
-                Event::Root(bank) => self.verification.push(Reached::Rooted(bank)),
+                Event::Confirmed(bank) => self.confirm(bank)?,
+                Event::Root(bank) => self.set_root(bank)?,
                 Event::LateWrite { bank, write } => {
                     self.status.late_writes.fetch_add(1, Ordering::Relaxed);
                     let (account, slot) = (write.pubkey, bank.slot);
                     tracing::error!(slot, %account, "a write came after its bank was whole");
                 }
                 Event::Gap(gap) => self.report_gap(&gap),
-            }
-            while let Some(reached) = self.verification.pop() {
-                match reached {
-                    Reached::Confirmed(bank) => self.confirm(bank)?,
-                    Reached::Rooted(bank) => self.set_root(bank)?,
-                }
             }
         }
         if is_new {
@@ -166,8 +199,11 @@ impl Writer {
         self.ledger.publish();
         self.update_status();
         for event in std::mem::take(&mut self.unsent) {
+            let is_update = matches!(event, LedgerEvent::AccountsWritten { .. });
             for sink in &mut self.sinks {
-                sink.send(&event);
+                if !is_update || sink.needs_account_updates() {
+                    sink.send(&event);
+                }
             }
         }
     }
@@ -185,7 +221,8 @@ impl Writer {
         set(&status.duplicates, stats.duplicates);
         set(&status.open_banks, stats.open_banks as u64);
         set(&status.open_bytes, stats.open_bytes as u64);
-        set(&status.verifier_bytes, self.verification.bytes() as u64);
+        let verifier_bytes = self.verification.bytes() + self.vote_accounts.bytes();
+        set(&status.proof.verifier_bytes, verifier_bytes as u64);
         status.upstream.fetch_max(self.feed.tip().slot, Ordering::Relaxed);
     }
 
@@ -210,27 +247,40 @@ impl Writer {
 
     fn write_bank(
         &mut self,
-        bank: Bank<Account, ExecutedTransaction, BlockFacts>,
+        bank: Bank<WrittenAccount, ExecutedTransaction, BlockFacts>,
     ) -> Result<(), FollowError> {
         let id = bank.id;
         let failed = |err: LedgerError| FollowError::Ledger { bank: id, err };
         // The feed reports a bank after its parent, and removes it before.
         let Some(parent) = self.banks.get(&bank.parent) else { return Ok(()) };
+        if self.verification.is_full() {
+            self.feed.retract(id);
+            return Ok(());
+        }
         let (parent_info, previous_blockhash) = (Arc::clone(&parent.info), parent.block.blockhash);
         let tip = self.ledger.tip(Commitment::Processed);
         self.ledger.open(id, bank.parent, Arc::clone(&parent_info)).map_err(failed)?;
+        self.enter_epoch(id.slot);
         let clock = bank.accounts.iter().find(|write| write.pubkey == sysvar::clock::ID);
         let clock =
-            clock.and_then(|write| bincode::deserialize::<Clock>(write.account.0.data()).ok());
+            clock.and_then(|it| bincode::deserialize::<Clock>(it.account.account.0.data()).ok());
         let facts = bank.meta.meta;
         let clock_time = clock.map_or(parent_info.unix_timestamp, |clock| clock.unix_timestamp);
         let block_time = facts.block_time.unwrap_or(clock_time);
         let mut capitalization = i128::from(parent_info.capitalization);
         let (mut changes, mut writes, mut account_changes) = (Vec::new(), Vec::new(), Vec::new());
+        let is_needed = self.sinks.iter().any(|sink| sink.needs_account_updates());
+        let mut updates = BankUpdates::new(is_needed, bank.accounts.len());
         for write in bank.accounts {
             let address = Address::from(write.pubkey.to_bytes());
             let before = self.ledger.record(&address);
-            let record = write.account.into_record();
+            let WrittenAccount { account, signature } = write.account;
+            let closed = (account.0.lamports() == 0).then(|| Arc::new(account.clone()));
+            let record = account.into_record();
+            if let (Some(updates), Some(account)) = (&mut updates, record.clone().or(closed)) {
+                let (pubkey, write_version) = (write.pubkey, write.write_version);
+                updates.push(AccountUpdate { pubkey, account, write_version, signature });
+            }
             let lamports = |account: &Option<Arc<Account>>| {
                 account.as_ref().map_or(0, |account| i128::from(account.0.lamports()))
             };
@@ -243,6 +293,8 @@ impl Writer {
             });
             changes.push(Change { address, record });
         }
+        // Before the bank's writes are applied: the ledger has the state of its parent.
+        self.cluster.add_bank((id, bank.parent), &account_changes, &self.ledger);
         let signatures =
             bank.transactions.iter().map(|executed| executed.transaction.signatures.len() as u64);
         let frozen = FrozenBank {
@@ -266,6 +318,7 @@ impl Writer {
             hash_components: hashes.components,
             complete: true,
         });
+        log_frozen(&info);
         let ids = self.ledger.apply(id, changes, Arc::clone(&info)).map_err(failed)?;
         self.ledger.complete(id, Arc::clone(&info)).map_err(failed)?;
         // Opening it made it the tip; the feed says which bank is.
@@ -297,6 +350,12 @@ impl Writer {
                 })
                 .collect(),
         });
+        if let Some(thread) = &self.votes
+            && !thread.send(&block.transactions)
+        {
+            self.status.dropped_votes.fetch_add(1, Ordering::Relaxed);
+        }
+        self.record_votes(&block);
         let timestamp_ms = unix_ms();
         let root = self.ledger.root().slot;
         self.unsent.push(LedgerEvent::BankCreated {
@@ -305,6 +364,10 @@ impl Writer {
             root,
             timestamp_ms,
         });
+        if let Some(updates) = updates {
+            let updates = self.write_versions.assign(updates);
+            self.unsent.push(LedgerEvent::AccountsWritten { block: id, updates });
+        }
         self.unsent.push(LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms });
         self.history.record_block(&block);
         let (is_executed, is_confirmed) = (false, false);
@@ -312,12 +375,69 @@ impl Writer {
         Ok(())
     }
 
+    /// Takes the stakes that the cluster's tracker computed.
+    pub(crate) fn take_epoch_stakes(&mut self) {
+        for stakes in self.cluster.take_new_stakes() {
+            self.set_epoch_stakes(Arc::new(stakes));
+        }
+    }
+
+    /// The stakes of an epoch became known.
+    pub(crate) fn set_epoch_stakes(&mut self, stakes: Arc<EpochStakes>) {
+        self.verification.set_epoch_stakes(&stakes);
+        self.stakes.retain(|known| known.slots() != stakes.slots());
+        self.stakes.push(stakes);
+        self.stakes.sort_by_key(|stakes| *stakes.slots().start());
+        if self.stakes.len() > EPOCHS_MAX {
+            self.stakes.remove(0);
+        }
+        if let Some(thread) = &self.votes {
+            thread.set_stakes(self.stakes.clone());
+        }
+    }
+
+    /// Takes the stakes of the epoch of a slot, and the state of their vote accounts in the open bank.
+    fn enter_epoch(&mut self, slot: Slot) {
+        if self.vote_accounts.has_stakes(slot) {
+            return;
+        }
+        let table = self.stakes.iter().find(|stakes| stakes.slots().contains(&slot));
+        self.vote_accounts.set_stakes(slot, table.cloned());
+        let pubkeys: Vec<_> = self.vote_accounts.pubkeys().copied().collect();
+        let accounts = pubkeys.iter().filter_map(|pubkey| {
+            let account = self.ledger.record(&Address::from(pubkey.to_bytes()))?;
+            Some((pubkey, account))
+        });
+        for (pubkey, account) in accounts {
+            self.vote_accounts.record(pubkey, &account, slot);
+        }
+    }
+
+    /// The votes that a bank's vote accounts have: they choose the tip, and bound the root.
+    fn record_votes(&mut self, block: &Block) {
+        let slot = block.id.slot;
+        let mut votes = Vec::new();
+        for write in &block.writes {
+            if let Some(account) = &write.account
+                && solana_sdk_ids::vote::check_id(account.0.owner())
+            {
+                votes.extend(self.vote_accounts.record(&write.pubkey, account, slot));
+            }
+        }
+        self.feed.record_votes(votes);
+        if self.verification.is_on() {
+            self.feed.set_root_max(self.vote_accounts.super_majority_root(slot));
+        }
+    }
+
     fn drop_bank(&mut self, bank: BlockId, reason: DropReason) -> Result<(), FollowError> {
+        // A bank that came when the verifier was full was never written.
+        let Some(Frozen { block, .. }) = self.banks.remove(&bank) else { return Ok(()) };
         self.ledger.drop_fork(bank).map_err(|err| FollowError::Ledger { bank, err })?;
         self.history.drop_fork(bank);
         self.verification.drop_bank(bank);
+        self.cluster.remove_bank(bank);
         self.status.reverted.fetch_add(1, Ordering::Relaxed);
-        let Some(Frozen { block, .. }) = self.banks.remove(&bank) else { return Ok(()) };
         let reason = match reason {
             DropReason::Dead { error } => RevertReason::Dead { error },
             DropReason::Abandoned => RevertReason::Abandoned,
@@ -340,6 +460,10 @@ impl Writer {
     }
 
     fn move_tip(&mut self, bank: BlockId) -> Result<(), FollowError> {
+        if !self.banks.contains_key(&bank) {
+            // It came when the verifier was full, and its removal follows.
+            return Ok(());
+        }
         self.ledger.set_tip(bank).map_err(|err| FollowError::Ledger { bank, err })?;
         self.history.set_tip(bank);
         for id in self.chain_to(bank, |_, frozen| frozen.is_executed) {
@@ -357,6 +481,7 @@ impl Writer {
     fn confirm(&mut self, bank: BlockId) -> Result<(), FollowError> {
         self.ledger.confirm(bank).map_err(|err| FollowError::Ledger { bank, err })?;
         self.history.confirm(bank);
+        self.status.proof.confirm(bank);
         for id in self.chain_to(bank, |_, frozen| frozen.is_confirmed) {
             let Some(frozen) = self.banks.get_mut(&id) else { continue };
             frozen.is_confirmed = true;
@@ -370,6 +495,8 @@ impl Writer {
         self.ledger.finalize(bank).map_err(|err| FollowError::Ledger { bank, err })?;
         self.history.finalize(bank);
         self.verification.root(bank).map_err(|err| FollowError::Verify { bank, err })?;
+        self.cluster.set_root(bank);
+        self.take_epoch_stakes();
         self.banks = self.banks.split_off(&bank);
         if let Some(frozen) = self.banks.get(&bank) {
             let (block, timestamp_ms) = (Arc::clone(&frozen.block), unix_ms());
@@ -377,6 +504,20 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// The line that Agave logs of a bank, so that the logs of both can be compared.
+fn log_frozen(bank: &BlockInfo) {
+    let BankHashComponents { signature_count, last_blockhash, lt_checksum, .. } =
+        bank.hash_components;
+    tracing::debug!(
+        target: "follow::frozen_banks",
+        "bank frozen: {} hash: {} signature_count: {signature_count} last_blockhash: {last_blockhash} \
+         capitalization: {}, accounts_lt_hash checksum: {lt_checksum}",
+        bank.block.slot,
+        bank.bank_hash,
+        bank.capitalization
+    );
 }
 
 /// The keys by which an account was found before a bank and is not after it.

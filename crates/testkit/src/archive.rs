@@ -15,7 +15,9 @@ mod stored;
 
 use std::io::{self, Write};
 
-pub use bank_fields::{HashedFields, StorageFile, bank_fields, bank_fields_with};
+pub use bank_fields::{
+    ArchivedVoter, HashedFields, StorageFile, UnhashedFields, bank_fields, bank_fields_with,
+};
 pub use lt_hash::LtHash;
 pub use read::{Accounts, LocatedAccount, files};
 pub use stored::Stored;

@@ -8,6 +8,8 @@
 //! A producer of whole blocks, for a node under forks, is in [`forked_chain`] (feature `forked-chain`).
 //! A node as a child process is in [`node`], calls and funded accounts on it in [`json_rpc_client`] and [`transfers`],
 //! and clients around it in [`scenario`] (feature `scenario`).
+//! Sources of Geyser updates that do what a test says are in [`geyser_source`], and in bytes in [`raw_geyser_source`]
+//! (feature `geyser`).
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
@@ -20,11 +22,15 @@ mod fork_harness;
 mod fork_injector;
 #[cfg(feature = "forked-chain")]
 pub mod forked_chain;
+#[cfg(feature = "geyser")]
+pub mod geyser_source;
 #[cfg(feature = "scenario")]
 pub mod json_rpc_client;
 mod model;
 #[cfg(feature = "scenario")]
 pub mod node;
+#[cfg(feature = "geyser")]
+pub mod raw_geyser_source;
 #[cfg(feature = "scenario")]
 pub mod scenario;
 pub mod synthetic;

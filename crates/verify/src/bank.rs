@@ -11,6 +11,7 @@ use solana::{Account, lt_hash};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
+use crate::tally::VotedStake;
 use crate::verdict::{Verdict, WRITTEN_LISTED_MAX};
 
 /// The bank from which a verifier starts: that of a snapshot, or one that was verified before.
@@ -75,8 +76,8 @@ pub(crate) struct Bank {
     pub(crate) bank_hash: Hash,
     pub(crate) lt_hash: LtHash,
     pub(crate) child_report: ChildReport,
-    /// Enough stake voted for the bank, or for a descendant.
-    pub(crate) is_voted: bool,
+    /// The stake that voted for the bank, or for a descendant, if it was enough.
+    pub(crate) voted: Option<VotedStake>,
     pub(crate) verdict: Verdict,
     pub(crate) frozen_at: Duration,
     /// The accounts that it wrote, in order, at most [`WRITTEN_LISTED_MAX`].
@@ -115,7 +116,7 @@ impl Bank {
             bank_hash,
             lt_hash: sum,
             child_report: ChildReport::Missing,
-            is_voted: false,
+            voted: None,
             verdict: Verdict::Pending,
             frozen_at: now,
             written: written.into(),

@@ -27,7 +27,7 @@ pub enum VerifierError {
         max: usize,
     },
     /// There are fewer sources. Fix: raise `sources_max`.
-    #[error("source {source_id} of {max} (sources_max)")]
+    #[error("source {source_id} is unknown: there are {max} (sources_max)")]
     UnknownSource {
         /// Its number.
         source_id: u16,

@@ -38,6 +38,11 @@ impl SourceReports {
         agreed.all(|hash| hash == first).then_some(*first)
     }
 
+    /// What each source lists for a slot.
+    pub(crate) fn of_slot(&self, slot: Slot) -> &[(SourceId, Hash)] {
+        self.0.get(&slot).map_or(&[], Vec::as_slice)
+    }
+
     /// Removes the reports up to a slot.
     pub(crate) fn remove_to(&mut self, slot: Slot) {
         self.0 = self.0.split_off(&(slot + 1));

@@ -49,6 +49,16 @@ impl EpochStakes {
         &self.slots
     }
 
+    /// The stake of a vote account; 0 if it has none.
+    pub fn stake_of(&self, vote_account: &Pubkey) -> u64 {
+        self.voter(vote_account).map_or(0, |(_, voter)| voter.stake)
+    }
+
+    /// Whether a stake is more than two thirds of all, the threshold of Agave's confirmation.
+    pub fn is_supermajority(&self, stake: u128) -> bool {
+        stake * 3 > self.total * 2
+    }
+
     /// The number of a vote account, and the account.
     pub(crate) fn voter(&self, vote_account: &Pubkey) -> Option<(usize, &VoterStake)> {
         let find = |voter: &VoterStake| voter.vote_account.cmp(vote_account);
@@ -56,14 +66,19 @@ impl EpochStakes {
         Some((number, &self.voters[number]))
     }
 
+    /// The vote accounts, in the order of their addresses.
+    pub fn voters(&self) -> &[VoterStake] {
+        &self.voters
+    }
+
+    /// Stake of all vote accounts.
+    pub fn total(&self) -> u128 {
+        self.total
+    }
+
     /// Number of vote accounts.
     pub(crate) fn len(&self) -> usize {
         self.voters.len()
-    }
-
-    /// Whether a stake is more than two thirds of all, the threshold of Agave's confirmation.
-    pub(crate) fn is_supermajority(&self, stake: u128) -> bool {
-        stake * 3 > self.total * 2
     }
 
     /// Bytes that the stakes occupy.

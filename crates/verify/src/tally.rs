@@ -41,7 +41,25 @@ impl HashTally {
 enum SlotTally {
     Open(Vec<HashTally>),
     /// More than two thirds of the stake voted for it.
-    Decided(Hash),
+    Decided(Decision),
+}
+
+/// The hash of a slot for which more than two thirds of the stake voted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) hash: Hash,
+    pub(crate) voted: VotedStake,
+}
+
+/// The stake of the votes that decided, in lamports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VotedStake {
+    /// The slot that the votes are for: the bank's own, or that of a descendant.
+    pub slot: Slot,
+    /// Stake of the votes that were counted until they were enough.
+    pub stake: u128,
+    /// Stake of all vote accounts.
+    pub total: u128,
 }
 
 /// The votes for all slots above the root.
@@ -70,17 +88,19 @@ impl VoteTallies {
             }
         };
         hashes[index].add(number, voter.stake);
-        let is_decided = stakes.is_supermajority(hashes[index].stake);
+        let stake = hashes[index].stake;
+        let is_decided = stakes.is_supermajority(stake);
         if is_decided {
-            *tally = SlotTally::Decided(hash);
+            let voted = VotedStake { slot, stake, total: stakes.total() };
+            *tally = SlotTally::Decided(Decision { hash, voted });
         }
         is_decided
     }
 
     /// The hash that more than two thirds of the stake voted for.
-    pub(crate) fn decided(&self, slot: Slot) -> Option<Hash> {
+    pub(crate) fn decided(&self, slot: Slot) -> Option<Decision> {
         match self.0.get(&slot)? {
-            SlotTally::Decided(hash) => Some(*hash),
+            SlotTally::Decided(decision) => Some(*decision),
             SlotTally::Open(_) => None,
         }
     }

@@ -11,7 +11,7 @@ use crate::bank::{Bank, ChildReport, FrozenBank, ParentHashes, RootBank};
 use crate::error::VerifierError;
 use crate::reports::{SourceId, SourceReports};
 use crate::stakes::EpochStakes;
-use crate::tally::VoteTallies;
+use crate::tally::{VoteTallies, VotedStake};
 use crate::verdict::{Level, Mismatch, Reporter, Verdict, VerdictChange};
 use crate::vote::SignedVote;
 
@@ -78,6 +78,14 @@ impl Verifier {
         self.hard_forks = hard_forks;
     }
 
+    /// Adds a hard fork above the root, such as that of the LastRestartSlot sysvar, if it is not known.
+    pub fn add_hard_fork(&mut self, slot: Slot) {
+        let is_known = self.hard_forks.iter().any(|fork| fork.slot == slot);
+        if slot > self.root.block.slot && !is_known {
+            self.hard_forks.push(HardFork { slot, count: 1 });
+        }
+    }
+
     /// Sets the stakes of an epoch. Only votes for slots of such an epoch count. Votes that were counted with other
     /// stakes of the epoch are dropped, and of four epochs the oldest one.
     pub fn set_epoch_stakes(&mut self, stakes: EpochStakes) {
@@ -88,6 +96,16 @@ impl Verifier {
         if self.stakes.len() > EPOCHS_MAX {
             self.stakes.remove(0);
         }
+    }
+
+    /// Whether the stakes of a slot's epoch are known.
+    pub fn has_stakes(&self, slot: Slot) -> bool {
+        self.stakes.iter().any(|stakes| stakes.slots().contains(&slot))
+    }
+
+    /// Whether enough stake voted for one hash of a slot, which may be that of no bank here.
+    pub fn is_decided(&self, slot: Slot) -> bool {
+        self.tallies.decided(slot).is_some()
     }
 
     /// A bank froze: computes its hash. Its parent is the root, or was passed before.
@@ -105,8 +123,8 @@ impl Verifier {
         if self.banks.contains_key(&block) {
             return Err(VerifierError::KnownBank(block));
         }
-        let max = self.config.banks_max;
-        if self.banks.len() >= max {
+        if self.is_full() {
+            let max = self.config.banks_max;
             return Err(VerifierError::TooManyBanks { max });
         }
         let parent = self.hashes(parent).ok_or(VerifierError::UnknownBank(parent))?;
@@ -150,14 +168,29 @@ impl Verifier {
         Ok(self.judge_slot(slot, now))
     }
 
+    /// Whether the hash of a bank of the slot is one that its child, sources or votes say.
+    pub fn is_matched(&self, slot: Slot) -> bool {
+        let mut banks = banks_at(&self.banks, slot);
+        banks.any(|(_, bank)| matches!(bank.verdict, Verdict::Matched(_)))
+    }
+
+    /// The sources that list a hash for a slot which no bank of the slot has here.
+    pub fn dissenting(&self, slot: Slot) -> impl Iterator<Item = (SourceId, Hash)> {
+        let is_of_bank =
+            move |hash: &Hash| banks_at(&self.banks, slot).any(|(_, bank)| bank.bank_hash == *hash);
+        let reports = self.reports.of_slot(slot).iter().copied();
+        reports.filter(move |(_, hash)| !is_of_bank(hash))
+    }
+
     /// Counts a vote, if the account has stake and its authorized voter signed.
     pub fn vote(&mut self, vote: &SignedVote, now: Duration) -> Vec<VerdictChange> {
-        let (slot, hash) = (vote.slot(), vote.hash());
+        let (slot, hash) = (vote.vote().slot(), vote.vote().hash());
         if !self.is_ahead(slot) {
             return Vec::new();
         }
         let stakes = self.stakes.iter().find(|stakes| stakes.slots().contains(&slot));
-        let voter = stakes.and_then(|stakes| Some((stakes, stakes.voter(vote.vote_account())?)));
+        let voter =
+            stakes.and_then(|stakes| Some((stakes, stakes.voter(vote.vote().vote_account())?)));
         let Some((stakes, (number, voter))) = voter else { return Vec::new() };
         if !vote.is_signed_by(&voter.authorized_voter) {
             return Vec::new();
@@ -197,6 +230,8 @@ impl Verifier {
                 self.banks.insert(id, bank);
             }
         }
+        // Only those above a bank's parent count for it.
+        self.hard_forks.retain(|fork| fork.slot > block.slot);
         self.reports.remove_to(block.slot);
         self.tallies.remove_to(block.slot);
         Ok(rooted)
@@ -220,6 +255,11 @@ impl Verifier {
         Some(&self.banks.get(&block)?.verdict)
     }
 
+    /// The stake that voted for a bank above the root, or for a descendant, if it was enough.
+    pub fn voted_stake(&self, block: BlockId) -> Option<VotedStake> {
+        self.banks.get(&block)?.voted
+    }
+
     /// The computed hash of a bank, or the hash of the root.
     pub fn bank_hash(&self, block: BlockId) -> Option<Hash> {
         Some(self.hashes(block)?.bank_hash)
@@ -233,6 +273,11 @@ impl Verifier {
     /// The root and its hashes, from which another verifier may start.
     pub fn root_bank(&self) -> &RootBank {
         &self.root
+    }
+
+    /// Whether no more banks can be frozen before the root moves.
+    pub fn is_full(&self) -> bool {
+        self.banks.len() >= self.config.banks_max
     }
 
     /// Banks and bytes in use.
@@ -264,8 +309,10 @@ impl Verifier {
         let voted = self.tallies.decided(slot);
         let blocks: Vec<BlockId> = banks_at(&self.banks, slot).map(|(block, _)| block).collect();
         for block in blocks {
-            if voted.is_some() && self.bank_hash(block) == voted {
-                changed.extend(self.mark_voted(block, now));
+            if let Some(decision) = voted
+                && self.bank_hash(block) == Some(decision.hash)
+            {
+                changed.extend(self.mark_voted(block, decision.voted, now));
             }
             changed.extend(self.judge(block, now));
         }
@@ -273,13 +320,18 @@ impl Verifier {
     }
 
     /// Marks a bank that enough stake voted for, and its ancestors: its hash covers theirs.
-    fn mark_voted(&mut self, block: BlockId, now: Duration) -> Vec<VerdictChange> {
+    fn mark_voted(
+        &mut self,
+        block: BlockId,
+        voted: VotedStake,
+        now: Duration,
+    ) -> Vec<VerdictChange> {
         let mut changed = Vec::new();
         let mut next = block;
         while let Some(bank) = self.banks.get_mut(&next)
-            && !bank.is_voted
+            && bank.voted.is_none()
         {
-            bank.is_voted = true;
+            bank.voted = Some(voted);
             let parent = bank.parent;
             changed.extend(self.judge(next, now));
             next = parent;
@@ -303,7 +355,7 @@ impl Verifier {
     /// The verdict that follows from all reports so far. Votes count before sources, and those before a child.
     fn verdict_of(&self, block: BlockId) -> Option<Verdict> {
         let bank = self.banks.get(&block)?;
-        if bank.is_voted {
+        if bank.voted.is_some() {
             return Some(Verdict::Matched(Level::Voted));
         }
         let agreed = self.reports.agreed(block.slot, self.config.sources_required);
@@ -311,7 +363,8 @@ impl Verifier {
         let is_no_banks = |hash: &Hash| {
             !banks_at(&self.banks, block.slot).any(|(_, bank)| bank.bank_hash == *hash)
         };
-        let mismatch = if let Some(voted) = self.tallies.decided(block.slot).filter(is_no_banks) {
+        let voted = self.tallies.decided(block.slot).map(|decision| decision.hash);
+        let mismatch = if let Some(voted) = voted.filter(is_no_banks) {
             Some((voted, Reporter::Votes))
         } else if let ChildReport::Differs(hash) = bank.child_report {
             Some((hash, Reporter::Child))

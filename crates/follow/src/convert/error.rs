@@ -18,7 +18,7 @@ pub enum ConvertError {
         expected: usize,
     },
     /// A number is too large for its field.
-    #[error("{field} is {value}")]
+    #[error("{field} is {value}, which is too large")]
     Range {
         /// The field.
         field: &'static str,

@@ -1,5 +1,7 @@
 //! Results of transactions, and rewards, of the proto.
 
+use std::str::FromStr;
+
 use solana_account_decoder_client_types::token::UiTokenAmount;
 use solana_message::compiled_instruction::CompiledInstruction;
 use solana_message::v0::LoadedAddresses;
@@ -57,17 +59,22 @@ pub(crate) fn reward(reward: proto::Reward) -> Result<Reward, ConvertError> {
         // Agave 4.2 has no other reward.
         Ok(proto::RewardType::VatDebit) | Err(_) => return Err(unknown()),
     };
-    let commission = (!reward.commission.is_empty()).then(|| reward.commission.parse());
-    let commission =
-        commission.transpose().map_err(|_| ConvertError::Commission(reward.commission.clone()))?;
+    let (commission, commission_bps) =
+        (commission(&reward.commission)?, commission(&reward.commission_bps)?);
     Ok(Reward {
         pubkey: reward.pubkey,
         lamports: reward.lamports,
         post_balance: reward.post_balance,
         reward_type,
         commission,
-        commission_bps: None,
+        commission_bps,
     })
+}
+
+/// A commission in percent or in basis points. An empty text is none.
+fn commission<T: FromStr>(text: &str) -> Result<Option<T>, ConvertError> {
+    let parsed = (!text.is_empty()).then(|| text.parse());
+    parsed.transpose().map_err(|_| ConvertError::Commission(text.to_owned()))
 }
 
 /// An error is bincode of Agave's type.

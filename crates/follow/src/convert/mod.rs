@@ -13,6 +13,7 @@ use feed::{BlockMeta, SlotStatus, UpdateKind};
 use ledger::Slot;
 use solana::Account;
 use solana_account::AccountSharedData;
+use solana_signature::Signature;
 use solana_transaction_status::Reward;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
@@ -20,15 +21,42 @@ use yellowstone_grpc_proto::geyser::{
     SubscribeUpdateSlot, SubscribeUpdateTransaction,
 };
 
-use crate::convert::fields::{hash, pubkey};
+use crate::convert::fields::{array, hash, pubkey};
 
 pub use error::ConvertError;
+
+/// Bytes of an update besides its lists.
+const UPDATE_BYTES: usize = 128;
 
 /// An update without its source.
 pub(crate) struct Converted {
     pub(crate) slot: Slot,
     pub(crate) bank_id: Option<u64>,
-    pub(crate) kind: UpdateKind<Account, ExecutedTransaction, BlockFacts>,
+    pub(crate) kind: UpdateKind<WrittenAccount, ExecutedTransaction, BlockFacts>,
+}
+
+impl Converted {
+    /// Estimated bytes in memory, of a message of `message_bytes`. Short lists need more than their encoding.
+    pub(crate) fn memory_bytes(&self, message_bytes: usize) -> usize {
+        match &self.kind {
+            UpdateKind::Account { .. } | UpdateKind::Status(_) => message_bytes + UPDATE_BYTES,
+            UpdateKind::Transaction { transaction, .. } => {
+                message_bytes.max(usize::try_from(transaction.bytes()).unwrap_or(usize::MAX))
+            }
+            UpdateKind::BlockMeta(meta) => {
+                let rewards = meta.meta.rewards.len() * size_of::<Reward>();
+                message_bytes + rewards + UPDATE_BYTES
+            }
+        }
+    }
+}
+
+/// An account after a write.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenAccount {
+    pub(crate) account: Account,
+    /// The transaction that wrote it; `None` if the bank did it by itself.
+    pub(crate) signature: Option<Signature>,
 }
 
 /// The properties of a block that the feed does not need.
@@ -70,7 +98,10 @@ fn account_update(update: SubscribeUpdateAccount) -> Result<Option<Converted>, C
         rent_epoch: info.rent_epoch,
     });
     let pubkey = pubkey("pubkey", &info.pubkey)?;
-    let (write_version, account) = (info.write_version, Account(account));
+    let signature = info.txn_signature.map(|bytes| array("txn_signature", &bytes)).transpose()?;
+    let signature = signature.map(Signature::from);
+    let (write_version, account) =
+        (info.write_version, WrittenAccount { account: Account(account), signature });
     let kind = UpdateKind::Account { pubkey, write_version, account };
     Ok(Some(Converted { slot: update.slot, bank_id: bank_id(update.bank_id), kind }))
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use chain_solana::{EventSink, History, HistoryLimits, LedgerEvent, Reader};
 use feed::FeedConfig;
 use follow::{
-    FollowHandle, FollowStatus, Follower, FollowerConfig, OnMismatch, SourceConfig, StreamConfig,
-    VerifyMode,
+    AgreementConfig, FollowHandle, FollowStatus, Follower, FollowerConfig, OnMismatch,
+    SourceConfig, StreamConfig, VerifyMode,
 };
 use ledger::{Address, Commitment};
 use parking_lot::Mutex;
@@ -16,18 +16,18 @@ use snapshot_solana::Progress;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use tempfile::TempDir;
+use testkit::geyser_source::{Source, slot_of};
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdatePing};
 
 use crate::script::{Bank, account, blockhash, chain, message, signature, status};
 use crate::snapshot::{self, LAMPORTS, SLOT, WALLET};
-use crate::source::{Source, slot_of};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A sink that stores a word for each event.
 #[derive(Clone, Default)]
-struct Words(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Words(pub(crate) Arc<Mutex<Vec<String>>>);
 
 impl EventSink for Words {
     fn send(&mut self, event: &LedgerEvent) {
@@ -48,16 +48,16 @@ impl EventSink for Words {
     }
 }
 
-struct Rig {
-    reader: Reader,
-    history: Arc<History>,
-    status: Arc<FollowStatus>,
-    words: Words,
+pub(crate) struct Rig {
+    pub(crate) reader: Reader,
+    pub(crate) history: Arc<History>,
+    pub(crate) status: Arc<FollowStatus>,
+    pub(crate) words: Words,
     handle: FollowHandle,
     _dir: TempDir,
 }
 
-fn config(urls: Vec<SourceConfig>) -> FollowerConfig {
+pub(crate) fn config(urls: Vec<SourceConfig>) -> FollowerConfig {
     FollowerConfig {
         sources: urls,
         stream: StreamConfig {
@@ -71,16 +71,24 @@ fn config(urls: Vec<SourceConfig>) -> FollowerConfig {
         history: HistoryLimits { slots_max: 1_000, bytes_max: 1 << 30 },
         // The script's banks have no hashes.
         verify: VerifyMode::Off,
+        agreement: AgreementConfig::default(),
+        epoch_stakes: Vec::new(),
         on_mismatch: OnMismatch::Stop,
+        upstream: None,
     }
 }
 
-async fn source_config(source: &Source) -> SourceConfig {
+pub(crate) async fn source_config(source: &Source) -> SourceConfig {
     SourceConfig { url: format!("http://{}", source.serve().await), x_token: None }
 }
 
 impl Rig {
-    fn start(config: FollowerConfig) -> Self {
+    pub(crate) fn start(config: FollowerConfig) -> Self {
+        Self::start_with(config, Vec::new())
+    }
+
+    /// With further sinks.
+    pub(crate) fn start_with(config: FollowerConfig, mut sinks: Vec<Box<dyn EventSink>>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let archive = snapshot::write(dir.path());
         let limits = LedgerConfig::new(100_000);
@@ -90,11 +98,12 @@ impl Rig {
         let follower = Follower::new(config, loaded).expect("a follower");
         let (reader, history) = (follower.reader().clone(), Arc::clone(follower.history()));
         let (status, words) = (Arc::clone(follower.status()), Words::default());
-        let handle = follower.start(vec![Box::new(words.clone())]).expect("it starts");
+        sinks.push(Box::new(words.clone()));
+        let handle = follower.start(sinks).expect("it starts");
         Self { reader, history, status, words, handle, _dir: dir }
     }
 
-    async fn wait(&self, what: &str, is_done: impl Fn(&Self) -> bool) {
+    pub(crate) async fn wait(&self, what: &str, is_done: impl Fn(&Self) -> bool) {
         let done = async {
             while !is_done(self) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -107,20 +116,20 @@ impl Rig {
     }
 
     /// Slots at processed, confirmed and finalized.
-    fn slots(&self) -> [u64; 3] {
+    pub(crate) fn slots(&self) -> [u64; 3] {
         Commitment::ALL.map(|commitment| self.reader.view(commitment).block().slot)
     }
 
-    async fn wait_for_slots(&self, slots: [u64; 3]) {
+    pub(crate) async fn wait_for_slots(&self, slots: [u64; 3]) {
         self.wait(&format!("{slots:?}"), |rig| rig.slots() == slots).await;
     }
 
-    fn lamports(&self, commitment: Commitment) -> u64 {
+    pub(crate) fn lamports(&self, commitment: Commitment) -> u64 {
         let account = self.reader.view(commitment).record(&Address::from(WALLET));
         account.map_or(0, |account| account.0.lamports())
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         let stopped = tokio::task::spawn_blocking(|| self.handle.stop()).await;
         stopped.expect("it ends").expect("without an error");
     }
@@ -177,7 +186,7 @@ async fn nothing_of_an_open_bank_is_shown() {
     rig.stop().await;
 }
 
-fn metrics_of(status: &FollowStatus) -> String {
+pub(crate) fn metrics_of(status: &FollowStatus) -> String {
     let mut out = metrics::Exposition::default();
     metrics::Collector::write(status, &mut out);
     out.into_string()

@@ -36,15 +36,87 @@ impl HashedFields {
     }
 }
 
-/// The fields of the bank at `slot` that states these files, this capitalization and this hash.
-pub fn bank_fields(slot: u64, files: &[StorageFile], lamports: u64, lattice: &LtHash) -> Vec<u8> {
-    bank_fields_with(slot, HashedFields::at(slot), files, lamports, lattice)
+/// A vote account with stake in an epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct ArchivedVoter {
+    /// Its address.
+    pub vote_account: [u8; 32],
+    /// The identity of its node.
+    pub node: [u8; 32],
+    /// The key that signs its votes.
+    pub authorized_voter: [u8; 32],
+    /// Lamports delegated to it.
+    pub stake: u64,
 }
 
-/// The same for a bank whose hash covers these fields.
+/// What a bank states and its hash does not cover.
+#[derive(Clone, Debug)]
+pub struct UnhashedFields {
+    /// Transactions since genesis.
+    pub transaction_count: u64,
+    /// Slots of an epoch; there is no warm-up.
+    pub slots_per_epoch: u64,
+    /// Initial and terminal rate, taper, the foundation's part and its years.
+    pub inflation: [f64; 5],
+    /// The vote accounts of epochs.
+    pub epoch_stakes: Vec<(u64, Vec<ArchivedVoter>)>,
+}
+
+impl Default for UnhashedFields {
+    fn default() -> Self {
+        let (inflation, epoch_stakes) = ([0.0; 5], Vec::new());
+        Self { transaction_count: 77, slots_per_epoch: 8_192, inflation, epoch_stakes }
+    }
+}
+
+impl UnhashedFields {
+    /// The epochs as an archive has them. Half of a vote account's data stands for the rest of it.
+    fn epochs(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let n = |number: u64| number.to_le_bytes();
+        out.extend(n(self.epoch_stakes.len() as u64));
+        for (epoch, voters) in &self.epoch_stakes {
+            out.extend(n(*epoch));
+            out.extend([0; 4]);
+            out.extend(n(voters.len() as u64));
+            for voter in voters {
+                out.extend(voter.vote_account);
+                out.extend([voter.stake, 1_000, 72].into_iter().flat_map(n));
+                out.extend(3_u32.to_le_bytes());
+                out.extend(voter.node);
+                out.extend([9; 36]);
+                out.extend([7; 32 + 1 + 8]);
+            }
+            out.extend([0, 0, *epoch, 0].into_iter().flat_map(n)); // delegations, history
+            out.extend(n(voters.iter().map(|voter| voter.stake).sum()));
+            out.extend(n(voters.len() as u64));
+            for voter in voters {
+                out.extend(voter.node);
+                out.extend(n(1));
+                out.extend(voter.vote_account);
+                out.extend(n(voter.stake));
+            }
+            out.extend(n(voters.len() as u64));
+            for voter in voters {
+                out.extend(voter.vote_account);
+                out.extend(voter.authorized_voter);
+            }
+        }
+        out
+    }
+}
+
+/// The fields of the bank at `slot` that states these files, this capitalization and this hash.
+pub fn bank_fields(slot: u64, files: &[StorageFile], lamports: u64, lattice: &LtHash) -> Vec<u8> {
+    let unhashed = UnhashedFields::default();
+    bank_fields_with(slot, HashedFields::at(slot), &unhashed, files, lamports, lattice)
+}
+
+/// The same for a bank with these fields.
 pub fn bank_fields_with(
     slot: u64,
     hashed: HashedFields,
+    unhashed: &UnhashedFields,
     files: &[StorageFile],
     lamports: u64,
     lattice: &LtHash,
@@ -70,7 +142,7 @@ pub fn bank_fields_with(
     raw(&parent_hash);
     raw(&n(parent_slot));
     raw(&n(0)); // hard forks
-    raw(&n(77)); // transactions
+    raw(&n(unhashed.transaction_count));
     raw(&n(0)); // ticks
     raw(&n(signature_count));
     raw(&n(lamports));
@@ -85,9 +157,10 @@ pub fn bank_fields_with(
     raw(&n(slot)); // height
     raw(&[0; 32 + 16 + 33 + 8]); // leader, fees, rent
     raw(&[0; 8 + 33 + 8 + 17]); // rent collector
-    [8_192, 8_192].into_iter().for_each(|number| raw(&n(number)));
+    [unhashed.slots_per_epoch; 2].into_iter().for_each(|number| raw(&n(number)));
     raw(&[0; 17]); // rest of the epoch schedule
-    raw(&[0; 48]); // inflation
+    unhashed.inflation.into_iter().for_each(|rate| raw(&rate.to_le_bytes()));
+    raw(&[0; 8]); // unused
     raw(&[0; 5 * 8]); // stakes
     raw(&[0; 4 * 8]); // accounts and stakes without use
     raw(&[1]);
@@ -100,7 +173,7 @@ pub fn bank_fields_with(
     raw(&[0; 64 + 40 + 16]);
     raw(&n(5_000));
     raw(&[0, 0]);
-    raw(&n(0)); // epochs with stakes
+    raw(&unhashed.epochs());
     raw(&[1]);
     raw(&lattice);
     raw(&[0]);

@@ -1,9 +1,14 @@
 //! A server of Yellowstone gRPC that says what a test scripts.
+//!
+//! In: updates, which every stream gets in this order from its `from_slot` on; cuts; the updates of later streams. Out:
+//! the requests that came.
+//! Bounds: the script, which stays in memory.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use futures_util::{Stream, StreamExt};
 use parking_lot::Mutex;
@@ -15,35 +20,46 @@ use yellowstone_grpc_proto::geyser::*;
 
 type Updates = Pin<Box<dyn Stream<Item = Result<SubscribeUpdate, Status>> + Send>>;
 
-/// A scripted source.
+type Damage = Arc<dyn Fn(&mut SubscribeUpdate) + Send + Sync>;
+
+/// A scripted source. Clones are the same one.
 #[derive(Clone)]
-pub(crate) struct Source(Arc<Shared>);
+pub struct Source(Arc<Shared>);
 
 struct Shared {
-    log: Mutex<Vec<SubscribeUpdate>>,
+    /// Each with the sessions that get it.
+    log: Mutex<Vec<(Range<usize>, SubscribeUpdate)>>,
     len: watch::Sender<usize>,
     /// Rises when all streams are cut.
     cuts: watch::Sender<u64>,
     requests: Mutex<Vec<SubscribeRequest>>,
+    /// What streams after the first one get.
+    later: Mutex<Option<Vec<SubscribeUpdate>>>,
     newest: AtomicU64,
+    /// What is done to the updates of the first sessions.
+    damage: Mutex<(usize, Option<Damage>)>,
+    sessions: AtomicUsize,
     token: Option<&'static str>,
 }
 
 impl Source {
     /// A source that wants `token`, if there is one.
-    pub(crate) fn new(token: Option<&'static str>) -> Self {
+    pub fn new(token: Option<&'static str>) -> Self {
         Self(Arc::new(Shared {
             log: Mutex::default(),
             len: watch::Sender::new(0),
             cuts: watch::Sender::new(0),
             requests: Mutex::default(),
+            later: Mutex::default(),
             newest: AtomicU64::new(0),
+            damage: Mutex::default(),
+            sessions: AtomicUsize::new(0),
             token,
         }))
     }
 
     /// Serves on a free port of the loopback.
-    pub(crate) async fn serve(&self) -> SocketAddr {
+    pub async fn serve(&self) -> SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let incoming = tonic::transport::server::TcpIncoming::from(listener);
@@ -54,34 +70,70 @@ impl Source {
     }
 
     /// Sends updates to all streams, and to those that come later.
-    pub(crate) fn send(&self, updates: impl IntoIterator<Item = SubscribeUpdate>) {
+    pub fn send(&self, updates: impl IntoIterator<Item = SubscribeUpdate>) {
         let mut log = self.0.log.lock();
-        log.extend(updates);
+        log.extend(updates.into_iter().map(|update| (0..usize::MAX, update)));
         self.0.len.send_replace(log.len());
     }
 
+    /// Sends `damaged` updates to the sessions so far, and `right` ones to those that come later.
+    pub fn send_damaged(
+        &self,
+        damaged: impl IntoIterator<Item = SubscribeUpdate>,
+        right: impl IntoIterator<Item = SubscribeUpdate>,
+    ) {
+        let next = self.0.sessions.load(Ordering::Relaxed);
+        let mut log = self.0.log.lock();
+        log.extend(damaged.into_iter().map(|update| (0..next, update)));
+        log.extend(right.into_iter().map(|update| (next..usize::MAX, update)));
+        self.0.len.send_replace(log.len());
+    }
+
+    /// What is below a slot is not sent any more.
+    pub fn forget_below(&self, slot: u64) {
+        for (sessions, _) in self.0.log.lock().iter_mut().filter(|(_, it)| slot_of(it) < slot) {
+            *sessions = 0..0;
+        }
+    }
+
     /// Removes updates from what later streams get.
-    pub(crate) fn forget(&self, is_forgotten: impl Fn(&SubscribeUpdate) -> bool) {
-        self.0.log.lock().retain(|update| !is_forgotten(update));
+    pub fn forget(&self, is_forgotten: impl Fn(&SubscribeUpdate) -> bool) {
+        self.0.log.lock().retain(|(_, update)| !is_forgotten(update));
+    }
+
+    /// Damages what the next sessions get, up to this number of them.
+    pub fn damage(
+        &self,
+        sessions: usize,
+        damage: impl Fn(&mut SubscribeUpdate) + Send + Sync + 'static,
+    ) {
+        let sessions = sessions.saturating_add(self.0.sessions.load(Ordering::Relaxed));
+        *self.0.damage.lock() = (sessions, Some(Arc::new(damage)));
+    }
+
+    /// Replaces the script for all streams after the first one, as if the source had been repaired.
+    pub fn repair_after_first_stream(&self, updates: Vec<SubscribeUpdate>) {
+        *self.0.later.lock() = Some(updates);
     }
 
     /// Ends all streams.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.0.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    pub(crate) fn set_newest(&self, slot: u64) {
+    /// Sets the slot that `GetSlot` answers.
+    pub fn set_newest(&self, slot: u64) {
         self.0.newest.store(slot, Ordering::Relaxed);
     }
 
     /// All requests so far.
-    pub(crate) fn requests(&self) -> Vec<SubscribeRequest> {
+    pub fn requests(&self) -> Vec<SubscribeRequest> {
         self.0.requests.lock().clone()
     }
 }
 
 /// The slot of an update.
-pub(crate) fn slot_of(update: &SubscribeUpdate) -> u64 {
+pub fn slot_of(update: &SubscribeUpdate) -> u64 {
     match &update.update_oneof {
         Some(UpdateOneof::Account(it)) => it.slot,
         Some(UpdateOneof::Slot(it)) => it.slot,
@@ -112,6 +164,14 @@ impl Geyser for Source {
             requests.next().await.ok_or_else(|| Status::invalid_argument("no request"))??;
         let from_slot = first.from_slot.unwrap_or_default();
         let shared = Arc::clone(&self.0);
+        let session = shared.sessions.fetch_add(1, Ordering::Relaxed);
+        if session > 0
+            && let Some(later) = shared.later.lock().take()
+        {
+            *shared.log.lock() = later.into_iter().map(|update| (0..usize::MAX, update)).collect();
+        }
+        let (damaged, damage) = shared.damage.lock().clone();
+        let damage = damage.filter(|_| session < damaged);
         shared.requests.lock().push(first);
         let later = Arc::clone(&shared);
         tokio::spawn(async move {
@@ -120,14 +180,20 @@ impl Geyser for Source {
             }
         });
         let state = (shared.len.subscribe(), shared.cuts.subscribe(), 0, shared);
-        let updates = futures_util::stream::unfold(state, move |state| async move {
-            let (mut len, mut cuts, mut at, shared) = state;
+        let updates = futures_util::stream::unfold((state, damage), move |state| async move {
+            let ((mut len, mut cuts, mut at, shared), damage) = state;
             loop {
-                let next = shared.log.lock().get(at).cloned();
+                let next = shared.log.lock().get(at).map(|(sessions, update)| {
+                    let is_meant = sessions.contains(&session) && slot_of(update) >= from_slot;
+                    is_meant.then(|| update.clone())
+                });
                 if let Some(update) = next {
                     at += 1;
-                    if slot_of(&update) >= from_slot {
-                        return Some((Ok(update), (len, cuts, at, shared)));
+                    if let Some(mut update) = update {
+                        if let Some(damage) = &damage {
+                            damage(&mut update);
+                        }
+                        return Some((Ok(update), ((len, cuts, at, shared), damage)));
                     }
                     continue;
                 }

@@ -1,0 +1,239 @@
+//! Stakes, leaders, features and inflation of a followed chain, as the banks change them.
+//!
+//! In: each whole bank with the accounts that it wrote, on the writer's thread. Out: what [`FollowedCluster`] shows.
+//! Shape: [`StakeTracker`] has the stakes of each bank. The first bank of an epoch determines the leaders of the next
+//! one. They are shown when that bank, or a descendant, is the root.
+//! Bounds: those of [`StakeTracker`]; [`ROOTS_RETAINED`] roots and [`EPOCHS_RETAINED`] epochs are shown.
+//! Cost: of a bank, a lookup of each account's owner; some milliseconds once an epoch.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use chain_solana::{InflationSchedule, View};
+use ledger::BlockId;
+use snapshot_solana::BankFields;
+use solana::Account;
+use solana_account::ReadableAccount;
+use solana_epoch_schedule::EpochSchedule;
+use solana_feature_set::FeatureSet;
+use solana_inflation::Inflation;
+use solana_pubkey::Pubkey;
+use solana_rent::Rent;
+use solana_sdk_ids::{sysvar, vote};
+use solana_stake_interface::stake_history::StakeHistory;
+use solana_vote_interface::state::{VoteStateV4, VoteStateVersions};
+use stakes_solana::{
+    EpochStakes, EpochVoter, NewBank, StakeChange, StakeTracker, VoteCandidate, delegated,
+    delegation_of,
+};
+use svm::AccountSource;
+use verify::{AccountChange, VoterStake};
+
+use crate::cluster::{FollowedCluster, Published, PublishedEpoch};
+use crate::status::FollowStatus;
+
+/// Former roots whose stakes are shown: a reader may still have one. 64 are 13 to 26 seconds of slots.
+const ROOTS_RETAINED: usize = 64;
+/// Epochs whose voters and leaders are shown; Agave stores six.
+const EPOCHS_RETAINED: usize = 8;
+
+/// Tracks a followed cluster, and publishes it.
+pub(crate) struct ClusterTracker {
+    schedule: EpochSchedule,
+    inflation: Inflation,
+    tracker: StakeTracker,
+    /// What is published next.
+    published: Published,
+    cluster: Arc<FollowedCluster>,
+    status: Arc<FollowStatus>,
+    /// Stakes of epochs that the verification of votes has not taken.
+    new_stakes: Vec<verify::EpochStakes>,
+}
+
+impl ClusterTracker {
+    /// The cluster at the block of a snapshot, whose accounts `view` has.
+    pub(crate) fn new(fields: &BankFields, view: &View, status: Arc<FollowStatus>) -> Self {
+        let schedule = fields.epoch_schedule.clone();
+        let features = svm::features::activated_in(view);
+        let (root, history) = (view.block(), stake_history(view));
+        let delegated = delegated(view);
+        let tracker = StakeTracker::new(schedule.clone(), &features, root, history, &delegated);
+        let stakes = tracker.bank(root).map(|bank| (root, Arc::clone(&bank.stakes)));
+        let inflation = InflationSchedule::new(fields.inflation, &schedule, &features);
+        let epochs = fields.epoch_stakes.iter().map(epoch_stakes);
+        let new_stakes = fields.epoch_stakes.iter().map(epoch_stakes);
+        let new_stakes = new_stakes.map(|stakes| counted_stakes(&stakes, &schedule)).collect();
+        let published = Published {
+            stakes: stakes.into_iter().collect(),
+            epochs: epochs
+                .map(|stakes| (stakes.epoch, published_epoch(&stakes, &schedule)))
+                .collect(),
+            inflation: Arc::new(inflation),
+            features: Arc::new(features),
+        };
+        let cluster = Arc::new(FollowedCluster::new(published.clone(), Arc::clone(&status)));
+        let inflation = fields.inflation;
+        let tracker = Self { schedule, inflation, tracker, published, cluster, status, new_stakes };
+        tracker.update_status();
+        tracker
+    }
+
+    /// What servers read.
+    pub(crate) fn cluster(&self) -> Arc<FollowedCluster> {
+        Arc::clone(&self.cluster)
+    }
+
+    /// The stakes of epochs that became known since the last call: at most those of [`EPOCHS_RETAINED`] epochs.
+    pub(crate) fn take_new_stakes(&mut self) -> Vec<verify::EpochStakes> {
+        std::mem::take(&mut self.new_stakes)
+    }
+
+    /// A bank is whole. `parent_state` has the accounts of its parent.
+    pub(crate) fn add_bank(
+        &mut self,
+        (id, parent): (BlockId, BlockId),
+        changes: &[AccountChange],
+        parent_state: &impl AccountSource,
+    ) {
+        let bank_state = BankState { changes, parent: parent_state };
+        let history = changes.iter().any(|change| change.pubkey == sysvar::stake_history::ID);
+        let history = history.then(|| stake_history(&bank_state));
+        let stake_changes: Vec<StakeChange> = changes.iter().filter_map(stake_change).collect();
+        let boundary = self.tracker.is_boundary(id, parent).then(|| {
+            let features = svm::features::activated_in(&bank_state);
+            (features, vote_account_reserve(&bank_state))
+        });
+        let bank = NewBank { id, parent, history, changes: &stake_changes };
+        let terms = boundary.as_ref().map(|(features, reserve)| (features, *reserve));
+        let added = self.tracker.add(bank, terms, |pubkey| vote_candidate(parent_state, pubkey));
+        if let Some(added) = added {
+            self.published.stakes.insert(id, Arc::clone(&added.stakes));
+        }
+        if let Some((features, _)) = boundary {
+            self.set_features(features);
+        }
+        self.publish();
+    }
+
+    /// A bank was reverted.
+    pub(crate) fn remove_bank(&mut self, id: BlockId) {
+        self.tracker.remove(id);
+        self.published.stakes.remove(&id);
+        self.publish();
+    }
+
+    /// A bank became the root.
+    pub(crate) fn set_root(&mut self, root: BlockId) {
+        let newest = self.tracker.bank(root).and_then(|bank| bank.newest_epoch.clone());
+        if let Some(stakes) = newest
+            && !self.published.epochs.contains_key(&stakes.epoch)
+        {
+            let epoch = published_epoch(&stakes, &self.schedule);
+            tracing::info!(epoch = stakes.epoch, voters = stakes.voters.len(), "epoch stakes");
+            self.published.epochs.insert(stakes.epoch, epoch);
+            self.new_stakes.push(counted_stakes(&stakes, &self.schedule));
+            while self.published.epochs.len() > EPOCHS_RETAINED {
+                self.published.epochs.pop_first();
+            }
+        }
+        self.tracker.set_root(root);
+        let older = self.published.stakes.range(..root).count();
+        (ROOTS_RETAINED..older).for_each(|_| drop(self.published.stakes.pop_first()));
+        self.publish();
+        self.update_status();
+    }
+
+    fn set_features(&mut self, features: FeatureSet) {
+        let is_same = features.active() == self.published.features.active();
+        if !is_same {
+            let inflation = InflationSchedule::new(self.inflation, &self.schedule, &features);
+            self.published.inflation = Arc::new(inflation);
+            self.published.features = Arc::new(features);
+        }
+    }
+
+    fn publish(&self) {
+        self.cluster.published.store(Arc::new(self.published.clone()));
+    }
+
+    fn update_status(&self) {
+        let epochs = self.published.epochs.values().map(|epoch| {
+            let leaders = epoch.leaders.as_ref().map_or(0, |leaders| leaders.bytes());
+            leaders + epoch.voters.bytes()
+        });
+        let bytes = self.tracker.bytes() + epochs.sum::<usize>();
+        self.status.cluster_bytes.store(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// The accounts after a bank.
+struct BankState<'a, P> {
+    changes: &'a [AccountChange],
+    parent: &'a P,
+}
+
+impl<P: AccountSource> AccountSource for BankState<'_, P> {
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        match self.changes.iter().rev().find(|change| change.pubkey == *key) {
+            Some(change) => change.after.clone(),
+            None => self.parent.account(key),
+        }
+    }
+}
+
+fn epoch_stakes(stakes: &snapshot_solana::EpochStakes) -> EpochStakes {
+    let voter = |voter: &snapshot_solana::EpochVoter| EpochVoter {
+        vote_account: voter.vote_account,
+        node: voter.node,
+        authorized_voter: voter.authorized_voter,
+        stake: voter.stake,
+    };
+    EpochStakes { epoch: stakes.epoch, voters: stakes.voters.iter().map(voter).collect() }
+}
+
+/// The same stakes, as votes are counted by them.
+fn counted_stakes(stakes: &EpochStakes, schedule: &EpochSchedule) -> verify::EpochStakes {
+    let first = schedule.get_first_slot_in_epoch(stakes.epoch);
+    let last = schedule.get_last_slot_in_epoch(stakes.epoch);
+    let voter = |voter: &EpochVoter| VoterStake {
+        vote_account: voter.vote_account,
+        // Without a voter no vote counts, but the stake counts in the total. No key signs for a program.
+        authorized_voter: voter.authorized_voter.unwrap_or(vote::ID),
+        stake: voter.stake,
+    };
+    verify::EpochStakes::new(first..=last, stakes.voters.iter().map(voter).collect())
+}
+
+fn published_epoch(stakes: &EpochStakes, schedule: &EpochSchedule) -> PublishedEpoch {
+    let leaders = stakes.leaders(schedule.get_slots_in_epoch(stakes.epoch));
+    PublishedEpoch { voters: Arc::new(stakes.vote_stakes()), leaders: leaders.map(Arc::new) }
+}
+
+fn stake_history(accounts: &impl AccountSource) -> StakeHistory {
+    let account = accounts.account(&sysvar::stake_history::ID);
+    account.and_then(|account| bincode::deserialize(account.0.data()).ok()).unwrap_or_default()
+}
+
+fn stake_change(change: &AccountChange) -> Option<StakeChange> {
+    let delegation = |account: &Option<Arc<Account>>| account.as_deref().and_then(delegation_of);
+    let (before, after) = (delegation(&change.before), delegation(&change.after));
+    (before != after).then_some(StakeChange { pubkey: change.pubkey, before, after })
+}
+
+fn vote_candidate(accounts: &impl AccountSource, pubkey: &Pubkey) -> Option<VoteCandidate> {
+    let account = accounts.account(pubkey)?;
+    let data = account.0.data();
+    if account.0.owner() != &vote::ID || !VoteStateVersions::is_correct_size_and_initialized(data) {
+        return None;
+    }
+    let state = VoteStateV4::deserialize(data, pubkey).ok()?;
+    Some(VoteCandidate { pubkey: *pubkey, stake: 0, state, lamports: account.0.lamports() })
+}
+
+/// Lamports that a vote account must have to be admitted.
+fn vote_account_reserve(accounts: &impl AccountSource) -> u64 {
+    let rent = accounts.account(&sysvar::rent::ID);
+    let rent: Rent =
+        rent.and_then(|account| bincode::deserialize(account.0.data()).ok()).unwrap_or_default();
+    rent.minimum_balance(VoteStateV4::size_of())
+}

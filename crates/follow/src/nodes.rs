@@ -1,0 +1,282 @@
+//! The nodes of the cluster: from the gossip stream of a source, or from an upstream's `getClusterNodes`.
+//!
+//! In: `SubscribeGossip` of one source after another; where no source has it, JSON-RPC of the upstream every
+//! [`UPSTREAM_INTERVAL`], on a thread that may block. Out: the nodes of [`FollowedCluster`], replaced as a whole.
+//! Bounds: [`NODES_MAX`] nodes, in the stream and in a response; further ones are left out. The table is published at most
+//! once per [`PUBLISH_INTERVAL`]. A stream that sends nothing for [`STALL_TIMEOUT`] is closed.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chain_solana::ClusterNode;
+use futures_util::StreamExt as _;
+use loadgen::{Client, Endpoint};
+use serde_json::{Value, json};
+use solana_pubkey::Pubkey;
+use tonic::Status;
+use tonic::metadata::{Ascii, MetadataValue};
+use yellowstone_grpc_proto::geyser::subscribe_update_gossip::UpdateOneof;
+use yellowstone_grpc_proto::geyser::{SubscribeGossipRequest, SubscribeUpdateContactInfoNode};
+
+use crate::clock::now;
+use crate::cluster::FollowedCluster;
+use crate::stream::{SourceConfig, StreamConfig, connect};
+
+/// Nodes of a cluster. Mainnet has about 5,000 in gossip.
+const NODES_MAX: usize = 20_000;
+/// How often a changed table is published.
+const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the nodes are requested of an upstream.
+const UPSTREAM_INTERVAL: Duration = Duration::from_secs(30);
+/// How often the sources are tried again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+/// Servers ping every 15 seconds.
+const STALL_TIMEOUT: Duration = Duration::from_secs(45);
+
+/// Follows the nodes until it is aborted.
+pub(crate) async fn follow_nodes(
+    sources: Vec<SourceConfig>,
+    config: StreamConfig,
+    upstream: Option<Endpoint>,
+    cluster: Arc<FollowedCluster>,
+) {
+    let mut next_upstream = now();
+    loop {
+        for source in &sources {
+            if let Err(end) = follow_gossip(source, &config, &cluster).await {
+                tracing::debug!(url = source.url, end, "no gossip of this source");
+            }
+        }
+        if let Some(endpoint) = upstream.clone().filter(|_| now() >= next_upstream) {
+            next_upstream = now() + UPSTREAM_INTERVAL;
+            match request_nodes_on_thread(endpoint).await {
+                Some(nodes) => cluster.set_nodes(nodes),
+                None => tracing::debug!("the upstream names no nodes"),
+            }
+        }
+        tokio::time::sleep(RETRY_INTERVAL).await;
+    }
+}
+
+/// One gossip stream, to its end. The error is for the log.
+async fn follow_gossip(
+    source: &SourceConfig,
+    config: &StreamConfig,
+    cluster: &FollowedCluster,
+) -> Result<(), String> {
+    let mut client = connect(source, config).await.map_err(|end| end.to_string())?;
+    let mut request = tonic::Request::new(SubscribeGossipRequest {});
+    if let Some(token) = source.x_token.as_deref() {
+        let token = MetadataValue::<Ascii>::try_from(token).map_err(|err| err.to_string())?;
+        request.metadata_mut().insert("x-token", token);
+    }
+    let response = tokio::time::timeout(STALL_TIMEOUT, client.subscribe_gossip(request)).await;
+    let status = |status: Status| status.message().to_owned();
+    let response = response.map_err(|err| err.to_string())?.map_err(status)?;
+    let mut stream = response.into_inner();
+    let (mut table, mut is_new) = (NodeTable::default(), false);
+    let mut received_at = now();
+    let mut publish = tokio::time::interval(PUBLISH_INTERVAL);
+    loop {
+        tokio::select! {
+            update = stream.next() => {
+                let Some(update) = update else { return Err("it ended".into()) };
+                received_at = now();
+                is_new |= update.map_err(status)?.update_oneof.is_some_and(|it| table.apply(it));
+            }
+            _ = publish.tick() => {
+                if now() - received_at > STALL_TIMEOUT {
+                    return Err(format!("nothing for {STALL_TIMEOUT:?}"));
+                }
+                if std::mem::take(&mut is_new) {
+                    cluster.set_nodes(table.nodes());
+                }
+            }
+        }
+    }
+}
+
+/// The gossip table of a source.
+#[derive(Default)]
+struct NodeTable(HashMap<Pubkey, ClusterNode>);
+
+impl NodeTable {
+    /// Applies an update. Whether anything changed.
+    fn apply(&mut self, update: UpdateOneof) -> bool {
+        match update {
+            UpdateOneof::Snapshot(topology) => {
+                self.0.clear();
+                topology.nodes.iter().for_each(|node| _ = self.insert(node));
+                true
+            }
+            UpdateOneof::Node(node) => self.insert(&node),
+            UpdateOneof::Removed(removed) => {
+                let pubkey = Pubkey::try_from(&*removed.pubkey);
+                pubkey.is_ok_and(|pubkey| self.0.remove(&pubkey).is_some())
+            }
+            UpdateOneof::Ping(_) => false,
+        }
+    }
+
+    fn insert(&mut self, node: &SubscribeUpdateContactInfoNode) -> bool {
+        let Some(node) = contact_info(node) else { return false };
+        if self.0.len() >= NODES_MAX && !self.0.contains_key(&node.identity) {
+            return false;
+        }
+        let identity = node.identity;
+        self.0.insert(identity, node.clone()).as_ref() != Some(&node)
+    }
+
+    /// The nodes in the order of addresses.
+    fn nodes(&self) -> Vec<ClusterNode> {
+        let mut nodes: Vec<ClusterNode> = self.0.values().cloned().collect();
+        nodes.sort_unstable_by_key(|node| node.identity);
+        nodes
+    }
+}
+
+/// A node as gossip describes it. `None` if its key is none.
+fn contact_info(node: &SubscribeUpdateContactInfoNode) -> Option<ClusterNode> {
+    let address = |text: &Option<String>| text.as_deref().and_then(|text| text.parse().ok());
+    let (major, minor, patch) = (node.version_major, node.version_minor, node.version_patch);
+    Some(ClusterNode {
+        identity: Pubkey::try_from(&*node.pubkey).ok()?,
+        gossip: address(&node.gossip),
+        tvu: address(&node.tvu_udp),
+        tpu: None,
+        tpu_quic: address(&node.tpu_quic),
+        tpu_forwards: None,
+        tpu_forwards_quic: address(&node.tpu_forwards_quic),
+        tpu_vote: address(&node.tpu_vote_udp),
+        serve_repair: address(&node.serve_repair_udp),
+        rpc: address(&node.rpc),
+        pubsub: address(&node.rpc_pubsub),
+        version: Some(format!("{major}.{minor}.{patch}")),
+        client_id: Some(client_id(node.version_client_id)),
+        feature_set: Some(node.version_feature_set),
+        shred_version: u16::try_from(node.shred_version).ok(),
+    })
+}
+
+/// The names that Agave 4.2 gives to the programs in gossip.
+fn client_id(id: u32) -> String {
+    const NAMES: [&str; 8] = [
+        "SolanaLabs",
+        "JitoLabs",
+        "Frankendancer",
+        "Agave",
+        "AgavePaladin",
+        "Firedancer",
+        "AgaveBam",
+        "Sig",
+    ];
+    let name = usize::try_from(id).ok().and_then(|id| NAMES.get(id));
+    name.map_or_else(|| format!("Unknown({id})"), |name| (*name).to_owned())
+}
+
+/// A thread of its own, not the runtime's: an upstream that stalls must not delay the node's end.
+async fn request_nodes_on_thread(upstream: Endpoint) -> Option<Vec<ClusterNode>> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let thread = std::thread::Builder::new().name("nodes".into());
+    // Without a receiver the node is ending.
+    thread.spawn(move || drop(sender.send(request_nodes(&upstream)))).ok()?;
+    receiver.await.ok().flatten()
+}
+
+/// The nodes that an upstream names. It blocks.
+fn request_nodes(upstream: &Endpoint) -> Option<Vec<ClusterNode>> {
+    let mut client = Client::open(upstream.clone()).ok()?;
+    let nodes = client.call("getClusterNodes", &json!([])).ok()?;
+    Some(nodes.as_array()?.iter().take(NODES_MAX).filter_map(parse_node).collect())
+}
+
+fn parse_node(node: &Value) -> Option<ClusterNode> {
+    let text = |name: &str| node.get(name).and_then(Value::as_str);
+    let address = |name: &str| text(name).and_then(|it| it.parse::<SocketAddr>().ok());
+    let number = |name: &str| node.get(name).and_then(Value::as_u64);
+    Some(ClusterNode {
+        identity: text("pubkey")?.parse().ok()?,
+        gossip: address("gossip"),
+        tvu: address("tvu"),
+        tpu: address("tpu"),
+        tpu_quic: address("tpuQuic"),
+        tpu_forwards: address("tpuForwards"),
+        tpu_forwards_quic: address("tpuForwardsQuic"),
+        tpu_vote: address("tpuVote"),
+        serve_repair: address("serveRepair"),
+        rpc: address("rpc"),
+        pubsub: address("pubsub"),
+        version: text("version").map(str::to_owned),
+        client_id: text("clientId").map(str::to_owned),
+        feature_set: number("featureSet").and_then(|it| u32::try_from(it).ok()),
+        shred_version: number("shredVersion").and_then(|it| u16::try_from(it).ok()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use yellowstone_grpc_proto::geyser::{GossipTopology, SubscribeUpdateContactInfoRemoved};
+
+    use super::*;
+
+    fn node(n: u8, tpu_quic: &str) -> SubscribeUpdateContactInfoNode {
+        SubscribeUpdateContactInfoNode {
+            pubkey: vec![n; 32],
+            tpu_quic: Some(tpu_quic.into()),
+            version_major: 4,
+            version_client_id: 5,
+            shred_version: 7,
+            ..SubscribeUpdateContactInfoNode::default()
+        }
+    }
+
+    #[test]
+    fn the_table_follows_its_source() {
+        let mut table = NodeTable::default();
+        let nodes = vec![node(2, "127.0.0.2:1"), node(1, "127.0.0.1:1")];
+        assert!(table.apply(UpdateOneof::Snapshot(GossipTopology { nodes })));
+        assert!(!table.apply(UpdateOneof::Node(node(1, "127.0.0.1:1"))));
+        assert!(table.apply(UpdateOneof::Node(node(1, "127.0.0.1:2"))));
+        let pubkey = vec![2; 32];
+        let removed = SubscribeUpdateContactInfoRemoved { pubkey };
+        assert!(table.apply(UpdateOneof::Removed(removed.clone())));
+        assert!(!table.apply(UpdateOneof::Removed(removed)));
+        let nodes = table.nodes();
+        assert_eq!(nodes.len(), 1);
+        assert_eq!(nodes[0].tpu_quic, "127.0.0.1:2".parse().ok());
+        assert_eq!(nodes[0].version.as_deref(), Some("4.0.0"));
+        assert_eq!(nodes[0].client_id.as_deref(), Some("Firedancer"));
+        assert_eq!(nodes[0].shred_version, Some(7));
+    }
+
+    #[test]
+    fn what_is_no_node_is_left_out_and_the_table_is_bounded() {
+        let mut table = NodeTable::default();
+        let short = SubscribeUpdateContactInfoNode { pubkey: vec![1; 31], ..node(1, "") };
+        assert!(!table.apply(UpdateOneof::Node(short)));
+        for n in 0..NODES_MAX as u64 + 5 {
+            let mut pubkey = vec![0; 32];
+            pubkey[..8].copy_from_slice(&n.to_le_bytes());
+            let node = SubscribeUpdateContactInfoNode { pubkey, ..node(1, "no address") };
+            assert_eq!(table.apply(UpdateOneof::Node(node)), n < NODES_MAX as u64);
+        }
+        assert_eq!(table.nodes().len(), NODES_MAX);
+        assert!(table.nodes().iter().all(|node| node.tpu_quic.is_none()));
+    }
+
+    #[test]
+    fn a_node_is_read_from_json_as_agave_writes_it() {
+        let identity = Pubkey::new_from_array([3; 32]);
+        let node = json!({
+            "pubkey": identity.to_string(), "gossip": "10.0.0.1:8001", "tpuQuic": "10.0.0.1:8009",
+            "tvu": null, "version": "4.2.2", "clientId": "Agave", "featureSet": 9, "shredVersion": 70_000,
+        });
+        let parsed = parse_node(&node).expect("a node");
+        assert_eq!((parsed.identity, parsed.feature_set), (identity, Some(9)));
+        assert_eq!((parsed.tvu, parsed.shred_version), (None, None));
+        assert_eq!(parsed.tpu_quic, "10.0.0.1:8009".parse().ok());
+        assert_eq!(parse_node(&json!({"pubkey": "x"})), None);
+    }
+}

@@ -1,0 +1,283 @@
+//! How far the followed chain is proven, for servers: written by the one writer, read by every thread.
+//!
+//! Shape: a table of the newest banks' proofs, found by the version in the bank's id, and a few values.
+//! Bounds: [`BANKS_MAX`] banks of 40 bytes; of a mismatch [`MISMATCH_ACCOUNTS_MAX`] accounts.
+//! Invariant: a reader waits for nothing. A proof that is being replaced reads as unknown.
+//! Not here: how a bank is judged (`verification`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
+
+use arc_swap::ArcSwapOption;
+use chain_solana::{
+    AgreementSource, BankMismatch, BankProof, MISMATCH_ACCOUNTS_MAX, VerificationLevel,
+    VerificationSummary, VotedStake,
+};
+use ledger::{BlockId, Slot};
+use solana_hash::Hash;
+use verify::{Mismatch, Reporter};
+
+/// Banks whose proofs are stored: almost two hours of 400 ms slots.
+const BANKS_MAX: usize = 16_384;
+
+/// The proof of one bank. `version` is that of the bank, or 0 while it is written.
+#[derive(Debug, Default)]
+struct Cell {
+    version: AtomicU64,
+    slot: AtomicU64,
+    voted: AtomicU64,
+    total: AtomicU64,
+    level: AtomicU8,
+}
+
+/// What one independent source lists.
+#[derive(Debug)]
+pub(crate) struct SourceStatus {
+    url: String,
+    is_connected: AtomicBool,
+    /// The slot, or 0.
+    newest: AtomicU64,
+    disagreements: AtomicU64,
+    first: ArcSwapOption<(Slot, Hash)>,
+}
+
+impl SourceStatus {
+    fn new(url: String) -> Self {
+        Self {
+            url,
+            is_connected: AtomicBool::new(false),
+            newest: AtomicU64::new(0),
+            disagreements: AtomicU64::new(0),
+            first: ArcSwapOption::empty(),
+        }
+    }
+
+    pub(crate) fn set_connected(&self, is_connected: bool) {
+        self.is_connected.store(is_connected, Ordering::Relaxed);
+    }
+
+    /// The source lists the hash of a slot.
+    pub(crate) fn list(&self, slot: Slot) {
+        self.newest.fetch_max(slot, Ordering::Relaxed);
+    }
+
+    /// The source lists a hash that no bank of the slot has here.
+    pub(crate) fn disagree(&self, slot: Slot, reported: Hash) {
+        tracing::error!(url = self.url, slot, %reported, "a source lists the hash of another bank");
+        if self.disagreements.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.first.store(Some(Arc::new((slot, reported))));
+        }
+    }
+
+    fn summary(&self) -> AgreementSource {
+        let newest = Some(self.newest.load(Ordering::Relaxed));
+        AgreementSource {
+            url: self.url.clone(),
+            is_connected: self.is_connected.load(Ordering::Relaxed),
+            newest_slot: newest.filter(|slot| *slot > 0),
+            disagreements: self.disagreements.load(Ordering::Relaxed),
+            first_disagreement: self.first.load().as_deref().copied(),
+        }
+    }
+}
+
+/// How far the followed chain is proven.
+#[derive(Debug)]
+pub struct ProofStatus {
+    required: Option<VerificationLevel>,
+    cells: Box<[Cell]>,
+    /// The slot, or 0.
+    verified: AtomicU64,
+    pub(crate) verified_banks: AtomicU64,
+    pub(crate) mismatched_banks: AtomicU64,
+    pub(crate) repairs: AtomicU64,
+    pub(crate) verifier_bytes: AtomicU64,
+    first_mismatch: ArcSwapOption<BankMismatch>,
+    limitation: ArcSwapOption<String>,
+    sources: Box<[SourceStatus]>,
+}
+
+impl ProofStatus {
+    /// Nothing is proven yet. A bank needs `required` to be shown as confirmed. `sources` are the URLs of independent
+    /// sources.
+    pub(crate) fn new(required: Option<VerificationLevel>, sources: Vec<String>) -> Self {
+        let cells = if required.is_some() { BANKS_MAX } else { 0 };
+        Self {
+            required,
+            cells: std::iter::repeat_with(Cell::default).take(cells).collect(),
+            verified: AtomicU64::new(0),
+            verified_banks: AtomicU64::new(0),
+            mismatched_banks: AtomicU64::new(0),
+            repairs: AtomicU64::new(0),
+            verifier_bytes: AtomicU64::new(0),
+            first_mismatch: ArcSwapOption::empty(),
+            limitation: ArcSwapOption::empty(),
+            sources: sources.into_iter().map(SourceStatus::new).collect(),
+        }
+    }
+
+    /// The independent sources, by number.
+    pub(crate) fn sources(&self) -> &[SourceStatus] {
+        &self.sources
+    }
+
+    /// The level that a bank needs to be shown as confirmed; `None` if banks are not verified.
+    pub fn required(&self) -> Option<VerificationLevel> {
+        self.required
+    }
+
+    /// The first bank whose hash was not the reported one.
+    pub fn mismatch(&self) -> Option<Arc<BankMismatch>> {
+        self.first_mismatch.load_full()
+    }
+
+    /// Whether there was one.
+    pub(crate) fn has_mismatch(&self) -> bool {
+        self.first_mismatch.load().is_some()
+    }
+
+    /// Why no newer bank can be verified, in words.
+    pub fn limitation(&self) -> Option<Arc<String>> {
+        self.limitation.load_full()
+    }
+
+    /// Bytes of the table.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val::<[Cell]>(&self.cells)
+    }
+
+    /// Records what is known of a bank. Only the writer calls it.
+    pub(crate) fn record(&self, bank: BlockId, proof: BankProof) {
+        let Some(cell) = self.cell(bank) else { return };
+        let votes = proof.votes.unwrap_or_default();
+        cell.version.store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        cell.slot.store(votes.slot, Ordering::Relaxed);
+        cell.voted.store(votes.voted, Ordering::Relaxed);
+        cell.total.store(votes.total, Ordering::Relaxed);
+        cell.level.store(proof.level as u8, Ordering::Relaxed);
+        cell.version.store(bank.version, Ordering::Release);
+    }
+
+    /// The chain is shown as confirmed up to this bank.
+    pub(crate) fn confirm(&self, bank: BlockId) {
+        let level = self.proof_of(bank).map(|proof| proof.level);
+        if self.required.is_some() && level >= self.required {
+            self.verified.fetch_max(bank.slot, Ordering::Relaxed);
+        }
+    }
+
+    /// Records a bank whose hash is not the reported one, if it is the first. `slot` is that of the hash.
+    pub(crate) fn record_mismatch(&self, slot: Slot, mismatch: &Mismatch) {
+        if self.has_mismatch() {
+            return;
+        }
+        let accounts = &mismatch.accounts_written;
+        let reporter = match mismatch.reporter {
+            Reporter::Child => "child",
+            Reporter::Sources => "sources",
+            Reporter::Votes => "votes",
+        };
+        self.first_mismatch.store(Some(Arc::new(BankMismatch {
+            slot,
+            computed: mismatch.computed,
+            reported: mismatch.reported,
+            reporter,
+            accounts_written: accounts[..accounts.len().min(MISMATCH_ACCOUNTS_MAX)].into(),
+            accounts_written_len: mismatch.accounts_written_len,
+        })));
+    }
+
+    /// Says why no newer bank can be verified, or that nothing is in the way.
+    pub(crate) fn set_limitation(&self, text: Option<String>) {
+        self.limitation.store(text.map(Arc::new));
+    }
+
+    fn cell(&self, bank: BlockId) -> Option<&Cell> {
+        let index = bank.version.checked_rem(self.cells.len() as u64)?;
+        self.cells.get(index as usize)
+    }
+
+    fn proof_of(&self, bank: BlockId) -> Option<BankProof> {
+        let cell = self.cell(bank)?;
+        if cell.version.load(Ordering::Acquire) != bank.version {
+            return None;
+        }
+        let votes = VotedStake {
+            slot: cell.slot.load(Ordering::Relaxed),
+            voted: cell.voted.load(Ordering::Relaxed),
+            total: cell.total.load(Ordering::Relaxed),
+        };
+        let level = cell.level.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        if cell.version.load(Ordering::Relaxed) != bank.version {
+            return None;
+        }
+        let level = VerificationLevel::ALL.into_iter().find(|known| *known as u8 == level)?;
+        let votes = (level == VerificationLevel::Voted).then_some(votes);
+        Some(BankProof { level, votes })
+    }
+}
+
+impl Default for ProofStatus {
+    fn default() -> Self {
+        Self::new(None, Vec::new())
+    }
+}
+
+impl chain_solana::Verification for ProofStatus {
+    fn summary(&self) -> VerificationSummary {
+        let mismatch = self.mismatch();
+        VerificationSummary {
+            required: self.required,
+            verified_slot: self.verified_slot(),
+            mismatched_banks: self.mismatched_banks.load(Ordering::Relaxed),
+            repairs: self.repairs.load(Ordering::Relaxed),
+            first_mismatch: mismatch.map(|mismatch| (*mismatch).clone()),
+            sources: self.sources.iter().map(SourceStatus::summary).collect(),
+            limitation: self.limitation().map(|text| (*text).clone()),
+        }
+    }
+
+    fn verified_slot(&self) -> Option<Slot> {
+        Some(self.verified.load(Ordering::Relaxed)).filter(|slot| *slot > 0)
+    }
+
+    fn proof(&self, bank: BlockId) -> Option<BankProof> {
+        self.proof_of(bank)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chain_solana::Verification;
+
+    use super::*;
+
+    const BANK: BlockId = BlockId { slot: 7, version: 3 };
+
+    #[test]
+    fn only_a_bank_with_the_required_level_is_a_verified_slot() {
+        let status = ProofStatus::new(Some(VerificationLevel::Agreed), Vec::new());
+        let proof = |level| BankProof { level, votes: None };
+        assert_eq!((status.proof(BANK), status.verified_slot()), (None, None));
+        status.record(BANK, proof(VerificationLevel::Sequence));
+        status.confirm(BANK);
+        assert_eq!(status.verified_slot(), None);
+        status.record(BANK, proof(VerificationLevel::Agreed));
+        status.confirm(BANK);
+        assert_eq!(status.verified_slot(), Some(7));
+        assert_eq!(status.proof(BANK), Some(proof(VerificationLevel::Agreed)));
+        assert_eq!(status.proof(BlockId { version: 4, ..BANK }), None);
+        assert_eq!(status.proof(BlockId { version: 3 + BANKS_MAX as u64, ..BANK }), None);
+    }
+
+    #[test]
+    fn without_verification_nothing_is_claimed() {
+        let status = ProofStatus::new(None, Vec::new());
+        status.record(BANK, BankProof { level: VerificationLevel::Voted, votes: None });
+        status.confirm(BANK);
+        assert_eq!((status.proof(BANK), status.verified_slot()), (None, None));
+        assert_eq!(status.summary().required, None);
+    }
+}

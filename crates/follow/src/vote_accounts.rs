@@ -1,0 +1,179 @@
+//! What the vote accounts say: the last vote of each voter, and the super-majority root.
+//!
+//! In: the stakes of the epoch, and writes of vote accounts. Out: votes for the choice of the processed tip; the highest
+//! slot that voters with more than two thirds of the stake have as their root, which is what RPC's `finalized` means.
+//! A validator's root is a fact of that validator, whatever fork its vote landed on, so the highest one counts.
+//! Bounds: the vote accounts with stake, of which there are at most [`verify::VOTERS_MAX`].
+//! Not here: whether votes are signed (`votes`, `verify`).
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ledger::Slot;
+use solana::Account;
+use solana_pubkey::Pubkey;
+use solana_vote::vote_state_view::VoteStateView;
+use verify::EpochStakes;
+
+/// Slots after which votes are old. A cluster whose voters with two thirds of the stake have not voted for that long has
+/// halted, or it does not vote on chain any more (Alpenglow).
+const VOTE_AGE_MAX: Slot = 512;
+
+/// The last state of a vote account.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tower {
+    voted: Slot,
+    root: Slot,
+}
+
+/// The vote accounts with stake.
+#[derive(Default)]
+pub(crate) struct VoteAccounts {
+    stakes: Option<Arc<EpochStakes>>,
+    towers: HashMap<Pubkey, Tower>,
+}
+
+impl VoteAccounts {
+    /// Whether the stakes count for a slot.
+    pub(crate) fn has_stakes(&self, slot: Slot) -> bool {
+        self.stakes.as_ref().is_some_and(|stakes| stakes.slots().contains(&slot))
+    }
+
+    /// Sets the stakes of the epoch of a slot. If they are not known yet, those of the epoch before count for
+    /// [`VOTE_AGE_MAX`] more slots: in a short epoch the next stakes are known some slots after it has begun.
+    pub(crate) fn set_stakes(&mut self, slot: Slot, stakes: Option<Arc<EpochStakes>>) {
+        let is_recent = |known: &EpochStakes| known.slots().end() + VOTE_AGE_MAX >= slot;
+        if stakes.is_none() && self.stakes.as_deref().is_some_and(is_recent) {
+            return;
+        }
+        if let Some(stakes) = &stakes {
+            self.towers.retain(|vote_account, _| stakes.stake_of(vote_account) > 0);
+        }
+        self.stakes = stakes;
+    }
+
+    /// The vote accounts with stake.
+    pub(crate) fn pubkeys(&self) -> impl Iterator<Item = &Pubkey> {
+        self.stakes.iter().flat_map(|stakes| stakes.voters()).map(|voter| &voter.vote_account)
+    }
+
+    /// Records the state of an account in a bank of `slot`. Returns its last vote, if it has stake: account, slot, stake.
+    pub(crate) fn record(
+        &mut self,
+        pubkey: &Pubkey,
+        account: &Account,
+        slot: Slot,
+    ) -> Option<(Pubkey, Slot, u64)> {
+        let stake = self.stakes.as_ref()?.stake_of(pubkey);
+        if stake == 0 {
+            return None;
+        }
+        let state = VoteStateView::try_new(account.0.data_clone()).ok()?;
+        let tower = self.towers.entry(*pubkey).or_default();
+        // A vote can only be for a bank before the one that it landed in.
+        let past = |voted: Option<Slot>| voted.filter(|voted| *voted < slot).unwrap_or_default();
+        tower.root = tower.root.max(past(state.root_slot()));
+        tower.voted = tower.voted.max(past(state.last_voted_slot()));
+        Some((*pubkey, tower.voted, stake))
+    }
+
+    /// The super-majority root. `None` if the stakes are unknown, or if the voters do not vote on chain near `tip`: then
+    /// the sources' roots decide alone.
+    pub(crate) fn super_majority_root(&self, tip: Slot) -> Option<Slot> {
+        let stakes = self.stakes.as_ref()?;
+        let voted = self.reached(stakes, |tower| tower.voted)?;
+        (voted.saturating_add(VOTE_AGE_MAX) >= tip)
+            .then(|| self.reached(stakes, |tower| tower.root))?
+    }
+
+    /// The highest slot that voters with more than two thirds of the stake have reached.
+    fn reached(&self, stakes: &EpochStakes, slot: impl Fn(&Tower) -> Slot) -> Option<Slot> {
+        let towers = self.towers.iter();
+        let mut slots: Vec<(Slot, u64)> =
+            towers.map(|(pubkey, tower)| (slot(tower), stakes.stake_of(pubkey))).collect();
+        slots.sort_unstable_by_key(|(slot, _)| Reverse(*slot));
+        let mut sum = 0;
+        slots.into_iter().find_map(|(slot, stake)| {
+            sum += u128::from(stake);
+            stakes.is_supermajority(sum).then_some(slot)
+        })
+    }
+
+    /// Bytes in use.
+    pub(crate) fn bytes(&self) -> usize {
+        self.towers.capacity() * (size_of::<Pubkey>() + size_of::<Tower>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use solana_account::AccountSharedData;
+    use solana_vote_interface::state::{Lockout, VoteStateV4, VoteStateVersions};
+    use verify::VoterStake;
+
+    use super::*;
+
+    fn key(n: u8) -> Pubkey {
+        Pubkey::new_from_array([n; 32])
+    }
+
+    fn account(voted: Slot, root: Slot) -> Account {
+        let mut state = VoteStateV4 { root_slot: Some(root), ..VoteStateV4::default() };
+        state.votes.push_back(Lockout::new(voted).into());
+        let state = VoteStateVersions::new_v4(state);
+        let data = bincode::serialize(&state).expect("a state");
+        let owner = solana_sdk_ids::vote::ID;
+        let account = solana_account::Account { lamports: 1, data, owner, ..Default::default() };
+        Account(AccountSharedData::from(account))
+    }
+
+    fn accounts() -> VoteAccounts {
+        let voter = |n| VoterStake { vote_account: key(n), authorized_voter: key(n), stake: 100 };
+        let mut accounts = VoteAccounts::default();
+        let stakes = EpochStakes::new(0..=999, (1..=4).map(voter).collect());
+        accounts.set_stakes(0, Some(Arc::new(stakes)));
+        accounts
+    }
+
+    #[test]
+    fn the_root_of_more_than_two_thirds_of_the_stake_counts() {
+        let mut accounts = accounts();
+        assert_eq!(accounts.record(&key(9), &account(50, 40), 60), None, "it has no stake");
+        for (n, root) in [(1, 40), (2, 30)] {
+            assert_eq!(accounts.record(&key(n), &account(50, root), 60), Some((key(n), 50, 100)));
+        }
+        assert_eq!(accounts.super_majority_root(50), None, "half of the stake");
+        accounts.record(&key(3), &account(50, 20), 60);
+        assert_eq!(accounts.super_majority_root(50), Some(20));
+        accounts.record(&key(4), &account(50, 35), 60);
+        assert_eq!(accounts.super_majority_root(50), Some(30));
+        accounts.record(&key(1), &account(45, 10), 60);
+        assert_eq!(accounts.super_majority_root(50), Some(30), "no root is taken back");
+        accounts.record(&key(2), &account(50, 70), 60);
+        assert_eq!(accounts.super_majority_root(50), Some(30), "no root is ahead of its bank");
+    }
+
+    #[test]
+    fn voters_that_stopped_to_vote_hold_no_root_back() {
+        let mut accounts = accounts();
+        for n in 1..=4 {
+            accounts.record(&key(n), &account(50, 20), 60);
+        }
+        assert_eq!(accounts.super_majority_root(50 + VOTE_AGE_MAX), Some(20));
+        assert_eq!(accounts.super_majority_root(51 + VOTE_AGE_MAX), None);
+    }
+
+    #[test]
+    fn the_stakes_of_an_epoch_count_until_the_next_are_known_but_not_for_long() {
+        let mut accounts = accounts();
+        for n in 1..=4 {
+            accounts.record(&key(n), &account(999, 968), 1_000);
+        }
+        accounts.set_stakes(1_000, None);
+        assert_eq!(accounts.super_majority_root(1_000), Some(968));
+        assert!(!accounts.has_stakes(1_000), "those of the epoch are still looked for");
+        accounts.set_stakes(1_000 + VOTE_AGE_MAX, None);
+        assert_eq!(accounts.super_majority_root(1_000), None);
+    }
+}

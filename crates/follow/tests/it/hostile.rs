@@ -1,0 +1,220 @@
+//! Sources that stall, lag, mix or contradict: each is left with a reason, and the next one serves without a loss.
+
+use std::time::Duration;
+
+use follow::FollowerConfig;
+use ledger::{Address, Commitment};
+use solana_hash::Hash;
+use testkit::geyser_source::Source;
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
+use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate, SubscribeUpdatePing};
+
+use crate::follows::{Rig, config, source_config};
+use crate::script::{Bank, account, chain, message, status};
+use crate::snapshot::WALLET;
+
+const STALL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A bad source before a good one, with a short time for stalls. The good one pings.
+async fn both(bad: &Source, good: &Source) -> FollowerConfig {
+    let mut config = config(vec![source_config(bad).await, source_config(good).await]);
+    config.stream.stall_timeout = STALL_TIMEOUT;
+    repeat(good, message(UpdateOneof::Ping(SubscribeUpdatePing {})));
+    config
+}
+
+/// Waits until the good source's banks are there, and returns why the first stream ended.
+async fn until_the_other_serves(rig: &Rig, slot: u64) -> String {
+    rig.wait("the other source", |rig| rig.slots()[0] == slot).await;
+    let frozen = rig.words.0.lock().iter().filter(|word| word.starts_with("frozen")).count();
+    assert_eq!(frozen as u64, slot - 100, "nothing lost, nothing doubled");
+    rig.status.last_gap().or_else(|| rig.status.last_stream_end()).unwrap_or_default()
+}
+
+/// The same updates, as changed.
+fn changed(
+    updates: Vec<SubscribeUpdate>,
+    change: impl Fn(&mut UpdateOneof),
+) -> Vec<SubscribeUpdate> {
+    let mut updates = updates;
+    updates.iter_mut().filter_map(|update| update.update_oneof.as_mut()).for_each(change);
+    updates
+}
+
+/// Sends an update again and again.
+fn repeat(source: &Source, update: SubscribeUpdate) -> tokio::task::JoinHandle<()> {
+    let source = source.clone();
+    tokio::spawn(async move {
+        loop {
+            source.send([update.clone()]);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_of_another_cluster_is_left_with_both_hashes() {
+    let (other, good) = (Source::new(None), Source::new(None));
+    let foreign = |update: &mut UpdateOneof| {
+        if let UpdateOneof::BlockMeta(meta) = update {
+            for hash in [&mut meta.blockhash, &mut meta.parent_blockhash] {
+                *hash = other_hash(hash);
+            }
+        }
+    };
+    other.send(changed(chain(101..=103), foreign));
+    good.send(chain(101..=105));
+    let rig = Rig::start(both(&other, &good).await);
+    let reason = until_the_other_serves(&rig, 105).await;
+    assert!(reason.contains("the rooted block has the hash"), "{reason}");
+    rig.stop().await;
+}
+
+/// Another hash.
+fn other_hash(hash: &str) -> String {
+    let mut bytes = hash.parse::<Hash>().expect("a hash").to_bytes();
+    bytes[31] ^= 1;
+    Hash::new_from_array(bytes).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_without_votes_or_failed_transactions_is_left_and_says_what_must_be_sent() {
+    let (filtered, good) = (Source::new(None), Source::new(None));
+    let count = |update: &mut UpdateOneof| {
+        if let UpdateOneof::BlockMeta(meta) = update {
+            meta.executed_transaction_count = 3;
+        }
+    };
+    filtered.send(changed(chain(101..=103), count));
+    good.send(chain(101..=105));
+    let rig = Rig::start(both(&filtered, &good).await);
+    let reason = until_the_other_serves(&rig, 105).await;
+    assert!(reason.contains("2 transactions (a source must send votes and failed"), "{reason}");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_of_an_older_proto_that_replays_a_slot_does_not_mix_its_banks() {
+    let source = Source::new(None);
+    let rig = Rig::start(config(vec![source_config(&source).await]));
+    source.send(chain(101..=101));
+    // The first bank of slot 102 writes an account that the second one does not.
+    let mut first = Bank::new(102, 101, 1).content();
+    first.truncate(3);
+    first.push(account(102, [9; 32], 555, Vec::new()));
+    source.send(first);
+    source.send(Bank { version: 1, ..Bank::new(102, 101, 2) }.frozen());
+    rig.wait_for_slots([102, 101, 100]).await;
+    let replaced = rig.reader.view(Commitment::Processed).record(&Address::from([9; 32]));
+    assert!(replaced.is_none(), "a write of the replaced bank");
+    assert_eq!(rig.lamports(Commitment::Processed), 2);
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_banks_of_a_slot_with_ids_are_not_mixed_when_their_updates_are() {
+    let source = Source::new(None);
+    let rig = Rig::start(config(vec![source_config(&source).await]));
+    let with_id = |updates, id: u64| {
+        changed(updates, |update| match update {
+            UpdateOneof::Account(it) => it.bank_id = Some(id),
+            UpdateOneof::Transaction(it) => it.bank_id = id,
+            UpdateOneof::BlockMeta(it) => it.bank_id = id,
+            UpdateOneof::Slot(it) => it.bank_id = Some(id),
+            _ => {}
+        })
+    };
+    let first = with_id(Bank::new(101, 100, 1).content(), 7);
+    let second = with_id(Bank { version: 1, ..Bank::new(101, 100, 2) }.frozen(), 8);
+    let [head, tail] = [&first[..first.len() - 1], &first[first.len() - 1..]];
+    source.send(head.iter().zip(&second).flat_map(|(one, two)| [one.clone(), two.clone()]));
+    source.send(second[head.len()..].to_vec());
+    source.send(tail.to_vec());
+    source.send(with_id(vec![status(101, SlotStatus::SlotConfirmed)], 8));
+    rig.wait_for_slots([101, 101, 100]).await;
+    assert_eq!(rig.lamports(Commitment::Confirmed), 2);
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_sends_nothing_is_left() {
+    let (silent, good) = (Source::new(None), Source::new(None));
+    good.send(chain(101..=105));
+    let rig = Rig::start(both(&silent, &good).await);
+    let reason = until_the_other_serves(&rig, 105).await;
+    assert!(reason.contains("nothing was received for 1s"), "{reason}");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_only_pings_is_left_if_there_is_a_newer_slot() {
+    let (hung, good) = (Source::new(None), Source::new(None));
+    hung.set_newest(200);
+    let pings = repeat(&hung, message(UpdateOneof::Ping(SubscribeUpdatePing {})));
+    good.send(chain(101..=105));
+    let rig = Rig::start(both(&hung, &good).await);
+    let reason = until_the_other_serves(&rig, 105).await;
+    assert!(reason.contains("no update was received for 1s"), "{reason}");
+    pings.abort();
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_lags_behind_another_is_left() {
+    let (late, good) = (Source::new(None), Source::new(None));
+    late.send(chain(101..=103));
+    let updates = repeat(&late, status(103, SlotStatus::SlotProcessed));
+    good.set_newest(115);
+    good.send(chain(101..=115));
+    let mut config = both(&late, &good).await;
+    config.stream.lag_slots_max = 10;
+    let rig = Rig::start(config);
+    let reason = until_the_other_serves(&rig, 115).await;
+    assert!(reason.contains("12 slots behind") && reason.contains("at most 10"), "{reason}");
+    updates.abort();
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_fills_open_banks_is_left_at_the_bound() {
+    let (flood, good) = (Source::new(None), Source::new(None));
+    flood.send((101..200_u64).map(|slot| account(slot, WALLET, 1, vec![0; 10_000])));
+    good.send(chain(101..=105));
+    let mut config = both(&flood, &good).await;
+    config.feed.bytes_max = 100_000;
+    let rig = Rig::start(config);
+    let reason = until_the_other_serves(&rig, 105).await;
+    assert!(reason.contains("at most 100000 (feed.bytes_max)"), "{reason}");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_opens_slots_without_end_is_left_at_the_bound() {
+    let (flood, good) = (Source::new(None), Source::new(None));
+    flood.send((101..400_u64).map(|slot| status(slot, SlotStatus::SlotCreatedBank)));
+    good.send(chain(101..=105));
+    let mut config = both(&flood, &good).await;
+    config.feed.slots_max = 50;
+    let rig = Rig::start(config);
+    let reason = until_the_other_serves(&rig, 105).await;
+    assert!(reason.contains("at most 50 (feed.slots_max)"), "{reason}");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_contradicts_itself_is_left() {
+    let (liar, good) = (Source::new(None), Source::new(None));
+    liar.send(chain(101..=101));
+    // Two metas of one bank, and a transaction beyond the count.
+    let mut bank = Bank::new(102, 101, 1).content();
+    let meta = bank.pop().expect("a meta");
+    bank.retain(|update| !matches!(update.update_oneof, Some(UpdateOneof::Transaction(_))));
+    bank.push(meta);
+    bank.extend(Bank { version: 5, ..Bank::new(102, 101, 1) }.content().pop());
+    liar.send(bank);
+    good.send(chain(101..=105));
+    let rig = Rig::start(both(&liar, &good).await);
+    let reason = until_the_other_serves(&rig, 105).await;
+    assert!(reason.contains("the bank has the hash"), "{reason}");
+    rig.stop().await;
+}

@@ -1,0 +1,166 @@
+//! A scripted chain with right bank hashes: each bank lists its parent's, computed from the plainest definition.
+
+use std::collections::BTreeMap;
+
+use lattice::{BankHashInputs, HardFork, LtHash, crossed_hard_forks};
+use snapshot_solana::BankFields;
+use solana_account::{Account, AccountSharedData};
+use solana_clock::Clock;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::sysvar;
+use solana_slot_hashes::SlotHashes;
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
+use yellowstone_grpc_proto::geyser::{
+    SlotStatus, SubscribeUpdate, SubscribeUpdateAccountInfo, SubscribeUpdateBlockMeta,
+};
+use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
+
+use crate::script::{account, message, status, transaction};
+use crate::snapshot::WALLET;
+
+/// The newest bank of a chain, and what the next one needs.
+#[derive(Clone)]
+pub(crate) struct Proven {
+    pub(crate) slot: u64,
+    pub(crate) hash: Hash,
+    /// Distinguishes banks of one slot.
+    pub(crate) version: u8,
+    pub(crate) hard_forks: Vec<HardFork>,
+    blockhash: Hash,
+    lt_hash: LtHash,
+    accounts: BTreeMap<Pubkey, AccountSharedData>,
+    /// The newest first.
+    slot_hashes: Vec<(u64, Hash)>,
+}
+
+impl Proven {
+    /// The bank of a snapshot.
+    pub(crate) fn new(fields: &BankFields, accounts: Vec<(Pubkey, AccountSharedData)>) -> Self {
+        Self {
+            slot: fields.slot,
+            hash: fields.bank_hash,
+            version: 0,
+            hard_forks: fields.hard_forks.clone(),
+            blockhash: fields.blockhashes[fields.blockhashes.len() - 1],
+            lt_hash: (*fields.lt_hash).clone(),
+            accounts: accounts.into_iter().collect(),
+            slot_hashes: Vec::new(),
+        }
+    }
+
+    /// The next bank, whose wallet has these lamports: everything up to its block meta.
+    pub(crate) fn bank(&mut self, slot: u64, lamports: u64) -> Vec<SubscribeUpdate> {
+        self.bank_with(slot, vec![account(slot, WALLET, lamports, Vec::new())], Vec::new())
+    }
+
+    /// The next bank with these writes, and with these transactions besides one of its own.
+    pub(crate) fn bank_with(
+        &mut self,
+        slot: u64,
+        writes: Vec<SubscribeUpdate>,
+        transactions: Vec<SubscribeUpdate>,
+    ) -> Vec<SubscribeUpdate> {
+        let parent = (self.slot, self.blockhash);
+        self.slot_hashes.insert(0, (self.slot, self.hash));
+        self.slot_hashes.truncate(512);
+        let clock = Clock { slot, unix_timestamp: 1_700_000_000 + slot as i64, ..Clock::default() };
+        let sysvar = |id: Pubkey, data: Vec<u8>| account(slot, id.to_bytes(), 1, data);
+        let bytes = bincode::serialize(&clock).expect("a clock");
+        let hashes =
+            bincode::serialize(&SlotHashes::new(&self.slot_hashes)).expect("it has a wire form");
+        let mut all = vec![
+            status(slot, SlotStatus::SlotCreatedBank),
+            sysvar(sysvar::clock::ID, bytes),
+            sysvar(sysvar::slot_hashes::ID, hashes),
+            sysvar(sysvar::recent_blockhashes::ID, slot.to_le_bytes().to_vec()),
+        ];
+        all.extend(writes);
+        let count = transactions.len() as u64 + 1;
+        all.push(transaction(slot, count - 1));
+        all.extend(transactions);
+        all.push(sysvar(sysvar::slot_history::ID, slot.to_be_bytes().to_vec()));
+        let blockhash = Hash::new_from_array({
+            let mut bytes = [self.version + 1; 32];
+            bytes[..8].copy_from_slice(&slot.to_le_bytes());
+            bytes
+        });
+        self.freeze(slot, blockhash, &all);
+        all.push(message(UpdateOneof::BlockMeta(SubscribeUpdateBlockMeta {
+            slot,
+            blockhash: blockhash.to_string(),
+            block_time: Some(proto::UnixTimestamp { timestamp: 1_700_000_000 + slot as i64 }),
+            block_height: Some(proto::BlockHeight { block_height: slot }),
+            parent_slot: parent.0,
+            parent_blockhash: parent.1.to_string(),
+            executed_transaction_count: count,
+            ..Default::default()
+        })));
+        all
+    }
+
+    /// Computes the hash of the bank that wrote `updates`.
+    fn freeze(&mut self, slot: u64, blockhash: Hash, updates: &[SubscribeUpdate]) {
+        let mut signature_count = 0;
+        for update in updates {
+            match &update.update_oneof {
+                Some(UpdateOneof::Account(update)) => {
+                    let info = update.account.as_ref().expect("an account");
+                    let (pubkey, after) = account_of(info);
+                    let before = self.accounts.insert(pubkey, after.clone());
+                    let sum = |account: &AccountSharedData| solana::lt_hash(&pubkey, account);
+                    if let Some(before) = before {
+                        self.lt_hash.mix_out(&sum(&before));
+                    }
+                    self.lt_hash.mix_in(&sum(&after));
+                }
+                Some(UpdateOneof::Transaction(update)) => {
+                    let info = update.transaction.as_ref().and_then(|it| it.transaction.as_ref());
+                    signature_count += info.expect("a transaction").signatures.len() as u64;
+                }
+                _ => {}
+            }
+        }
+        let inputs = BankHashInputs {
+            parent_hash: self.hash.to_bytes(),
+            signature_count,
+            last_blockhash: blockhash.to_bytes(),
+            lt_hash: &self.lt_hash,
+            hard_forks: crossed_hard_forks(&self.hard_forks, self.slot, slot),
+        };
+        self.hash = Hash::new_from_array(inputs.hash());
+        (self.slot, self.blockhash) = (slot, blockhash);
+    }
+
+    /// Frozen and confirmed banks.
+    pub(crate) fn chain(&mut self, slots: std::ops::RangeInclusive<u64>) -> Vec<SubscribeUpdate> {
+        let bank = |slot: u64| {
+            let mut all = self.bank(slot, slot * 10);
+            all.extend(
+                [SlotStatus::SlotProcessed, SlotStatus::SlotConfirmed].map(|it| status(slot, it)),
+            );
+            all
+        };
+        slots.flat_map(bank).collect()
+    }
+
+    /// What an independent source sends: the SlotHashes sysvar that a child of this bank writes.
+    pub(crate) fn slot_hashes_of_child(&self) -> SubscribeUpdate {
+        let mut hashes = self.slot_hashes.clone();
+        hashes.insert(0, (self.slot, self.hash));
+        let data = bincode::serialize(&SlotHashes::new(&hashes)).expect("it has a wire form");
+        account(self.slot + 1, sysvar::slot_hashes::ID.to_bytes(), 1, data)
+    }
+}
+
+fn account_of(info: &SubscribeUpdateAccountInfo) -> (Pubkey, AccountSharedData) {
+    let key = |bytes: &[u8]| Pubkey::try_from(bytes).expect("32 bytes");
+    let account = Account {
+        lamports: info.lamports,
+        data: info.data.to_vec(),
+        owner: key(&info.owner),
+        executable: info.executable,
+        rent_epoch: info.rent_epoch,
+    };
+    (key(&info.pubkey), account.into())
+}
