@@ -13,7 +13,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use response_cache::ResultContext;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -168,12 +168,14 @@ impl ResponseText {
     /// The response and a newline, without a copy.
     pub(crate) fn into_line(mut self) -> Bytes {
         self.bytes.push(b'\n');
-        Bytes::from(self.bytes).slice(self.start..)
+        self.into_bytes()
     }
 
     /// The response, without a copy.
     pub(crate) fn into_bytes(self) -> Bytes {
-        Bytes::from(self.bytes).slice(self.start..)
+        let mut bytes = Bytes::from(self.bytes);
+        bytes.advance(self.start);
+        bytes
     }
 }
 
@@ -183,12 +185,25 @@ impl From<Vec<u8>> for ResponseText {
     }
 }
 
-/// Appends what precedes a value: the envelope, and the context of the value.
-pub(crate) fn write_before_value(out: &mut Vec<u8>, context: Option<ResultContext>) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","result":"#);
-    if let Some(context) = context {
-        context.write_before(out);
+/// Passes what precedes a value to `read`, in parts: the envelope, and the context of the value.
+pub(crate) fn with_parts_before_value<T>(
+    context: Option<ResultContext>,
+    read: impl FnOnce([&[u8]; 4]) -> T,
+) -> T {
+    const ENVELOPE: &[u8] = br#"{"jsonrpc":"2.0","result":"#;
+    match context {
+        None => read([ENVELOPE, &[], &[], &[]]),
+        Some(context) => context.with_parts_before(|[before_slot, slot, after_slot]| {
+            read([ENVELOPE, before_slot, slot, after_slot])
+        }),
     }
+}
+
+/// Appends what precedes a value.
+pub(crate) fn write_before_value(out: &mut Vec<u8>, context: Option<ResultContext>) {
+    with_parts_before_value(context, |parts| {
+        parts.iter().for_each(|part| out.extend_from_slice(part));
+    });
 }
 
 /// Appends what follows a value, without a newline.

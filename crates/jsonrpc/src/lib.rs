@@ -17,6 +17,7 @@ pub mod error;
 mod fast_parse;
 mod health;
 mod incremental;
+mod json_scanner;
 mod method_client;
 mod method_output;
 pub mod metrics;
@@ -41,6 +42,7 @@ pub use config::Config;
 pub use dispatch::handle_blocking;
 pub use health::{Health, Status};
 pub use incremental::{IncrementalQuery, VISITS, run_incremental};
+pub use json_scanner::JsonScanner;
 pub use method_client::{MethodClient, MethodResponse};
 pub use method_output::{
     ListTemplate, MethodOutput, MethodResult, OutputBody, RawValue, StreamState, StreamedResult,

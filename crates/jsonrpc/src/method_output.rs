@@ -212,19 +212,20 @@ impl ValueBuffer {
 
     /// The response to the request `id`, without the newline.
     pub(crate) fn into_response(self, context: Option<ResultContext>, id: &Id) -> ResponseText {
-        let mut front = Vec::with_capacity(FRONT_BYTES);
-        envelope::write_before_value(&mut front, context);
         let mut bytes = self.0;
-        let start = match FRONT_BYTES.checked_sub(front.len()) {
-            Some(start) => {
-                bytes[start..FRONT_BYTES].copy_from_slice(&front);
-                start
+        let start = envelope::with_parts_before_value(context, |parts| {
+            let len: usize = parts.iter().map(|part| part.len()).sum();
+            if len > FRONT_BYTES {
+                bytes.splice(..FRONT_BYTES, parts.concat());
+                return 0;
             }
-            None => {
-                bytes.splice(..FRONT_BYTES, front);
-                0
+            let mut at = FRONT_BYTES - len;
+            for part in parts {
+                bytes[at..at + part.len()].copy_from_slice(part);
+                at += part.len();
             }
-        };
+            FRONT_BYTES - len
+        });
         envelope::write_after_value(&mut bytes, context, id);
         ResponseText::new(bytes, start)
     }
@@ -243,9 +244,7 @@ pub fn not_json(err: &serde_json::Error) -> RpcError {
 
 /// Appends a whole number.
 pub fn write_number(out: &mut Vec<u8>, number: u64) {
-    use std::io::Write as _;
-    // Writing to a Vec cannot fail.
-    let _ = write!(out, "{number}");
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// A clock that stands still, so that no time slice ends.

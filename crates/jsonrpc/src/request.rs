@@ -56,7 +56,9 @@ impl Id {
     pub fn write(&self, to: &mut Vec<u8>) {
         match self {
             Self::Null => to.extend_from_slice(b"null"),
-            Self::Number(number) => to.extend_from_slice(number.to_string().as_bytes()),
+            Self::Number(number) => {
+                to.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes());
+            }
             Self::Text(text) => {
                 // A string is always JSON, and a Vec always takes it.
                 let _ = serde_json::to_writer(to, text);

@@ -51,7 +51,7 @@ pub(crate) async fn handle_body<A: Api>(
     body: bytes::Bytes,
 ) -> Result<JsonRpcResponse, Utf8Error> {
     if body.len() > INLINE_BODY_BYTES_MAX {
-        // In a box: few bodies are large, and otherwise every future would be as large as this one.
+        // In a box, as below: otherwise the future of every request would be as large as this one, and it is moved.
         return Box::pin(offloaded::handle_offloaded_body(server, context, body)).await;
     }
     poll_budget::charge_parsed(body.len());
@@ -59,6 +59,6 @@ pub(crate) async fn handle_body<A: Api>(
     Ok(match parse::read(&server.context, &context, ExecutionPath::Inline, body) {
         Err(response) => *response,
         Ok(Request::Single(call)) => single::handle_single(server, context, call).await,
-        Ok(Request::Batch(calls)) => batch::handle_batch(server, context, calls).await,
+        Ok(Request::Batch(calls)) => Box::pin(batch::handle_batch(server, context, calls)).await,
     })
 }

@@ -40,7 +40,9 @@ pub(super) async fn handle_single<A: Api>(
         }
         Some(CallPlan::OnPool { id, method, params, class }) => {
             let cacheable = cacheable(server, &context, &method, params);
-            return respond_on_pool(server, context, (&id, method, params, class), cacheable).await;
+            let call = (&id, method, params, class);
+            // In a box: the future of a cheap call is small.
+            return Box::pin(respond_on_pool(server, context, call, cacheable)).await;
         }
     };
     record_call(
