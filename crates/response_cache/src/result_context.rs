@@ -3,8 +3,6 @@
 //! Shape: two words, and `Copy`. Its text is the same for all results of an API, apart from the slot.
 //! Not here: the envelope of JSON-RPC around both (the server).
 
-use std::io::Write;
-
 use ledger::Slot;
 
 /// The text of a context: `{`, its members and `"value":`. The value and `}` follow.
@@ -44,12 +42,16 @@ impl ResultContext {
         Self { slot, ..self }
     }
 
+    /// Passes what precedes the value to `read`, in parts.
+    pub fn with_parts_before<T>(&self, read: impl FnOnce([&[u8]; 3]) -> T) -> T {
+        let mut slot = itoa::Buffer::new();
+        let slot = slot.format(self.slot).as_bytes();
+        read([&self.frame.before_slot, slot, &self.frame.after_slot])
+    }
+
     /// Appends what precedes the value.
     pub fn write_before(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.frame.before_slot);
-        // Writing to a Vec cannot fail.
-        let _ = write!(out, "{}", self.slot);
-        out.extend_from_slice(&self.frame.after_slot);
+        self.with_parts_before(|parts| parts.iter().for_each(|part| out.extend_from_slice(part)));
     }
 
     /// Appends what follows the value.

@@ -7,6 +7,8 @@ use ledger::Commitment;
 pub(crate) const SLOT: HeaderName = HeaderName::from_static("hydrant-slot");
 /// The commitment level of that slot.
 pub(crate) const COMMITMENT: HeaderName = HeaderName::from_static("hydrant-commitment");
+/// The newest verified slot when the response was sent.
+pub(crate) const VERIFIED_SLOT: HeaderName = HeaderName::from_static("hydrant-verified-slot");
 
 /// The internal header with the cursor of the next page, which a body transform may add. It is replaced by a `Link`
 /// before the response is sent.

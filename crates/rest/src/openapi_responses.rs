@@ -18,6 +18,7 @@ pub(crate) fn responses(table: &RouteTable, route: &Route) -> Value {
     let mut headers = json!({
         "Hydrant-Slot": header("Slot"),
         "Hydrant-Commitment": header("Commitment"),
+        "Hydrant-Verified-Slot": header("VerifiedSlot"),
         "Cache-Control": header("CacheControl"),
         "Vary": header("Vary"),
     });
@@ -77,6 +78,8 @@ pub(crate) fn headers(table: &RouteTable) -> Value {
             "schema": { "type": "integer", "minimum": 0 } },
         "Commitment": { "description": "The commitment level of that slot.", "required": true,
             "schema": { "type": "string", "enum": ["processed", "confirmed", "finalized"] } },
+        "VerifiedSlot": { "schema": { "type": "integer", "minimum": 0 },
+            "description": "The newest slot whose block is verified. Missing if there is none yet." },
         "NotFoundSlot": { "schema": { "type": "integer", "minimum": 0 },
             "description": "The slot at which the object does not exist. Missing if the path does not exist." },
         "NotFoundCommitment": { "description": "The commitment level of that slot.",
@@ -148,7 +151,10 @@ fn error_response(table: &RouteTable, status: u16) -> Value {
         501 => "not_implemented: a Transfer-Encoding other than chunked".to_owned(),
         _ => names.join(", "),
     };
-    let mut headers = json!({ "Cache-Control": header("NoStore") });
+    let mut headers = json!({
+        "Cache-Control": header("NoStore"),
+        "Hydrant-Verified-Slot": header("VerifiedSlot"),
+    });
     if status == 404 {
         headers["Hydrant-Slot"] = header("NotFoundSlot");
         headers["Hydrant-Commitment"] = header("NotFoundCommitment");

@@ -6,6 +6,7 @@ use http_server::ResponseBody;
 use hyper::Response;
 use jsonrpc::error::RpcError;
 use jsonrpc::{Api, Server};
+use ledger::Slot;
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -47,6 +48,12 @@ pub trait RestApi: Sized + Send + Sync + 'static {
         _call: MethodCall,
     ) -> impl Future<Output = Result<Response<ResponseBody>, ApiError>> + Send {
         async { Err(RpcError::internal().into()) }
+    }
+
+    /// The newest slot whose block is verified, as the server defines it; each response has it in a header. `None` if
+    /// there is none.
+    fn verified_slot(&self, _server: &Server<Self::Api>) -> Option<Slot> {
+        None
     }
 
     /// Heap bytes in use, by `part` of `hydrant_memory_bytes`.

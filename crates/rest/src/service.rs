@@ -13,6 +13,7 @@ use jsonrpc::{HttpApi, HttpApiRequest, Server};
 use crate::content_negotiation::negotiate_media;
 use crate::error::ApiError;
 use crate::explorer::explorer_page;
+use crate::headers::VERIFIED_SLOT;
 use crate::metrics::RestMetrics;
 use crate::openapi_document::OpenApiDocument;
 use crate::params::Params;
@@ -179,10 +180,13 @@ impl<R: RestApi> HttpApi<R::Api> for Rest<R> {
             }
             let (started, mut route) = (server.context.pool.now(), None);
             let (caller, is_head) = (request.method_client, request.head.method == Method::HEAD);
-            let response = match self.respond(server, request, &mut route).await {
+            let mut response = match self.respond(server, request, &mut route).await {
                 Ok(response) => response,
                 Err(err) => err.into_response(R::TABLE.error_codes),
             };
+            if let Some(slot) = self.api.verified_slot(server) {
+                response.headers_mut().insert(VERIFIED_SLOT, slot.into());
+            }
             if !is_head {
                 caller.charge(&server.context, response.body().immediate_bytes());
             }

@@ -82,6 +82,7 @@ pub(crate) fn ledger(params: &Params) -> Result<MethodCall, ApiError> {
         ("processedSlot", "getSlot", json!([{ "commitment": "processed" }])),
         ("confirmedSlot", "getSlot", json!([{ "commitment": "confirmed" }])),
         ("finalizedSlot", "getSlot", json!([{ "commitment": "finalized" }])),
+        ("verification", "hydrantGetVerification", json!([])),
     ]))
 }
 

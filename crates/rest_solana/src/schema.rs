@@ -12,6 +12,7 @@ mod errors;
 mod formats;
 mod node;
 mod transaction;
+mod verification;
 
 use serde_json::Value;
 

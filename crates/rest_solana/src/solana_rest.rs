@@ -1,34 +1,33 @@
 //! Solana's API over REST: its table, limits and examples, and the clients that wait for a transaction.
 
 use std::io;
+use std::sync::Arc;
 
+use chain_solana::History;
 use http_server::ResponseBody;
 use hyper::Response;
+use ledger::Slot;
 use rest::{
-    ApiError, ErrorCode, Examples, Limits, MethodCall, Params, RequestContext, Rest, RestApi,
-    RouteTable,
+    ApiError, ErrorCode, Examples, Limits, MethodCall, Params, RequestContext, RestApi, RouteTable,
 };
 use rpc_solana::{SolanaApi, SolanaServer};
 
 use crate::status_waiters::{StatusWaiters, WAITER_BYTES, WaiterEvents};
 use crate::{examples, routes, schema, transaction_status};
 
-/// Solana's API over REST. The default is that of a ledger without events: clients that wait for a transaction are not
-/// woken.
+/// Solana's API over REST. Clients that wait for a transaction are woken by the events of [`Self::start_waker`].
 #[derive(Default)]
 pub struct SolanaRest {
     waiters: StatusWaiters,
 }
 
 impl SolanaRest {
-    /// The interface, and the sink for the ledger's events, which wake the clients that wait for a transaction.
+    /// The sink for the events of the ledger with this history, which wake the clients that wait for a transaction.
     /// Starts a thread, which ends when the sink is dropped.
     ///
     /// Errors: the thread could not be started.
-    pub fn start() -> io::Result<(Rest<Self>, WaiterEvents)> {
-        let api = Self::default();
-        let events = api.waiters.start()?;
-        Ok((Rest::new(api), events))
+    pub fn start_waker(&self, history: Arc<History>) -> io::Result<WaiterEvents> {
+        self.waiters.start(history)
     }
 
     /// The number of clients that wait for a transaction.
@@ -69,6 +68,10 @@ impl RestApi for SolanaRest {
         call: MethodCall,
     ) -> Result<Response<ResponseBody>, ApiError> {
         transaction_status::respond(context, &self.waiters, params, call).await
+    }
+
+    fn verified_slot(&self, server: &SolanaServer) -> Option<Slot> {
+        server.api.verification.verified_slot()
     }
 
     fn memory(&self) -> Vec<(&'static str, u64)> {

@@ -1,10 +1,12 @@
 //! Requests that wait for a transaction, and the ledger's events that wake them.
 //!
 //! In: events from the ledger's single writer, which never blocks. While no request waits, it only reads one
-//! counter. Out: an event wakes the requests that wait for a transaction in it, and no others. A separate thread
-//! finds them.
+//! counter and keeps the tips. Out: an event wakes the requests that wait for a transaction in it, and no others. A
+//! separate thread finds them.
+//! All requests are woken, which costs one lookup each, if events do not have the transactions whose status may have
+//! changed: the tip has left a fork, or ancestors of a block are confirmed together with it.
 //! Bounds: [`WAITERS_MAX`] requests wait at once. [`EVENTS_MAX`] events wait for the thread. If that queue is full,
-//! all requests are woken, which costs one lookup each.
+//! all requests are woken as well.
 //! Invariant: a request that registers and then fetches the status misses nothing: it is woken for every change that
 //! it does not see yet.
 
@@ -14,8 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use chain_solana::{EventSink, LedgerEvent};
+use chain_solana::{EventSink, History, LedgerEvent};
 use jsonrpc::error::{OVERLOADED, RpcError};
+use ledger::{BlockId, Commitment};
 use parking_lot::Mutex;
 use serde_json::json;
 use solana_signature::Signature;
@@ -39,14 +42,19 @@ pub(crate) struct StatusWaiters(Arc<Shared>);
 struct Shared {
     waiters: AtomicUsize,
     by_signature: Mutex<HashMap<Signature, Vec<Arc<Notify>>>>,
-    /// Whether an event was dropped because the queue was full, and no request was woken for it.
-    events_lost: AtomicBool,
+    /// Whether the thread must wake all requests: an event was dropped because the queue was full, or transactions
+    /// changed their status that no event has.
+    wakes_all: AtomicBool,
 }
 
 /// The sink for the events of the ledger's single writer. Never blocks. Dropping it ends the thread.
 pub struct WaiterEvents {
     shared: Arc<Shared>,
     sender: SyncSender<LedgerEvent>,
+    history: Arc<History>,
+    /// The tip and the confirmed block of the last events.
+    tip: Option<BlockId>,
+    confirmed: Option<BlockId>,
 }
 
 /// A waiting request. Dropping it ends the wait.
@@ -57,15 +65,16 @@ pub(crate) struct WaiterGuard {
 }
 
 impl StatusWaiters {
-    /// Starts the thread that wakes requests, and returns the sink for events.
+    /// Starts the thread that wakes requests, and returns the sink for events of the ledger that writes `history`.
     ///
     /// Errors: the thread could not be started.
-    pub(crate) fn start(&self) -> io::Result<WaiterEvents> {
+    pub(crate) fn start(&self, history: Arc<History>) -> io::Result<WaiterEvents> {
         let (sender, events) = sync_channel(EVENTS_MAX);
         let shared = Arc::clone(&self.0);
         let thread = std::thread::Builder::new().name("waits".to_owned());
         thread.spawn(move || run_waker(&shared, &events))?;
-        Ok(WaiterEvents { shared: Arc::clone(&self.0), sender })
+        let shared = Arc::clone(&self.0);
+        Ok(WaiterEvents { shared, sender, history, tip: None, confirmed: None })
     }
 
     /// The number of waiting requests.
@@ -117,29 +126,56 @@ impl Drop for WaiterGuard {
 
 impl EventSink for WaiterEvents {
     fn send(&mut self, event: &LedgerEvent) {
-        let is_relevant = matches!(
-            event,
+        let has_waiters = self.shared.waiters.load(Ordering::SeqCst) > 0;
+        let is_relevant = match event {
             LedgerEvent::Executed(_)
-                | LedgerEvent::Confirmed { .. }
-                | LedgerEvent::Rooted { .. }
-                | LedgerEvent::Reverted { .. }
-        );
-        if !is_relevant || self.shared.waiters.load(Ordering::SeqCst) == 0 {
+            | LedgerEvent::Rooted { .. }
+            | LedgerEvent::Reverted { .. } => true,
+            LedgerEvent::TipMoved { block } => {
+                let left = self.tip.replace(*block);
+                let leaves_fork = has_waiters && !left.is_some_and(|left| self.is_on_chain(left));
+                self.wake_all_if(leaves_fork);
+                leaves_fork
+            }
+            LedgerEvent::Confirmed { block, .. } => {
+                let before = self.confirmed.replace(block.id);
+                self.wake_all_if(has_waiters && before != Some(block.parent));
+                true
+            }
+            LedgerEvent::BankCreated { .. }
+            | LedgerEvent::AccountsWritten { .. }
+            | LedgerEvent::Frozen { .. }
+            | LedgerEvent::Voted(_) => false,
+        };
+        if !is_relevant || !has_waiters {
             return;
         }
         match self.sender.try_send(event.clone()) {
             Ok(()) => {}
             // The thread checks the flag at each event, and its queue is full of them.
-            Err(TrySendError::Full(_)) => self.shared.events_lost.store(true, Ordering::Release),
+            Err(TrySendError::Full(_)) => self.wake_all_if(true),
             // The thread ends only with this sink.
             Err(TrySendError::Disconnected(_)) => {}
         }
     }
 }
 
+impl WaiterEvents {
+    /// Whether the newest history has this block on the chain of its tip. If it does not, the tip is on another fork:
+    /// transactions of blocks on that fork are processed again, although they were executed earlier.
+    fn is_on_chain(&self, block: BlockId) -> bool {
+        let snapshot = self.history.snapshot();
+        snapshot.block(block.slot, Commitment::Processed).is_some_and(|found| found.id == block)
+    }
+
+    fn wake_all_if(&self, wakes_all: bool) {
+        self.shared.wakes_all.fetch_or(wakes_all, Ordering::AcqRel);
+    }
+}
+
 fn run_waker(shared: &Shared, events: &Receiver<LedgerEvent>) {
     while let Ok(event) = events.recv() {
-        if shared.events_lost.swap(false, Ordering::AcqRel) {
+        if shared.wakes_all.swap(false, Ordering::AcqRel) {
             shared.by_signature.lock().values().flatten().for_each(|it| it.notify_one());
         }
         match &event {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::metrics::{Collector, Exposition, MetricKind};
-use chain_solana::{History, Reader};
+use chain_solana::{History, Reader, Verification};
 use jsonrpc::{Health, Status};
 use pool::Pool;
 
@@ -13,6 +13,7 @@ use crate::NodeMemory;
 pub(crate) struct LedgerMetrics {
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
+    pub(crate) verification: Arc<dyn Verification>,
     pub(crate) health: Arc<Health>,
     /// Its clock is that of `health`.
     pub(crate) pool: Arc<Pool>,
@@ -60,6 +61,15 @@ impl Collector for LedgerMetrics {
         };
         let help = "Slots by which the state is behind; NaN if unknown.";
         exposition.single("hydrant_slots_behind", MetricKind::Gauge, help, behind);
+        let verification = self.verification.summary();
+        if let Some(slot) = verification.verified_slot {
+            let help = "The newest slot whose bank hash has the required level of verification.";
+            exposition.single("hydrant_verified_slot", MetricKind::Gauge, help, slot);
+        }
+        let help = "Banks whose hash is not the reported one, after a repair.";
+        let mismatches = verification.mismatched_banks;
+        let name = "hydrant_mismatched_banks_total";
+        exposition.single(name, MetricKind::Counter, help, mismatches);
         let history = self.history.snapshot();
         if let Some(first) = history.first_slot() {
             let help = "First slot of the retained history.";

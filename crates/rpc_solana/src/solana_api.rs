@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use chain_solana::{Cluster, ClusterInfo, Faucet, History, Reader, Simulator, TransactionSender};
+use chain_solana::{
+    Cluster, ClusterInfo, Faucet, History, Reader, Simulator, TransactionSender, Verification,
+};
 use http_server::HttpContext;
 use jsonrpc::metrics::Metrics;
 use jsonrpc::{Api, Health, Server, ServerContext};
@@ -23,6 +25,8 @@ pub struct SolanaApi {
     pub cluster_info: Arc<ClusterInfo>,
     /// Leaders, stakes, nodes and inflation.
     pub cluster: Arc<dyn Cluster>,
+    /// How far the ledger is proven.
+    pub verification: Arc<dyn Verification>,
     /// Accounts and block facts, at each commitment.
     pub reader: Reader,
     /// Blocks, transactions, signatures by address.
@@ -69,10 +73,12 @@ impl SolanaApi {
         response_cache: Arc<ResponseCache>,
         clients: Arc<RateLimiter>,
     ) -> SolanaServer {
-        let Self { reader, history, health, pool, metrics, config, .. } = self.clone();
+        let Self { reader, history, verification, health, pool, metrics, config, .. } =
+            self.clone();
         metrics.add(Arc::new(LedgerMetrics {
             reader,
             history,
+            verification,
             health: Arc::clone(&health),
             pool: Arc::clone(&pool),
         }));

@@ -4,6 +4,7 @@ use rest::schema::*;
 use serde_json::{Value, json};
 
 use super::formats::{key, lamports, signature, slot};
+use super::verification;
 
 pub(super) fn all() -> Vec<(&'static str, Value)> {
     vec![
@@ -11,6 +12,10 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("EpochSchedule", epoch_schedule()),
         ("ClusterNode", cluster_node()),
         ("Ledger", ledger()),
+        ("Verification", verification::summary()),
+        ("VerifiedBank", verification::bank()),
+        ("BankMismatch", verification::mismatch()),
+        ("AgreementSource", verification::source()),
         ("Blockhash", blockhash()),
         ("Supply", supply()),
     ]
@@ -107,6 +112,7 @@ fn ledger() -> Value {
             ("processedSlot", slot("The slot that is being executed.")),
             ("confirmedSlot", slot("The newest slot that is confirmed.")),
             ("finalizedSlot", slot("The newest slot that is finalized.")),
+            ("verification", reference("Verification", "How far the bank hashes are verified.")),
         ],
     )
 }

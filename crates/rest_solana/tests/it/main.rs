@@ -58,9 +58,8 @@ impl Node {
         config: rpc_solana::Config,
         pool: pool::Config,
     ) -> Self {
-        let (rest, events) = SolanaRest::start().expect("a thread");
         let config = NodeConfig { rpc: config, pool, cache_bytes_max: 1 << 24 };
-        Self::from_rest(rest, events, reader, config)
+        Self::from_rest(Rest::new(SolanaRest::default()), reader, config)
     }
 
     /// A node with these bytes of the ETag buffer and of the response cache.
@@ -76,23 +75,16 @@ impl Node {
             ..rpc_solana::Config::default()
         };
         let config = NodeConfig { rpc, pool: pool::Config::default(), cache_bytes_max };
-        let (rest, events) = SolanaRest::start().expect("a thread");
-        let rest = rest.with_etag_buffer(hold_bytes_max);
-        Self::from_rest(rest, events, reader, config)
+        let rest = Rest::new(SolanaRest::default()).with_etag_buffer(hold_bytes_max);
+        Self::from_rest(rest, reader, config)
     }
 
-    fn from_rest(
-        rest: Rest<SolanaRest>,
-        events: WaiterEvents,
-        reader: chain_solana::Reader,
-        config: NodeConfig,
-    ) -> Self {
-        Self::with_clock(rest, events, reader, config, Arc::new(jsonrpc::SystemClock::new()))
+    fn from_rest(rest: Rest<SolanaRest>, reader: chain_solana::Reader, config: NodeConfig) -> Self {
+        Self::with_clock(rest, reader, config, Arc::new(jsonrpc::SystemClock::new()))
     }
 
     fn with_clock(
         rest: Rest<SolanaRest>,
-        events: WaiterEvents,
         reader: chain_solana::Reader,
         config: NodeConfig,
         clock: Arc<dyn pool::Clock>,
@@ -103,6 +95,8 @@ impl Node {
         let time = (clock, jsonrpc::Health::default());
         let world = World::caching(reader, rpc, pool, Some(web), time, cache_bytes_max);
         world.node.context.metrics.add(Arc::clone(&rest) as Arc<dyn ::metrics::Collector>);
+        let history = Arc::clone(&world.node.api.history);
+        let events = rest.api().start_waker(history).expect("a thread");
         Self { world, rest, events }
     }
 

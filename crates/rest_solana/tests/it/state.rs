@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ledger::Commitment;
 use query::{Ledger, LedgerConfig};
+use rest::Rest;
 use rest_solana::SolanaRest;
 use serde_json::json;
 use solana::Account;
@@ -101,17 +102,31 @@ impl pool::Clock for AdvancingClock {
 }
 
 #[test]
+fn each_response_has_the_newest_verified_slot() {
+    let node = Node::new();
+    let mut client = node.client();
+    let verified = CONFIRMED.to_string();
+    for path in ["/v1/ledger", "/v1/nothing", &format!("/v1/accounts/{WALLET}")] {
+        let response = get(&mut client, path, "");
+        assert_eq!(response.header("hydrant-verified-slot"), Some(&*verified), "{path}");
+    }
+    let ledger = get(&mut client, "/v1/ledger", "").json();
+    let verification = &ledger["verification"];
+    assert_eq!(verification["verifiedSlot"], CONFIRMED, "{ledger}");
+    assert_eq!(verification["requiredLevel"], "computed", "{ledger}");
+}
+
+#[test]
 fn the_ledger_is_read_at_one_version_though_it_advances_between_the_calls() {
     let (mut ledger, reader) = short_ledger();
     publish_next_block(&mut ledger, 101);
     let clock = Arc::new(AdvancingClock(Mutex::new((ledger, 101)), jsonrpc::SystemClock::new()));
-    let (rest, events) = SolanaRest::start().expect("a thread");
     let config = NodeConfig {
         rpc: rpc_solana::Config::default(),
         pool: pool::Config::default(),
         cache_bytes_max: 0,
     };
-    let node = Node::with_clock(rest, events, reader, config, clock);
+    let node = Node::with_clock(Rest::new(SolanaRest::default()), reader, config, clock);
     let mut client = node.client();
     let mut last = 0;
     for n in 0..30 {

@@ -1,8 +1,12 @@
 //! A client that waits for a transaction gets a response as soon as the ledger sends its event.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chain_solana::{EventSink, LedgerEvent};
+use ledger::BlockId;
+use testkit::ForkEvent;
+use testkit::forked_chain::{self, ForkedChain, ROOT};
 
 use crate::history::{completed, executed, signature};
 use crate::wire::IO_TIMEOUT;
@@ -56,6 +60,82 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
         wait_until(|| node.rest.api().waiters_len() == 0);
     }
     assert!(start.elapsed() < Duration::from_secs(25), "no wait timed out");
+}
+
+/// A node whose chain forks, and the path of the status of its only transaction, which is in the first block.
+struct ForkedNode {
+    node: Node,
+    chain: ForkedChain,
+    path: String,
+}
+
+impl ForkedNode {
+    /// The first block is the tip.
+    fn start(first: BlockId) -> Self {
+        let (ledger, reader) = forked_chain::ledger();
+        let node = Node::with_config(reader, rpc_solana::Config::default());
+        let history = Arc::clone(&node.world.node.api.history);
+        let events = node.rest.api().start_waker(Arc::clone(&history)).expect("a thread");
+        let chain = ForkedChain::new(ledger, history, vec![Box::new(events)]);
+        let path = format!("/v1/transactions/{}/status", forked_chain::signature(0));
+        let mut forked = Self { node, chain, path };
+        forked.freeze(first, ROOT, &[ForkEvent::Write(first)]);
+        forked.apply(&[ForkEvent::SetTip(first), ForkEvent::Publish]);
+        forked
+    }
+
+    fn apply(&mut self, events: &[ForkEvent]) {
+        let mut rng = fastrand::Rng::with_seed(1);
+        events.iter().for_each(|event| self.chain.apply(*event, &mut rng));
+    }
+
+    fn freeze(&mut self, block: BlockId, parent: BlockId, writes: &[ForkEvent]) {
+        self.apply(&[ForkEvent::Open { block, parent }]);
+        self.apply(writes);
+        self.apply(&[ForkEvent::Complete(block)]);
+    }
+
+    /// Checks that a client that waits for the status is woken by `events`.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the response must come long before the wait is over"
+    )]
+    fn check_woken(&mut self, commitment: &str, events: &[ForkEvent]) {
+        let start = Instant::now();
+        let mut waiting = self.node.client();
+        let path = format!("{}?waitMs=30000&commitment={commitment}", self.path);
+        waiting.send(request(&path));
+        wait_until(|| self.node.rest.api().waiters_len() == 1);
+        self.apply(events);
+        let response = waiting.receive();
+        assert_eq!(response.status, 200, "{}", response.body);
+        assert_eq!(response.json()["confirmationStatus"], commitment);
+        assert!(start.elapsed() < Duration::from_secs(25), "the wait did not time out");
+        wait_until(|| self.node.rest.api().waiters_len() == 0);
+    }
+}
+
+#[test]
+fn a_waiting_client_is_woken_when_the_tip_returns_to_a_fork_that_was_seen_before() {
+    let [first, other] = [(1, 1), (2, 2)].map(|(slot, version)| BlockId { slot, version });
+    let mut forked = ForkedNode::start(first);
+    forked.freeze(other, ROOT, &[]);
+    // A client registers before it fetches the status. A round in which the tip returns in between passes always.
+    for _ in 0..8 {
+        forked.apply(&[ForkEvent::SetTip(other), ForkEvent::Publish]);
+        let mut client = forked.node.client();
+        assert_eq!(get(&mut client, &forked.path, "").status, 404, "its fork was left");
+        forked.check_woken("processed", &[ForkEvent::SetTip(first), ForkEvent::Publish]);
+    }
+}
+
+#[test]
+fn a_waiting_client_is_woken_when_a_descendant_of_its_block_is_confirmed() {
+    let [first, second] = [(1, 1), (2, 2)].map(|(slot, version)| BlockId { slot, version });
+    let mut forked = ForkedNode::start(first);
+    forked.freeze(second, first, &[]);
+    forked.apply(&[ForkEvent::SetTip(second), ForkEvent::Publish]);
+    forked.check_woken("confirmed", &[ForkEvent::Confirm(second), ForkEvent::Publish]);
 }
 
 #[test]

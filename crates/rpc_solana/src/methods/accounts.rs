@@ -102,7 +102,7 @@ fn parse_account_query(
     api: &SolanaApi,
     params: Params<'_>,
 ) -> Result<AccountsQuery<Pubkey>, RpcError> {
-    let (pubkey, config) = fast_config::keys_and_account_config::<String>(params)?;
+    let (pubkey, config) = fast_config::key_and_account_config(params)?;
     let keys = parse_key::pubkey(&pubkey)?;
     let config = config.unwrap_or_default();
     let mut encoding = encoding(&config, UiAccountEncoding::Binary);
@@ -116,24 +116,24 @@ fn parse_account_query(
 
 /// What the result of getAccountInfo depends on.
 fn account_dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
-    let (pubkey, config) = fast_config::keys_and_account_config::<String>(params).ok()?;
+    let (pubkey, config) = fast_config::key_and_account_config(params).ok()?;
     dependencies([pubkey], config)
 }
 
 /// What the result of getMultipleAccounts depends on.
 fn multiple_accounts_dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
-    let (pubkeys, config) = fast_config::keys_and_account_config::<Vec<String>>(params).ok()?;
+    let (pubkeys, config) = fast_config::keys_and_account_config(params).ok()?;
     dependencies(pubkeys, config)
 }
 
 fn dependencies(
-    pubkeys: impl IntoIterator<Item = String>,
+    pubkeys: impl IntoIterator<Item: AsRef<str>>,
     config: Option<RpcAccountInfoConfig>,
 ) -> Option<Dependencies> {
     let config = config.unwrap_or_default();
     let keys = pubkeys
         .into_iter()
-        .map(|pubkey| Some(accounts_reader::address(&parse_key::pubkey(&pubkey).ok()?)));
+        .map(|pubkey| Some(accounts_reader::address(&parse_key::pubkey(pubkey.as_ref()).ok()?)));
     let dependencies = Dependencies::none(level(config.commitment), config.min_context_slot);
     let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
     Some(
@@ -205,7 +205,7 @@ fn parse_accounts_query(
     api: &SolanaApi,
     params: Params<'_>,
 ) -> Result<AccountsQuery<Vec<Pubkey>>, RpcError> {
-    let (pubkeys, config) = fast_config::keys_and_account_config::<Vec<String>>(params)?;
+    let (pubkeys, config) = fast_config::keys_and_account_config(params)?;
     let limit = api.config.multiple_accounts_max;
     if pubkeys.len() > limit {
         let message = format!("Too many inputs provided; max {limit}");

@@ -11,6 +11,7 @@ mod cost;
 mod epoch;
 mod fees;
 mod index_selection;
+mod leaders;
 mod node_info;
 mod paginated;
 mod parse_key;
@@ -26,6 +27,7 @@ mod tests;
 mod tokens;
 mod transaction_codec;
 mod transactions;
+mod verification;
 mod votes;
 
 use jsonrpc::{Api, MethodSpec};
@@ -42,6 +44,7 @@ const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     blocks::METHODS,
     epoch::METHODS,
     fees::METHODS,
+    leaders::METHODS,
     node_info::METHODS,
     paginated::METHODS,
     programs::METHODS,
@@ -53,6 +56,7 @@ const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     slot::METHODS,
     tokens::METHODS,
     transactions::METHODS,
+    verification::METHODS,
     votes::METHODS,
 ];
 

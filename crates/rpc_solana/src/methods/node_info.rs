@@ -111,10 +111,11 @@ fn highest_snapshot_slot(_: &SolanaApi, params: Params<'_>) -> MethodResult {
     Err(RpcCustomError::NoSnapshot.into())
 }
 
-/// There are no shreds, so this is the newest slot.
+/// The newest slot of which a shred was seen. Without shreds, the newest slot.
 fn newest_slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    MethodOutput::json(&api.reader.view(ledger::Commitment::Processed).block().slot)
+    let processed = || api.reader.view(ledger::Commitment::Processed).block().slot;
+    MethodOutput::json(&api.cluster.newest_shred_slot().unwrap_or_else(processed))
 }
 
 /// There is none: this ledger votes on chain, like a cluster that has not migrated to Alpenglow.

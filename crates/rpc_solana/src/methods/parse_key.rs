@@ -14,8 +14,8 @@ pub(crate) fn pubkey(text: &str) -> Result<Pubkey, RpcError> {
 }
 
 /// Addresses, all of them or the first error.
-pub(crate) fn pubkeys(texts: &[String]) -> Result<Vec<Pubkey>, RpcError> {
-    texts.iter().map(|text| pubkey(text)).collect()
+pub(crate) fn pubkeys(texts: &[impl AsRef<str>]) -> Result<Vec<Pubkey>, RpcError> {
+    texts.iter().map(|text| pubkey(text.as_ref())).collect()
 }
 
 /// A blockhash.

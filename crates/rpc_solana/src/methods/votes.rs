@@ -29,7 +29,7 @@ use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getVoteAccounts", Execution::Medium, vote_accounts),
-    MethodSpec::new("getBlockCommitment", Execution::Light, block_commitment),
+    MethodSpec::new("getBlockCommitment", Execution::Medium, block_commitment),
 ];
 
 /// Keys that must be indexed for the node's own reads, whatever indexes clients may use. Without them every
@@ -48,13 +48,15 @@ fn vote_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let view = view(api, config.commitment);
     let slot = view.block().slot;
     let stakes = activated_stakes(api, &view)?;
+    let voters = api.cluster.voters(api.cluster_info.epoch_schedule.get_epoch(slot));
     let mut infos: Vec<RpcVoteAccountInfo> = view
         .records_by_key(key_kind::PROGRAM, &accounts_reader::address(&vote::ID))
         .filter_map(|(address, account)| Some((accounts_reader::pubkey(&address)?, account)))
         .filter(|(pubkey, _)| vote_pubkey.is_none_or(|requested| requested == *pubkey))
         .filter_map(|(pubkey, account)| {
             let stake = stakes.of(&pubkey);
-            info(&pubkey, account.0.data(), stake)
+            let is_voter = voters.as_ref().map_or(stake > 0, |voters| voters.of(&pubkey) > 0);
+            info(&pubkey, account.0.data(), stake, is_voter)
         })
         .collect();
     infos.sort_by(|a, b| {
@@ -71,7 +73,12 @@ fn vote_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&RpcVoteAccountStatus { current, delinquent })
 }
 
-fn info(pubkey: &Pubkey, data: &[u8], activated_stake: u64) -> Option<RpcVoteAccountInfo> {
+fn info(
+    pubkey: &Pubkey,
+    data: &[u8],
+    activated_stake: u64,
+    is_voter: bool,
+) -> Option<RpcVoteAccountInfo> {
     if !VoteStateVersions::is_correct_size_and_initialized(data) {
         return None;
     }
@@ -85,7 +92,7 @@ fn info(pubkey: &Pubkey, data: &[u8], activated_stake: u64) -> Option<RpcVoteAcc
         activated_stake,
         commission: u8::try_from(bps.div_ceil(100)).unwrap_or(u8::MAX),
         inflation_rewards_commission_bps: Some(bps),
-        epoch_vote_account: activated_stake > 0,
+        epoch_vote_account: is_voter,
         epoch_credits: credits.iter().skip(skipped).copied().collect(),
         last_vote: state.votes.back().map_or(0, |vote| vote.slot()),
         root_slot: state.root_slot.unwrap_or(0),
@@ -97,26 +104,54 @@ fn activated_stakes(api: &SolanaApi, view: &View) -> Result<Arc<VoteStakes>, Rpc
     api.cluster.stakes(view).ok_or_else(|| node_info::unknown("the stakes of this epoch are"))
 }
 
-/// Every validator votes for every block, so all stake has one depth: the number of blocks from this one to the tip, or
-/// the depth of the root.
+/// The stake behind a block, by the number of confirmations that the votes for it have in the processed state.
+///
+/// Cost: on a cluster, reads every vote account with stake.
 fn block_commitment(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (slot,): (Slot,) = params.parse(1)?;
     let views = api.reader.views();
-    let total_stake = activated_stakes(api, &views.finalized)?.total();
+    let epoch = api.cluster_info.epoch_schedule.get_epoch(views.processed.block().slot);
+    let voters = api.cluster.voters(epoch);
+    let total_stake = match &voters {
+        Some(voters) => voters.total(),
+        None => activated_stakes(api, &views.finalized)?.total(),
+    };
     let history = api.history.snapshot();
     let root = history.newest_slot(Commitment::Finalized);
     let is_reported = slot.saturating_add(ROOTED_SLOTS_REPORTED) > root;
     let block = history.block(slot, Commitment::Confirmed).filter(|_| is_reported);
-    let commitment = block.map(|block| {
+    let Some(block) = block else {
+        return MethodOutput::json(&RpcBlockCommitment { commitment: None::<()>, total_stake });
+    };
+    let mut commitment = [0u64; MAX_LOCKOUT_HISTORY + 1];
+    if voters.is_some() {
+        for (vote_account, stake) in &activated_stakes(api, &views.processed)?.0 {
+            if let Some(depth) = lockout_depth(&views.processed, vote_account, slot) {
+                commitment[depth] = commitment[depth].saturating_add(*stake);
+            }
+        }
+    } else {
+        // The one validator of a localnet votes for every block.
         let above = views.confirmed.meta().block_height.saturating_sub(block.block_height);
         let depth = if history.commitment(slot) == Commitment::Finalized {
             MAX_LOCKOUT_HISTORY
         } else {
             (above as usize).min(MAX_LOCKOUT_HISTORY - 1)
         };
-        let mut stakes = [0u64; MAX_LOCKOUT_HISTORY + 1];
-        stakes[depth] = total_stake; // the array is one longer than the deepest
-        stakes
-    });
-    MethodOutput::json(&RpcBlockCommitment { commitment, total_stake })
+        commitment[depth] = total_stake; // the array is one longer than the deepest
+    }
+    MethodOutput::json(&RpcBlockCommitment { commitment: Some(commitment), total_stake })
+}
+
+/// Confirmations of the oldest vote of a vote account for a slot or its descendants, less one;
+/// [`MAX_LOCKOUT_HISTORY`] if its root is not below the slot. `None` without a vote for it.
+fn lockout_depth(view: &View, vote_account: &Pubkey, slot: Slot) -> Option<usize> {
+    let account = accounts_reader::account(view, vote_account)?;
+    let state = VoteStateV4::deserialize(account.0.data(), vote_account).ok()?;
+    if state.root_slot.is_some_and(|root| root >= slot) {
+        return Some(MAX_LOCKOUT_HISTORY);
+    }
+    let vote = state.votes.iter().find(|vote| vote.slot() >= slot)?;
+    let confirmations = vote.confirmation_count() as usize;
+    Some(confirmations.clamp(1, MAX_LOCKOUT_HISTORY) - 1)
 }

@@ -11,9 +11,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
 use chain_solana::{
-    AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ClusterInfo, Faucet, History,
-    HistoryLimits, InflationSchedule, OneNodeCluster, QueueBound, SendError, Sender, Simulation,
-    SimulationError, SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
+    AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ClusterInfo, ComputedVerification,
+    Faucet, History, HistoryLimits, InflationSchedule, OneNodeCluster, QueueBound, SendError,
+    Sender, Simulation, SimulationError, SimulationRequest, Simulator, TransactionSender,
+    VerifiedTransaction, View,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
@@ -147,10 +148,13 @@ impl World {
         let clients = Arc::new(RateLimiter::new(pool.clients));
         let cluster_info = Arc::new(cluster_info());
         let inflation = InflationSchedule::default();
+        let history = history(&reader);
+        let verification = ComputedVerification::new(reader.clone(), Arc::clone(&history));
         let api = SolanaApi {
+            verification: Arc::new(verification),
             cluster: Arc::new(OneNodeCluster::new(Arc::clone(&cluster_info), inflation)),
             cluster_info,
-            history: history(&reader),
+            history,
             reader,
             transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
             simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,

@@ -41,6 +41,50 @@ pub(super) fn check(judge: &mut SchemaChecker) {
     transactions(judge);
     errors(judge);
     node(judge);
+    verification(judge);
+}
+
+/// The value of `hydrantGetVerification`, whose shape a test of `rpc_solana` has, too.
+fn verification(judge: &mut SchemaChecker) {
+    let hash = MINT.to_string();
+    let bank = |known: Value, votes: Value, level: Value| {
+        let count = if known.is_null() { Value::Null } else { json!(3) };
+        json!({
+            "slot": 5, "parentSlot": 4, "bankHash": known, "parentBankHash": known,
+            "signatureCount": count, "blockhash": hash, "ltHashChecksum": known, "level": level,
+            "votes": votes,
+        })
+    };
+    let votes = json!({ "slot": 6, "votedStake": 67, "totalStake": 100 });
+    let source = |newest: Value, disagreement: Value| {
+        json!({
+            "url": "http://source", "isConnected": true, "newestSlot": newest,
+            "disagreements": 1, "firstDisagreement": disagreement,
+        })
+    };
+    let disagreement = json!({ "slot": 7, "reportedHash": hash });
+    for reporter in ["child", "sources", "votes"] {
+        let all = json!({
+            "requiredLevel": "voted", "verifiedSlot": 5, "mismatchedBanks": 1, "repairs": 1,
+            "firstMismatch": {
+                "slot": 5, "computedHash": hash, "reportedHash": hash, "reporter": reporter,
+                "accountsWritten": [WALLET.to_string()], "accountsWrittenCount": 1,
+            },
+            "sources": [source(json!(5), disagreement.clone()), source(json!(null), json!(null))],
+            "limitation": "text",
+            "bank": bank(json!(hash), votes.clone(), json!("voted")),
+        });
+        judge.check("Verification", &all);
+    }
+    for (required, bank) in
+        [(json!(null), bank(json!(null), json!(null), json!(null))), (json!("agreed"), json!(null))]
+    {
+        let few = json!({
+            "requiredLevel": required, "verifiedSlot": null, "mismatchedBanks": 0, "repairs": 0,
+            "firstMismatch": null, "sources": [], "limitation": null, "bank": bank,
+        });
+        judge.check("Verification", &few);
+    }
 }
 
 /// Every error of a transaction, those that are strings included.

@@ -12,5 +12,6 @@ mod simulate;
 mod slot;
 mod table;
 mod transactions;
+mod verification;
 mod votes;
 mod world;

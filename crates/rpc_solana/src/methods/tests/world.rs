@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use chain_solana::{
     AirdropError, BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo,
-    ExecutedTransaction, Faucet, History, HistoryLimits, InflationSchedule, OneNodeCluster,
-    SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
+    ComputedVerification, ExecutedTransaction, Faucet, History, HistoryLimits, InflationSchedule,
+    OneNodeCluster, SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
     TransactionSender, VerifiedTransaction, View,
 };
 use jsonrpc::error::RpcError;
@@ -243,14 +243,17 @@ impl Builder {
             airdrop: Mutex::new(Ok(Signature::from([9; 64]))),
         });
         let limits = HistoryLimits { slots_max: HISTORY_SLOTS, bytes_max: u64::MAX };
+        let history = Arc::new(History::new(limits, root));
+        let verification = ComputedVerification::new(reader.clone(), Arc::clone(&history));
         let api = SolanaApi {
+            verification: Arc::new(verification),
             cluster: Arc::new(OneNodeCluster::new(
                 Arc::clone(&cluster_info),
                 InflationSchedule::default(),
             )),
             cluster_info,
             reader,
-            history: Arc::new(History::new(limits, root)),
+            history,
             transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
             simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
             faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),

@@ -1,0 +1,136 @@
+//! How far the ledger's bank hashes are verified.
+
+use chain_solana::{MISMATCH_ACCOUNTS_MAX, VerificationLevel};
+use rest::schema::*;
+use serde_json::Value;
+
+use super::formats::{key, lamports, slot};
+
+pub(super) fn summary() -> Value {
+    object(
+        "How far the bank hashes are verified.",
+        [
+            (
+                "requiredLevel",
+                nullable(level(
+                    "The level that a bank needs to be shown as confirmed; null if banks are not verified.",
+                )),
+            ),
+            (
+                "verifiedSlot",
+                nullable(slot("The newest slot whose bank has that level; null before the first.")),
+            ),
+            (
+                "mismatchedBanks",
+                uint(64, "Banks whose hash is not the reported one, after a repair."),
+            ),
+            (
+                "repairs",
+                uint(
+                    64,
+                    "Banks that were requested again because their hash was not the reported one.",
+                ),
+            ),
+            (
+                "firstMismatch",
+                nullable(reference(
+                    "BankMismatch",
+                    "The first bank whose hash is not the reported one.",
+                )),
+            ),
+            (
+                "sources",
+                array(
+                    "The independent sources that must agree.",
+                    reference("AgreementSource", "A source."),
+                ),
+            ),
+            (
+                "limitation",
+                nullable(string(
+                    "Why no newer bank can be verified; null if nothing is in the way.",
+                )),
+            ),
+            (
+                "bank",
+                nullable(reference(
+                    "VerifiedBank",
+                    "The newest verified bank; null if it is not retained.",
+                )),
+            ),
+        ],
+    )
+}
+
+pub(super) fn bank() -> Value {
+    let votes = object(
+        "The votes that decided.",
+        [
+            ("slot", slot("The slot that they are for: the bank's own, or that of a descendant.")),
+            ("votedStake", lamports("The stake of the votes that were counted.")),
+            ("totalStake", lamports("The stake of all vote accounts of the epoch.")),
+        ],
+    );
+    object(
+        "A bank and its hash.",
+        [
+            ("slot", slot("The slot.")),
+            ("parentSlot", slot("The slot of the parent.")),
+            ("bankHash", nullable(key("The hash; null if banks are not verified."))),
+            ("parentBankHash", nullable(key("The hash of the parent."))),
+            (
+                "signatureCount",
+                nullable(uint(
+                    64,
+                    "Signatures that its transactions require, failed ones included.",
+                )),
+            ),
+            ("blockhash", key("The blockhash.")),
+            (
+                "ltHashChecksum",
+                nullable(key("The checksum of the lattice hash over all accounts.")),
+            ),
+            ("level", nullable(level("The level that the bank reached; null if it is unknown."))),
+            ("votes", nullable(votes)),
+        ],
+    )
+}
+
+pub(super) fn mismatch() -> Value {
+    let accounts = format!("The first {MISMATCH_ACCOUNTS_MAX} accounts that the bank wrote.");
+    object(
+        "A bank whose hash is not the reported one.",
+        [
+            ("slot", slot("The slot.")),
+            ("computedHash", key("The hash that follows from what the bank wrote.")),
+            ("reportedHash", key("The reported hash.")),
+            (
+                "reporter",
+                string_enum("Where the reported hash comes from.", &["child", "sources", "votes"]),
+            ),
+            ("accountsWritten", array(&accounts, key("An address."))),
+            ("accountsWrittenCount", uint(64, "Number of accounts that the bank wrote.")),
+        ],
+    )
+}
+
+pub(super) fn source() -> Value {
+    let disagreement = object(
+        "A hash that is not that of this node.",
+        [("slot", slot("The slot.")), ("reportedHash", key("The hash that the source lists."))],
+    );
+    object(
+        "An independent source.",
+        [
+            ("url", string("Its URL.")),
+            ("isConnected", boolean("Whether its stream is open.")),
+            ("newestSlot", nullable(slot("The newest slot whose hash it listed."))),
+            ("disagreements", uint(64, "Banks of this node for whose slot it lists another hash.")),
+            ("firstDisagreement", nullable(disagreement)),
+        ],
+    )
+}
+
+fn level(description: &str) -> Value {
+    string_enum(description, &VerificationLevel::ALL.map(VerificationLevel::name))
+}

@@ -1,0 +1,107 @@
+//! What a client learns of the chain's proof.
+
+use std::sync::Arc;
+
+use chain_solana::{
+    AgreementSource, BankMismatch, BankProof, Verification, VerificationLevel, VerificationSummary,
+    VotedStake,
+};
+use ledger::BlockId;
+use serde_json::json;
+
+use super::world::{FINALIZED, PROCESSED, World, hash, keypair};
+use solana_signer::Signer;
+
+struct Voted(VerificationSummary);
+
+impl Verification for Voted {
+    fn summary(&self) -> VerificationSummary {
+        self.0.clone()
+    }
+
+    fn proof(&self, bank: BlockId) -> Option<BankProof> {
+        let votes = VotedStake { slot: bank.slot + 1, voted: 67, total: 100 };
+        let is_voted = Some(bank.slot) <= self.0.verified_slot;
+        is_voted.then_some(BankProof { level: VerificationLevel::Voted, votes: Some(votes) })
+    }
+}
+
+fn world(summary: VerificationSummary) -> World {
+    let mut world = World::new();
+    world.api.verification = Arc::new(Voted(summary));
+    world
+}
+
+#[test]
+fn a_client_learns_how_far_the_chain_is_proven() {
+    let mismatch = BankMismatch {
+        slot: 9,
+        computed: hash(1),
+        reported: hash(2),
+        reporter: "votes",
+        accounts_written: [keypair(3).pubkey()].into(),
+        accounts_written_len: 70,
+    };
+    let source = AgreementSource {
+        url: "http://source".into(),
+        is_connected: true,
+        newest_slot: Some(8),
+        disagreements: 1,
+        first_disagreement: Some((7, hash(5))),
+    };
+    let world = world(VerificationSummary {
+        required: Some(VerificationLevel::Voted),
+        verified_slot: Some(FINALIZED),
+        mismatched_banks: 2,
+        repairs: 1,
+        first_mismatch: Some(mismatch),
+        sources: vec![source],
+        limitation: Some("stakes of epoch 7 are unknown".into()),
+    });
+    let mut found = world.ok("hydrantGetVerification", json!([]));
+    let bank = found["bank"].take();
+    assert_eq!((&bank["slot"], &bank["level"]), (&json!(FINALIZED), &json!("voted")), "{bank}");
+    let votes = json!({"slot": FINALIZED + 1, "votedStake": 67, "totalStake": 100});
+    assert_eq!(bank["votes"], votes);
+    let expected = json!({
+        "requiredLevel": "voted",
+        "verifiedSlot": FINALIZED,
+        "mismatchedBanks": 2,
+        "repairs": 1,
+        "firstMismatch": {
+            "slot": 9,
+            "computedHash": hash(1).to_string(),
+            "reportedHash": hash(2).to_string(),
+            "reporter": "votes",
+            "accountsWritten": [keypair(3).pubkey().to_string()],
+            "accountsWrittenCount": 70,
+        },
+        "sources": [{
+            "url": "http://source",
+            "isConnected": true,
+            "newestSlot": 8,
+            "disagreements": 1,
+            "firstDisagreement": {"slot": 7, "reportedHash": hash(5).to_string()},
+        }],
+        "limitation": "stakes of epoch 7 are unknown",
+        "bank": null,
+    });
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_banks_proof_is_found_by_its_slot() {
+    let world = world(VerificationSummary {
+        required: Some(VerificationLevel::Voted),
+        ..VerificationSummary::default()
+    });
+    let none = world.ok("hydrantGetVerification", json!([null]));
+    assert_eq!((&none["verifiedSlot"], &none["bank"]), (&json!(null), &json!(null)));
+    let bank = &world.ok("hydrantGetVerification", json!([FINALIZED]))["bank"];
+    assert_eq!((&bank["slot"], &bank["level"]), (&json!(FINALIZED), &json!(null)));
+    let message =
+        format!("Slot {} was skipped, or missing due to ledger jump to recent snapshot", 64);
+    world.refused("hydrantGetVerification", json!([64]), -32007, &message);
+    let message = format!("Block not available for slot {}", PROCESSED + 1);
+    world.refused("hydrantGetVerification", json!([PROCESSED + 1]), -32004, &message);
+}

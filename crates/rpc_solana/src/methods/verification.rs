@@ -1,0 +1,103 @@
+//! How far the chain is proven, and what is known of one bank's hash.
+//!
+//! Agave has no such method. `hydrantGetVerification` reads history and small values: its cost does not depend on the
+//! ledger.
+
+use chain_solana::{AgreementSource, BankMismatch, Block};
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
+use ledger::{Commitment, Slot};
+use serde_json::{Value, json};
+
+use crate::custom_error::RpcCustomError;
+use crate::solana_api::SolanaApi;
+
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
+    &[MethodSpec::new("hydrantGetVerification", Execution::Inline, verification)];
+
+/// `[slot]`, which is optional. Default: the newest verified slot.
+fn verification(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    let (slot,): (Option<Slot>,) = params.parse(0)?;
+    let summary = api.verification.summary();
+    let history = api.history.snapshot();
+    let bank = match slot {
+        Some(slot) => Some(bank(api, requested(&history, slot)?)),
+        None => {
+            let verified = summary.verified_slot;
+            let block = verified.and_then(|slot| history.block(slot, Commitment::Processed));
+            block.map(|block| bank(api, block))
+        }
+    };
+    MethodOutput::json(&json!({
+        "requiredLevel": summary.required.map(chain_solana::VerificationLevel::name),
+        "verifiedSlot": summary.verified_slot,
+        "mismatchedBanks": summary.mismatched_banks,
+        "repairs": summary.repairs,
+        "firstMismatch": summary.first_mismatch.as_ref().map(mismatch),
+        "sources": summary.sources.iter().map(source).collect::<Vec<_>>(),
+        "limitation": summary.limitation,
+        "bank": bank,
+    }))
+}
+
+/// The block of a slot on the processed chain. An error says why there is none.
+fn requested(
+    history: &chain_solana::HistorySnapshot,
+    slot: Slot,
+) -> Result<&std::sync::Arc<Block>, RpcError> {
+    history.block(slot, Commitment::Processed).ok_or_else(|| {
+        let is_retained = history.first_slot().is_some_and(|first| slot >= first);
+        match is_retained && slot < history.newest_slot(Commitment::Processed) {
+            true => RpcCustomError::SlotSkipped { slot }.into(),
+            false => RpcCustomError::BlockNotAvailable { slot }.into(),
+        }
+    })
+}
+
+fn bank(api: &SolanaApi, block: &Block) -> Value {
+    let proof = api.verification.proof(block.id);
+    let components = &block.hash_components;
+    let votes = proof.and_then(|proof| proof.votes);
+    let hash = |hash: &solana_hash::Hash| block.has_bank_hash().then(|| hash.to_string());
+    json!({
+        "slot": block.id.slot,
+        "parentSlot": block.parent.slot,
+        "bankHash": hash(&block.bank_hash),
+        "parentBankHash": hash(&components.parent_hash),
+        "signatureCount": block.has_bank_hash().then_some(components.signature_count),
+        "blockhash": block.blockhash.to_string(),
+        "ltHashChecksum": hash(&components.lt_checksum),
+        "level": proof.map(|proof| proof.level.name()),
+        "votes": votes.map(|votes| json!({
+            "slot": votes.slot,
+            "votedStake": votes.voted,
+            "totalStake": votes.total,
+        })),
+    })
+}
+
+fn mismatch(mismatch: &BankMismatch) -> Value {
+    let accounts: Vec<String> = mismatch.accounts_written.iter().map(ToString::to_string).collect();
+    json!({
+        "slot": mismatch.slot,
+        "computedHash": mismatch.computed.to_string(),
+        "reportedHash": mismatch.reported.to_string(),
+        "reporter": mismatch.reporter,
+        "accountsWritten": accounts,
+        "accountsWrittenCount": mismatch.accounts_written_len,
+    })
+}
+
+fn source(source: &AgreementSource) -> Value {
+    let first = source.first_disagreement;
+    json!({
+        "url": source.url,
+        "isConnected": source.is_connected,
+        "newestSlot": source.newest_slot,
+        "disagreements": source.disagreements,
+        "firstDisagreement": first.map(|(slot, hash)| {
+            json!({ "slot": slot, "reportedHash": hash.to_string() })
+        }),
+    })
+}
