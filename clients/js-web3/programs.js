@@ -16,9 +16,9 @@ import {
 import { until } from '../steps.js';
 import { alice, connection, payer, programElf, send, slotAfter, transactionOf, upgradeElf } from './world.js';
 
-const LOADER = new PublicKey('BPFLoaderUpgradeab1e11111111111111111111111');
-const BUFFER_HEADER = 37;
-const PROGRAM_SIZE = 36;
+export const LOADER = new PublicKey('BPFLoaderUpgradeab1e11111111111111111111111');
+export const BUFFER_HEADER = 37;
+export const PROGRAM_SIZE = 36;
 const CHUNK = 1_000;
 
 const key = (pubkey, flags = '') => ({ pubkey, isWritable: flags.includes('w'), isSigner: flags.includes('s') });
@@ -26,19 +26,25 @@ const u32 = (value) => { const bytes = Buffer.alloc(4); bytes.writeUInt32LE(valu
 const u64 = (value) => { const bytes = Buffer.alloc(8); bytes.writeBigUInt64LE(BigInt(value)); return bytes; };
 const loader = (keys, ...data) => new TransactionInstruction({ programId: LOADER, keys, data: Buffer.concat(data) });
 
-const initializeBuffer = (buffer) => loader([key(buffer, 'w'), key(payer.publicKey)], u32(0));
-const write = (buffer, offset, bytes) =>
+export const initializeBuffer = (buffer) => loader([key(buffer, 'w'), key(payer.publicKey)], u32(0));
+export const write = (buffer, offset, bytes) =>
   loader([key(buffer, 'w'), key(payer.publicKey, 's')], u32(1), u32(offset), u64(bytes.length), bytes);
-const deploy = (programData, program, buffer, sizeMax) =>
+export const deploy = (programData, program, buffer, sizeMax) =>
   loader([
     key(payer.publicKey, 'ws'), key(programData, 'w'), key(program, 'w'), key(buffer, 'w'),
     key(SYSVAR_RENT_PUBKEY), key(SYSVAR_CLOCK_PUBKEY), key(SystemProgram.programId), key(payer.publicKey, 's'),
   ], u32(2), u64(sizeMax));
-const upgrade = (programData, program, buffer) =>
+export const upgrade = (programData, program, buffer) =>
   loader([
     key(programData, 'w'), key(program, 'w'), key(buffer, 'w'), key(payer.publicKey, 'w'),
     key(SYSVAR_RENT_PUBKEY), key(SYSVAR_CLOCK_PUBKEY), key(payer.publicKey, 's'),
   ], u32(3));
+
+// Closes a buffer, or a program with its data: the lamports go back to the payer.
+export const close = (account, program) =>
+  loader([
+    key(account, 'w'), key(payer.publicKey, 'w'), key(payer.publicKey, 's'), ...(program ? [key(program, 'w')] : []),
+  ], u32(5));
 
 export function programSteps(step, token) {
   const program = Keypair.generate();
@@ -88,7 +94,7 @@ export function programSteps(step, token) {
   });
 }
 
-async function filledBuffer(elf) {
+export async function filledBuffer(elf) {
   const buffer = Keypair.generate();
   const create = SystemProgram.createAccount({
     fromPubkey: payer.publicKey,

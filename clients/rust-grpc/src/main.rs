@@ -1,0 +1,208 @@
+//! `yellowstone-grpc-client`, as crates.io ships it, against a running node: the main flow, step by step.
+//!
+//! Each step prints one line. The first that fails ends the flow with an error. A wait is for a message, 30 s at most.
+
+mod cut_proxy;
+mod json_rpc;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use futures::{SinkExt, Stream, StreamExt};
+use serde_json::json;
+use tonic::Status;
+use tonic::codec::CompressionEncoding;
+use yellowstone_grpc_client::{
+    Backoff, GeyserGrpcClient, ReconnectConfig, ReconnectEvent, ReconnectPolicy,
+};
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
+use yellowstone_grpc_proto::geyser::{
+    CommitmentLevel, SlotStatus, SubscribeRequest, SubscribeRequestFilterAccounts,
+    SubscribeRequestFilterBlocks, SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterSlots,
+    SubscribeRequestFilterTransactions, SubscribeRequestPing, SubscribeUpdate,
+};
+
+use crate::cut_proxy::CutProxy;
+
+const WAIT: Duration = Duration::from_secs(30);
+/// Blocks before the connection is cut, and after it.
+const BLOCKS: usize = 10;
+/// How often it is cut.
+const CUTS: usize = 3;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let url = std::env::var("HYDRANT_GRPC_URL").context("HYDRANT_GRPC_URL")?;
+    calls(&url).await.context("calls")?;
+    println!("the calls agree with JSON-RPC");
+    updates(&url).await.context("updates")?;
+    println!("an airdrop as account, transaction and status, compressed");
+    replaced(&url).await.context("replaced filters")?;
+    println!("filters are replaced");
+    refused(&url).await.context("an invalid filter")?;
+    println!("an invalid filter says why");
+    reconnected(&url).await.context("reconnects")?;
+    println!("a stream that is cut {CUTS} times misses no block");
+    Ok(())
+}
+
+async fn connect(url: &str) -> Result<GeyserGrpcClient> {
+    Ok(GeyserGrpcClient::build_from_shared(url.to_owned())?
+        .accept_compressed(CompressionEncoding::Zstd)
+        .send_compressed(CompressionEncoding::Gzip)
+        .connect()
+        .await?)
+}
+
+async fn calls(url: &str) -> Result<()> {
+    let mut client = connect(url).await?;
+    ensure!(client.health_check().await?.status == 1, "it is not serving");
+    ensure!(client.ping(7).await?.count == 7, "another pong");
+    let latest = client.get_latest_blockhash(Some(CommitmentLevel::Finalized)).await?;
+    let params = json!([latest.blockhash, { "commitment": "processed" }]);
+    let valid = json_rpc::call("isBlockhashValid", params).await?;
+    ensure!(valid["value"] == true, "an unknown blockhash");
+    ensure!(client.is_blockhash_valid(latest.blockhash, None).await?.valid, "it is not valid");
+    let slot = client.get_slot(None).await?.slot;
+    ensure!(client.get_block_height(None).await?.block_height <= slot, "the height");
+    ensure!(client.subscribe_replay_info().await?.first_available.is_some(), "no replay");
+    ensure!(client.get_version().await?.version.contains("hydrant"), "another program");
+    Ok(())
+}
+
+async fn updates(url: &str) -> Result<()> {
+    let to = json_rpc::call("getIdentity", json!([])).await?["identity"].clone();
+    let to = to.as_str().context("an address")?.to_owned();
+    let account =
+        SubscribeRequestFilterAccounts { account: vec![to.clone()], ..Default::default() };
+    let transaction = SubscribeRequestFilterTransactions {
+        account_include: vec![to.clone()],
+        vote: Some(false),
+        ..Default::default()
+    };
+    let request = SubscribeRequest {
+        accounts: [("account".to_owned(), account)].into(),
+        transactions: [("transaction".to_owned(), transaction.clone())].into(),
+        transactions_status: [("status".to_owned(), transaction)].into(),
+        ping: Some(SubscribeRequestPing { id: 1 }),
+        ..Default::default()
+    };
+    let (_requests, mut updates) =
+        connect(url).await?.subscribe_with_request(Some(request)).await?;
+    find(&mut updates, |update| matches!(update, UpdateOneof::Pong(pong) if pong.id == 1)).await?;
+    let sent = json_rpc::call("requestAirdrop", json!([to, 1_000_000])).await?;
+    let sent = bs58::decode(sent.as_str().context("a signature")?).into_vec()?;
+    find(&mut updates, |update| {
+        let UpdateOneof::Account(update) = update else { return false };
+        update.account.as_ref().is_some_and(|it| it.txn_signature.as_ref() == Some(&sent))
+    })
+    .await?;
+    find(&mut updates, |update| {
+        let UpdateOneof::Transaction(update) = update else { return false };
+        update.transaction.as_ref().is_some_and(|it| it.signature == sent)
+    })
+    .await?;
+    find(&mut updates, |update| {
+        matches!(update, UpdateOneof::TransactionStatus(status) if status.signature == sent)
+    })
+    .await?;
+    Ok(())
+}
+
+async fn replaced(url: &str) -> Result<()> {
+    let metas = SubscribeRequest {
+        blocks_meta: [("meta".to_owned(), SubscribeRequestFilterBlocksMeta {})].into(),
+        ..Default::default()
+    };
+    let by_commitment =
+        SubscribeRequestFilterSlots { filter_by_commitment: Some(true), ..Default::default() };
+    let slots = SubscribeRequest {
+        slots: [("slot".to_owned(), by_commitment)].into(),
+        commitment: Some(CommitmentLevel::Confirmed.into()),
+        ping: Some(SubscribeRequestPing { id: 2 }),
+        ..Default::default()
+    };
+    let (mut requests, mut updates) =
+        connect(url).await?.subscribe_with_request(Some(metas)).await?;
+    find(&mut updates, |update| matches!(update, UpdateOneof::BlockMeta(_))).await?;
+    requests.send(slots).await?;
+    find(&mut updates, |update| matches!(update, UpdateOneof::Pong(pong) if pong.id == 2)).await?;
+    let next = find(&mut updates, |update| !matches!(update, UpdateOneof::Ping(_))).await?;
+    let UpdateOneof::Slot(slot) = next else { bail!("not a slot: {next:?}") };
+    ensure!(slot.status() == SlotStatus::SlotConfirmed, "{slot:?}");
+    Ok(())
+}
+
+async fn refused(url: &str) -> Result<()> {
+    let bad = SubscribeRequestFilterAccounts { owner: vec!["x".into()], ..Default::default() };
+    let request =
+        SubscribeRequest { accounts: [("bad".to_owned(), bad)].into(), ..Default::default() };
+    let mut updates = connect(url).await?.subscribe_once(request).await?;
+    let status = match tokio::time::timeout(WAIT, updates.next()).await? {
+        Some(Err(status)) => status,
+        other => bail!("no error: {other:?}"),
+    };
+    ensure!(status.code() == tonic::Code::InvalidArgument, "{status}");
+    ensure!(status.message().contains("is no address"), "{status}");
+    Ok(())
+}
+
+/// Blocks through a proxy that cuts the connection. The client reconnects with `from_slot`.
+async fn reconnected(url: &str) -> Result<()> {
+    let proxy = CutProxy::start(url.strip_prefix("http://").context("an http URL")?.to_owned());
+    let proxy = proxy.await?;
+    let backoff =
+        Backoff { initial_interval: Duration::from_millis(50), multiplier: 1.0, max_retries: 20 };
+    let policy = ReconnectPolicy::Replay { slots_behind: 0 };
+    let mut client = GeyserGrpcClient::build_from_shared(format!("http://{}", proxy.address))?
+        .set_reconnect_config(ReconnectConfig { backoff, policy })
+        .connect()
+        .await?;
+    let request = SubscribeRequest {
+        blocks: [("all".to_owned(), SubscribeRequestFilterBlocks::default())].into(),
+        ..Default::default()
+    };
+    let (_requests, mut events) = client.subscribe_with_reconnect(Some(request)).await?;
+    let (mut slots, mut first, mut disconnects, mut since_cut) = (BTreeSet::new(), None, 0, 0);
+    while disconnects < CUTS || since_cut < BLOCKS {
+        let event = tokio::time::timeout(WAIT, events.next()).await.context("no update in time")?;
+        match event.context("the stream has ended")?? {
+            ReconnectEvent::Disconnected(lost) => {
+                ensure!(lost.replay_from_slot.is_some(), "it does not resume: {lost:?}");
+                disconnects += 1;
+                since_cut = 0;
+            }
+            ReconnectEvent::Update(update) => {
+                let Some(UpdateOneof::Block(block)) = update.update_oneof else { continue };
+                let first = *first.get_or_insert(block.slot);
+                if block.slot > first {
+                    ensure!(slots.contains(&block.parent_slot), "{} is missing", block.parent_slot);
+                }
+                since_cut += usize::from(slots.insert(block.slot));
+                if since_cut == BLOCKS && disconnects < CUTS {
+                    proxy.cut();
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The next update that matches.
+async fn find(
+    updates: &mut (impl Stream<Item = Result<SubscribeUpdate, Status>> + Unpin),
+    matches: impl Fn(&UpdateOneof) -> bool,
+) -> Result<UpdateOneof> {
+    let finding = async {
+        loop {
+            let update = updates.next().await.context("the stream has ended")??;
+            if let Some(update) = update.update_oneof
+                && matches(&update)
+            {
+                return anyhow::Ok(update);
+            }
+        }
+    };
+    tokio::time::timeout(WAIT, finding).await.context("no such update in time")?
+}
