@@ -32,6 +32,9 @@ const BUDGET: &str = "HYDRANT_CI_BUDGET_S";
 /// What `.ci/run` does before the first step, on the reference machine: it builds this program.
 const PREPARATION: Duration = Duration::from_secs(25);
 
+/// The workspace of the plugin for a validator.
+const PLUGIN: &str = "geyser/Cargo.toml";
+
 /// How many tests ran, by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tests {
@@ -67,12 +70,15 @@ enum Task {
     CargoIfItFits(&'static [&'static str]),
 }
 
-/// The steps in the order of what they protect. The last one needs all dependencies once more: it builds what the
+/// The steps in the order of what they protect. The last but one needs all dependencies once more: it builds what the
 /// newcomer's first command builds, with the features of the binary alone. A check is enough for it, since the
 /// benchmarks run the same code as in release (`measured`).
 const STEPS: &[Step] = &[
     Step::required("fetch", 5, |_| cargo().args(["fetch", "--locked"]).run()),
-    Step::required("format", 2, |_| cargo().args(["fmt", "--all", "--check"]).run()),
+    Step::required("format", 3, |_| {
+        cargo().args(["fmt", "--all", "--check"]).run()?;
+        cargo().args(["fmt", "--check", "--manifest-path", PLUGIN]).run()
+    }),
     Step::required("tidy", 2, |_| tidy::run()),
     Step::required("lints", 700, |state| {
         lints(&state.program)?;
@@ -88,6 +94,12 @@ const STEPS: &[Step] = &[
         name: "default features",
         reference_s: 200,
         task: Task::CargoIfItFits(&["check", "--release", "--locked"]),
+    },
+    // Its dependencies have the validator's versions, so all of them are built once more.
+    Step {
+        name: "plugin",
+        reference_s: 420,
+        task: Task::CargoIfItFits(&["test", "--locked", "--manifest-path", PLUGIN]),
     },
 ];
 

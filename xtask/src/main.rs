@@ -10,6 +10,7 @@ mod compilation;
 mod compiler;
 mod fuzz;
 mod readme;
+mod rig;
 mod shell;
 mod thresholds;
 mod tidy;
@@ -37,6 +38,7 @@ cargo xtask <task>
   toys                 every benchmark at toy size: none has rotted
   profile              instructions of each kind of response, compared with the recorded ones
   fuzz [SECONDS [TARGET...]]   each fuzz target for that time
+  rig [OPTIONS]        a real validator with our plugin, followed and compared; `rig --help`
   readme               runs every command of README.md
   help-text [--write]  compares the help texts in docs/ with those of the binary
                        --built: both of these with the binary that the tests have built
@@ -71,6 +73,11 @@ fn run(args: &[String]) -> Result<()> {
         "toys" => thresholds::run_toys(),
         "profile" => thresholds::profile(),
         "fuzz" => fuzz::run(rest),
+        "rig" if rest.iter().any(|arg| arg == "--help") => {
+            println!("{}", rig::USAGE);
+            Ok(())
+        }
+        "rig" => rig::run(rest),
         "readme" => readme::run(&hydrant(rest)?),
         "help-text" => ci::help_text(&hydrant(rest)?, rest.iter().any(|arg| arg == "--write")),
         "help" | "-h" | "--help" => {

@@ -1,0 +1,111 @@
+//! `rig`: a real validator with our plugin, under load, followed by `hydrant follow`, and compared with it.
+//!
+//! In: options (`options`). Out: a table: banks whose hash components are equal, false alarms, answers that differ by
+//! method. The logs, and what differs, stay in the rig's directory.
+//! Shape: the validator's package is built by cargo (`build`), once, outside of the repository. Then the validator, the
+//! load (`clients/js-web3/load.js`) and the follower run as processes, and this program compares: the lines "bank
+//! frozen" of both logs (`frozen_banks`), and the answers of both RPC ports (`answers`).
+//! Bounds: slots and minutes, whichever is reached first. All processes end with this program's run.
+//! Not here: CI. A build of the validator takes an hour.
+
+mod answers;
+mod build;
+mod clock;
+mod frozen_banks;
+mod json_rpc;
+mod options;
+mod processes;
+mod recording;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::rig::answers::Answers;
+use crate::rig::clock::{now, pause};
+use crate::rig::frozen_banks::FrozenBanks;
+use crate::rig::options::Options;
+pub(crate) use crate::rig::options::USAGE;
+use crate::rig::processes::{Rig, Status};
+
+/// How often the logs are read.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// How often the state so far is printed.
+const REPORT_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Builds what is missing, runs all, and compares.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let options = Options::parse(args)?;
+    let programs = build::programs(&options)?;
+    let recorder = options.recorded_slots.map(|_| recording::build(&options.dir)).transpose()?;
+    let mut rig = Rig::start(&options, &programs)?;
+    if let (Some(recorder), Some(slots)) = (recorder, options.recorded_slots) {
+        recording::run(&recorder, &rig, slots)?;
+    }
+    let mut banks = FrozenBanks::new(&rig.validator_log(), &rig.follower_log());
+    let mut answers = Answers::new(rig.rpc(), rig.follower_rpc(), rig.addresses_file());
+    let started = now();
+    let mut last_report = started;
+    let mut end = "the time is over";
+    while started.elapsed() < options.time {
+        pause(POLL_INTERVAL);
+        banks.read()?;
+        if let Err(err) = rig.check() {
+            println!("{err:#}");
+            end = "a process ended";
+            break;
+        }
+        if banks.equal() + banks.different() >= options.slots {
+            end = "the slots are done";
+            break;
+        }
+        if banks.equal() > 0 {
+            answers.round();
+        }
+        if last_report.elapsed() > REPORT_INTERVAL {
+            last_report = now();
+            println!("{}; {}", banks.line(), answers.line());
+        }
+    }
+    let status = rig.follower_status();
+    rig.stop();
+    banks.read()?;
+    println!("{}", table(end, &banks, &answers, &status));
+    let report = options.dir.join("run").join("differences.json");
+    std::fs::write(&report, answers.differences()).context("write the differences")?;
+    println!("logs and what differs: {}", options.dir.join("run").display());
+    ensure!(banks.equal() > 0, "no bank was compared");
+    ensure!(banks.different() == 0, "{} banks differ", banks.different());
+    ensure!(status.mismatched == Some(0), "false alarms: {:?}", status.mismatched);
+    Ok(())
+}
+
+fn table(end: &str, banks: &FrozenBanks, answers: &Answers, status: &Status) -> String {
+    let number =
+        |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), |it| it.to_string());
+    let mut text = format!(
+        "\nThe run ended: {end}.\n\n\
+         | what | number |\n|---|---|\n\
+         | banks whose components all equal the validator's | {} |\n\
+         | banks that differ | {} |\n\
+         | banks of the follower that the validator's log lacks | {} |\n\
+         | slots of the validator between the first and the last, without a bank of the follower | {} |\n\
+         | epochs begun | {} |\n\
+         | banks verified by their children | {} |\n\
+         | mismatches reported (false alarms) | {} |\n\
+         | gaps | {} |\n\
+         | late writes | {} |\n",
+        banks.equal(),
+        banks.different(),
+        banks.unknown(),
+        banks.missed(),
+        banks.epochs(processes::SLOTS_PER_EPOCH),
+        number(status.verified),
+        number(status.mismatched),
+        number(status.gaps),
+        number(status.late_writes),
+    );
+    text.push_str(&answers.table());
+    text.push_str(&banks.examples());
+    text
+}

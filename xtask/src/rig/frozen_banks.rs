@@ -1,0 +1,203 @@
+//! The lines "bank frozen" of two logs, compared part by part.
+//!
+//! Shape: each log is read from where it was left. A bank is named by its slot and its hash's parts; a slot that was
+//! frozen several times counts with each of its banks.
+//! Bounds: memory grows with the slots of a run, some 300 bytes each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// What both programs write before a bank's parts.
+const MARK: &str = "bank frozen: ";
+/// Differing banks that are shown.
+const EXAMPLES_MAX: usize = 5;
+
+/// The parts of a bank's hash, as Agave writes them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Parts {
+    hash: String,
+    signature_count: String,
+    last_blockhash: String,
+    capitalization: String,
+    lt_checksum: String,
+}
+
+/// A log that is read while it grows.
+struct Log {
+    path: PathBuf,
+    at: u64,
+    /// The beginning of a line whose end is not written yet.
+    rest: String,
+    banks: BTreeMap<u64, BTreeSet<Parts>>,
+}
+
+/// Two logs.
+pub(crate) struct FrozenBanks {
+    validator: Log,
+    follower: Log,
+}
+
+impl Log {
+    fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), at: 0, rest: String::new(), banks: BTreeMap::new() }
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let Ok(mut file) = File::open(&self.path) else { return Ok(()) };
+        file.seek(SeekFrom::Start(self.at))?;
+        let mut bytes = Vec::new();
+        self.at += file.read_to_end(&mut bytes).context("read a log")? as u64;
+        self.rest.push_str(&String::from_utf8_lossy(&bytes));
+        let text = std::mem::take(&mut self.rest);
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        for (slot, parts) in text[..whole].lines().filter_map(parse) {
+            self.banks.entry(slot).or_default().insert(parts);
+        }
+        self.rest = text[whole..].to_owned();
+        Ok(())
+    }
+}
+
+/// The slot and the parts of a line.
+fn parse(line: &str) -> Option<(u64, Parts)> {
+    let text = &line[line.find(MARK)? + MARK.len()..];
+    let slot = text.split_whitespace().next()?.parse().ok()?;
+    let part = |name: &str| {
+        let at = text.find(name)? + name.len();
+        Some(text[at..].split_whitespace().next()?.trim_end_matches(',').to_owned())
+    };
+    Some((
+        slot,
+        Parts {
+            hash: part(" hash: ")?,
+            signature_count: part("signature_count: ")?,
+            last_blockhash: part("last_blockhash: ")?,
+            capitalization: part("capitalization: ")?,
+            lt_checksum: part("checksum: ")?,
+        },
+    ))
+}
+
+impl FrozenBanks {
+    pub(crate) fn new(validator: &Path, follower: &Path) -> Self {
+        Self { validator: Log::new(validator), follower: Log::new(follower) }
+    }
+
+    /// Reads what was written since the last call.
+    pub(crate) fn read(&mut self) -> Result<()> {
+        // The follower first: the validator's line of its bank is older, and there.
+        self.follower.read()?;
+        self.validator.read()
+    }
+
+    /// Banks of the follower, by whether the validator's log has the slot, and a bank with the same parts.
+    fn count(&self, wanted: impl Fn(Option<bool>) -> bool) -> usize {
+        let banks = self.follower.banks.iter().flat_map(|(slot, all)| {
+            let known = self.validator.banks.get(slot);
+            all.iter().map(move |parts| known.map(|known| known.contains(parts)))
+        });
+        banks.filter(|outcome| wanted(*outcome)).count()
+    }
+
+    pub(crate) fn equal(&self) -> usize {
+        self.count(|outcome| outcome == Some(true))
+    }
+
+    pub(crate) fn different(&self) -> usize {
+        self.count(|outcome| outcome == Some(false))
+    }
+
+    pub(crate) fn unknown(&self) -> usize {
+        self.count(|outcome| outcome.is_none())
+    }
+
+    /// Slots of the validator between the follower's first and last that the follower has no bank of.
+    pub(crate) fn missed(&self) -> usize {
+        let banks = &self.follower.banks;
+        let (Some((first, _)), Some((last, _))) = (banks.first_key_value(), banks.last_key_value())
+        else {
+            return 0;
+        };
+        let theirs = self.validator.banks.range(first..=last);
+        theirs.filter(|(slot, _)| !banks.contains_key(slot)).count()
+    }
+
+    /// Epochs whose first slot was compared.
+    pub(crate) fn epochs(&self, slots_per_epoch: u64) -> usize {
+        let slots = self.follower.banks.keys().map(|slot| slot / slots_per_epoch);
+        slots.collect::<BTreeSet<_>>().len().saturating_sub(1)
+    }
+
+    /// The state in one line.
+    pub(crate) fn line(&self) -> String {
+        let newest = |log: &Log| log.banks.last_key_value().map_or(0, |(slot, _)| *slot);
+        format!(
+            "banks: {} equal, {} differ, {} missed; validator at slot {}, follower at {}",
+            self.equal(),
+            self.different(),
+            self.missed(),
+            newest(&self.validator),
+            newest(&self.follower)
+        )
+    }
+
+    /// The first banks that differ.
+    pub(crate) fn examples(&self) -> String {
+        let mut text = String::new();
+        let banks = self.follower.banks.iter().filter_map(|(slot, ours)| {
+            let theirs = self.validator.banks.get(slot)?;
+            (!ours.is_subset(theirs)).then_some((slot, ours, theirs))
+        });
+        for (slot, ours, theirs) in banks.take(EXAMPLES_MAX) {
+            // Writing to a String does not fail.
+            let _ = writeln!(text, "slot {slot}\n  validator {theirs:?}\n  follower  {ours:?}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "[2026-11-23T00:00:00Z INFO  solana_runtime::bank] bank frozen: 7 hash: AAA \
+                        signature_count: 3 last_blockhash: BBB capitalization: 99, accounts_lt_hash \
+                        checksum: CCC, stats: BankHashStats { num_updated_accounts: 1 }\n";
+
+    fn compare(validator: &str, follower: &str) -> FrozenBanks {
+        let write = |name: &str, text: &str| {
+            let path = std::env::temp_dir().join(format!("rig-{}-{name}", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (name, text) = (format!("{}", follower.len()), validator);
+        let (one, two) = (write(&format!("v{name}"), text), write(&format!("f{name}"), follower));
+        let mut banks = FrozenBanks::new(&one, &two);
+        banks.read().unwrap();
+        [one, two].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        banks
+    }
+
+    #[test]
+    fn all_parts_are_compared() {
+        let same = compare(LINE, LINE);
+        assert_eq!((same.equal(), same.different(), same.unknown()), (1, 0, 0));
+        for (part, other) in
+            [("AAA", "XAA"), (": 3 ", ": 14 "), ("BBB", "BXBB"), ("99", "9999"), ("CCC", "CCCCCC")]
+        {
+            let banks = compare(LINE, &LINE.replace(part, other));
+            assert_eq!((banks.equal(), banks.different()), (0, 1), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_its_end_waits() {
+        let banks = compare(LINE, LINE.trim_end());
+        assert_eq!(banks.equal() + banks.different(), 0);
+    }
+}

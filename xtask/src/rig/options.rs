@@ -1,0 +1,78 @@
+//! The options of `rig`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+/// The arguments of `rig`.
+pub(crate) const USAGE: &str = "\
+cargo xtask rig [OPTIONS]    a real validator, followed and compared; docs/geyser.md
+
+  --dir DIR          where the validator is built, and where ledgers and logs are [default: ~/.cache/hydrant-rig]
+  --slots COUNT      compare this many banks [default: 1000]
+  --minutes COUNT    and end after this time [default: 30]
+  --ticks COUNT      ticks of 6.25 ms in a slot [default: 16, which is 100 ms]
+  --tps COUNT        transfers a second of the load [default: 40]
+  --no-load          only votes
+  --validator FILE   a solana-test-validator 4.2.2 that is there
+  --plugin FILE      a libhydrant_geyser.so that is there, of the same rustc
+  --hydrant FILE     a hydrant that is there
+  --record SLOTS     keep the archive, and the stream of this many slots after it, for a test
+";
+
+/// The options.
+pub(crate) struct Options {
+    pub(crate) dir: PathBuf,
+    pub(crate) slots: usize,
+    pub(crate) time: Duration,
+    pub(crate) ticks: u32,
+    pub(crate) tps: u32,
+    pub(crate) has_load: bool,
+    pub(crate) validator: Option<PathBuf>,
+    pub(crate) plugin: Option<PathBuf>,
+    pub(crate) hydrant: Option<PathBuf>,
+    pub(crate) recorded_slots: Option<u64>,
+}
+
+impl Options {
+    pub(crate) fn parse(args: &[String]) -> Result<Self> {
+        let home = std::env::var("HOME").context("HOME is not set: name --dir")?;
+        let mut options = Self {
+            dir: PathBuf::from(home).join(".cache/hydrant-rig"),
+            slots: 1_000,
+            time: Duration::from_secs(30 * 60),
+            ticks: 16,
+            tps: 40,
+            has_load: true,
+            validator: None,
+            plugin: None,
+            hydrant: None,
+            recorded_slots: None,
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value =
+                || args.next().with_context(|| format!("{arg} needs a value\n\n{USAGE}"));
+            match arg.as_str() {
+                "--dir" => options.dir = value()?.into(),
+                "--slots" => options.slots = value()?.parse().context("--slots")?,
+                "--minutes" => {
+                    options.time = Duration::from_secs(60 * value()?.parse::<u64>()?);
+                }
+                "--ticks" => options.ticks = value()?.parse().context("--ticks")?,
+                "--tps" => options.tps = value()?.parse().context("--tps")?,
+                "--no-load" => options.has_load = false,
+                "--validator" => options.validator = Some(value()?.into()),
+                "--plugin" => options.plugin = Some(value()?.into()),
+                "--hydrant" => options.hydrant = Some(value()?.into()),
+                "--record" => options.recorded_slots = Some(value()?.parse().context("--record")?),
+                other => anyhow::bail!("no option named `{other}`\n\n{USAGE}"),
+            }
+        }
+        ensure!(options.ticks > 0, "--ticks must be at least 1");
+        std::fs::create_dir_all(&options.dir)?;
+        options.dir = options.dir.canonicalize()?;
+        Ok(options)
+    }
+}

@@ -1,0 +1,286 @@
+//! The processes of a run: the validator, the load, the follower.
+//!
+//! Invariant: all of them end with [`Rig`].
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::rig::build::Programs;
+use crate::rig::clock::{now, pause};
+use crate::rig::json_rpc;
+use crate::rig::options::Options;
+use crate::shell::Cmd;
+use crate::workspace::root;
+
+/// An epoch boundary with rewards every 32 slots: the shortest epoch that Agave allows.
+pub(crate) const SLOTS_PER_EPOCH: u64 = 32;
+/// How long the validator may take to serve.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long its first archive may take: 100 slots and the time until they are final.
+const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long the follower may take to load the archive.
+const FOLLOW_TIMEOUT: Duration = Duration::from_secs(120);
+/// How often these are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// The feature that refuses programs of version 0: the load deploys published ones.
+const VERSION_0_REFUSED: &str = "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g";
+
+/// A run.
+pub(crate) struct Rig {
+    dir: PathBuf,
+    processes: Vec<(&'static str, Child)>,
+    rpc: SocketAddr,
+    grpc: SocketAddr,
+    follower_rpc: SocketAddr,
+}
+
+/// What the follower has counted.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    pub(crate) verified: Option<u64>,
+    pub(crate) mismatched: Option<u64>,
+    pub(crate) gaps: Option<u64>,
+    pub(crate) late_writes: Option<u64>,
+}
+
+impl Rig {
+    /// Starts all, and returns when the follower serves.
+    pub(crate) fn start(options: &Options, programs: &Programs) -> Result<Self> {
+        let dir = options.dir.join("run");
+        if dir.exists() {
+            fs::remove_dir_all(&dir)?;
+        }
+        fs::create_dir_all(dir.join("snapshot"))?;
+        let ports = free_ports()?;
+        let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let [rpc, grpc, metrics, faucet, gossip, follower] = ports.map(local);
+        let mut rig = Self { dir, processes: Vec::new(), rpc, grpc, follower_rpc: follower };
+        rig.start_validator(options, programs, metrics, [faucet.port(), gossip.port()])?;
+        println!(
+            "the validator serves at http://{rpc}, its plugin at http://{grpc} and http://{metrics}/metrics"
+        );
+        if options.has_load {
+            rig.start_load(options.tps)?;
+        }
+        rig.wait_for_archive()?;
+        rig.start_follower(programs)?;
+        println!("the follower serves at http://{follower}");
+        Ok(rig)
+    }
+
+    fn start_validator(
+        &mut self,
+        options: &Options,
+        programs: &Programs,
+        metrics: SocketAddr,
+        [faucet, gossip]: [u16; 2],
+    ) -> Result<()> {
+        let config = self.dir.join("geyser.json");
+        let settings = json!({
+            "libpath": programs.plugin,
+            "address": self.grpc,
+            "metrics_address": metrics,
+        });
+        fs::write(&config, settings.to_string())?;
+        let mut command = Command::new(&programs.validator);
+        command
+            .args(["--reset", "--quiet", "--bind-address", "127.0.0.1"])
+            .args(["--slots-per-epoch", &SLOTS_PER_EPOCH.to_string(), "--inflation-fixed", "0.05"])
+            .args(["--ticks-per-slot", &options.ticks.to_string()])
+            .args(["--deactivate-feature", VERSION_0_REFUSED])
+            .args(["--rpc-port", &self.rpc.port().to_string()])
+            .args(["--faucet-port", &faucet.to_string(), "--gossip-port", &gossip.to_string()])
+            .arg("--geyser-plugin-config")
+            .arg(&config)
+            .arg("--ledger")
+            .arg(self.dir.join("ledger"))
+            .env("RUST_LOG", "warn,solana_runtime::bank=info,hydrant_geyser=info,grpc=info")
+            .current_dir(&self.dir);
+        self.spawn("validator", command)?;
+        let is_healthy = |rig: &Self| {
+            json_rpc::call(rig.rpc, "getHealth", &json!([])).is_ok_and(|it| it["result"] == "ok")
+        };
+        self.wait_for("the validator is healthy", START_TIMEOUT, is_healthy)
+    }
+
+    fn start_load(&mut self, tps: u32) -> Result<()> {
+        let client = root().join("clients/js-web3");
+        if !client.join("node_modules").exists() {
+            Cmd::new("npm").args(["ci", "--ignore-scripts"]).dir(&client).run()?;
+        }
+        let [program, upgrade] = ["spl_associated_token_account-1.1.1.so", "spl_memo-4.0.0.so"];
+        let elves = program_dir()?;
+        let mut command = Command::new("node");
+        command
+            .arg("load.js")
+            .current_dir(client)
+            .env("HYDRANT_RPC_URL", format!("http://{}", self.rpc))
+            .env("HYDRANT_PROGRAM_ELF", elves.join(program))
+            .env("HYDRANT_UPGRADE_ELF", elves.join(upgrade))
+            .env("RIG_ADDRESSES", self.addresses_file())
+            .env("RIG_TPS", tps.to_string());
+        self.spawn("load", command)
+    }
+
+    fn wait_for_archive(&mut self) -> Result<()> {
+        self.wait_for("the first archive is there", ARCHIVE_TIMEOUT, |rig| {
+            let newest = json_rpc::call(rig.rpc, "getHighestSnapshotSlot", &json!([]));
+            newest.is_ok_and(|newest| newest["result"]["full"].is_u64())
+        })
+    }
+
+    fn start_follower(&mut self, programs: &Programs) -> Result<()> {
+        let mut command = Command::new(&programs.hydrant);
+        command
+            .args(["follow", "--quiet", "--log", "--source", &self.grpc_url()])
+            .args(["--snapshot", &format!("http://{}", self.rpc), "--snapshot-dir"])
+            .arg(self.dir.join("snapshot"))
+            .args(["--rpc-port", &self.follower_rpc.port().to_string()])
+            .env("RUST_LOG", "info,follow::frozen_banks=debug")
+            .current_dir(&self.dir);
+        self.spawn("follower", command)?;
+        let serves = |rig: &Self| json_rpc::call(rig.follower_rpc, "getSlot", &json!([])).is_ok();
+        self.wait_for("the follower serves", FOLLOW_TIMEOUT, serves)
+    }
+
+    /// Starts a program whose output goes to a file with its name.
+    fn spawn(&mut self, name: &'static str, mut command: Command) -> Result<()> {
+        let log = File::create(self.dir.join(format!("{name}.log")))?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn().with_context(|| format!("start the {name}"))?;
+        self.processes.push((name, child));
+        Ok(())
+    }
+
+    fn wait_for(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        is_reached: impl Fn(&Self) -> bool,
+    ) -> Result<()> {
+        let started = now();
+        while !is_reached(self) {
+            self.check()?;
+            ensure!(started.elapsed() < limit, "after {limit:?} it is not so that {what}");
+            pause(POLL_INTERVAL);
+        }
+        println!("{what}, after {:.1} s", started.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// An error if a process has ended.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        for (name, child) in &mut self.processes {
+            if let Some(status) = child.try_wait()? {
+                bail!(
+                    "the {name} ended ({status}): {}",
+                    self.dir.join(format!("{name}.log")).display()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn grpc_url(&self) -> String {
+        format!("http://{}", self.grpc)
+    }
+
+    pub(crate) fn validator_log(&self) -> PathBuf {
+        self.dir.join("ledger/validator.log")
+    }
+
+    pub(crate) fn follower_log(&self) -> PathBuf {
+        self.dir.join("follower.log")
+    }
+
+    pub(crate) fn addresses_file(&self) -> PathBuf {
+        self.dir.join("addresses.json")
+    }
+
+    pub(crate) fn rpc(&self) -> SocketAddr {
+        self.rpc
+    }
+
+    pub(crate) fn follower_rpc(&self) -> SocketAddr {
+        self.follower_rpc
+    }
+
+    /// The follower's counters, if it still serves.
+    pub(crate) fn follower_status(&self) -> Status {
+        let Ok(text) = json_rpc::get(self.follower_rpc, "/metrics") else {
+            return Status::default();
+        };
+        let value = |event: &str| {
+            let name = format!("hydrant_follow_events_total{{event=\"{event}\"}} ");
+            text.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse().ok())
+        };
+        Status {
+            verified: value("verified_bank"),
+            mismatched: value("mismatched_bank"),
+            gaps: value("gap"),
+            late_writes: value("late_write"),
+        }
+    }
+
+    /// Ends all processes, the last one first.
+    pub(crate) fn stop(&mut self) {
+        for (_, mut child) in self.processes.drain(..).rev() {
+            // The process may have ended already.
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let asked = now();
+            while matches!(child.try_wait(), Ok(None)) && asked.elapsed() < Duration::from_secs(10)
+            {
+                pause(POLL_INTERVAL);
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Ports that are free now. PubSub has the port after RPC's, for both nodes.
+fn free_ports() -> Result<[u16; 6]> {
+    let mut listeners = Vec::new();
+    let mut ports = [0; 6];
+    for port in &mut ports {
+        *port = loop {
+            let one = TcpListener::bind(("127.0.0.1", 0))?;
+            let free = one.local_addr()?.port();
+            let Some(next) = free.checked_add(1) else { continue };
+            if let Ok(two) = TcpListener::bind(("127.0.0.1", next)) {
+                listeners.extend([one, two]);
+                break free;
+            }
+        };
+    }
+    Ok(ports)
+}
+
+/// Where the published programs are: in the `litesvm` crate that the workspace uses.
+fn program_dir() -> Result<PathBuf> {
+    let text = crate::shell::cargo()
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .dir(&root())
+        .output()?;
+    let metadata: Value = serde_json::from_str(&text)?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let litesvm = packages.iter().find(|package| package["name"] == "litesvm");
+    let manifest = litesvm.and_then(|it| it["manifest_path"].as_str()).context("no litesvm")?;
+    Ok(Path::new(manifest).with_file_name("src").join("programs/elf"))
+}
