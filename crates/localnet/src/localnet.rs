@@ -25,7 +25,7 @@ use crate::accounts_sum::AccountsSum;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
 use crate::config::{Config, HEAD_SLOT_MAX};
-use crate::epoch::{self, Epochs, Voters};
+use crate::epoch::{Epochs, Voters};
 use crate::error::LocalnetError;
 use crate::executor::{BlockTiming, Executor, ExecutorError, now, unix_ms};
 use crate::executor_metrics::ExecutorMetrics;
@@ -296,7 +296,7 @@ impl Localnet {
         history.publish();
 
         let first_slot = state.blocks.first().map_or(0, |block| block.id.slot);
-        let features = epoch::active_features(&state.ledger);
+        let features = svm::features::activated_in(&state.ledger);
         let vm = state.set.vm();
         let cluster_info = state.genesis.cluster_info(config, &state.keypairs, vm, first_slot);
         let inflation = state.genesis.inflation(&cluster_info.epoch_schedule, &features);

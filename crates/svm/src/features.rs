@@ -14,6 +14,20 @@ pub fn active_in(accounts: &impl AccountSource) -> FeatureSet {
     })
 }
 
+/// The same, each feature with its activation slot.
+pub fn activated_in(accounts: &impl AccountSource) -> FeatureSet {
+    let activated = |key: &Pubkey| {
+        let feature = accounts.account(key).and_then(|account| from_account(&account.0));
+        feature.and_then(|feature| feature.activated_at)
+    };
+    let slots: Vec<(Pubkey, Option<u64>)> =
+        FEATURE_NAMES.keys().map(|key| (*key, activated(key))).collect();
+    FeatureSet::new(
+        slots.iter().filter_map(|(key, slot)| Some((*key, (*slot)?))).collect(),
+        slots.iter().filter(|(_, slot)| slot.is_none()).map(|(key, _)| *key).collect(),
+    )
+}
+
 /// The features of this release for which `is_active` holds, active since the first slot. The others are inactive.
 pub fn feature_set_where(is_active: impl Fn(&Pubkey) -> bool) -> FeatureSet {
     let (active, inactive): (Vec<Pubkey>, Vec<Pubkey>) =

@@ -16,14 +16,16 @@ use crate::vm::ExecutionOutcome;
 use crate::working_set::{AccountSource, WorkingSet};
 use crate::{nonce, status_meta};
 
-/// The sysvars that change with slots.
-const SYSVARS: [Pubkey; 7] = [
+/// The sysvars that change with slots, epochs or restarts.
+const SYSVARS: [Pubkey; 9] = [
     sysvar::epoch_rewards::ID,
     sysvar::slot_hashes::ID,
     sysvar::slot_history::ID,
     sysvar::recent_blockhashes::ID,
     sysvar::stake_history::ID,
     sysvar::epoch_schedule::ID,
+    sysvar::last_restart_slot::ID,
+    sysvar::rent::ID,
     sysvar::clock::ID,
 ];
 

@@ -8,11 +8,9 @@
 //! So a ledger that is opened again pays the same.
 //! Not here: how accounts are written (`executor`), the inflation rate of an epoch (`chain_solana`).
 
-mod features;
 mod payout;
 mod points;
 mod rewards;
-mod stakes;
 mod voters;
 
 use chain_solana::{BlockInfo, InflationSchedule, View};
@@ -25,9 +23,9 @@ use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
 use solana_stake_interface::stake_history::{StakeHistory, StakeHistoryEntry};
 use solana_transaction_status::Reward;
+use stakes_solana::StakeMath;
 use svm::{Vm, sysvars};
 
-pub(crate) use features::active as active_features;
 pub(crate) use payout::Payment;
 use payout::Payout;
 pub(crate) use payout::Rewarded;
@@ -99,13 +97,14 @@ impl Epochs {
         let slot = bank.block.slot;
         let (epoch, ended) =
             (self.schedule.get_epoch(slot), self.schedule.get_epoch(bank.parent.slot));
-        let delegated = stakes::delegated(view);
+        let delegated = stakes_solana::delegated(view);
         let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
+        let math = StakeMath::new(&self.features, &self.schedule);
         let mut history = sysvars::stake_history(vm);
-        let entry = stakes::total(&delegated, &history, ended, warmup);
+        let entry = stakes_solana::total(&delegated, &history, ended, &math);
         history.add(ended, entry.clone());
 
-        let staked = stakes::by_voter(&delegated, &history, epoch, warmup);
+        let staked = stakes_solana::by_voter(&delegated, &history, epoch, &math);
         let scheduled = self.schedule.get_leader_schedule_epoch(slot);
         self.voters.record_epoch(&self.features, view, &staked, scheduled);
         let candidates = self.voters.candidates(view, scheduled, ended);
@@ -147,12 +146,12 @@ impl Epochs {
         }
         let ended = epoch - 1;
         let scheduled = self.schedule.get_leader_schedule_epoch(slot);
-        let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
+        let math = StakeMath::new(&self.features, &self.schedule);
         let history = sysvars::stake_history(vm);
-        let delegated = stakes::delegated(view);
+        let delegated = stakes_solana::delegated(view);
         if !self.voters.has(scheduled) {
             // A snapshot of another ledger does not contain the voters.
-            let staked = stakes::by_voter(&delegated, &history, epoch, warmup);
+            let staked = stakes_solana::by_voter(&delegated, &history, epoch, &math);
             self.voters.record_epoch(&self.features, view, &staked, scheduled);
         }
         let candidates = self.voters.candidates(view, scheduled, ended);

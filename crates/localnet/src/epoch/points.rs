@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use solana_pubkey::Pubkey;
 use solana_stake_interface::stake_history::StakeHistory;
 use solana_stake_interface::state::Stake;
-
-use super::stakes::Delegated;
+use stakes_solana::Delegated;
 
 /// The credits of a vote account: epoch, credits at its end, credits at its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

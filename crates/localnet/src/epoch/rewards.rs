@@ -11,9 +11,9 @@ use solana_rent::Rent;
 use solana_sdk_ids::{incinerator, system_program};
 use solana_stake_interface::stake_history::StakeHistory;
 use solana_stake_interface::state::Stake;
+use stakes_solana::Delegated;
 
 use super::points::{self, Candidate, Earned};
-use super::stakes::Delegated;
 
 /// 100% in basis points.
 const WHOLE_BPS: u16 = 10_000;

@@ -17,15 +17,13 @@ use solana_pubkey::Pubkey;
 use solana_rent::Rent;
 use solana_sdk_ids::{sysvar, vote};
 use solana_vote_interface::state::VoteStateV4;
+use stakes_solana::{StakeMath, VoteCandidate};
 use svm::{Vm, sysvars};
 
 use super::points::{Candidate, Credits};
-use super::stakes;
 
 /// Epochs that are retained, as in Agave.
 const EPOCHS_RETAINED: u64 = 5;
-/// Vote accounts that count, if admission has conditions.
-const ADMITTED_MAX: usize = 2_000;
 
 /// A vote account at the start of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,24 +67,16 @@ impl Voters {
         scheduled: u64,
     ) {
         let in_bps = features.snapshot().commission_rate_in_basis_points;
-        let reserve = reserve(view);
-        let is_admitted = |candidate: &(Pubkey, u64, VoteStateV4, u64)| {
-            let (_, stake, state, lamports) = candidate;
-            *stake > 0 && state.bls_pubkey_compressed.is_some() && *lamports >= reserve
-        };
-        let mut candidates: Vec<_> = states(view)
+        let mut candidates: Vec<VoteCandidate> = states(view)
             .map(|(pubkey, state, lamports)| {
                 let stake = staked.get(&pubkey).copied().unwrap_or(0);
-                (pubkey, stake, state, lamports)
+                VoteCandidate { pubkey, stake, state, lamports }
             })
             .collect();
-        if features.snapshot().validator_admission_ticket {
-            candidates.retain(is_admitted);
-            admit_largest(&mut candidates);
-        }
+        stakes_solana::admit(features, reserve(view), &mut candidates);
         let mut voters: Vec<Voter> = candidates
             .into_iter()
-            .map(|(pubkey, _, state, _)| {
+            .map(|VoteCandidate { pubkey, state, .. }| {
                 let bps = state.inflation_rewards_commission_bps;
                 Voter {
                     pubkey: pubkey.to_bytes(),
@@ -110,9 +100,9 @@ impl Voters {
         view: &View,
         (first, scheduled): (u64, u64),
     ) -> Self {
-        let warmup = features.new_warmup_cooldown_rate_epoch(schedule);
-        let delegated = stakes::delegated(view);
-        let staked = stakes::by_voter(&delegated, &sysvars::stake_history(vm), first, warmup);
+        let math = StakeMath::new(features, schedule);
+        let (delegated, history) = (stakes_solana::delegated(view), sysvars::stake_history(vm));
+        let staked = stakes_solana::by_voter(&delegated, &history, first, &math);
         let mut voters = Self::default();
         (first..=scheduled).for_each(|epoch| voters.record_epoch(features, view, &staked, epoch));
         voters
@@ -147,16 +137,6 @@ impl Voters {
         let known = epochs.into_iter().find_map(|epoch| self.voter(epoch, pubkey));
         known.map_or(0, |voter| voter.commission_bps)
     }
-}
-
-/// Retains the candidates with the most stake if there are too many. Equal stakes at the border are all excluded.
-fn admit_largest(candidates: &mut Vec<(Pubkey, u64, VoteStateV4, u64)>) {
-    if candidates.len() <= ADMITTED_MAX {
-        return;
-    }
-    candidates.sort_unstable_by_key(|(_, stake, ..)| std::cmp::Reverse(*stake));
-    let border = candidates[ADMITTED_MAX].1;
-    candidates.retain(|(_, stake, ..)| *stake > border);
 }
 
 /// Every vote account of a view.
