@@ -8,6 +8,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark reports to its caller")]
 
 mod arguments;
+mod grpc;
 mod index;
 mod ledger_process;
 mod median;
@@ -58,6 +59,7 @@ const BENCHMARKS: &[Benchmark] = &[
         state::run,
     ),
     ("subs", "subscriptions to sets of addresses: memory, publishing, completeness", subs::run),
+    ("grpc", "Yellowstone gRPC: publishing to 100 clients compared with one", grpc::run),
     ("store", "the ledger on disk, over our storage engine and over a rival", store::run),
 ];
 

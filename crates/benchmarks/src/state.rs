@@ -74,7 +74,7 @@ fn parts(size: &Size) -> Result<()> {
     let each = |bytes: f64| bytes / f64::from(accounts);
     let (addresses, index) = (whole.get("addresses_bytes")?, whole.get("indices_bytes")?);
     let (resident, ranks) = (whole.get("resident")?, whole.get("ranks_bytes")?);
-    let (packed, unpacked) = (whole.get("packed_bytes")?, whole.get("kept_bytes")?);
+    let (packed, unpacked) = (whole.get("packed_bytes")?, whole.get("unpacked_bytes")?);
     let rest = resident - addresses - index - packed - unpacked - ranks;
     println!(
         "\nmainnet's shape, {accounts} accounts, four indices: bytes an account, as the ledger counts"

@@ -3,8 +3,11 @@
 //! Bounds: `Config::body_bytes_max` bytes within `Config::body_timeout_ms`. A body that is too long is refused as soon
 //! as its length is known.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::str::Utf8Error;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -38,7 +41,7 @@ impl RequestBody {
         if body.size_hint().lower() > bytes_max as u64 {
             return Err(BodyError::TooLarge { bytes_max });
         }
-        let read = tokio::time::timeout(Duration::from_millis(timeout_ms), async {
+        let mut reading = pin!(async {
             let mut collected = BytesMut::new();
             let mut partial = PartialBody { metrics: &context.metrics, bytes: 0 };
             while let Some(frame) = body.frame().await {
@@ -56,7 +59,12 @@ impl RequestBody {
             }
             Ok(collected.freeze())
         });
-        read.await.unwrap_or(Err(BodyError::TooSlow { timeout_ms }))
+        // Nearly every body arrives together with its head, and needs no timer.
+        if let Poll::Ready(read) = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
+            return read;
+        }
+        let read = tokio::time::timeout(Duration::from_millis(timeout_ms), reading).await;
+        read.unwrap_or(Err(BodyError::TooSlow { timeout_ms }))
     }
 }
 

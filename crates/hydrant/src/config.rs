@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use chain_solana::HistoryLimits;
+use serde::de::DeserializeOwned;
 use solana_inflation::Inflation;
 use solana_native_token::LAMPORTS_PER_SOL;
 
 use crate::accounts_file;
 use crate::bounds::{self, SHRED_BYTES};
 use crate::cli::{DevFlags, FeatureBase};
+use crate::grpc_setup;
 use crate::index_flags;
 use crate::input_file;
 use crate::log_format::LogFormat;
@@ -21,8 +23,6 @@ use crate::snapshot_file::SnapshotFile;
 const TICK_US: u64 = 6_250;
 /// The port on which clients expect JSON-RPC.
 const RPC_PORT_DEFAULT: u16 = 8899;
-/// The port on which clients expect Yellowstone gRPC.
-const GRPC_PORT_DEFAULT: u16 = 10_000;
 /// Slots that gRPC's log must have beyond those that are not final.
 const REPLAY_SLOTS_AFTER_ROOT: u64 = 8;
 
@@ -63,11 +63,15 @@ pub(crate) struct NodeConfig {
 /// The flags merged with the file: a flag overrides the file, lists are concatenated.
 pub(crate) fn with_file(flags: DevFlags) -> Result<DevFlags> {
     let Some(path) = flags.config.clone() else { return Ok(flags) };
-    let text = input_file::read(&path, CONFIG_BYTES_MAX).context("--config")?;
-    let text = String::from_utf8(text).with_context(|| format!("--config {}", path.display()))?;
-    let file: DevFlags =
-        toml::from_str(&text).with_context(|| format!("--config {}", path.display()))?;
+    let file = read_toml(&path)?;
     Ok(merge(flags, file))
+}
+
+/// The settings of the file of `--config`.
+pub(crate) fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = input_file::read(path, CONFIG_BYTES_MAX).context("--config")?;
+    let text = String::from_utf8(text).with_context(|| format!("--config {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("--config {}", path.display()))
 }
 
 fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
@@ -175,7 +179,7 @@ impl NodeConfig {
             quic: quic_config(&flags)?,
             tpu_port: tpu_port(&flags)?,
             grpc: grpc_config(&flags)?,
-            grpc_port: grpc_port(&flags)?,
+            grpc_port: grpc_setup::port(flags.no_grpc, flags.grpc_port, flags.rpc_port)?,
             forward: flags.forward.clone(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_port: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),
@@ -335,26 +339,9 @@ fn tpu_port(flags: &DevFlags) -> Result<u16> {
 }
 
 fn grpc_config(flags: &DevFlags) -> Result<grpc::Config> {
-    let config = flags.grpc.clone();
-    bounds::check(&bounds::grpc(&config))?;
     let finalize_after =
         flags.finalize_after.unwrap_or_else(|| localnet::Config::default().finalize_after);
-    let slots_min = finalize_after + REPLAY_SLOTS_AFTER_ROOT;
-    Ok(grpc::Config { replay_slots_max: config.replay_slots_max.max(slots_min), ..config })
-}
-
-/// The port of gRPC, if it is served. If the system chooses JSON-RPC's, it chooses this one too.
-fn grpc_port(flags: &DevFlags) -> Result<Option<GrpcPort>> {
-    ensure!(
-        !flags.no_grpc || flags.grpc_port.is_none(),
-        "--grpc-port and --no-grpc exclude each other"
-    );
-    Ok(match (flags.no_grpc, flags.grpc_port, flags.rpc_port) {
-        (true, ..) => None,
-        (false, Some(port), _) => Some(GrpcPort::Exactly(port)),
-        (false, None, Some(0)) => Some(GrpcPort::Exactly(0)),
-        (false, None, _) => Some(GrpcPort::Preferably(GRPC_PORT_DEFAULT)),
-    })
+    grpc_setup::config(&flags.grpc, finalize_after + REPLAY_SLOTS_AFTER_ROOT)
 }
 
 fn pubsub_config(flags: &DevFlags) -> Result<rpc_solana::pubsub::Config> {

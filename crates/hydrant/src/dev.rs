@@ -1,15 +1,16 @@
 //! `hydrant dev`: a local ledger and its servers, from start to end.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use chain_solana::{ClusterInfo, EventSink};
+use chain_solana::{ComputedVerification, EventSink};
 use http_server::Listeners;
 use jsonrpc::Health;
 use localnet::{Localnet, LocalnetHandle};
 use metrics::Collector;
+use rest::Rest;
+use rest_solana::SolanaRest;
 use rpc_solana::{NodeMemory, SolanaApi};
 
 use crate::banner::Banner;
@@ -24,7 +25,7 @@ use crate::process_setup::{
 use crate::queue_metrics::QueueMetrics;
 use crate::signals::EndSignals;
 use crate::tpu::Tpu;
-use crate::{accounts_file, memory_report, rlimit, status_line, validator_log};
+use crate::{accounts_file, grpc_setup, memory_report, rlimit, status_line, validator_log};
 
 /// Interval at which the node checks that the executing thread runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -172,8 +173,10 @@ async fn serve(
     let tpu = Tpu::start(config, &localnet)?;
     cluster_info.tpu = Some(tpu.address());
     let cluster_info = Arc::new(cluster_info);
+    let (reader, history) = (localnet.reader().clone(), Arc::clone(localnet.history()));
     let api = SolanaApi {
         cluster_info: Arc::clone(&cluster_info),
+        verification: Arc::new(ComputedVerification::new(reader, history)),
         cluster: localnet.cluster(Arc::clone(&cluster_info)),
         reader: localnet.reader().clone(),
         history: Arc::clone(localnet.history()),
@@ -196,8 +199,9 @@ async fn serve(
         (Arc::clone(&node.context.pool), Arc::clone(&node.context.clients)),
     )
     .context("start PubSub")?;
-    let (rest, waiter_events) = rest_solana::SolanaRest::start().context("start REST")?;
-    let rest = Arc::new(rest);
+    let rest = Arc::new(Rest::new(SolanaRest::default()));
+    let waiter_events = rest.api().start_waker(Arc::clone(&node.api.history));
+    let waiter_events = waiter_events.context("start REST")?;
     pubsub.add_metrics_to(&node.context.metrics);
     node.context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
     node.context.metrics.add(Arc::new(tpu.metrics()));
@@ -205,7 +209,9 @@ async fn serve(
     let (vote_account, faucet) = (localnet.vote_account(), localnet.faucet_pubkey());
     let mint = localnet.mint();
     let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(sink), Box::new(waiter_events)];
-    let grpc = bound.grpc.map(|listener| start_grpc(config, &cluster_info, &localnet, listener));
+    let grpc = bound.grpc.map(|listener| {
+        grpc_setup::start(&config.grpc, &cluster_info, localnet.reader(), listener)
+    });
     let grpc = grpc.transpose()?.map(|(server, events)| {
         node.context.metrics.add(Arc::new(server.metrics()));
         sinks.push(Box::new(events));
@@ -257,8 +263,7 @@ async fn serve(
     tpu_log.abort();
     // Joins its threads: no transactions arrive after this.
     tokio::task::spawn_blocking(move || drop(tpu)).await.context("stop the TPU")?;
-    let stop_grpc = move || grpc.into_iter().for_each(grpc::Server::shut_down);
-    tokio::task::spawn_blocking(stop_grpc).await.context("stop gRPC")?;
+    grpc_setup::stop(grpc).await?;
     pubsub.shut_down();
     // An error means that the server has ended already.
     let _ = stop.send(());
@@ -268,20 +273,6 @@ async fn serve(
         bail!("the ledger's thread ended unexpectedly");
     }
     Ok(())
-}
-
-fn start_grpc(
-    config: &NodeConfig,
-    cluster: &Arc<ClusterInfo>,
-    localnet: &Localnet,
-    listener: TcpListener,
-) -> Result<(grpc::Server, grpc::EventSender)> {
-    let node = grpc::GrpcNode {
-        reader: localnet.reader().clone(),
-        cluster: Arc::clone(cluster),
-        program: ("hydrant", env!("CARGO_PKG_VERSION")),
-    };
-    grpc::Server::start(config.grpc.clone(), node, listener).context("serve gRPC")
 }
 
 /// Health by the slot clock, if there is one: a node without new blocks is unhealthy.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::follow::{
-    DownloadProgress, FollowHandle, FollowSimulator, FollowStatus, FollowedCluster, Follower,
-    FollowerConfig, SourceConfig, StreamConfig, UpstreamFacts, UpstreamSender, cluster_info,
-    download,
+    AgreementConfig, DownloadProgress, FollowHandle, FollowSimulator, FollowStatus, Follower,
+    FollowerConfig, LeaderSender, SenderChain, SourceConfig, StreamConfig, UpstreamFacts,
+    UpstreamSender, cluster_info, download,
 };
+use ::tpu::TlsIdentity;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use chain_solana::HistoryLimits;
+use chain_solana::{Cluster, EventSink, HistoryLimits, TransactionSender, Verification};
 use feed::FeedConfig;
 use http_server::Listeners;
 use indicatif::HumanBytes;
@@ -19,13 +20,15 @@ use jsonrpc::{Health, Status};
 use loadgen::Endpoint;
 use metrics::Collector;
 use query::LedgerConfig;
+use rest::Rest;
+use rest_solana::SolanaRest;
 use rpc_solana::{NodeMemory, SolanaApi};
 use snapshot_ledger::LoadedSnapshot;
 use solana_keypair::Keypair;
 use solana_signer::Signer;
 
 use crate::console::{now, print_line, print_stderr};
-use crate::follow_flags::FollowFlags;
+use crate::follow_flags::{FollowFile, FollowFlags, SendTo, Verify};
 use crate::memory_report::{self, MemoryLine, ProcessMemory};
 use crate::process_setup::{
     BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
@@ -33,7 +36,7 @@ use crate::process_setup::{
 };
 use crate::signals::EndSignals;
 use crate::snapshot_file::SnapshotFile;
-use crate::{input_file, rlimit};
+use crate::{config, grpc_setup, input_file, rlimit};
 
 /// Interval at which the node checks how far it is, and that its writer runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -44,6 +47,8 @@ const SLOTS_BEHIND_MAX_DEFAULT: u64 = 128;
 /// Bytes of a file with a token.
 const TOKEN_BYTES_MAX: u64 = 4_096;
 const RPC_PORT_DEFAULT: u16 = 8899;
+/// Slots in gRPC's log: those that are not final, and one minute of 400 ms for followers that come back.
+const REPLAY_SLOTS_MIN: u64 = 150;
 const CACHE_BYTES_MAX: u64 = 256 << 20;
 
 /// Follows the chain until a signal ends it.
@@ -57,11 +62,13 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
         "the system's clock is before 1970, which HTTP cannot represent: set the clock"
     );
     let upstream = upstream(flags)?;
-    let sources = sources(flags)?;
+    let (sources, agreement) = (sources(flags)?, agreement(flags)?);
     let rpc = rpc_solana::Config::default();
     rlimit::raise_nofile(rpc.connections_max);
     let ip = flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let bound = bind(ip, flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT), None)?;
+    let grpc = grpc_config(flags)?;
+    let grpc_port = grpc_setup::port(flags.no_grpc, flags.grpc_port, flags.rpc_port)?;
+    let bound = bind(ip, flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT), grpc_port)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads((cores / 2).max(1))
@@ -80,7 +87,7 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
     let incremental = flags.incremental_snapshot.clone();
     let file = SnapshotFile { full, incremental, threads: cores };
     let loaded = file.load(&ledger_config(flags), flags.quiet)?;
-    let node = Node { flags, sources, upstream, facts, cores, rpc, started };
+    let node = Node { flags, sources, agreement, upstream, facts, cores, rpc, grpc, started };
     runtime.block_on(node.serve(loaded, bound))
 }
 
@@ -88,10 +95,12 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
 struct Node<'a> {
     flags: &'a FollowFlags,
     sources: Vec<SourceConfig>,
+    agreement: AgreementConfig,
     upstream: Endpoint,
     facts: UpstreamFacts,
     cores: usize,
     rpc: rpc_solana::Config,
+    grpc: grpc::Config,
     started: Instant,
 }
 
@@ -115,10 +124,40 @@ fn sources(flags: &FollowFlags) -> Result<Vec<SourceConfig>> {
     flags.source.iter().map(source).collect()
 }
 
+/// The independent sources. The n-th token is that of the n-th source.
+fn agreement(flags: &FollowFlags) -> Result<AgreementConfig> {
+    let (urls, tokens) = (&flags.verify_source, &flags.verify_x_token);
+    ensure!(tokens.len() <= urls.len(), "there are more --verify-x-token than --verify-source");
+    let is_agreement = matches!(flags.verify, Some(Verify::Agree));
+    ensure!(
+        is_agreement != urls.is_empty(),
+        "--verify agree needs --verify-source, and nothing else does"
+    );
+    let required = flags.verify_sources_min.unwrap_or(urls.len());
+    ensure!(
+        !is_agreement || (1..=urls.len()).contains(&required),
+        "--verify-sources-min {required}: there are {} --verify-source",
+        urls.len()
+    );
+    let source = |(number, url): (usize, &String)| {
+        ensure!(is_url(url), "--verify-source {url}: the form is http[s]://HOST:PORT");
+        let x_token = tokens.get(number).map(|path| read_token(path)).transpose()?;
+        Ok(SourceConfig { url: url.clone(), x_token })
+    };
+    let sources = urls.iter().enumerate().map(source).collect::<Result<_>>()?;
+    Ok(AgreementConfig { sources, required })
+}
+
 fn read_token(path: &Path) -> Result<String> {
     let text = input_file::read(path, TOKEN_BYTES_MAX).context("--x-token")?;
     let text = String::from_utf8(text).with_context(|| format!("--x-token {}", path.display()))?;
     Ok(text.trim().to_owned())
+}
+
+fn grpc_config(flags: &FollowFlags) -> Result<grpc::Config> {
+    let read = |path: &PathBuf| config::read_toml::<FollowFile>(path);
+    let file = flags.config.as_ref().map(read).transpose()?.unwrap_or_default();
+    grpc_setup::config(&file.grpc, REPLAY_SLOTS_MIN)
 }
 
 fn ledger_config(flags: &FollowFlags) -> LedgerConfig {
@@ -178,29 +217,43 @@ impl Node<'_> {
             feed: FeedConfig::default(),
             history,
             verify: self.flags.verify.unwrap_or_default().into(),
+            agreement: self.agreement,
+            epoch_stakes: Vec::new(),
             on_mismatch: self.flags.on_mismatch.unwrap_or_default().into(),
+            upstream: Some(self.upstream.clone()),
         };
         let follower = Follower::new(config, loaded).context("start from the snapshot")?;
+        let identity = Keypair::new();
         let (fields, reader) = (follower.snapshot_fields(), follower.reader().clone());
-        let mut info = cluster_info(fields, &reader, &self.facts, Keypair::new().pubkey())?;
+        let mut info = cluster_info(fields, &reader, &self.facts, identity.pubkey())?;
         (info.rpc, info.pubsub) = (Some(rpc), Some(pubsub_address));
         let info = Arc::new(info);
         let queue_max = self.flags.queue_max.unwrap_or(localnet::QUEUE_MAX_DEFAULT);
         ensure!(queue_max > 0, "--queue-max must be at least 1");
-        let sender = UpstreamSender::start(&self.upstream, queue_max);
         let pool = pool::Config { threads: self.cores, ..pool::Config::default() };
         let simulators = self.cores;
         let health = Arc::new(Health::default());
         health.set(Status::Unknown);
         let status = Arc::clone(follower.status());
         let history = Arc::clone(follower.history());
-        let simulator = FollowSimulator::new(&reader, Arc::clone(&history), simulators);
+        let cluster = follower.cluster();
+        let simulator =
+            FollowSimulator::new(&reader, Arc::clone(&history), Arc::clone(&cluster), simulators);
+        let chain = SenderChain {
+            reader: reader.clone(),
+            history: Arc::clone(&history),
+            cluster: Arc::clone(&cluster) as Arc<dyn Cluster>,
+            epochs: info.epoch_schedule.clone(),
+        };
+        let send = self.flags.send.unwrap_or_default();
+        let sender = start_sender(send, &self.upstream, chain, &identity, queue_max)?;
         let api = SolanaApi {
             cluster_info: Arc::clone(&info),
-            cluster: Arc::new(FollowedCluster::new(&info, &self.facts)),
+            cluster,
+            verification: Arc::clone(status.proof()) as Arc<dyn Verification>,
             reader,
             history,
-            transaction_sender: Arc::new(sender.context("start the forwarding threads")?),
+            transaction_sender: Arc::clone(&sender.transactions),
             simulator: Arc::new(simulator),
             faucet: None,
             pool: Arc::new(cpu_pool(&pool).context("start the CPU threads")?),
@@ -219,14 +272,22 @@ impl Node<'_> {
             (Arc::clone(&node.context.pool), Arc::clone(&node.context.clients)),
         )
         .context("start PubSub")?;
-        let (rest, waiter_events) = rest_solana::SolanaRest::start().context("start REST")?;
-        let rest = Arc::new(rest);
+        let rest = Arc::new(Rest::new(SolanaRest::default()));
+        let waiter_events = rest.api().start_waker(Arc::clone(&node.api.history));
+        let waiter_events = waiter_events.context("start REST")?;
         pubsub.add_metrics_to(&node.context.metrics);
         node.context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
         node.context.metrics.add(Arc::clone(&status) as Arc<dyn Collector>);
-        let running = follower
-            .start(vec![Box::new(sink), Box::new(waiter_events)])
-            .context("follow the chain")?;
+        node.context.metrics.add(sender.metrics);
+        let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(sink), Box::new(waiter_events)];
+        let reader = &node.api.reader;
+        let grpc = bound.grpc.map(|it| grpc_setup::start(&self.grpc, &info, reader, it));
+        let grpc = grpc.transpose()?.map(|(server, events)| {
+            node.context.metrics.add(Arc::new(server.metrics()));
+            sinks.push(Box::new(events));
+            server
+        });
+        let running = follower.start(sinks).context("follow the chain")?;
         let listeners = Listeners {
             rpc: tokio_listener(bound.rpc)?,
             pubsub: Some(tokio_listener(bound.pubsub)?),
@@ -248,20 +309,26 @@ impl Node<'_> {
             let usage = NodeMemory::new(&node.api.reader, &node.api.history);
             print_line(&format!(
                 "Hydrant {}, follows from slot {} after {:?}\n  JSON-RPC   http://{rpc}\n  WebSocket  \
-                 ws://{pubsub_address}\n  Memory     {}\n  Genesis    {}\n  Identity   {}",
+                 ws://{pubsub_address}\n{}  Memory     {}\n  Genesis    {}\n  Identity   {}",
                 env!("CARGO_PKG_VERSION"),
                 info.first_slot,
                 now() - self.started,
+                grpc.as_ref().map_or_else(String::new, |grpc| {
+                    format!("  gRPC       http://{} (Yellowstone)\n", grpc.address())
+                }),
                 MemoryLine(usage),
                 info.genesis_hash,
                 info.identity,
             ));
         }
         if let Some(path) = &self.flags.endpoints_file {
-            let endpoints = serde_json::json!({
+            let mut endpoints = serde_json::json!({
                 "rpc": format!("http://{rpc}"),
                 "ws": format!("ws://{pubsub_address}"),
             });
+            if let Some(grpc) = &grpc {
+                endpoints["grpc"] = format!("http://{}", grpc.address()).into();
+            }
             write_atomic(path, &endpoints.to_string())
                 .with_context(|| format!("--endpoints-file {}", path.display()))?;
         }
@@ -269,6 +336,7 @@ impl Node<'_> {
         let ended = wait_for_end(&mut signals, &running, &status, &health, slots_max).await;
         start_memory.abort();
         memory_log.abort();
+        grpc_setup::stop(grpc).await?;
         pubsub.shut_down();
         // An error means that the server has ended already.
         let _ = stop.send(());
@@ -280,6 +348,36 @@ impl Node<'_> {
         }
         Ok(())
     }
+}
+
+/// What takes transactions, and its metrics.
+struct StartedSender {
+    transactions: Arc<dyn TransactionSender>,
+    metrics: Arc<dyn Collector>,
+}
+
+fn start_sender(
+    send: SendTo,
+    upstream: &Endpoint,
+    chain: SenderChain,
+    identity: &Keypair,
+    queue_max: usize,
+) -> Result<StartedSender> {
+    Ok(match send {
+        SendTo::Leaders => {
+            let identity = TlsIdentity::new(*identity.secret_bytes(), identity.pubkey());
+            let sender = LeaderSender::start(chain, &identity, queue_max);
+            let sender = sender.context("start the thread that sends to leaders")?;
+            let transactions: Arc<dyn TransactionSender> = Arc::clone(&sender) as _;
+            StartedSender { transactions, metrics: sender }
+        }
+        SendTo::Upstream => {
+            let sender = UpstreamSender::start(upstream, queue_max);
+            let sender = Arc::new(sender.context("start the forwarding threads")?);
+            let transactions: Arc<dyn TransactionSender> = Arc::clone(&sender) as _;
+            StartedSender { transactions, metrics: sender }
+        }
+    })
 }
 
 /// Reports the health until a signal comes or the writer ends; true if it ended.
@@ -304,9 +402,9 @@ async fn wait_for_end(
     }
 }
 
-/// Unknown until a source has said its newest slot, and while none is connected.
+/// Unknown while banks cannot be verified, until a source has said its newest slot, and while none is connected.
 fn health_status(status: &FollowStatus, slots_behind_max: u64) -> Status {
-    if status.mismatch().is_some() {
+    if status.mismatch().is_some() || status.proof().limitation().is_some() {
         return Status::Unknown;
     }
     match status.slots_behind().filter(|_| status.is_connected()) {

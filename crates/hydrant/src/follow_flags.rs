@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ::follow::{OnMismatch, VerifyMode};
 use clap::{Args, ValueEnum};
+use serde::Deserialize;
 
 use crate::log_format::LogFormat;
 
@@ -27,13 +28,26 @@ pub(crate) struct FollowFlags {
     /// Where a downloaded snapshot is stored [default: the current directory].
     #[arg(long, value_name = "DIR", help_heading = "Chain")]
     pub(crate) snapshot_dir: Option<PathBuf>,
-    /// The RPC port of a node of the chain: it names genesis and inflation, and gets transactions
+    /// The RPC port of a node of the chain: it names genesis, and the cluster's nodes if no source has gossip
     /// [default: the URL of --snapshot].
     #[arg(long, value_name = "URL", help_heading = "Chain")]
     pub(crate) upstream: Option<String>,
+    /// Where transactions go [default: leaders].
+    #[arg(long, value_name = "TO", value_enum, help_heading = "Chain")]
+    pub(crate) send: Option<SendTo>,
     /// How banks are verified [default: sequence].
     #[arg(long, value_name = "MODE", value_enum, help_heading = "Chain")]
     pub(crate) verify: Option<Verify>,
+    /// With --verify agree: the URL of an independent server of Yellowstone gRPC, which sends the SlotHashes
+    /// sysvar. May be repeated.
+    #[arg(long, value_name = "URL", help_heading = "Chain")]
+    pub(crate) verify_source: Vec<String>,
+    /// A file with the x-token of a --verify-source. May be repeated, in the same order.
+    #[arg(long, value_name = "FILE", help_heading = "Chain")]
+    pub(crate) verify_x_token: Vec<PathBuf>,
+    /// How many of the --verify-source must list a bank's hash [default: all].
+    #[arg(long, value_name = "COUNT", help_heading = "Chain")]
+    pub(crate) verify_sources_min: Option<usize>,
     /// What follows a bank whose computed hash is not the one that the chain says [default: stop].
     #[arg(long, value_name = "ACTION", value_enum, help_heading = "Chain")]
     pub(crate) on_mismatch: Option<MismatchAction>,
@@ -50,10 +64,21 @@ pub(crate) struct FollowFlags {
     /// Port of JSON-RPC and REST; WebSocket has the next one; 0 lets the system choose [default: 8899].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) rpc_port: Option<u16>,
+    /// Port for Yellowstone gRPC; 0 uses a free port [default: 10000; a free port if it is taken, and with
+    /// --rpc-port 0].
+    #[arg(long, value_name = "PORT", help_heading = "Serving")]
+    pub(crate) grpc_port: Option<u16>,
+    /// Do not serve Yellowstone gRPC.
+    #[arg(long, conflicts_with = "grpc_port", help_heading = "Serving")]
+    pub(crate) no_grpc: bool,
+    /// Read the table grpc from this TOML file: the limits of the gRPC server.
+    #[arg(long, value_name = "FILE", help_heading = "Serving")]
+    pub(crate) config: Option<PathBuf>,
     /// Write the addresses of all ports to this file, as JSON, once the node serves.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) endpoints_file: Option<PathBuf>,
-    /// Maximum number of transactions that wait for the upstream; more get 429 [default: 40000].
+    /// Maximum number of transactions that are not in a block yet, or not at the upstream; more get 429
+    /// [default: 40000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) queue_max: Option<usize>,
     /// Maximum number of addresses in the ledger, about 100 bytes each once used [default: 64000000].
@@ -71,6 +96,24 @@ pub(crate) struct FollowFlags {
     pub(crate) log_format: Option<LogFormat>,
 }
 
+/// The values of `--send`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SendTo {
+    /// To the leaders of the next slots over QUIC, until they are in a block or have expired.
+    #[default]
+    Leaders,
+    /// To sendTransaction of the upstream.
+    Upstream,
+}
+
+/// The file of `--config`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct FollowFile {
+    /// The table `[grpc]`.
+    pub(crate) grpc: grpc::Config,
+}
+
 /// The values of `--verify`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum Verify {
@@ -79,6 +122,10 @@ pub(crate) enum Verify {
     /// The hash of each bank is computed and compared with the one that its child lists.
     #[default]
     Sequence,
+    /// In addition, independent sources list the hash (--verify-source).
+    Agree,
+    /// Validators with more than two thirds of the stake have signed the hash, or that of a descendant.
+    Votes,
 }
 
 impl From<Verify> for VerifyMode {
@@ -86,6 +133,8 @@ impl From<Verify> for VerifyMode {
         match verify {
             Verify::Off => Self::Off,
             Verify::Sequence => Self::Sequence,
+            Verify::Agree => Self::Agree,
+            Verify::Votes => Self::Votes,
         }
     }
 }

@@ -10,6 +10,7 @@ mod console;
 mod dev;
 mod follow;
 mod follow_flags;
+mod grpc_setup;
 mod index_flags;
 mod input_file;
 mod inspect;

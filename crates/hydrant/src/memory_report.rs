@@ -125,7 +125,7 @@ fn log(usage: &NodeMemory) {
         addresses_bytes = usage.ledger.addresses,
         indices_bytes = usage.ledger.indices,
         packed_bytes = usage.ledger.packed,
-        kept_bytes = usage.ledger.unpacked,
+        unpacked_bytes = usage.ledger.unpacked,
         ranks_bytes = usage.ledger.ranks,
         history_bytes = usage.history_bytes,
         resident_bytes = Process::current().resident_bytes().ok(),

@@ -3,7 +3,7 @@
 //! Cost: base64 about 1 ns a byte, base58 quadratic (hence its limit), zstd about 10 ns a byte.
 //! Not here: reading a token account's mint; the caller passes a lookup.
 
-use std::io::Write;
+use std::cell::RefCell;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -17,6 +17,12 @@ use solana_pubkey::Pubkey;
 use spl_generic_token::is_known_spl_token_id;
 
 use crate::token::{MintInfo, mint_of};
+
+/// Maximum characters of a pubkey in base58.
+const PUBKEY_CHARS_MAX: usize = 44;
+
+/// Owners whose text a thread remembers.
+const OWNER_TEXTS_LEN: usize = 16;
 
 /// Data too long for base58. Fix: use another encoding, or a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -85,17 +91,19 @@ impl Encoding {
         let data = self.sliced(account.data());
         // Room for the other fields.
         out.reserve(data.len().div_ceil(3) * 4 + 256);
-        // Writing to a Vec never fails.
-        let _ = write!(out, r#"{{"lamports":{},"data":[""#, account.lamports());
+        out.extend_from_slice(br#"{"lamports":"#);
+        write_number(out, account.lamports());
+        out.extend_from_slice(br#","data":[""#);
         write_base64(out, data);
-        let _ = write!(
-            out,
-            r#"","base64"],"owner":"{}","executable":{},"rentEpoch":{},"space":{}}}"#,
-            account.owner(),
-            account.executable(),
-            account.rent_epoch(),
-            account.data().len(),
-        );
+        out.extend_from_slice(br#"","base64"],"owner":""#);
+        OWNER_TEXTS.with_borrow_mut(|texts| out.extend_from_slice(texts.text_of(account.owner())));
+        out.extend_from_slice(br#"","executable":"#);
+        out.extend_from_slice(if account.executable() { b"true" } else { b"false" });
+        out.extend_from_slice(br#","rentEpoch":"#);
+        write_number(out, account.rent_epoch());
+        out.extend_from_slice(br#","space":"#);
+        write_number(out, account.data().len() as u64);
+        out.push(b'}');
         Ok(())
     }
 
@@ -105,6 +113,45 @@ impl Encoding {
         let rest = data.get(offset..).unwrap_or_default();
         &rest[..length.min(rest.len())]
     }
+}
+
+fn write_number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+thread_local! {
+    /// The owners of the accounts that this thread encoded last.
+    static OWNER_TEXTS: RefCell<OwnerTexts> =
+        const { RefCell::new(OwnerTexts([OwnerText::EMPTY; OWNER_TEXTS_LEN])) };
+}
+
+/// Owners in base58. Nearly all accounts belong to a few programs, and base58 costs as much as the base64 of a token
+/// account.
+struct OwnerTexts([OwnerText; OWNER_TEXTS_LEN]);
+
+/// An owner in base58. Empty if `len` is 0.
+#[derive(Clone, Copy)]
+struct OwnerText {
+    owner: [u8; 32],
+    text: [u8; PUBKEY_CHARS_MAX],
+    len: u8,
+}
+
+impl OwnerTexts {
+    /// The text of an owner. It replaces the text of another owner in the same entry.
+    fn text_of(&mut self, owner: &Pubkey) -> &[u8] {
+        let owner = owner.as_array();
+        let entry = &mut self.0[usize::from(owner[31]) % OWNER_TEXTS_LEN];
+        if entry.len == 0 || entry.owner != *owner {
+            entry.owner = *owner;
+            entry.len = five8::encode_32(owner, &mut entry.text);
+        }
+        &entry.text[..usize::from(entry.len)]
+    }
+}
+
+impl OwnerText {
+    const EMPTY: Self = Self { owner: [0; 32], text: [0; PUBKEY_CHARS_MAX], len: 0 };
 }
 
 pub(crate) fn write_base64(out: &mut Vec<u8>, data: &[u8]) {
@@ -182,6 +229,27 @@ mod tests {
                     assert_eq!(String::from_utf8_lossy(&written), encoded);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn an_owner_has_its_own_text_whatever_owners_were_encoded_before() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut owners = vec![Pubkey::default(), Pubkey::new_from_array([255; 32])];
+        // Some of them share an entry.
+        owners.extend((0..40).map(|_| {
+            let zeros = random.usize(..3) * 10;
+            let byte = |at| if at < zeros { 0 } else { random.u8(..) };
+            Pubkey::new_from_array(std::array::from_fn(byte))
+        }));
+        let encoding = Encoding { form: UiAccountEncoding::Base64, slice: None };
+        for _ in 0..2_000 {
+            let owner = owners[random.usize(..owners.len())];
+            let mut written = Vec::new();
+            let account = AccountSharedData::new(1, 0, &owner);
+            encoding.write(&mut written, &owner, &account, |_| None).expect("it is JSON");
+            let written = String::from_utf8(written).expect("text");
+            assert!(written.contains(&format!(r#""owner":"{owner}","#)), "{written}");
         }
     }
 

@@ -94,7 +94,7 @@ impl LedgerFixture {
         print_metric("addresses_bytes", bytes.addresses as f64);
         print_metric("indices_bytes", bytes.indices as f64);
         print_metric("packed_bytes", bytes.packed as f64);
-        print_metric("kept_bytes", bytes.unpacked as f64);
+        print_metric("unpacked_bytes", bytes.unpacked as f64);
         print_metric("ranks_bytes", bytes.ranks as f64);
         print_metric("applied_per_second", accounts / self.applying.as_secs_f64());
         print_metric("applied_cpu_ns", self.applying_cpu.as_nanos() as f64 / accounts);

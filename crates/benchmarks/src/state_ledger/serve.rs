@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use chain_solana::{
-    ClusterInfo, History, HistoryLimits, InflationSchedule, OneNodeCluster, Reader, SendError,
-    Sender, Simulation, SimulationError, SimulationRequest, Simulator, TransactionSender,
-    VerifiedTransaction, View,
+    ClusterInfo, ComputedVerification, History, HistoryLimits, InflationSchedule, OneNodeCluster,
+    Reader, SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
+    TransactionSender, VerifiedTransaction, View,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
@@ -62,17 +62,18 @@ fn api(reader: &Reader) -> Result<SolanaApi> {
         tpu: None,
     });
     let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
+    let limits = HistoryLimits { slots_max: 1, bytes_max: 0 };
+    let history = Arc::new(History::new(limits, reader.view(Commitment::Finalized).block()));
+    let verification = ComputedVerification::new(reader.clone(), Arc::clone(&history));
     Ok(SolanaApi {
+        verification: Arc::new(verification),
         cluster: Arc::new(OneNodeCluster::new(
             Arc::clone(&cluster_info),
             InflationSchedule::default(),
         )),
         cluster_info,
         reader: reader.clone(),
-        history: Arc::new(History::new(
-            HistoryLimits { slots_max: 1, bytes_max: 0 },
-            reader.view(Commitment::Finalized).block(),
-        )),
+        history,
         transaction_sender: Arc::new(RejectingLedger),
         simulator: Arc::new(RejectingLedger),
         faucet: None,

@@ -1,10 +1,11 @@
-//! The flows of the clients that are not Rust: each in its ecosystem's own test runner, one node each.
+//! The flows of clients with packages of their own: each in its ecosystem's own test runner, one node each.
 //!
 //! What a flow needs from its registry is installed on the first run, from a committed lock file, into
-//! the client's `node_modules`, into a virtual environment under target/, or into Go's module cache.
+//! the client's `node_modules`, into a virtual environment or a target directory under target/, or into Go's module cache.
 //! Bounds: 10 minutes to install, 5 minutes for a flow. Needs node 20, npm and python 3.11 on the path, and Go
 //! on the path or in /usr/local/go. A machine without Go skips that one flow, and the reason is printed.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -51,6 +52,21 @@ fn anchor_flow() -> Result<()> {
 #[test]
 fn yellowstone_js_flow() -> Result<()> {
     node_js_flow("js-grpc", "flow.test.js", NODE_FLAGS)
+}
+
+#[test]
+fn yellowstone_rust_flow() -> Result<()> {
+    run_flow(Command::new(install_rust()?), NODE_FLAGS)
+}
+
+#[test]
+fn laserstream_flow() -> Result<()> {
+    node_js_flow("js-grpc", "laserstream.test.js", NODE_FLAGS)
+}
+
+#[test]
+fn python_grpc_flow() -> Result<()> {
+    python_flow("py-grpc", "python-grpc")
 }
 
 #[test]
@@ -103,6 +119,7 @@ fn run_flow(mut flow: Command, node_flags: &[&str]) -> Result<()> {
     flow.env("HYDRANT_RPC_URL", node.rpc_url())
         .env("HYDRANT_GRPC_URL", format!("http://{grpc}"))
         .env("HYDRANT_WS_URL", node.ws_url())
+        .env("HYDRANT_PROTO", package_dir("yellowstone-grpc-proto")?.join("proto"))
         .env("HYDRANT_PROGRAM_ELF", &elves.first)
         .env("HYDRANT_UPGRADE_ELF", &elves.upgrade);
     run(flow, FLOW_MAX).with_context(|| format!("the node's log ends\n{}", node.log_end()))
@@ -145,6 +162,22 @@ fn install_python(folder: &Path, environment: &str) -> Result<PathBuf> {
     run(install, INSTALL_MAX).context("pip install")?;
     fs::copy(requirements, installed).context("record what was installed")?;
     Ok(python)
+}
+
+/// The compiled flow. Its packages are those of its own lock file.
+fn install_rust() -> Result<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rust-grpc");
+    let mut install = Command::new(cargo());
+    install
+        .args(["build", "--locked", "--quiet", "--target-dir"])
+        .arg(&target)
+        .current_dir(clients().join("rust-grpc"));
+    run(install, INSTALL_MAX).context("cargo build")?;
+    Ok(target.join("debug/hydrant-client-rust-grpc"))
+}
+
+fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 /// The command of a Go that is new enough, if it is installed.
@@ -232,30 +265,27 @@ pub(crate) struct ProgramElves {
 impl ProgramElves {
     /// Finds the package with cargo. It is already there, because the node is built from it.
     pub(crate) fn find() -> Result<Self> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = std::process::Command::new(cargo)
-            .args(["metadata", "--format-version", "1", "--locked", "--offline"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output()
-            .context("run cargo metadata")?;
-        ensure!(
-            output.status.success(),
-            "cargo metadata: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let metadata: serde_json::Value =
-            serde_json::from_slice(&output.stdout).context("read cargo metadata")?;
-        let packages =
-            metadata["packages"].as_array().context("cargo metadata without packages")?;
-        let litesvm = packages
-            .iter()
-            .find(|package| package["name"] == "litesvm")
-            .context("no litesvm package")?;
-        let manifest = litesvm["manifest_path"].as_str().context("litesvm without a manifest")?;
-        let elves = Path::new(manifest).with_file_name("src/programs/elf");
+        let elves = package_dir("litesvm")?.join("src/programs/elf");
         Ok(Self {
             first: elves.join("spl_associated_token_account-1.1.1.so"),
             upgrade: elves.join("spl_memo-4.0.0.so"),
         })
     }
+}
+
+/// The folder of a package from which the node is built.
+fn package_dir(name: &str) -> Result<PathBuf> {
+    let output = std::process::Command::new(cargo())
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .context("run cargo metadata")?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("read cargo metadata")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata without packages")?;
+    let package = packages.iter().find(|package| package["name"] == name);
+    let package = package.with_context(|| format!("no package {name}"))?;
+    let manifest = package["manifest_path"].as_str().context("a package without a manifest")?;
+    Ok(Path::new(manifest).with_file_name(""))
 }

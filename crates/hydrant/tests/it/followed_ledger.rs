@@ -1,44 +1,57 @@
 //! A ledger of this process, its Yellowstone gRPC, and a follower that starts from a snapshot of it: every bank hash is
 //! computed again from the stream, and both ledgers are equal.
 
-use std::net::TcpListener;
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::{Faucet, History, Reader, View};
+use chain_solana::{
+    Cluster, ClusterInfo, EventSink, Faucet, History, Reader, Simulator, TransactionSender,
+    Verification, VerificationLevel, View,
+};
 use feed::FeedConfig;
 use follow::{
-    FollowHandle, FollowStatus, Follower, FollowerConfig, OnMismatch, SourceConfig, StreamConfig,
-    VerifyMode,
+    AgreementConfig, FollowHandle, FollowStatus, FollowedCluster, Follower, FollowerConfig,
+    OnMismatch, SourceConfig, StreamConfig, UpstreamFacts, VerifyMode,
 };
 use ledger::{Address, Commitment};
 use localnet::{Config, LocalnetHandle};
 use pool::ClientId;
 use query::LedgerConfig;
-use snapshot_solana::Progress;
+use snapshot_solana::{BankFields, Progress};
 use solana::Account;
 use solana_account::ReadableAccount;
+use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use testkit::archive::{self, Accounts, HashedFields, StorageFile, Stored};
+use solana_signer::Signer;
+use testkit::archive::{
+    self, Accounts, ArchivedVoter, HashedFields, StorageFile, Stored, UnhashedFields,
+};
 use testkit::clock::{now, sleep_for};
 
 /// No step takes this long, however slow the machine is.
 const TIMEOUT: Duration = Duration::from_secs(120);
 const CLIENT: ClientId = ClientId(1);
-const SLOTS_PER_EPOCH: u64 = 32;
+pub(super) const SLOTS_PER_EPOCH: u64 = 32;
 
 /// The ledger that is followed. It makes a block for each transaction.
-struct Source {
-    reader: Reader,
-    history: Arc<History>,
-    faucet: Arc<dyn Faucet>,
+pub(super) struct Source {
+    pub(super) reader: Reader,
+    pub(super) history: Arc<History>,
+    pub(super) faucet: Arc<dyn Faucet>,
+    pub(super) info: Arc<ClusterInfo>,
+    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) transaction_sender: Arc<dyn TransactionSender>,
+    pub(super) simulator: Arc<dyn Simulator>,
     handle: LocalnetHandle,
-    grpc: grpc::Server,
+    pub(super) grpc: grpc::Server,
+    tpu: (tpu::Server, tpu::SigVerifyStage),
 }
 
 impl Source {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let config = Config {
             slot_ms: 0,
             finalize_after: 4,
@@ -46,29 +59,31 @@ impl Source {
             ..Config::default()
         };
         let localnet = localnet::open(&config).expect("the ledger opens");
-        let node = grpc::GrpcNode {
-            reader: localnet.reader().clone(),
-            cluster: Arc::new(localnet.cluster_info().clone()),
-            program: ("test", "0"),
-        };
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let started = grpc::Server::start(grpc::Config::default(), node, listener);
-        let (grpc, events) = started.expect("a server");
+        let tpu = start_tpu(&localnet);
+        let mut info = localnet.cluster_info().clone();
+        info.tpu = Some(tpu.0.address());
+        let info = Arc::new(info);
+        let (grpc, events) = serve(localnet.reader().clone(), Arc::clone(&info));
         Self {
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
             faucet: localnet.faucet(),
+            cluster: localnet.cluster(Arc::clone(&info)),
+            info,
+            transaction_sender: localnet.transaction_sender(),
+            simulator: localnet.simulator(),
             handle: localnet.start(vec![Box::new(events)]).expect("it starts"),
             grpc,
+            tpu,
         }
     }
 
-    fn slot(&self, commitment: Commitment) -> u64 {
+    pub(super) fn slot(&self, commitment: Commitment) -> u64 {
         self.reader.view(commitment).block().slot
     }
 
     /// Makes blocks until the confirmed one is at `slot`.
-    fn run_to(&self, slot: u64) {
+    pub(super) fn run_to(&self, slot: u64) {
         while self.slot(Commitment::Confirmed) < slot {
             let before = self.slot(Commitment::Confirmed);
             let blockhash = self.reader.view(Commitment::Processed).meta().last_blockhash();
@@ -79,34 +94,37 @@ impl Source {
         }
     }
 
-    fn stop(self) {
+    pub(super) fn stop(self) {
+        drop(self.tpu);
         self.handle.stop().expect("the ledger ends well");
         self.grpc.shut_down();
     }
 }
 
-/// A follower of a source, on a runtime of its own.
-struct Following {
-    reader: Reader,
-    history: Arc<History>,
-    status: Arc<FollowStatus>,
-    handle: FollowHandle,
+/// A follower of a source, on a runtime of its own. It serves gRPC itself.
+pub(super) struct Following {
+    pub(super) reader: Reader,
+    pub(super) history: Arc<History>,
+    pub(super) status: Arc<FollowStatus>,
+    pub(super) cluster: Arc<FollowedCluster>,
+    pub(super) fields: BankFields,
+    pub(super) handle: FollowHandle,
+    pub(super) grpc: grpc::Server,
     _runtime: tokio::runtime::Runtime,
 }
 
 impl Following {
-    fn start(source: &Source, archive: &Path) -> Self {
-        let config = FollowerConfig {
-            sources: vec![SourceConfig {
-                url: format!("http://{}", source.grpc.address()),
-                x_token: None,
-            }],
-            stream: StreamConfig::default(),
-            feed: FeedConfig::default(),
-            history: chain_solana::HistoryLimits { slots_max: 1_000, bytes_max: 1 << 30 },
-            verify: VerifyMode::Sequence,
-            on_mismatch: OnMismatch::Stop,
-        };
+    pub(super) fn start(source: &Source, archive: &Path, verify: VerifyMode) -> Self {
+        let config = FollowerConfig { verify, ..config(source.grpc.address()) };
+        Self::start_with(config, archive, Vec::new())
+    }
+
+    /// With further sinks.
+    pub(super) fn start_with(
+        config: FollowerConfig,
+        archive: &Path,
+        mut sinks: Vec<Box<dyn EventSink>>,
+    ) -> Self {
         let limits = LedgerConfig::new(100_000);
         let loaded =
             snapshot_ledger::load_snapshot(&limits, archive, None, 1, &Progress::default());
@@ -116,18 +134,60 @@ impl Following {
             .enable_all()
             .build()
             .expect("a runtime");
-        let _entered = runtime.enter();
-        Self {
-            reader: follower.reader().clone(),
-            history: Arc::clone(follower.history()),
-            status: Arc::clone(follower.status()),
-            handle: follower.start(Vec::new()).expect("it starts"),
-            _runtime: runtime,
-        }
+        let (reader, history) = (follower.reader().clone(), Arc::clone(follower.history()));
+        let (status, cluster) = (Arc::clone(follower.status()), follower.cluster());
+        let fields = follower.snapshot_fields().clone();
+        let facts = UpstreamFacts { genesis_hash: Hash::default() };
+        let info = follow::cluster_info(&fields, &reader, &facts, Pubkey::new_unique());
+        let (grpc, events) = serve(reader.clone(), Arc::new(info.expect("a whole snapshot")));
+        sinks.push(Box::new(events));
+        let handle = {
+            let _entered = runtime.enter();
+            follower.start(sinks).expect("it starts")
+        };
+        Self { reader, history, status, cluster, fields, handle, grpc, _runtime: runtime }
+    }
+
+    /// Waits until the follower has a source's last bank, and has verified all banks before.
+    pub(super) fn wait_for(&self, end: u64) {
+        let status = &self.status;
+        wait("the last bank", || status.processed() >= end || status.mismatch().is_some());
+        assert_eq!(status.mismatch(), None);
+        // The last bank has no child.
+        wait("its parent is verified", || status.verified() + 1 >= end);
+        assert_eq!((status.gaps(), status.verified() + 1), (0, end));
+    }
+
+    pub(super) fn stop(self) {
+        self.handle.stop().expect("the follower ends well");
+        self.grpc.shut_down();
     }
 }
 
-fn wait(what: &str, is_done: impl Fn() -> bool) {
+/// Follows a source, and verifies it.
+pub(super) fn config(source: SocketAddr) -> FollowerConfig {
+    FollowerConfig {
+        sources: vec![SourceConfig { url: format!("http://{source}"), x_token: None }],
+        stream: StreamConfig::default(),
+        feed: FeedConfig::default(),
+        history: chain_solana::HistoryLimits { slots_max: 1_000, bytes_max: 1 << 30 },
+        verify: VerifyMode::Sequence,
+        agreement: AgreementConfig::default(),
+        epoch_stakes: Vec::new(),
+        on_mismatch: OnMismatch::Stop,
+        upstream: None,
+    }
+}
+
+/// The gRPC of a ledger, on a free port.
+fn serve(reader: Reader, cluster: Arc<ClusterInfo>) -> (grpc::Server, grpc::EventSender) {
+    let node =
+        grpc::GrpcNode { reader: Box::new(reader), cluster: Some(cluster), program: ("test", "0") };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    grpc::Server::start(grpc::Config::default(), node, listener).expect("a server")
+}
+
+pub(super) fn wait(what: &str, is_done: impl Fn() -> bool) {
     let started = now();
     while !is_done() {
         assert!(now() - started < TIMEOUT, "{what}");
@@ -136,7 +196,7 @@ fn wait(what: &str, is_done: impl Fn() -> bool) {
 }
 
 /// Writes a snapshot archive of a view. Returns its path.
-fn write_snapshot(view: &View, dir: &Path) -> PathBuf {
+pub(super) fn write_snapshot(view: &View, dir: &Path) -> PathBuf {
     let (slot, info) = (view.block().slot, view.meta());
     let mut file = Vec::new();
     for (address, account) in view.all() {
@@ -162,7 +222,14 @@ fn write_snapshot(view: &View, dir: &Path) -> PathBuf {
         signature_count: info.hash_components.signature_count,
         last_blockhash: info.hash_components.last_blockhash.to_bytes(),
     };
-    let bank = archive::bank_fields_with(slot, hashed, &files, lamports, &lattice);
+    let epoch = slot / SLOTS_PER_EPOCH;
+    let unhashed = UnhashedFields {
+        transaction_count: info.transaction_count,
+        slots_per_epoch: SLOTS_PER_EPOCH,
+        inflation: [0.08, 0.015, 0.15, 0.05, 7.0],
+        epoch_stakes: [epoch, epoch + 1].map(|epoch| (epoch, voters(view))).into(),
+    };
+    let bank = archive::bank_fields_with(slot, hashed, &unhashed, &files, lamports, &lattice);
     let mut tar = tar::Builder::new(Vec::new());
     for (name, bytes) in [
         ("version".to_owned(), b"1.2.0".to_vec()),
@@ -179,10 +246,62 @@ fn write_snapshot(view: &View, dir: &Path) -> PathBuf {
     path
 }
 
-fn accounts(view: &View) -> Vec<(Address, Arc<Account>)> {
+/// The vote accounts that have stake delegated, as the stakes of an epoch.
+fn voters(view: &View) -> Vec<ArchivedVoter> {
+    let mut stakes: BTreeMap<[u8; 32], u64> = BTreeMap::new();
+    for it in stakes_solana::delegated(view) {
+        let delegation = it.stake.delegation;
+        *stakes.entry(delegation.voter_pubkey.to_bytes()).or_default() += delegation.stake;
+    }
+    let voter = |(vote_account, stake): ([u8; 32], u64)| {
+        let account = view.record(&Address::from(vote_account)).expect("a vote account");
+        // Behind the version; the voter is not compared.
+        let node = account.0.data()[4..36].try_into().expect("32 bytes");
+        ArchivedVoter { vote_account, node, authorized_voter: vote_account, stake }
+    };
+    stakes.into_iter().map(voter).collect()
+}
+
+/// Takes transactions over QUIC, as `hydrant dev` does.
+fn start_tpu(localnet: &localnet::Localnet) -> (tpu::Server, tpu::SigVerifyStage) {
+    let keypair = localnet.identity();
+    let identity = tpu::TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
+    let (config, counters) = (Arc::new(tpu::Config::default()), Arc::<tpu::Counters>::default());
+    let queue = Arc::new(tpu::FairQueue::new(config.queue_max, Arc::clone(&counters)));
+    let sigverify = tpu::SigVerifyStage::start(
+        Arc::clone(&config),
+        Arc::clone(&queue),
+        Arc::clone(&counters),
+        localnet.transaction_sender(),
+        Some(Arc::clone(localnet.history())),
+        None,
+    );
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = tpu::Server::start(config, address, &identity, queue, counters);
+    (server.expect("a socket"), sigverify.expect("threads"))
+}
+
+pub(super) fn accounts(view: &View) -> Vec<(Address, Arc<Account>)> {
     let mut all: Vec<_> = view.all().collect();
     all.sort_by_key(|(address, _)| *address);
     all
+}
+
+/// Both have the same accounts at the source's last bank, and the same hashes after a slot.
+pub(super) fn assert_equal(source: &Source, following: &Following, after: u64) {
+    let (source_view, view) =
+        (source.reader.view(Commitment::Confirmed), following.reader.view(Commitment::Processed));
+    let end = source_view.block().slot;
+    assert_eq!(view.block().slot, end);
+    assert!(accounts(&source_view) == accounts(&view), "the accounts differ");
+    let (sent, found) = (source.history.snapshot(), following.history.snapshot());
+    for slot in after + 1..=end {
+        let hashes = |history: &chain_solana::HistorySnapshot| {
+            let block = history.block(slot, Commitment::Processed).expect("a block");
+            (block.bank_hash, block.hash_components, block.blockhash, block.transactions.len())
+        };
+        assert_eq!(hashes(&sent), hashes(&found), "slot {slot}");
+    }
 }
 
 #[test]
@@ -194,28 +313,40 @@ fn every_bank_of_a_followed_ledger_is_verified_and_both_are_equal() {
     let archive = write_snapshot(&rooted, dir.path());
     // Banks that the follower gets from the source's log.
     source.run_to(30);
-    let following = Following::start(&source, &archive);
+    let following = Following::start(&source, &archive, VerifyMode::Sequence);
     // Two boundaries of epochs.
     source.run_to(3 * SLOTS_PER_EPOCH);
     let end = source.slot(Commitment::Confirmed);
+    following.wait_for(end);
+    assert_equal(&source, &following, rooted.block().slot);
+    following.stop();
+    source.stop();
+}
+
+#[test]
+fn a_followed_ledger_is_proven_by_its_votes_over_boundaries_of_epochs() {
+    let source = Source::start();
+    source.run_to(20);
+    let dir = tempfile::tempdir().expect("a directory");
+    let archive = write_snapshot(&source.reader.view(Commitment::Finalized), dir.path());
+    let following = Following::start(&source, &archive, VerifyMode::Votes);
+    // The stakes of the later epochs are not in the snapshot.
+    source.run_to(4 * SLOTS_PER_EPOCH);
+    let end = source.slot(Commitment::Confirmed);
     let status = &following.status;
-    wait("the last bank", || status.processed() >= end || status.mismatch().is_some());
-    assert_eq!(status.mismatch(), None);
-    // The last bank has no child.
-    wait("its parent is verified", || status.verified() + 1 >= end);
-    assert_eq!((status.gaps(), status.verified() + 1), (0, end));
-    let (source_view, view) =
-        (source.reader.view(Commitment::Confirmed), following.reader.view(Commitment::Processed));
-    assert_eq!((source_view.block().slot, view.block().slot), (end, end));
-    assert!(accounts(&source_view) == accounts(&view), "the accounts differ");
-    let (sent, found) = (source.history.snapshot(), following.history.snapshot());
-    for slot in rooted.block().slot + 1..=end {
-        let hashes = |history: &chain_solana::HistorySnapshot| {
-            let block = history.block(slot, Commitment::Processed).expect("a block");
-            (block.bank_hash, block.hash_components, block.blockhash, block.transactions.len())
-        };
-        assert_eq!(hashes(&sent), hashes(&found), "slot {slot}");
-    }
+    // A vote for a block is in the next one.
+    wait("the votes are counted", || status.verified() + 2 >= end || status.mismatch().is_some());
+    let summary = status.proof().summary();
+    assert_eq!((summary.mismatched_banks, summary.limitation), (0, None));
+    let history = following.history.snapshot();
+    let block = history.block(status.verified(), Commitment::Confirmed).expect("a block");
+    let proof = status.proof().proof(block.id).expect("it is known");
+    assert_eq!(proof.level, VerificationLevel::Voted);
+    let votes = proof.votes.expect("stake");
+    assert!(votes.total > 0 && votes.voted * 3 > votes.total * 2, "{votes:?}");
+    // The super-majority root is 31 slots behind, as in Agave.
+    let root = following.reader.view(Commitment::Finalized).block().slot;
+    assert!(root + 31 <= end && root > 2 * SLOTS_PER_EPOCH, "root {root}, end {end}");
     following.handle.stop().expect("the follower ends well");
     source.stop();
 }
@@ -229,13 +360,13 @@ fn a_snapshot_of_another_chain_is_found_by_the_first_bank() {
     other.run_to(20);
     let archive = write_snapshot(&other.reader.view(Commitment::Finalized), dir.path());
     other.stop();
-    let following = Following::start(&source, &archive);
+    let following = Following::start(&source, &archive, VerifyMode::Sequence);
     let status = &following.status;
     let root = status.root();
     wait("a mismatch or a gap", || status.mismatch().is_some() || status.gaps() > 0);
     assert_eq!(status.root(), root, "nothing of it is shown as final");
     let confirmed = following.reader.view(Commitment::Confirmed).block().slot;
     assert_eq!(confirmed, root, "nothing of it is shown as confirmed");
-    following.handle.stop().expect("the follower ends well");
+    following.stop();
     source.stop();
 }

@@ -1,12 +1,13 @@
 //! Yellowstone gRPC of a running node: complete and in order under load, at every commitment.
 
 use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use solana_sdk_ids::sysvar;
 use solana_signer::Signer;
-use testkit::node::Node;
 use tonic::Streaming;
 use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
@@ -23,7 +24,7 @@ use crate::world::World;
 /// How long a stream may be silent.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Finalized slots that a test checks.
-const SLOTS: usize = 40;
+pub(crate) const SLOTS: usize = 40;
 const AIRDROPS: usize = 60;
 
 /// The rules of a stream, checked update by update.
@@ -133,8 +134,12 @@ impl Checker {
     }
 }
 
-async fn subscribe(node: &Node, level: CommitmentLevel) -> Result<Streaming<SubscribeUpdate>> {
-    let address = node.grpc.context("the node serves gRPC")?;
+/// Subscribes to everything from a slot on.
+pub(crate) async fn subscribe(
+    address: SocketAddr,
+    level: CommitmentLevel,
+    from_slot: u64,
+) -> Result<Streaming<SubscribeUpdate>> {
     let mut client = GeyserClient::connect(format!("http://{address}")).await?;
     let slots = SubscribeRequestFilterSlots { interslot_updates: Some(true), ..Default::default() };
     let request = SubscribeRequest {
@@ -143,20 +148,25 @@ async fn subscribe(node: &Node, level: CommitmentLevel) -> Result<Streaming<Subs
         blocks_meta: [("m".to_owned(), SubscribeRequestFilterBlocksMeta {})].into(),
         slots: [("s".to_owned(), slots)].into(),
         commitment: Some(level.into()),
-        from_slot: Some(1),
+        from_slot: Some(from_slot),
         ..Default::default()
     };
     let requests = futures_util::stream::iter([request]);
     Ok(client.subscribe(requests).await?.into_inner())
 }
 
-async fn follow(
+/// Checks the updates until enough slots are final and these transactions have come.
+pub(crate) async fn follow(
     mut updates: Streaming<SubscribeUpdate>,
     commitment: CommitmentLevel,
-    wanted: HashSet<Vec<u8>>,
+    wanted: Arc<OnceLock<HashSet<Vec<u8>>>>,
 ) -> Result<()> {
     let mut checker = Checker { commitment, ..Checker::default() };
-    while checker.finalized < SLOTS || !wanted.is_subset(&checker.signatures) {
+    let is_complete = |checker: &Checker| {
+        let wanted = wanted.get().is_some_and(|wanted| wanted.is_subset(&checker.signatures));
+        wanted && checker.finalized >= SLOTS
+    };
+    while !is_complete(&checker) {
         let next = tokio::time::timeout(UPDATE_TIMEOUT, updates.message()).await?;
         checker.check(next?.context("the stream ended")?)?;
     }
@@ -170,24 +180,30 @@ fn a_stream_is_complete_and_in_order_under_load() -> Result<()> {
     let world = World::new(&node);
     let levels =
         [CommitmentLevel::Processed, CommitmentLevel::Confirmed, CommitmentLevel::Finalized];
+    let address = node.grpc.context("the node serves gRPC")?;
     let streams = runtime.block_on(async {
         let mut streams = Vec::new();
         for level in levels {
-            streams.push((level, subscribe(&node, level).await?));
+            streams.push((level, subscribe(address, level, 1).await?));
         }
         Ok::<_, anyhow::Error>(streams)
     })?;
-    let mut wanted = HashSet::new();
+    // The streams are read while the airdrops run: a machine that is slow must not make them lag.
+    let wanted = Arc::new(OnceLock::new());
+    let followed = streams.into_iter().map(|(level, updates)| {
+        (level, runtime.spawn(follow(updates, level, Arc::clone(&wanted))))
+    });
+    let followed: Vec<_> = followed.collect();
+    let mut signatures = HashSet::new();
     for n in 0..AIRDROPS {
         let signature = world.rpc.request_airdrop(&world.payer.pubkey(), 1_000_000 + n as u64)?;
-        wanted.insert(signature.as_ref().to_vec());
+        signatures.insert(signature.as_ref().to_vec());
     }
+    ensure!(wanted.set(signatures).is_ok(), "the signatures are set once");
     runtime.block_on(async {
-        for (level, updates) in streams {
-            let followed = follow(updates, level, wanted.clone()).await;
-            followed.with_context(|| format!("{level:?}"))?;
+        for (level, task) in followed {
+            task.await?.with_context(|| format!("{level:?}"))?;
         }
-        let address = node.grpc.context("the node serves gRPC")?;
         let mut client = GeyserClient::connect(format!("http://{address}")).await?;
         let slot = client.get_slot(GetSlotRequest { commitment: Some(2) }).await?.into_inner();
         ensure!(slot.slot >= SLOTS as u64, "{slot:?}");

@@ -71,8 +71,12 @@ const METHODS: [&str; 53] = [
     "simulateTransaction",
 ];
 /// The methods that Agave does not have.
-const EXTENSIONS: [&str; 3] =
-    ["getProgramAccountsV2", "getTokenAccountsByMint", "getTokenAccountsByOwnerV2"];
+const EXTENSIONS: [&str; 4] = [
+    "getProgramAccountsV2",
+    "getTokenAccountsByMint",
+    "getTokenAccountsByOwnerV2",
+    "hydrantGetVerification",
+];
 const SUBSCRIPTIONS: [&str; 9] = [
     "accountSubscribe",
     "blockSubscribe",

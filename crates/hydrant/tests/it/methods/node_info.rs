@@ -37,6 +37,22 @@ fn method_getAgGenesisCert() {
 }
 
 #[test]
+fn method_hydrantGetVerification() {
+    let newest = ok("hydrantGetVerification", json!([]));
+    assert_eq!(newest["requiredLevel"], "computed", "{newest}");
+    let slot = number(&newest["verifiedSlot"]);
+    assert_eq!((number(&newest["bank"]["slot"]), &newest["mismatchedBanks"]), (slot, &json!(0)));
+    let found = ok("hydrantGetVerification", json!([slot]));
+    let (bank, parent) = (&found["bank"], &newest["bank"]["parentSlot"]);
+    assert_eq!((bank, &bank["level"]), (&newest["bank"], &json!("computed")));
+    // The next bank's hash covers it.
+    let parent = ok("hydrantGetVerification", json!([parent]));
+    assert_eq!(parent["bank"]["bankHash"], bank["parentBankHash"]);
+    let refused = error("hydrantGetVerification", json!([u64::MAX]));
+    assert_eq!(refused["code"], json!(-32004));
+}
+
+#[test]
 fn method_getClusterNodes() {
     let nodes = ok("getClusterNodes", json!([]));
     let [node] = nodes.as_array().map(Vec::as_slice).expect("a list") else { panic!("{nodes}") };

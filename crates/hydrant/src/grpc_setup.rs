@@ -1,0 +1,57 @@
+//! Yellowstone gRPC of a node: its port, its settings, its start and its end.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use chain_solana::{ClusterInfo, Reader};
+use grpc::{Config, EventSender, GrpcNode, Server};
+
+use crate::bounds;
+use crate::process_setup::GrpcPort;
+
+/// The port on which clients expect Yellowstone gRPC.
+const PORT_DEFAULT: u16 = 10_000;
+
+/// The port, if gRPC is served. If the system chooses JSON-RPC's, it chooses this one too.
+pub(crate) fn port(
+    no_grpc: bool,
+    grpc_port: Option<u16>,
+    rpc_port: Option<u16>,
+) -> Result<Option<GrpcPort>> {
+    ensure!(!no_grpc || grpc_port.is_none(), "--grpc-port and --no-grpc exclude each other");
+    Ok(match (no_grpc, grpc_port, rpc_port) {
+        (true, ..) => None,
+        (false, Some(port), _) => Some(GrpcPort::Exactly(port)),
+        (false, None, Some(0)) => Some(GrpcPort::Exactly(0)),
+        (false, None, _) => Some(GrpcPort::Preferably(PORT_DEFAULT)),
+    })
+}
+
+/// The settings of the table `[grpc]`, checked, with a log of at least `slots_min` slots.
+pub(crate) fn config(table: &Config, slots_min: u64) -> Result<Config> {
+    bounds::check(&bounds::grpc(table))?;
+    let replay_slots_max = table.replay_slots_max.max(slots_min);
+    Ok(Config { replay_slots_max, ..table.clone() })
+}
+
+/// Starts the server. The ledger's events go to the sink.
+pub(crate) fn start(
+    config: &Config,
+    cluster: &Arc<ClusterInfo>,
+    reader: &Reader,
+    listener: TcpListener,
+) -> Result<(Server, EventSender)> {
+    let node = GrpcNode {
+        reader: Box::new(reader.clone()),
+        cluster: Some(Arc::clone(cluster)),
+        program: ("hydrant", env!("CARGO_PKG_VERSION")),
+    };
+    Server::start(config.clone(), node, listener).context("serve gRPC")
+}
+
+/// Ends the server, if there is one.
+pub(crate) async fn stop(server: Option<Server>) -> Result<()> {
+    let stop = move || server.into_iter().for_each(Server::shut_down);
+    tokio::task::spawn_blocking(stop).await.context("stop gRPC")
+}

@@ -1,0 +1,396 @@
+//! Every method of the table, called on a ledger and on a follower of it at the same slot: the results are equal, but for
+//! the differences that are listed here with their reasons, as in docs/methods.md.
+//!
+//! And transactions: what a client sends to the follower is executed by the ledger, its only leader, over QUIC.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use chain_solana::{Cluster, ComputedVerification, Faucet, Verification};
+use follow::{FollowSimulator, LeaderSender, SenderChain, UpstreamFacts, VerifyMode, cluster_info};
+use jsonrpc::{Health, Status, SystemClock};
+use ledger::Commitment;
+use rpc_solana::{SolanaApi, SolanaServer};
+use serde_json::{Value, json};
+use solana_hash::Hash;
+use solana_keypair::Keypair;
+use solana_pubkey::Pubkey;
+use solana_signer::Signer;
+use solana_transaction::versioned::VersionedTransaction;
+use testkit::json_rpc_client::JsonRpcClient;
+use tokio::runtime::Runtime;
+
+use crate::followed_ledger::{Following, SLOTS_PER_EPOCH, Source, wait, write_snapshot};
+
+/// Methods whose results differ, and why.
+const DIFFERENCES: [(&str, &str); 13] = [
+    ("getBlockCommitment", "votes for a block count when they are in the state, one slot later"),
+    ("getBlocks", "history begins at the snapshot"),
+    ("getBlocksWithLimit", "history begins at the snapshot"),
+    ("getClusterNodes", "a follower is no member; versions come from gossip"),
+    ("getFirstAvailableBlock", "history begins at the snapshot"),
+    ("getIdentity", "a follower has its own identity"),
+    ("getMaxRetransmitSlot", "the newest slot that the source reported"),
+    ("getMaxShredInsertSlot", "the newest slot that the source reported"),
+    ("getRecentPerformanceSamples", "history begins at the snapshot"),
+    ("getRecentPrioritizationFees", "history begins at the snapshot"),
+    ("getSignatureStatuses", "a ledger of one node reports confirmations of its open block"),
+    ("minimumLedgerSlot", "history begins at the snapshot"),
+    ("requestAirdrop", "a followed chain has no faucet here"),
+];
+
+/// A node over HTTP. Dropping it stops the server.
+struct Served {
+    client: JsonRpcClient,
+    _runtime: Runtime,
+}
+
+impl Served {
+    fn start(api: SolanaApi) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let cache = Arc::new(response_cache::ResponseCache::new(1 << 20));
+        let clients = Arc::new(pool::RateLimiter::new(pool::Limits::default()));
+        let server: Arc<SolanaServer> = Arc::new(api.into_server(cache, clients));
+        let (pubsub, _sink) = rpc_solana::pubsub::start(
+            rpc_solana::pubsub::Config::default(),
+            Arc::clone(&server.api.cluster_info),
+            server.api.reader.clone(),
+            Arc::clone(&server.api.history),
+            (Arc::clone(&server.context.pool), Arc::clone(&server.context.clients)),
+        )
+        .expect("a thread");
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = runtime.block_on(tokio::net::TcpListener::bind(any)).expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        let listeners = http_server::Listeners { rpc: listener, pubsub: None };
+        runtime.spawn(jsonrpc::serve(server, pubsub, None, listeners, std::future::pending()));
+        Self { client: JsonRpcClient::open(address).expect("it listens"), _runtime: runtime }
+    }
+
+    fn of_source(source: &Source) -> Self {
+        Self::start(SolanaApi {
+            cluster_info: Arc::clone(&source.info),
+            cluster: Arc::clone(&source.cluster),
+            verification: Arc::new(ComputedVerification::new(
+                source.reader.clone(),
+                Arc::clone(&source.history),
+            )),
+            reader: source.reader.clone(),
+            history: Arc::clone(&source.history),
+            transaction_sender: Arc::clone(&source.transaction_sender),
+            simulator: Arc::clone(&source.simulator),
+            faucet: Some(Arc::clone(&source.faucet)),
+            pool: cpu_pool(),
+            health: healthy(),
+            metrics: SolanaApi::new_metrics(),
+            config: rpc_solana::Config::default(),
+        })
+    }
+
+    fn of_follower(following: &Following, genesis_hash: Hash) -> (Self, Arc<LeaderSender>) {
+        let (reader, history) = (following.reader.clone(), Arc::clone(&following.history));
+        let (facts, identity) = (UpstreamFacts { genesis_hash }, Keypair::new());
+        let info = cluster_info(&following.fields, &reader, &facts, identity.pubkey());
+        let info = Arc::new(info.expect("the snapshot has all of it"));
+        let chain = SenderChain {
+            reader: reader.clone(),
+            history: Arc::clone(&history),
+            cluster: Arc::clone(&following.cluster) as Arc<dyn Cluster>,
+            epochs: info.epoch_schedule.clone(),
+        };
+        let tls = tpu::TlsIdentity::new(*identity.secret_bytes(), identity.pubkey());
+        let sender = LeaderSender::start(chain, &tls, 100).expect("a socket and a thread");
+        let cluster = Arc::clone(&following.cluster);
+        let simulator = FollowSimulator::new(&reader, Arc::clone(&history), cluster, 1);
+        let served = Self::start(SolanaApi {
+            cluster_info: info,
+            cluster: Arc::clone(&following.cluster) as Arc<dyn Cluster>,
+            verification: Arc::clone(following.status.proof()) as Arc<dyn Verification>,
+            reader,
+            history,
+            transaction_sender: Arc::clone(&sender) as _,
+            simulator: Arc::new(simulator),
+            faucet: None,
+            pool: cpu_pool(),
+            health: healthy(),
+            metrics: SolanaApi::new_metrics(),
+            config: rpc_solana::Config::default(),
+        });
+        (served, sender)
+    }
+
+    /// The result, or the error in words.
+    fn call(&mut self, method: &str, params: &Value) -> Result<Value, String> {
+        self.client.call(method, params.clone()).map_err(|err| format!("{err:#}"))
+    }
+}
+
+fn cpu_pool() -> Arc<pool::Pool> {
+    let config = pool::Config { threads: 1, ..pool::Config::default() };
+    Arc::new(pool::Pool::new(config, Arc::new(SystemClock::new()), || {}).expect("threads"))
+}
+
+fn healthy() -> Arc<Health> {
+    let health = Health::default();
+    health.set(Status::Ok);
+    Arc::new(health)
+}
+
+/// A ledger in its fourth epoch, and a follower since its first.
+struct Pair {
+    source: Source,
+    following: Following,
+    _dir: tempfile::TempDir,
+}
+
+impl Pair {
+    /// Without verification the follower's confirmed slot is the source's.
+    fn start() -> Self {
+        let source = Source::start();
+        source.run_to(20);
+        let dir = tempfile::tempdir().expect("a directory");
+        let archive = write_snapshot(&source.reader.view(Commitment::Finalized), dir.path());
+        let following = Following::start(&source, &archive, VerifyMode::Off);
+        source.run_to(3 * SLOTS_PER_EPOCH + 5);
+        let pair = Self { source, following, _dir: dir };
+        pair.wait_until_equal();
+        pair
+    }
+
+    fn wait_until_equal(&self) {
+        for commitment in [Commitment::Confirmed, Commitment::Finalized] {
+            wait("the follower is at the slot of the source", || {
+                let slot = self.source.slot(commitment);
+                self.following.reader.view(commitment).block().slot == slot
+            });
+        }
+        wait("the nodes", || self.following.cluster.nodes().is_some());
+    }
+
+    fn stop(self) {
+        self.following.handle.stop().expect("the follower ends well");
+        self.source.stop();
+    }
+}
+
+/// A transfer that the faucet's funds pay for.
+fn transfer(payer: &Keypair, to: &Pubkey, blockhash: Hash) -> VersionedTransaction {
+    let instruction =
+        solana_system_interface::instruction::transfer(&payer.pubkey(), to, 1_000_000);
+    let message = solana_message::Message::new_with_blockhash(
+        &[instruction],
+        Some(&payer.pubkey()),
+        &blockhash,
+    );
+    let message = solana_message::VersionedMessage::Legacy(message);
+    VersionedTransaction::try_new(message, &[payer]).expect("a signature")
+}
+
+fn encoded(transaction: &VersionedTransaction) -> String {
+    use base64::Engine as _;
+    let bytes = bincode::serialize(transaction).expect("a transaction");
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// Each method with its params; some with several.
+fn calls(pair: &Pair, wallet: &str, signature: &str) -> Vec<(&'static str, Value)> {
+    let confirmed = json!({ "commitment": "confirmed" });
+    let view = pair.source.reader.view(Commitment::Confirmed);
+    let (slot, blockhash) = (view.block().slot, view.meta().last_blockhash());
+    let (first, epoch) = (slot - 8, slot / SLOTS_PER_EPOCH);
+    let token = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
+    let simulated = transfer(&Keypair::new(), &Pubkey::new_unique(), blockhash);
+    let message = {
+        use base64::Engine as _;
+        let bytes = simulated.message.serialize();
+        base64::engine::general_purpose::STANDARD.encode(bytes)
+    };
+    let base64 = json!({ "encoding": "base64", "commitment": "confirmed" });
+    let vote_program = "Vote111111111111111111111111111111111111111";
+    vec![
+        ("getAccountInfo", json!([wallet, base64])),
+        ("getAgGenesisCert", json!([])),
+        ("getBalance", json!([wallet, confirmed])),
+        (
+            "getBlock",
+            json!([first, { "commitment": "confirmed", "maxSupportedTransactionVersion": 0 }]),
+        ),
+        ("getBlock", json!([3 * SLOTS_PER_EPOCH, { "commitment": "confirmed", "rewards": true }])),
+        ("getBlockCommitment", json!([first])),
+        ("getBlockHeight", json!([confirmed])),
+        ("getBlockProduction", json!([confirmed])),
+        (
+            "getBlockProduction",
+            json!([{
+                "commitment": "confirmed", "range": { "firstSlot": SLOTS_PER_EPOCH, "lastSlot": slot },
+            }]),
+        ),
+        ("getBlockTime", json!([first])),
+        ("getBlocks", json!([0, slot, confirmed])),
+        ("getBlocks", json!([first, slot, confirmed])),
+        ("getBlocksWithLimit", json!([0, 5, confirmed])),
+        ("getClusterNodes", json!([])),
+        ("getEpochInfo", json!([confirmed])),
+        ("getEpochSchedule", json!([])),
+        ("getFeeForMessage", json!([message, confirmed])),
+        ("getFirstAvailableBlock", json!([])),
+        ("getGenesisHash", json!([])),
+        ("getHealth", json!([])),
+        ("getHighestSnapshotSlot", json!([])),
+        ("getIdentity", json!([])),
+        ("getInflationGovernor", json!([confirmed])),
+        ("getInflationRate", json!([])),
+        (
+            "getInflationReward",
+            json!([[wallet], { "commitment": "confirmed", "epoch": epoch - 1 }]),
+        ),
+        ("getLargestAccounts", json!([confirmed])),
+        ("getLatestBlockhash", json!([confirmed])),
+        ("getLeaderSchedule", json!([slot, confirmed])),
+        ("getLeaderSchedule", json!([slot + SLOTS_PER_EPOCH, confirmed])),
+        ("getLeaderSchedule", json!([slot + 2 * SLOTS_PER_EPOCH, confirmed])),
+        ("getMaxRetransmitSlot", json!([])),
+        ("getMaxShredInsertSlot", json!([])),
+        ("getMinimumBalanceForRentExemption", json!([165])),
+        ("getMultipleAccounts", json!([[wallet, token], base64])),
+        ("getProgramAccounts", json!([vote_program, base64])),
+        ("getRecentPerformanceSamples", json!([5])),
+        ("getRecentPrioritizationFees", json!([])),
+        ("getSignatureStatuses", json!([[signature]])),
+        ("getSignaturesForAddress", json!([wallet, { "commitment": "confirmed", "limit": 2 }])),
+        ("getSlot", json!([confirmed])),
+        ("getSlotLeader", json!([confirmed])),
+        ("getSlotLeaders", json!([slot, 2 * SLOTS_PER_EPOCH - slot % SLOTS_PER_EPOCH])),
+        ("getSlotLeaders", json!([slot, 3 * SLOTS_PER_EPOCH])),
+        ("getStakeMinimumDelegation", json!([confirmed])),
+        ("getSupply", json!([confirmed])),
+        ("getTokenAccountBalance", json!([wallet, confirmed])),
+        ("getTokenAccountsByDelegate", json!([wallet, { "programId": token }, base64])),
+        ("getTokenAccountsByOwner", json!([wallet, { "programId": token }, base64])),
+        ("getTokenLargestAccounts", json!([wallet, confirmed])),
+        ("getTokenSupply", json!([wallet, confirmed])),
+        (
+            "getTransaction",
+            json!([signature, {
+                "commitment": "confirmed", "encoding": "json", "maxSupportedTransactionVersion": 0,
+            }]),
+        ),
+        ("getTransactionCount", json!([confirmed])),
+        ("getVersion", json!([])),
+        ("getVoteAccounts", json!([confirmed])),
+        ("isBlockhashValid", json!([blockhash.to_string(), confirmed])),
+        ("minimumLedgerSlot", json!([])),
+        ("requestAirdrop", json!([wallet, 1])),
+        (
+            "sendTransaction",
+            json!([encoded(&simulated), { "encoding": "base64", "preflightCommitment": "confirmed" }]),
+        ),
+        (
+            "simulateTransaction",
+            json!([encoded(&simulated), { "encoding": "base64", "commitment": "confirmed" }]),
+        ),
+    ]
+}
+
+#[test]
+fn every_method_of_a_follower_has_the_result_of_its_ledger() {
+    let pair = Pair::start();
+    let (mut of_source, mut of_follower) = (
+        Served::of_source(&pair.source),
+        Served::of_follower(&pair.following, pair.source.info.genesis_hash).0,
+    );
+    let view = pair.source.reader.view(Commitment::Confirmed);
+    let block = pair.source.history.snapshot();
+    let block = block.block(view.block().slot, Commitment::Confirmed).expect("the newest block");
+    let airdrop = block.transactions.iter().find(|it| !it.is_vote).expect("an airdrop");
+    let signature = airdrop.transaction.signatures[0].to_string();
+    let wallet = airdrop.transaction.message.static_account_keys()[1].to_string();
+    let calls = calls(&pair, &wallet, &signature);
+    let mut failures = Vec::new();
+    let mut differing = std::collections::BTreeSet::new();
+    // A call that adds a block comes last.
+    let adds_block = |call: &&(&str, Value)| call.0 == "requestAirdrop";
+    let (last, first): (Vec<_>, Vec<_>) = calls.iter().partition(adds_block);
+    for (method, params) in first.into_iter().chain(last) {
+        let expected = of_source.call(method, params);
+        let found = of_follower.call(method, params);
+        if expected == found {
+            continue;
+        }
+        differing.insert(*method);
+        if !DIFFERENCES.iter().any(|(name, _)| name == method) {
+            failures
+                .push(format!("{method} {params}\n  ledger   {expected:?}\n  follower {found:?}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let names: std::collections::BTreeSet<_> = calls.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names.len(), 53, "every method is called");
+    drop((of_source, of_follower));
+    pair.stop();
+}
+
+#[test]
+fn leaders_and_stakes_of_later_epochs_are_computed_and_not_invented() {
+    let pair = Pair::start();
+    let view = pair.following.reader.view(Commitment::Confirmed);
+    let epoch = view.block().slot / SLOTS_PER_EPOCH;
+    // The snapshot had those of epochs 0 and 1.
+    for epoch in [0, 1, 2, epoch, epoch + 1] {
+        let leaders = pair.following.cluster.leaders(epoch).expect("known leaders");
+        assert_eq!(leaders.leaders(), [pair.source.info.identity], "epoch {epoch}");
+        assert_eq!(leaders.turn_of(SLOTS_PER_EPOCH - 1).map(|(_, turn)| turn.end), Some(32));
+    }
+    assert!(pair.following.cluster.leaders(epoch + 2).is_none());
+    let at_source = pair.source.reader.view(Commitment::Confirmed);
+    assert_eq!(at_source.block().slot, view.block().slot);
+    let (expected, found) =
+        (pair.source.cluster.stakes(&at_source), pair.following.cluster.stakes(&view));
+    assert!(expected.as_ref().is_some_and(|stakes| stakes.total() > 0));
+    assert_eq!(expected, found);
+    pair.stop();
+}
+
+#[test]
+fn a_transaction_to_a_follower_is_executed_by_the_leader() {
+    let pair = Pair::start();
+    let payer = Keypair::new();
+    let blockhash = pair.source.reader.view(Commitment::Processed).meta().last_blockhash();
+    let client = pool::ClientId(9);
+    let faucet: &Arc<dyn Faucet> = &pair.source.faucet;
+    faucet.airdrop(client.into(), payer.pubkey(), 10_000_000_000, blockhash).expect("queued");
+    let balance = |reader: &chain_solana::Reader, key: &Pubkey| {
+        let view = reader.view(Commitment::Confirmed);
+        let account = view.record(&ledger::Address::from(key.to_bytes()));
+        account.map_or(0, |it| solana_account::ReadableAccount::lamports(&it.0))
+    };
+    wait("the airdrop", || balance(&pair.following.reader, &payer.pubkey()) > 0);
+    let genesis_hash = pair.source.info.genesis_hash;
+    let (mut node, sender) = Served::of_follower(&pair.following, genesis_hash);
+    let to = Pubkey::new_unique();
+    let blockhash = pair.following.reader.view(Commitment::Confirmed).meta().last_blockhash();
+    let transaction = transfer(&payer, &to, blockhash);
+    let options = json!({ "encoding": "base64", "preflightCommitment": "confirmed" });
+    let sent = node.call("sendTransaction", &json!([encoded(&transaction), options]));
+    assert_eq!(sent, Ok(json!(transaction.signatures[0].to_string())));
+    wait("it is in a block of the follower", || balance(&pair.following.reader, &to) == 1_000_000);
+    assert_eq!(balance(&pair.source.reader, &to), 1_000_000);
+    wait("it is not sent any more", || metric(&sender, "landed") == 1);
+    assert_eq!(metrics::Collector::memory(&*sender)[0], ("follow_send_queue", 0));
+    drop((node, sender));
+    pair.stop();
+}
+
+/// A count of `hydrant_send_events_total`.
+fn metric(sender: &LeaderSender, event: &str) -> u64 {
+    let mut out = metrics::Exposition::default();
+    metrics::Collector::write(sender, &mut out);
+    let text = out.into_string();
+    let line = format!("hydrant_send_events_total{{event=\"{event}\"}} ");
+    let value = text.lines().find_map(|it| it.strip_prefix(&line));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{event}: {text}"))
+}
