@@ -405,6 +405,9 @@ mod tests {
             ran.recv_timeout(RECV_TIMEOUT).is_err(),
             "the task is gone, and its sender with it"
         );
+        // A worker drops a task before it counts it, and polls the next one after that.
+        let (_next, next_ended) = submit(&pool, |_| panic!("on purpose"));
+        assert_eq!(next_ended.recv_timeout(RECV_TIMEOUT), Ok(TaskEnd::Panicked));
         assert_eq!(pool.counters().class(Class::Heavy).completed, 1);
     }
 
