@@ -3,7 +3,8 @@
 //!
 //! Shape: [`load`] reads a full archive and optionally an incremental one, puts every account as of
 //! its slot into the caller's [`AccountSink`], and returns a [`Snapshot`]: the bank's fields and
-//! the totals of the accounts. Another thread may read [`Progress`].
+//! the totals of the accounts. [`load_on_top`] reads an incremental archive into a sink that has a state already.
+//! Another thread may read [`Progress`].
 //! Bounds: besides the sink a few batches of about a megabyte for each thread, and 8 bytes for each
 //! id of the sink.
 //! Invariant: the loaded state is the validator's. The lattice hash over all accounts, their
@@ -24,9 +25,10 @@ mod summary;
 mod version_position;
 
 pub use account_versions::AccountSink;
+pub use archive_name::ArchiveName;
 pub use bank_fields::BankFields;
 pub use epoch_stakes::{EpochStakes, EpochVoter};
 pub use error::{AccountSinkError, ArchiveOffset, SnapshotError};
-pub use load::{Snapshot, load};
+pub use load::{LoadedState, Snapshot, load, load_on_top};
 pub use progress::Progress;
 pub use summary::{LargestAccount, ProgramHoldings, Summary};

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use lattice::LtHash;
 use parking_lot::Mutex;
 use solana_hash::Hash;
 
@@ -76,6 +77,57 @@ pub fn load(
     Ok(Snapshot {
         lamports: newest.capitalization,
         bank: newest,
+        accounts_len: len,
+        accounts_hash: Hash::new_from_array(sum.checksum()),
+    })
+}
+
+/// The state of a ledger that an incremental archive is loaded on top of.
+#[derive(Clone, Debug)]
+pub struct LoadedState {
+    /// The slot of its newest block.
+    pub slot: u64,
+    /// The hash over all accounts.
+    pub lt_hash: LtHash,
+    /// Number of accounts, or more.
+    pub accounts_len: usize,
+    /// Lamports in all accounts.
+    pub lamports: u64,
+}
+
+/// Loads an incremental archive into `sink`, whose accounts are those of `state`. The archive's base may be any block of
+/// the same chain up to that state: everything that was written after the base is in the archive.
+///
+/// Memory and errors: as [`load`]; or the archive's base is above the state, or its slot is not.
+pub fn load_on_top(
+    incremental: &Path,
+    state: LoadedState,
+    threads: usize,
+    progress: &Progress,
+    sink: &mut impl AccountSink,
+) -> Result<Snapshot, SnapshotError> {
+    let mut archive = Archive::open(incremental, progress)?;
+    let bank = read_bank(&mut archive)?;
+    let name = || archive.name().to_owned();
+    let lowest = bank.storages.keys().min().copied().unwrap_or(u64::MAX);
+    let base_in_name = ArchiveName::parse(archive.name()).and_then(|name| name.base);
+    // If the file was renamed, its oldest account shows the base: everything in it is newer.
+    let base = base_in_name.unwrap_or_else(|| lowest.saturating_sub(1));
+    if base > state.slot {
+        return Err(SnapshotError::AboveLedger { archive: name(), base, slot: state.slot });
+    }
+    if bank.slot <= state.slot {
+        return Err(SnapshotError::NotNewer { archive: name(), of: bank.slot, slot: state.slot });
+    }
+    sink.start(&bank).map_err(SnapshotError::AccountSink)?;
+    let LoadedState { lt_hash, accounts_len, lamports, .. } = state;
+    let accounts = VersionResolver::on_top(sink, lt_hash, accounts_len, lamports.into());
+    let mut loading = Loader { accounts, files: 0, threads: threads.max(1), progress };
+    loading.load(&mut archive, &bank)?;
+    let VersionResolver { sum, len, .. } = loading.accounts;
+    Ok(Snapshot {
+        lamports: bank.capitalization,
+        bank,
         accounts_len: len,
         accounts_hash: Hash::new_from_array(sum.checksum()),
     })
