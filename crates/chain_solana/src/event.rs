@@ -68,6 +68,14 @@ pub enum LedgerEvent {
         /// Milliseconds since 1970.
         timestamp_ms: u64,
     },
+    /// The ledger took the state of a newer snapshot, because it cannot get the blocks between: it jumps to this block.
+    /// All other blocks above the block's parent were reverted before. The block's writes are what changed between the
+    /// parent and the block. Its transactions are not known, and neither are the blocks between. `TipMoved`, `Confirmed`
+    /// and `Rooted` of the block follow. A localnet never jumps.
+    Jumped {
+        /// The block. Its parent is the newest one that is known, not that of the chain.
+        block: Arc<Block>,
+    },
     /// A frozen block is removed. Its descendants were reverted before it, and the tip moves after
     /// it. A localnet reverts no block.
     Reverted {

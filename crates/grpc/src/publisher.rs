@@ -131,7 +131,9 @@ fn event_bytes(event: &LedgerEvent) -> usize {
         LedgerEvent::Executed(all) => {
             usize::try_from(all.iter().map(|it| it.bytes()).sum::<u64>()).unwrap_or(usize::MAX)
         }
-        LedgerEvent::Frozen { block, .. } => usize::try_from(block.bytes()).unwrap_or(usize::MAX),
+        LedgerEvent::Frozen { block, .. } | LedgerEvent::Jumped { block } => {
+            usize::try_from(block.bytes()).unwrap_or(usize::MAX)
+        }
         _ => 0,
     };
     content + size_of::<LedgerEvent>()
@@ -216,8 +218,20 @@ impl Publisher {
                 self.forget_below(block.id);
             }
             LedgerEvent::Reverted { block, reason, .. } => self.revert(block.id, reason),
+            LedgerEvent::Jumped { block } => self.jump(block),
             LedgerEvent::TipMoved { .. } | LedgerEvent::Voted(_) => {}
         }
+    }
+
+    /// No client can be sent the banks between. Each one is closed, and subscribes again.
+    fn jump(&mut self, block: &Block) {
+        let (slot, from) = (block.id.slot, block.parent.slot);
+        tracing::warn!(slot, from, "the ledger jumped: all clients are closed");
+        self.banks.clear();
+        self.open.clear();
+        self.broker.close_all(&Status::data_loss(format!(
+            "the node has no blocks between slot {from} and slot {slot}: subscribe again, without from_slot"
+        )));
     }
 
     fn create(&mut self, block: BlockId, parent: BlockId) {

@@ -69,6 +69,14 @@ impl WriterState {
     }
 
     pub(super) fn record_block(&mut self, block: &Block) {
+        self.record(block, false);
+    }
+
+    pub(super) fn record_jump(&mut self, block: &Block) {
+        self.record(block, true);
+    }
+
+    fn record(&mut self, block: &Block, is_jump: bool) {
         let bytes = block_bytes(block) + self.all.transactions_bytes(block);
         let block = Block {
             transactions: block.transactions.clone(),
@@ -78,7 +86,7 @@ impl WriterState {
         };
         let id = block.id;
         self.all.blocks_bytes += bytes;
-        self.forks.insert(id, StoredBlock { block: Arc::new(block), bytes });
+        self.forks.insert(id, StoredBlock { block: Arc::new(block), bytes, is_jump });
         // The open block becomes the tip next, and the limits are enforced then.
         if !self.all.is_open(id) {
             self.prune(id);

@@ -140,23 +140,18 @@ impl TestLedger {
 
     pub(crate) fn freeze_block(&mut self, id: BlockId) {
         let (parent, transactions) = self.open.remove(&id).expect("an open bank");
-        let block = Arc::new(Block {
-            id,
-            parent,
-            block_height: id.slot,
-            blockhash: Hash::new_from_array([id.slot as u8; 32]),
-            previous_blockhash: Hash::new_from_array([id.slot as u8 - 1; 32]),
-            bank_hash: Hash::default(),
-            hash_components: BankHashComponents::default(),
-            block_time: 1_700_000_000,
-            transaction_count: 0,
-            transactions,
-            rewards: Vec::new(),
-            reward_partitions: None,
-            writes: Vec::new(),
-        });
+        let block = new_block(id, parent, transactions);
         self.blocks.insert(id, Arc::clone(&block));
         self.send(&LedgerEvent::Frozen { block, timestamp_ms: 0 });
+    }
+
+    /// The ledger jumps from the block of one slot to that of another.
+    pub(crate) fn jump(&mut self, to: Slot, from: Slot) {
+        let block = new_block(block_id(to), block_id(from), Vec::new());
+        self.blocks.insert(block.id, Arc::clone(&block));
+        self.send(&LedgerEvent::Jumped { block });
+        self.confirm(block_id(to));
+        self.root(block_id(to));
     }
 
     pub(crate) fn confirm(&mut self, id: BlockId) {
@@ -215,4 +210,26 @@ fn cluster() -> ClusterInfo {
         pubsub: None,
         tpu: None,
     }
+}
+
+fn new_block(
+    id: BlockId,
+    parent: BlockId,
+    transactions: Vec<Arc<ExecutedTransaction>>,
+) -> Arc<Block> {
+    Arc::new(Block {
+        id,
+        parent,
+        block_height: id.slot,
+        blockhash: Hash::new_from_array([id.slot as u8; 32]),
+        previous_blockhash: Hash::new_from_array([id.slot as u8 - 1; 32]),
+        bank_hash: Hash::default(),
+        hash_components: BankHashComponents::default(),
+        block_time: 1_700_000_000,
+        transaction_count: 0,
+        transactions,
+        rewards: Vec::new(),
+        reward_partitions: None,
+        writes: Vec::new(),
+    })
 }
