@@ -13,12 +13,13 @@ use crate::bank::{AccountWrite, Bank};
 use crate::bank_tree::BankTree;
 use crate::config::FeedConfig;
 use crate::event::{DropReason, Event, Gap, GapReason};
-use crate::session::{Done, Named, Session, Target};
+use crate::session::{Beginning, Done, Named, Session, Target};
 use crate::stats::FeedStats;
 use crate::update::{BlockMeta, SlotStatus, SourceId, Update, UpdateKind};
 use crate::votes::Votes;
 
 mod approve;
+mod jump;
 
 /// From updates to whole banks, tips and roots. `A`, `T` and `M` are the caller's account, transaction and block meta.
 ///
@@ -82,12 +83,16 @@ impl<A, T, M> Feed<A, T, M> {
     /// Opens a session of a stream, which should send everything after the root; `None` at the bound
     /// (feed.sources_max).
     pub fn open_source(&mut self) -> Option<SourceId> {
+        self.open_session(Beginning::Root)
+    }
+
+    fn open_session(&mut self, beginning: Beginning) -> Option<SourceId> {
         if self.sessions.len() >= self.config.sources_max {
             return None;
         }
         let source = SourceId(self.next_source);
         self.next_source += 1;
-        self.sessions.insert(source, Session::new());
+        self.sessions.insert(source, Session::new(beginning));
         Some(source)
     }
 
@@ -137,7 +142,7 @@ impl<A, T, M> Feed<A, T, M> {
     /// Cost: O(slots above the root).
     pub fn handle_timeout(&mut self, now: Instant) {
         let mut overdue = Vec::new();
-        for (source, session) in &self.sessions {
+        for (source, session) in self.sessions.iter().filter(|(_, session)| !session.is_detached) {
             for (slot, entry) in &session.slots {
                 let Some(frozen_at) = entry.frozen_at.filter(|_| entry.is_awaited()) else {
                     continue;
@@ -362,7 +367,13 @@ impl<A, T, M> Feed<A, T, M> {
             for (slot, entry) in &session.slots {
                 for (at, bank) in entry.open.iter().enumerate().filter(|(_, it)| it.is_whole()) {
                     let Some(meta) = &bank.meta else { continue };
-                    let link = self.link_of(*slot, meta);
+                    let link = match self.link_of(*slot, meta) {
+                        Link::Gap(GapReason::ParentUnknown { .. }) if session.is_detached => {
+                            Link::Wait
+                        }
+                        Link::Report(parent) if !session.has_children_of(parent) => Link::Wait,
+                        link => link,
+                    };
                     if !matches!(link, Link::Wait) {
                         let (source, slot) = (*source, *slot);
                         self.apply_link(source, slot, at, link, now);
@@ -527,6 +538,10 @@ impl<A, T, M> Feed<A, T, M> {
         self.approval.prune(bank);
         for session in self.sessions.values_mut() {
             self.stats.unreported_banks += session.prune(bank.slot);
+            // What it sends follows the root.
+            if session.is_detached && !session.is_partial {
+                session.attach();
+            }
         }
     }
 

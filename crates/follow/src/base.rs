@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use chain_solana::{Block, BlockInfo, BlockhashQueue, Reader};
 use query::Ledger;
-use snapshot_ledger::{BulkLoader, LoadedSnapshot, block_of};
+use snapshot_ledger::{LoadedSnapshot, block_of};
 use snapshot_solana::{BankFields, Snapshot};
 use solana::Account;
 use solana_account::ReadableAccount;
@@ -34,7 +34,7 @@ impl Base {
     /// The bank of a snapshot.
     pub fn from_snapshot(loaded: LoadedSnapshot) -> Result<Self, FollowError> {
         let (Snapshot { bank: fields, lamports, .. }, loader) = loaded.into_parts();
-        let (block, info) = root_of(&fields, &loader, lamports)?;
+        let (block, info) = block_of_bank(&fields, loader.account(&sysvar::clock::ID), lamports)?;
         let (ledger, reader) = loader.finish(info.clone()).map_err(FollowError::Snapshot)?;
         Ok(Self { ledger, reader, block: Arc::new(block), info, fields })
     }
@@ -45,13 +45,12 @@ impl Base {
     }
 }
 
-/// The block of a snapshot, with the time and the blockhashes that it has.
-fn root_of(
+/// The block of a snapshot, with the time in its Clock sysvar and the blockhashes that it has.
+pub(crate) fn block_of_bank(
     fields: &BankFields,
-    loader: &BulkLoader,
+    clock: Option<Arc<Account>>,
     lamports: u64,
 ) -> Result<(Block, BlockInfo), FollowError> {
-    let clock = loader.account(&sysvar::clock::ID);
     let clock = clock.and_then(|it| bincode::deserialize::<Clock>(it.0.data()).ok());
     let clock = clock.filter(|clock| clock.slot == fields.slot);
     let clock = clock.ok_or(FollowError::Incomplete("clock sysvar"))?;

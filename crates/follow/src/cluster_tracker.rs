@@ -78,6 +78,24 @@ impl ClusterTracker {
         tracker
     }
 
+    /// The ledger has jumped to the block of a snapshot, whose accounts `view` has. Servers read what there was until now
+    /// of earlier blocks and epochs.
+    pub(crate) fn jump(&mut self, fields: &BankFields, view: &View) {
+        let next = Self::new(fields, view, Arc::clone(&self.status));
+        let Published { stakes, epochs, .. } =
+            std::mem::replace(&mut self.published, next.published);
+        // Stakes that were computed from verified accounts are not replaced by those of a snapshot.
+        self.published.epochs.extend(epochs);
+        self.published.stakes.extend(stakes);
+        (self.schedule, self.inflation, self.tracker) =
+            (next.schedule, next.inflation, next.tracker);
+        self.new_stakes = next.new_stakes;
+        let newest = self.published.epochs.len().saturating_sub(EPOCHS_RETAINED);
+        (0..newest).for_each(|_| drop(self.published.epochs.pop_first()));
+        self.publish();
+        self.update_status();
+    }
+
     /// What servers read.
     pub(crate) fn cluster(&self) -> Arc<FollowedCluster> {
         Arc::clone(&self.cluster)

@@ -20,6 +20,7 @@ use crate::base::Base;
 use crate::cluster::FollowedCluster;
 use crate::cluster_tracker::ClusterTracker;
 use crate::error::FollowError;
+use crate::gap_closer::{ArchiveSource, GapCloser};
 use crate::nodes;
 use crate::proof_status::ProofStatus;
 use crate::status::FollowStatus;
@@ -52,6 +53,8 @@ pub struct FollowerConfig {
     pub on_mismatch: OnMismatch,
     /// JSON-RPC that names the cluster's nodes, if no source has gossip.
     pub upstream: Option<Endpoint>,
+    /// The archives that close gaps. Without them a gap stays open that is longer than the sources' replay windows.
+    pub archives: Option<ArchiveSource>,
 }
 
 /// Independent sources, which send the SlotHashes sysvar.
@@ -92,7 +95,8 @@ pub struct FollowHandle {
     thread: JoinHandle<Result<(), FollowError>>,
     streams: tokio::task::JoinHandle<()>,
     nodes: tokio::task::JoinHandle<()>,
-    agreement: tokio::task::JoinSet<()>,
+    /// The tasks that end with the follower.
+    tasks: tokio::task::JoinSet<()>,
 }
 
 impl Follower {
@@ -146,7 +150,7 @@ impl Follower {
 
     /// Follows the sources: a task on the current runtime, and a thread. Events go to `sinks`.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<FollowHandle, FollowError> {
-        let Self { config, history, status, ledger, root, fields, cluster, .. } = self;
+        let Self { config, reader, history, status, ledger, root, fields, cluster } = self;
         let (messages, receiver, permits) = message_channel(&config.stream);
         let (gaps, gap_receiver) = watch::channel(0);
         let needs_approval = config.verify != VerifyMode::Off;
@@ -177,9 +181,13 @@ impl Follower {
             config.upstream,
             cluster.cluster(),
         );
+        let has_archives = config.archives.is_some();
+        let closer = config.archives.map(|archives| {
+            GapCloser::new(archives, reader.clone(), Arc::clone(&status), messages.downgrade())
+        });
         let per_bank = (verification, cluster);
         let mut writer =
-            Writer::new(feed, ledger, history, Arc::clone(&status), gaps, root, per_bank);
+            Writer::new(feed, (ledger, reader), history, Arc::clone(&status), gaps, root, per_bank);
         writer.votes = votes;
         writer.take_epoch_stakes();
         for stakes in config.epoch_stakes {
@@ -195,10 +203,14 @@ impl Follower {
             messages,
             gaps: gap_receiver,
             permits,
+            has_archives,
         };
-        let (agreement, nodes) = (agreement.start(), tokio::spawn(nodes));
+        let (mut tasks, nodes) = (agreement.start(), tokio::spawn(nodes));
+        if let Some(closer) = closer {
+            tasks.spawn(closer.run());
+        }
         let streams = tokio::spawn(streams.run());
-        Ok(FollowHandle { thread, streams, nodes, agreement })
+        Ok(FollowHandle { thread, streams, nodes, tasks })
     }
 }
 
@@ -218,7 +230,7 @@ impl FollowHandle {
 
     /// Ends the streams and then the writer. It blocks for the events that are on their way.
     pub fn stop(mut self) -> Result<(), FollowError> {
-        self.agreement.abort_all();
+        self.tasks.abort_all();
         self.streams.abort();
         self.nodes.abort();
         self.thread.join().map_err(|_| FollowError::Panicked)?

@@ -12,6 +12,7 @@
 
 mod account_updates;
 mod agreement;
+mod archive_changes;
 mod base;
 mod client_shares;
 mod clock;
@@ -21,6 +22,8 @@ mod convert;
 mod download;
 mod error;
 mod follower;
+mod gap_closer;
+mod jump;
 mod leader_sender;
 mod nodes;
 mod proof_status;
@@ -37,9 +40,12 @@ mod writer;
 pub use base::Base;
 pub use cluster::{FollowedCluster, UpstreamFacts, cluster_info};
 pub use convert::ConvertError;
-pub use download::{DownloadError, DownloadProgress, download};
+pub use download::{
+    ArchiveKind, DownloadError, DownloadLimits, DownloadProgress, download, newest_archive,
+};
 pub use error::FollowError;
 pub use follower::{AgreementConfig, FollowHandle, Follower, FollowerConfig};
+pub use gap_closer::ArchiveSource;
 pub use leader_sender::{LeaderSender, SenderChain};
 pub use proof_status::ProofStatus;
 pub use simulator::FollowSimulator;

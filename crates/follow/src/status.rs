@@ -25,6 +25,10 @@ pub struct FollowStatus {
     pub(crate) banks: AtomicU64,
     pub(crate) duplicates: AtomicU64,
     pub(crate) gaps: AtomicU64,
+    /// Jumps to the block of an archive.
+    pub(crate) jumps: AtomicU64,
+    /// The lowest slot that a detached stream can be joined at; 0 if there is none.
+    pub(crate) joinable_from: AtomicU64,
     pub(crate) late_writes: AtomicU64,
     /// Banks whose votes were not counted, because too many banks waited.
     pub(crate) dropped_votes: AtomicU64,
@@ -33,7 +37,10 @@ pub struct FollowStatus {
     pub(crate) open_bytes: AtomicU64,
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) cluster_bytes: AtomicU64,
+    /// Accounts that an archive changes, while it is loaded.
+    pub(crate) archive_bytes: AtomicU64,
     pub(crate) last_gap: Mutex<Option<String>>,
+    pub(crate) last_archive_error: Mutex<Option<String>>,
     pub(crate) last_stream_end: Mutex<Option<String>>,
     pub(crate) proof: Arc<ProofStatus>,
 }
@@ -70,6 +77,21 @@ impl FollowStatus {
     /// Number of gaps so far.
     pub fn gaps(&self) -> u64 {
         self.gaps.load(Ordering::Relaxed)
+    }
+
+    /// Number of jumps to the block of an archive so far.
+    pub fn jumps(&self) -> u64 {
+        self.jumps.load(Ordering::Relaxed)
+    }
+
+    /// Whether a stream waits for a newer archive, which closes the gap before it.
+    pub fn needs_archive(&self) -> bool {
+        self.joinable_from.load(Ordering::Relaxed) > 0
+    }
+
+    /// Why the last archive that was tried closed no gap, in words.
+    pub fn last_archive_error(&self) -> Option<String> {
+        self.last_archive_error.lock().clone()
     }
 
     /// Number of streams that were opened so far.
@@ -110,6 +132,7 @@ impl Collector for FollowStatus {
             ("follow_verifier", bytes(&self.proof.verifier_bytes)),
             ("follow_proofs", self.proof.bytes() as u64),
             ("follow_cluster", bytes(&self.cluster_bytes)),
+            ("follow_archive", bytes(&self.archive_bytes)),
         ]
     }
 
@@ -144,6 +167,7 @@ impl Collector for FollowStatus {
             ("bank", &self.banks),
             ("duplicate_update", &self.duplicates),
             ("gap", &self.gaps),
+            ("jump", &self.jumps),
             ("late_write", &self.late_writes),
             ("uncounted_votes_bank", &self.dropped_votes),
             ("reverted_bank", &self.reverted),

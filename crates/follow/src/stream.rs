@@ -17,7 +17,8 @@ use futures_util::{FutureExt, StreamExt};
 use ledger::Slot;
 use prost::Message as _;
 use solana_hash::Hash;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tonic::Code;
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
@@ -25,13 +26,14 @@ use verify::SignedVote;
 use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
-    CommitmentLevel, GetSlotRequest, SubscribeRequest, SubscribeRequestFilterAccounts,
-    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterSlots,
+    CommitmentLevel, GetSlotRequest, SubscribeReplayInfoRequest, SubscribeRequest,
+    SubscribeRequestFilterAccounts, SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterSlots,
     SubscribeRequestFilterTransactions, SubscribeRequestPing, SubscribeUpdate,
 };
 
 use crate::clock::now;
 use crate::convert::{self, BlockFacts, ConvertError, WrittenAccount};
+use crate::jump::{ConfirmedState, Jump};
 use crate::source_slots::{SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
 
@@ -52,6 +54,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const SLOT_INTERVAL: Duration = Duration::from_secs(2);
 /// How often the writer checks for banks that take too long.
 const TICK_INTERVAL: Duration = Duration::from_millis(200);
+/// Rounds over all sources that find a gap before a stream begins above it, to wait for an archive.
+const GAP_ROUNDS: u32 = 2;
 /// Bytes of a permit of the queue.
 const PERMIT_BYTES: usize = 1_024;
 
@@ -98,7 +102,7 @@ impl Default for StreamConfig {
 /// What the writer receives.
 pub(crate) enum Message {
     /// A stream was opened. Its number rises.
-    Opened(u64),
+    Opened { session: u64, beginning: Beginning },
     /// Updates of a stream, as they were received.
     Updates {
         session: u64,
@@ -112,8 +116,23 @@ pub(crate) enum Message {
     Votes(Vec<SignedVote>),
     /// Hashes that an independent source lists.
     Reports(Reports),
+    /// The confirmed state is requested.
+    State(oneshot::Sender<ConfirmedState>),
+    /// The ledger jumps to the block of an archive.
+    Jump(Box<Jump>),
     /// Time has passed.
     Tick(Instant),
+}
+
+/// Where a stream begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// After the root.
+    Root,
+    /// With all of a later slot: its banks wait for a newer archive.
+    Slot,
+    /// In the middle of a later slot.
+    Anywhere,
 }
 
 /// Bank hashes that an independent source lists.
@@ -173,6 +192,8 @@ pub(crate) struct Streams {
     /// The last session in which the writer found a gap.
     pub(crate) gaps: watch::Receiver<u64>,
     pub(crate) permits: Arc<Semaphore>,
+    /// Whether there is an upstream whose archives close gaps.
+    pub(crate) has_archives: bool,
 }
 
 /// The channel between the streams and the writer.
@@ -192,12 +213,16 @@ impl Streams {
     /// Runs until the writer has ended.
     pub(crate) async fn run(mut self) {
         let (mut session, mut at, mut failures) = (0, 0, 0_u32);
+        let mut gaps = GapRounds::new(self.sources.len());
         let slots = SourceSlots::new(self.sources.len());
         loop {
             session += 1;
             let source = self.sources[at].clone();
             let root = self.status.root();
-            let end = self.follow(session, at, &slots).await;
+            let detached =
+                self.has_archives && gaps.are_lasting() && self.status.mismatch().is_none();
+            let detached = detached.then(|| gaps.was_refused(at));
+            let end = self.follow(session, at, &slots, detached).await;
             self.status.is_connected.store(false, Ordering::Relaxed);
             let (Err(end) | Ok(end)) = end;
             if matches!(end, StreamEnd::WriterEnded)
@@ -210,8 +235,10 @@ impl Streams {
             // A source that moved the root was healthy; it is tried again first.
             if self.status.root() > root && !matches!(end, StreamEnd::Lagging { .. }) {
                 failures = 0;
+                gaps = GapRounds::new(self.sources.len());
                 continue;
             }
+            gaps.record(at, &end);
             failures = failures.saturating_add(1);
             at = (at + 1) % self.sources.len();
             let rounds = failures / self.sources.len() as u32;
@@ -226,22 +253,34 @@ impl Streams {
         }
     }
 
-    /// One stream, from the root on.
+    /// One stream, from the root on, or above a gap. Then it has whether the source has refused the root's slot.
     async fn follow(
         &mut self,
         session: u64,
         at: usize,
         slots: &SourceSlots,
+        detached: Option<bool>,
     ) -> Result<StreamEnd, StreamEnd> {
         let source = self.sources[at].clone();
         let client = connect(&source, &self.config).await?;
         let token = token_of(&source)?;
-        let request = subscribe_request(self.status.root() + 1);
+        let next = self.status.root() + 1;
+        let (beginning, from_slot) = match detached {
+            None => (Beginning::Root, Some(next)),
+            Some(is_refused) => match first_available(&client, token.as_ref()).await {
+                // Whatever it refused, it has what follows the root now.
+                Some(first) if first <= next && is_refused => (Beginning::Root, Some(next)),
+                Some(first) => (Beginning::Slot, Some(first.max(next))),
+                None if is_refused => (Beginning::Anywhere, None),
+                None => (Beginning::Anywhere, Some(next)),
+            },
+        };
+        let request = subscribe_request(from_slot);
         let (updates, requests) = subscribe(&client, token.as_ref(), request).await?;
-        self.send(Message::Opened(session)).await?;
+        self.send(Message::Opened { session, beginning }).await?;
         self.status.sessions.fetch_add(1, Ordering::Relaxed);
         self.status.is_connected.store(true, Ordering::Relaxed);
-        tracing::info!(url = source.url, from_slot = self.status.root() + 1, "following a source");
+        tracing::info!(url = source.url, from_slot, ?beginning, "following a source");
         let mut polls = tokio::task::JoinSet::new();
         polls.spawn(poll_slot(client, token, slots.clone(), at));
         let others = self.sources.iter().enumerate().filter(|(other, _)| *other != at);
@@ -441,8 +480,8 @@ pub(crate) async fn connect(
         .accept_compressed(CompressionEncoding::Zstd))
 }
 
-/// Everything of every bank from a slot on.
-fn subscribe_request(from_slot: u64) -> SubscribeRequest {
+/// Everything of every bank from a slot on, or from now on.
+fn subscribe_request(from_slot: Option<Slot>) -> SubscribeRequest {
     let name = || FILTER.to_owned();
     let slots = SubscribeRequestFilterSlots {
         interslot_updates: Some(true),
@@ -454,8 +493,68 @@ fn subscribe_request(from_slot: u64) -> SubscribeRequest {
         blocks_meta: [(name(), SubscribeRequestFilterBlocksMeta::default())].into(),
         slots: [(name(), slots)].into(),
         commitment: Some(CommitmentLevel::Processed.into()),
-        from_slot: Some(from_slot),
+        from_slot,
         ..SubscribeRequest::default()
+    }
+}
+
+/// The oldest slot that a source can replay; `None` if it does not say.
+async fn first_available(
+    client: &GeyserClient<Channel>,
+    token: Option<&MetadataValue<Ascii>>,
+) -> Option<Slot> {
+    let mut request = tonic::Request::new(SubscribeReplayInfoRequest {});
+    request.set_timeout(CONNECT_TIMEOUT);
+    if let Some(token) = token {
+        request.metadata_mut().insert("x-token", token.clone());
+    }
+    let response = client.clone().subscribe_replay_info(request).await.ok()?;
+    response.into_inner().first_available
+}
+
+/// Whether a source says that it cannot replay from the requested slot. Servers do not agree on the code.
+fn is_out_of_window(status: &tonic::Status) -> bool {
+    let is_named = || ["slot", "available"].iter().any(|word| status.message().contains(word));
+    match status.code() {
+        Code::OutOfRange => true,
+        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::Internal => {
+            is_named()
+        }
+        _ => false,
+    }
+}
+
+/// Whether sources lack what follows the root, since it moved last.
+struct GapRounds {
+    /// Rounds over all sources of which one had a gap.
+    rounds: u32,
+    is_in_round: bool,
+    /// The sources that have refused the stream.
+    refused: Vec<bool>,
+}
+
+impl GapRounds {
+    fn new(sources: usize) -> Self {
+        Self { rounds: 0, is_in_round: false, refused: vec![false; sources] }
+    }
+
+    /// A stream of a source ended without moving the root.
+    fn record(&mut self, source: usize, end: &StreamEnd) {
+        self.refused[source] =
+            matches!(end, StreamEnd::Refused(status) if is_out_of_window(status));
+        self.is_in_round |= self.refused[source] || matches!(end, StreamEnd::Gap);
+        if source + 1 == self.refused.len() && std::mem::take(&mut self.is_in_round) {
+            self.rounds = self.rounds.saturating_add(1);
+        }
+    }
+
+    /// Whether each source had its chance, and more than once.
+    fn are_lasting(&self) -> bool {
+        self.rounds >= GAP_ROUNDS
+    }
+
+    fn was_refused(&self, source: usize) -> bool {
+        self.refused[source]
     }
 }
 

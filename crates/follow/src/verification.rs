@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chain_solana::{BankHashComponents, BankProof, VerificationLevel, VotedStake};
+use lattice::LtHash;
 use ledger::{BlockId, Slot};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
@@ -115,6 +116,23 @@ impl Verification {
             limitation: None,
             proof,
         }
+    }
+
+    /// The ledger has jumped to the block of a snapshot: the banks above it are verified from now on.
+    pub(crate) fn jump(&mut self, block: BlockId, fields: &snapshot_solana::BankFields) {
+        if let Some(verifier) = &mut self.verifier {
+            *verifier = from_snapshot(block, fields, *verifier.config());
+        }
+        self.actions.clear();
+        self.repaired.clear();
+        self.disagreed.clear();
+        self.end_limitation();
+        self.proof.record(block, BankProof { level: VerificationLevel::Computed, votes: None });
+    }
+
+    /// The lattice hash over all accounts after a bank; `None` if banks are not verified.
+    pub(crate) fn lt_hash(&self, bank: BlockId) -> Option<LtHash> {
+        self.verifier.as_ref()?.lt_hash(bank).cloned()
     }
 
     /// Whether banks are verified. If not, the sources' commitments are shown as they are.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use chain_solana::{
     AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, EventSink,
-    ExecutedTransaction, History, LedgerEvent, RevertReason,
+    ExecutedTransaction, History, LedgerEvent, Reader, RevertReason,
 };
 use feed::{Bank, DropReason, Event, Feed, Gap, SourceId};
 use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record, Slot};
@@ -28,11 +28,14 @@ use crate::clock::{now, unix_ms};
 use crate::cluster_tracker::ClusterTracker;
 use crate::convert::{BlockFacts, WrittenAccount};
 use crate::error::FollowError;
+use crate::jump::Jump;
 use crate::status::FollowStatus;
-use crate::stream::{Message, update_of};
+use crate::stream::{Beginning, Message, update_of};
 use crate::verification::{Action, Verification};
 use crate::vote_accounts::VoteAccounts;
 use crate::votes::{StakeTables, VoteThread};
+
+mod jump;
 
 /// Epochs whose stakes are stored: the root's, the next one, and the one after it.
 const EPOCHS_MAX: usize = 3;
@@ -50,6 +53,7 @@ struct Frozen {
 pub(crate) struct Writer {
     pub(crate) feed: Feed<WrittenAccount, ExecutedTransaction, BlockFacts>,
     pub(crate) ledger: Ledger<Account, BlockInfo>,
+    reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) sinks: Vec<Box<dyn EventSink>>,
     pub(crate) status: Arc<FollowStatus>,
@@ -64,6 +68,8 @@ pub(crate) struct Writer {
     write_versions: WriteVersions,
     banks: BTreeMap<BlockId, Frozen>,
     session: Option<(u64, SourceId)>,
+    /// The feed jumps next.
+    pending_jump: Option<Jump>,
     /// Sent after the next publication.
     unsent: Vec<LedgerEvent>,
     started: Instant,
@@ -75,7 +81,7 @@ impl Writer {
     /// A writer whose root is `block`.
     pub(crate) fn new(
         feed: Feed<WrittenAccount, ExecutedTransaction, BlockFacts>,
-        ledger: Ledger<Account, BlockInfo>,
+        (ledger, reader): (Ledger<Account, BlockInfo>, Reader),
         history: Arc<History>,
         status: Arc<FollowStatus>,
         gaps: watch::Sender<u64>,
@@ -87,6 +93,7 @@ impl Writer {
         Self {
             feed,
             ledger,
+            reader,
             history,
             sinks: Vec::new(),
             status,
@@ -99,6 +106,7 @@ impl Writer {
             write_versions: WriteVersions::default(),
             banks: BTreeMap::from([(id, root)]),
             session: None,
+            pending_jump: None,
             unsent: Vec::new(),
             started: now(),
             now: Duration::ZERO,
@@ -109,10 +117,17 @@ impl Writer {
     pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) -> Result<(), FollowError> {
         while let Some(message) = messages.blocking_recv() {
             match message {
-                Message::Opened(session) => {
+                Message::Opened { session, beginning } => {
                     self.close_session();
-                    self.session = self.feed.open_source().map(|source| (session, source));
+                    let source = match beginning {
+                        Beginning::Root => self.feed.open_source(),
+                        Beginning::Slot => self.feed.open_detached_source(false),
+                        Beginning::Anywhere => self.feed.open_detached_source(true),
+                    };
+                    self.session = source.map(|source| (session, source));
                 }
+                Message::State(sender) => self.send_state(sender),
+                Message::Jump(jump) => self.jump(*jump)?,
                 Message::Updates { session, received, updates, _permit } => {
                     let Some((_, source)) = self.session.filter(|(open, _)| *open == session)
                     else {
@@ -179,6 +194,7 @@ impl Writer {
                 Event::Tip(bank) => self.move_tip(bank)?,
                 Event::Confirmed(bank) => self.confirm(bank)?,
                 Event::Root(bank) => self.set_root(bank)?,
+                Event::Jumped { from, to } => self.apply_jump(from, to)?,
                 Event::LateWrite { bank, write } => {
                     self.status.late_writes.fetch_add(1, Ordering::Relaxed);
                     let (account, slot) = (write.pubkey, bank.slot);
@@ -221,6 +237,7 @@ impl Writer {
         set(&status.duplicates, stats.duplicates);
         set(&status.open_banks, stats.open_banks as u64);
         set(&status.open_bytes, stats.open_bytes as u64);
+        set(&status.joinable_from, self.feed.joinable_from().unwrap_or_default());
         let verifier_bytes = self.verification.bytes() + self.vote_accounts.bytes();
         set(&status.proof.verifier_bytes, verifier_bytes as u64);
         status.upstream.fetch_max(self.feed.tip().slot, Ordering::Relaxed);

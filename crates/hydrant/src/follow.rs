@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::follow::{
-    AgreementConfig, Base, DownloadProgress, FollowHandle, FollowSimulator, FollowStatus, Follower,
-    FollowerConfig, LeaderSender, SenderChain, SourceConfig, StreamConfig, UpstreamFacts,
-    UpstreamSender, cluster_info, download,
+    AgreementConfig, ArchiveKind, ArchiveSource, Base, DownloadLimits, DownloadProgress,
+    FollowHandle, FollowSimulator, FollowStatus, Follower, FollowerConfig, LeaderSender,
+    SenderChain, SourceConfig, StreamConfig, UpstreamFacts, UpstreamSender, cluster_info, download,
 };
 use ::tpu::TlsIdentity;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -164,6 +164,29 @@ fn ledger_config(flags: &FollowFlags) -> LedgerConfig {
     LedgerConfig::new(flags.max_addresses.unwrap_or(localnet::ADDRESSES_MAX_DEFAULT))
 }
 
+fn snapshot_dir(flags: &FollowFlags) -> PathBuf {
+    flags.snapshot_dir.clone().unwrap_or_else(|| PathBuf::from("."))
+}
+
+fn download_limits(flags: &FollowFlags) -> DownloadLimits {
+    let default = DownloadLimits::default();
+    let bytes_max = flags.snapshot_bytes_max.unwrap_or(default.bytes_max);
+    DownloadLimits { bytes_max, ..default }
+}
+
+/// The archives that close gaps: of the node that the snapshot came from, or of the upstream.
+fn archive_source(
+    flags: &FollowFlags,
+    upstream: &Endpoint,
+    threads: usize,
+) -> Result<ArchiveSource> {
+    let of_snapshot = is_url(&flags.snapshot).then(|| Endpoint::parse(&flags.snapshot));
+    let endpoint = of_snapshot.transpose().context("--snapshot")?;
+    let endpoint = endpoint.unwrap_or_else(|| upstream.clone());
+    let source = ArchiveSource::new(endpoint, snapshot_dir(flags), threads);
+    Ok(ArchiveSource { limits: download_limits(flags), ..source })
+}
+
 /// The archive of `--snapshot`, downloaded if it is a URL.
 async fn snapshot_path(flags: &FollowFlags) -> Result<PathBuf> {
     if !is_url(&flags.snapshot) {
@@ -174,11 +197,11 @@ async fn snapshot_path(flags: &FollowFlags) -> Result<PathBuf> {
         "--incremental-snapshot needs a file as --snapshot"
     );
     let endpoint = Endpoint::parse(&flags.snapshot).context("--snapshot")?;
-    let dir = flags.snapshot_dir.clone().unwrap_or_else(|| PathBuf::from("."));
+    let (dir, limits) = (snapshot_dir(flags), download_limits(flags));
     let (progress, started) = (DownloadProgress::default(), now());
     let mut lines = tokio::time::interval(LINE_INTERVAL);
     lines.tick().await; // the first one is at once
-    let downloaded = download(&endpoint, &dir, &progress);
+    let downloaded = download(&endpoint, ArchiveKind::Full, &dir, &limits, &progress);
     tokio::pin!(downloaded);
     loop {
         tokio::select! {
@@ -221,6 +244,7 @@ impl Node<'_> {
             epoch_stakes: Vec::new(),
             on_mismatch: self.flags.on_mismatch.unwrap_or_default().into(),
             upstream: Some(self.upstream.clone()),
+            archives: Some(archive_source(self.flags, &self.upstream, self.cores)?),
         };
         let follower = Follower::new(config, base).context("start from the snapshot")?;
         let identity = Keypair::new();

@@ -25,9 +25,12 @@ pub(crate) struct FollowFlags {
     /// An incremental archive on top of the snapshot file.
     #[arg(long, value_name = "FILE", help_heading = "Chain")]
     pub(crate) incremental_snapshot: Option<PathBuf>,
-    /// Where a downloaded snapshot is stored [default: the current directory].
+    /// Where downloaded archives are stored [default: the current directory].
     #[arg(long, value_name = "DIR", help_heading = "Chain")]
     pub(crate) snapshot_dir: Option<PathBuf>,
+    /// Bytes of an archive that is downloaded, at most [default: 549755813888].
+    #[arg(long, value_name = "BYTES", help_heading = "Chain")]
+    pub(crate) snapshot_bytes_max: Option<u64>,
     /// The RPC port of a node of the chain: it names genesis, and the cluster's nodes if no source has gossip
     /// [default: the URL of --snapshot].
     #[arg(long, value_name = "URL", help_heading = "Chain")]

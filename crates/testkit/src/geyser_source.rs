@@ -36,6 +36,8 @@ struct Shared {
     /// What streams after the first one get.
     later: Mutex<Option<Vec<SubscribeUpdate>>>,
     newest: AtomicU64,
+    /// The oldest slot that can be replayed; 0 if the source does not say it and refuses none.
+    first_available: AtomicU64,
     /// What is done to the updates of the first sessions.
     damage: Mutex<(usize, Option<Damage>)>,
     sessions: AtomicUsize,
@@ -52,6 +54,7 @@ impl Source {
             requests: Mutex::default(),
             later: Mutex::default(),
             newest: AtomicU64::new(0),
+            first_available: AtomicU64::new(0),
             damage: Mutex::default(),
             sessions: AtomicUsize::new(0),
             token,
@@ -94,6 +97,11 @@ impl Source {
         for (sessions, _) in self.0.log.lock().iter_mut().filter(|(_, it)| slot_of(it) < slot) {
             *sessions = 0..0;
         }
+    }
+
+    /// Streams that start below a slot are refused from now on.
+    pub fn limit_replay(&self, first_available: u64) {
+        self.0.first_available.store(first_available, Ordering::Relaxed);
     }
 
     /// Removes updates from what later streams get.
@@ -162,7 +170,12 @@ impl Geyser for Source {
         let mut requests = request.into_inner();
         let first =
             requests.next().await.ok_or_else(|| Status::invalid_argument("no request"))??;
-        let from_slot = first.from_slot.unwrap_or_default();
+        let first_available = self.0.first_available.load(Ordering::Relaxed);
+        let from_slot = first.from_slot.unwrap_or(first_available);
+        if from_slot < first_available {
+            let text = format!("from_slot {from_slot} is not available, first: {first_available}");
+            return Err(Status::out_of_range(text));
+        }
         let shared = Arc::clone(&self.0);
         let session = shared.sessions.fetch_add(1, Ordering::Relaxed);
         if session > 0
@@ -224,7 +237,12 @@ impl Geyser for Source {
         &self,
         _: Request<SubscribeReplayInfoRequest>,
     ) -> Result<Response<SubscribeReplayInfoResponse>, Status> {
-        Err(Status::unimplemented("not scripted"))
+        match self.0.first_available.load(Ordering::Relaxed) {
+            0 => Err(Status::unimplemented("not scripted")),
+            first => {
+                Ok(Response::new(SubscribeReplayInfoResponse { first_available: Some(first) }))
+            }
+        }
     }
 
     async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PongResponse>, Status> {

@@ -73,6 +73,11 @@ impl Verifier {
         }
     }
 
+    /// Its limits.
+    pub fn config(&self) -> &VerifierConfig {
+        &self.config
+    }
+
     /// Sets the hard forks of the cluster. They apply to the banks that are frozen afterwards.
     pub fn set_hard_forks(&mut self, hard_forks: Vec<HardFork>) {
         self.hard_forks = hard_forks;

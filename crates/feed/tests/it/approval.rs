@@ -104,6 +104,7 @@ impl Rig {
                 }
                 Event::Tip(bank) => format!("tip {}", bank.slot),
                 Event::Confirmed(bank) => format!("confirmed {}", bank.slot),
+                Event::Jumped { to, .. } => format!("jumped {}", to.slot),
                 Event::Root(bank) => format!("root {}", bank.slot),
                 Event::LateWrite { .. } => "late".to_owned(),
                 Event::Gap(gap) => {

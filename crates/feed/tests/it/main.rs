@@ -5,4 +5,5 @@ mod chain;
 mod checker;
 mod follows;
 mod hostile;
+mod joins;
 mod stream;

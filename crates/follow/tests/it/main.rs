@@ -1,10 +1,12 @@
 //! A follower against a scripted source.
 
+mod archives;
 mod corruptions;
 mod follows;
 mod frames;
 mod hostile;
 mod http;
+mod joins;
 mod leaders;
 mod proofs;
 mod proven;

@@ -44,6 +44,7 @@ pub(crate) fn config(sources: Vec<SourceConfig>, verify: VerifyMode) -> Follower
         verify,
         agreement: AgreementConfig::default(),
         upstream: None,
+        archives: None,
         epoch_stakes: Vec::new(),
         on_mismatch: OnMismatch::Stop,
     }

@@ -52,6 +52,11 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn start() -> Self {
+        Self::start_with(grpc::Config::default())
+    }
+
+    /// With these limits of gRPC.
+    pub(super) fn start_with(limits: grpc::Config) -> Self {
         let config = Config {
             slot_ms: 0,
             finalize_after: 4,
@@ -63,7 +68,7 @@ impl Source {
         let mut info = localnet.cluster_info().clone();
         info.tpu = Some(tpu.0.address());
         let info = Arc::new(info);
-        let (grpc, events) = serve(localnet.reader().clone(), Arc::clone(&info));
+        let (grpc, events) = serve(localnet.reader().clone(), Arc::clone(&info), limits);
         Self {
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
@@ -140,7 +145,8 @@ impl Following {
         let fields = follower.snapshot_fields().clone();
         let facts = UpstreamFacts { genesis_hash: Hash::default() };
         let info = follow::cluster_info(&fields, &reader, &facts, Pubkey::new_unique());
-        let (grpc, events) = serve(reader.clone(), Arc::new(info.expect("a whole snapshot")));
+        let info = Arc::new(info.expect("a whole snapshot"));
+        let (grpc, events) = serve(reader.clone(), info, grpc::Config::default());
         sinks.push(Box::new(events));
         let handle = {
             let _entered = runtime.enter();
@@ -177,15 +183,20 @@ pub(super) fn config(source: SocketAddr) -> FollowerConfig {
         epoch_stakes: Vec::new(),
         on_mismatch: OnMismatch::Stop,
         upstream: None,
+        archives: None,
     }
 }
 
 /// The gRPC of a ledger, on a free port.
-fn serve(reader: Reader, cluster: Arc<ClusterInfo>) -> (grpc::Server, grpc::EventSender) {
+fn serve(
+    reader: Reader,
+    cluster: Arc<ClusterInfo>,
+    limits: grpc::Config,
+) -> (grpc::Server, grpc::EventSender) {
     let node =
         grpc::GrpcNode { reader: Box::new(reader), cluster: Some(cluster), program: ("test", "0") };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    grpc::Server::start(grpc::Config::default(), node, listener).expect("a server")
+    grpc::Server::start(limits, node, listener).expect("a server")
 }
 
 pub(super) fn wait(what: &str, is_done: impl Fn() -> bool) {
@@ -196,11 +207,18 @@ pub(super) fn wait(what: &str, is_done: impl Fn() -> bool) {
     }
 }
 
-/// Writes a snapshot archive of a view. Returns its path.
+/// Writes a full snapshot archive of a view. Returns its path.
 pub(super) fn write_snapshot(view: &View, dir: &Path) -> PathBuf {
+    write_archive(view, None, dir)
+}
+
+/// Writes an archive of a view: a full one, or an incremental one on top of another view. Returns its path.
+pub(super) fn write_archive(view: &View, base: Option<&View>, dir: &Path) -> PathBuf {
     let (slot, info) = (view.block().slot, view.meta());
-    let mut file = Vec::new();
+    let (mut all, mut file) = (Vec::new(), Vec::new());
+    let before = |address: &Address| base.and_then(|base| base.record(address));
     for (address, account) in view.all() {
+        let is_same = before(&address).is_some_and(|before| before.0 == account.0);
         let account = &account.0;
         let stored = Stored {
             lamports: account.lamports(),
@@ -210,11 +228,22 @@ pub(super) fn write_snapshot(view: &View, dir: &Path) -> PathBuf {
             data: account.data(),
         };
         let address = address.as_bytes().try_into().expect("an address of 32 bytes");
-        archive::put(&mut file, &address, &stored);
+        archive::put(&mut all, &address, &stored);
+        if !is_same {
+            archive::put(&mut file, &address, &stored);
+        }
+    }
+    for (address, _) in base.into_iter().flat_map(View::all) {
+        if view.record(&address).is_none() {
+            let (owner, rent_epoch, data) = ([0; 32], u64::MAX, &[][..]);
+            let closed = Stored { lamports: 0, owner, executable: false, rent_epoch, data };
+            let address = address.as_bytes().try_into().expect("an address of 32 bytes");
+            archive::put(&mut file, &address, &closed);
+        }
     }
     let name = format!("accounts/{slot}.1");
     let mut accounts = Accounts::default();
-    accounts.add(&[(name.clone(), file.clone())].into()).expect("whole files");
+    accounts.add(&[(name.clone(), all)].into()).expect("whole files");
     let (lattice, lamports) = (accounts.lt_hash(), accounts.lamports());
     let files = [StorageFile { slot, id: 1, bytes: file.len() as u64 }];
     let hashed = HashedFields {
@@ -241,7 +270,10 @@ pub(super) fn write_snapshot(view: &View, dir: &Path) -> PathBuf {
         archive::append(&mut tar, &name, &bytes).expect("append an entry");
     }
     let tar = tar.into_inner().expect("end the archive");
-    let path = dir.join(format!("snapshot-{slot}-{}.tar.zst", lattice.checksum()));
+    let kind = base
+        .map_or_else(String::new, |base| format!("incremental-snapshot-{}-", base.block().slot));
+    let kind = if base.is_some() { kind } else { "snapshot-".to_owned() };
+    let path = dir.join(format!("{kind}{slot}-{}.tar.zst", lattice.checksum()));
     let packed = zstd::stream::encode_all(&tar[..], 1).expect("compress");
     std::fs::write(&path, packed).expect("write the archive");
     path

@@ -134,11 +134,11 @@ impl Checker {
     }
 }
 
-/// Subscribes to everything from a slot on.
+/// Subscribes to everything from a slot on, or from now on.
 pub(crate) async fn subscribe(
     address: SocketAddr,
     level: CommitmentLevel,
-    from_slot: u64,
+    from_slot: impl Into<Option<u64>>,
 ) -> Result<Streaming<SubscribeUpdate>> {
     let mut client = GeyserClient::connect(format!("http://{address}")).await?;
     let slots = SubscribeRequestFilterSlots { interslot_updates: Some(true), ..Default::default() };
@@ -148,7 +148,7 @@ pub(crate) async fn subscribe(
         blocks_meta: [("m".to_owned(), SubscribeRequestFilterBlocksMeta {})].into(),
         slots: [("s".to_owned(), slots)].into(),
         commitment: Some(level.into()),
-        from_slot: Some(from_slot),
+        from_slot: from_slot.into(),
         ..Default::default()
     };
     let requests = futures_util::stream::iter([request]);

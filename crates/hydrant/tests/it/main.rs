@@ -9,6 +9,7 @@ mod crash;
 mod disk;
 mod faults;
 mod flags;
+mod follow_joins;
 mod follow_of_follow;
 mod followed_ledger;
 mod followed_methods;
