@@ -80,6 +80,9 @@ pub struct StreamConfig {
     /// A stream that is more slots than this behind another source, and does not catch up within `stall_timeout`, is
     /// closed. Default: 150, which is a minute of 400 ms.
     pub lag_slots_max: u64,
+    /// A stream that waits above a gap is closed after this time without an archive, and all sources are tried again from
+    /// the root on. Default: 5 minutes.
+    pub archive_timeout: Duration,
     /// The pauses after rounds without success start with this one and double. Default: 250 ms.
     pub reconnect_delay_min: Duration,
     /// The longest pause. Default: 10 s.
@@ -93,6 +96,7 @@ impl Default for StreamConfig {
             queue_bytes_max: 128 << 20,
             stall_timeout: Duration::from_secs(45),
             lag_slots_max: 150,
+            archive_timeout: Duration::from_secs(300),
             reconnect_delay_min: Duration::from_millis(250),
             reconnect_delay_max: Duration::from_secs(10),
         }
@@ -179,6 +183,8 @@ pub(crate) enum StreamEnd {
     Message(#[from] ConvertError),
     #[error("the writer found a gap")]
     Gap,
+    #[error("no archive closed the gap in {0:?} (stream.archive_timeout)")]
+    NoArchive(Duration),
     #[error("the writer has ended")]
     WriterEnded,
 }
@@ -239,6 +245,10 @@ impl Streams {
                 continue;
             }
             gaps.record(at, &end);
+            if matches!(end, StreamEnd::NoArchive(_)) {
+                // Another source may have the banks now.
+                gaps = GapRounds::new(self.sources.len());
+            }
             failures = failures.saturating_add(1);
             at = (at + 1) % self.sources.len();
             let rounds = failures / self.sources.len() as u32;
@@ -302,7 +312,7 @@ impl Streams {
     ) -> Result<StreamEnd, StreamEnd> {
         let mut ticks = tokio::time::interval(TICK_INTERVAL);
         let stall = self.config.stall_timeout;
-        let mut received_at = now();
+        let (mut received_at, mut attached_at) = (now(), now());
         loop {
             let batch = tokio::select! {
                 batch = next_batch(&mut stream) => batch,
@@ -317,6 +327,12 @@ impl Streams {
                 _ = ticks.tick() => {
                     if now() - received_at > stall {
                         return Ok(StreamEnd::Stalled(stall));
+                    }
+                    let archive_timeout = self.config.archive_timeout;
+                    if !self.status.needs_archive() {
+                        attached_at = now();
+                    } else if now() - attached_at > archive_timeout {
+                        return Ok(StreamEnd::NoArchive(archive_timeout));
                     }
                     let (all, free) =
                         (queue_permits(&self.config), self.permits.available_permits());

@@ -69,6 +69,14 @@ impl Joined {
         }
     }
 
+    /// Cuts the stream, and waits until another one is open that begins at this slot.
+    async fn cut(&self, source: &Source, first_available: u64) {
+        let sessions = self.rig.status.sessions();
+        source.limit_replay(first_available);
+        source.cut();
+        self.rig.wait("another stream", |rig| rig.status.sessions() > sessions).await;
+    }
+
     fn words(&self) -> Vec<String> {
         self.rig.words.0.lock().clone()
     }
@@ -120,8 +128,7 @@ async fn cuts_beyond_the_window_are_closed_by_an_incremental_and_then_by_a_full_
     source.send(chain(101..=110));
     source.send([status(105, SlotStatus::SlotFinalized)]);
     rig.wait_for_slots([110, 110, 105]).await;
-    source.limit_replay(131);
-    source.cut();
+    joined.cut(&source, 131).await;
     source.send(chain(111..=140));
     // On top of slot 100, which the ledger has passed.
     joined.serve_incremental(&State::at(133).with(NEW, 9), 100);
@@ -130,8 +137,7 @@ async fn cuts_beyond_the_window_are_closed_by_an_incremental_and_then_by_a_full_
     let words = joined.words();
     let at = |word: &str| words.iter().position(|it| it == word).expect(word);
     assert!(at("rooted 110") < at("jumped 133 on 110"), "{words:?}");
-    source.limit_replay(171);
-    source.cut();
+    joined.cut(&source, 171).await;
     source.send(chain(141..=180));
     let full = State::at(175).with(GONE, 5).write_full(joined.upstream());
     joined.served.set(Some(&full), None);
@@ -231,5 +237,30 @@ async fn an_archive_that_changes_too_much_for_the_memory_is_refused() {
     })
     .await;
     assert_eq!((rig.slots(), rig.status.jumps()), ([100; 3], 0));
+    joined.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_an_archive_a_source_that_has_the_banks_again_is_found() {
+    let (lossy, other) = (Source::new(None), Source::new(None));
+    for source in [&lossy, &other] {
+        source.send(chain(101..=110));
+    }
+    let is_transaction = |update: &yellowstone_grpc_proto::geyser::SubscribeUpdate| {
+        matches!(update.update_oneof, Some(UpdateOneof::Transaction(_)))
+    };
+    lossy.forget(|update| slot_of(update) == 103 && is_transaction(update));
+    // It has nothing for now.
+    other.limit_replay(1_000);
+    let second = source_config(&other).await;
+    let joined = Joined::start(&lossy, |config| {
+        config.sources.push(second);
+        config.stream.archive_timeout = Duration::from_millis(300);
+    })
+    .await;
+    joined.rig.wait("a stream that waits", |rig| rig.status.needs_archive()).await;
+    other.limit_replay(0);
+    joined.rig.wait_for_slots([110, 110, 100]).await;
+    assert_eq!(joined.rig.status.jumps(), 0);
     joined.stop().await;
 }
