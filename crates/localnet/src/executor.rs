@@ -19,6 +19,7 @@ use chain_solana::{
     ExecutedTransaction, History, LedgerEvent, Reader, VerifiedTransaction,
 };
 use ledger::{Address, BlockId, Change, Commitment, Slot};
+use ledger_store::LedgerStore;
 use query::LedgerError;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -39,7 +40,6 @@ use crate::chain_clock::ChainClock;
 use crate::cost;
 use crate::epoch::Epochs;
 use crate::executor_metrics::{ExecutorMetrics, Phase};
-use crate::ledger_store::LedgerStore;
 use crate::queue::{Next, Receiver};
 use crate::status_cache::StatusCache;
 use crate::vote::{Tower, Vote};

@@ -23,7 +23,6 @@ mod from_snapshot;
 mod genesis;
 mod genesis_accounts;
 mod keypairs;
-pub mod ledger_store;
 mod localnet;
 mod payouts;
 mod programs;

@@ -11,6 +11,7 @@ use chain_solana::{
     History, InflationSchedule, OneNodeCluster, Reader, Simulator, TransactionSender,
 };
 use ledger::{BlockId, Commitment};
+use ledger_store::{LedgerStore, Opened};
 use query::Ledger;
 use snapshot_ledger::{BulkLoader, LoadedSnapshot};
 use solana::Account;
@@ -35,7 +36,6 @@ use crate::from_snapshot;
 use crate::genesis::Genesis;
 use crate::genesis_accounts::{self, GenesisAccountSource, guarded};
 use crate::keypairs::NodeKeypairs;
-use crate::ledger_store::{LedgerStore, Opened};
 use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
 use crate::simulator::LocalSimulator;

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use store::{Batch, Engine, Fjall, Row, RowCodec, StoreError};
 
 use super::*;
-use crate::ledger_store::key::{Key, TABLES};
+use crate::key::{Key, TABLES};
 
 /// Rows for the engine without encoding and checks.
 struct Raw(Vec<Row<Key>>);
@@ -188,7 +188,7 @@ fn an_account_newer_than_the_head_is_detected() {
     let model = ledger(dir.path(), 3);
     let head = model.blocks[model.blocks.len() - 1].id.slot;
     let (pubkey, account) = model.accounts.first_key_value().expect("an account");
-    let body = crate::ledger_store::codec::write_account(head + 1, account);
+    let body = crate::codec::write_account(head + 1, account);
     let mut row_codec = RowCodec::new().expect("a codec");
     let row = row_codec.encode_row(Key::Account(*pubkey), &body);
     set(dir.path(), vec![(row.key, row.value)]);
