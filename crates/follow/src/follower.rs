@@ -5,22 +5,18 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use chain_solana::{
-    BankProof, Block, BlockInfo, BlockhashQueue, EventSink, History, HistoryLimits, Reader,
-    VerificationLevel,
+    BankProof, Block, BlockInfo, EventSink, History, HistoryLimits, Reader, VerificationLevel,
 };
 use feed::{Feed, FeedConfig};
 use loadgen::Endpoint;
 use query::Ledger;
-use snapshot_ledger::{LoadedSnapshot, block_of};
-use snapshot_solana::{BankFields, Snapshot};
+use snapshot_solana::BankFields;
 use solana::Account;
-use solana_account::ReadableAccount;
-use solana_clock::Clock;
-use solana_sdk_ids::sysvar;
 use tokio::sync::{mpsc, watch};
 use verify::{EpochStakes, VerifierConfig};
 
 use crate::agreement::AgreementSources;
+use crate::base::Base;
 use crate::cluster::FollowedCluster;
 use crate::cluster_tracker::ClusterTracker;
 use crate::error::FollowError;
@@ -79,7 +75,7 @@ impl AgreementConfig {
     }
 }
 
-/// A ledger at the block of a snapshot, which is not followed yet.
+/// A ledger at the block of its base, which is not followed yet.
 pub struct Follower {
     config: FollowerConfig,
     reader: Reader,
@@ -100,23 +96,13 @@ pub struct FollowHandle {
 }
 
 impl Follower {
-    /// A ledger whose root is the block of a snapshot.
-    pub fn new(config: FollowerConfig, loaded: LoadedSnapshot) -> Result<Self, FollowError> {
+    /// A ledger whose root is the block of a base.
+    pub fn new(config: FollowerConfig, base: Base) -> Result<Self, FollowError> {
         if config.sources.is_empty() {
             return Err(FollowError::NoSource);
         }
         config.agreement.check(config.verify)?;
-        let (snapshot, loader) = loaded.into_parts();
-        let Snapshot { bank: fields, lamports, .. } = snapshot;
-        let clock = loader.account(&sysvar::clock::ID);
-        let clock = clock.and_then(|it| bincode::deserialize::<Clock>(it.0.data()).ok());
-        let clock = clock.filter(|clock| clock.slot == fields.slot);
-        let clock = clock.ok_or(FollowError::Incomplete("clock sysvar"))?;
-        let (block, info) = block_of(&fields, clock.unix_timestamp, lamports);
-        let blockhashes = BlockhashQueue::restore(fields.blockhashes.iter().copied());
-        let blockhashes = blockhashes.map_or_else(|| Arc::clone(&info.blockhashes), Arc::new);
-        let info = BlockInfo { blockhashes, ..info };
-        let (ledger, reader) = loader.finish(info.clone()).map_err(FollowError::Snapshot)?;
+        let Base { ledger, reader, block, info, fields } = base;
         let history = Arc::new(History::new(config.history, block.id));
         history.record_block(&block);
         history.set_tip(block.id);
@@ -128,10 +114,9 @@ impl Follower {
         for counter in [&status.processed, &status.confirmed, &status.root] {
             counter.store(block.id.slot, Ordering::Relaxed);
         }
-        let root = (Arc::new(block), info);
         let view = reader.view(ledger::Commitment::Finalized);
         let cluster = ClusterTracker::new(&fields, &view, Arc::clone(&status));
-        Ok(Self { config, reader, history, status, fields, ledger, root, cluster })
+        Ok(Self { config, reader, history, status, fields, ledger, root: (block, info), cluster })
     }
 
     /// Reads accounts.
@@ -154,7 +139,7 @@ impl Follower {
         self.cluster.cluster()
     }
 
-    /// The fields of the snapshot.
+    /// The fields of the base's bank.
     pub fn snapshot_fields(&self) -> &BankFields {
         &self.fields
     }

@@ -1,6 +1,7 @@
 //! Follows a Solana chain: from a snapshot and Yellowstone gRPC streams to a ledger that servers read.
 //!
-//! Shape: [`download`] and [`snapshot_ledger::load_snapshot`] make the ledger, [`Follower::new`] puts it at its root,
+//! Shape: [`download`] and [`snapshot_ledger::load_snapshot`] load a snapshot, [`Base`] is the ledger at its root,
+//! [`Follower::new`] adds what else a followed ledger has,
 //! and [`Follower::start`] runs two parts: a task that connects to one source after another (`stream`), and a thread
 //! that is the ledger's one writer (`writer`). It writes accounts through `query` and blocks through `chain_solana`.
 //! [`LeaderSender`] sends transactions to the next leaders, [`UpstreamSender`] to an upstream, and [`FollowSimulator`] runs them on a reader's view.
@@ -11,6 +12,7 @@
 
 mod account_updates;
 mod agreement;
+mod base;
 mod client_shares;
 mod clock;
 mod cluster;
@@ -32,6 +34,7 @@ mod vote_accounts;
 mod votes;
 mod writer;
 
+pub use base::Base;
 pub use cluster::{FollowedCluster, UpstreamFacts, cluster_info};
 pub use convert::ConvertError;
 pub use download::{DownloadError, DownloadProgress, download};

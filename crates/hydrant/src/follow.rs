@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::follow::{
-    AgreementConfig, DownloadProgress, FollowHandle, FollowSimulator, FollowStatus, Follower,
+    AgreementConfig, Base, DownloadProgress, FollowHandle, FollowSimulator, FollowStatus, Follower,
     FollowerConfig, LeaderSender, SenderChain, SourceConfig, StreamConfig, UpstreamFacts,
     UpstreamSender, cluster_info, download,
 };
@@ -23,7 +23,6 @@ use query::LedgerConfig;
 use rest::Rest;
 use rest_solana::SolanaRest;
 use rpc_solana::{NodeMemory, SolanaApi};
-use snapshot_ledger::LoadedSnapshot;
 use solana_keypair::Keypair;
 use solana_signer::Signer;
 
@@ -88,7 +87,8 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
     let file = SnapshotFile { full, incremental, threads: cores };
     let loaded = file.load(&ledger_config(flags), flags.quiet)?;
     let node = Node { flags, sources, agreement, upstream, facts, cores, rpc, grpc, started };
-    runtime.block_on(node.serve(loaded, bound))
+    let base = Base::from_snapshot(loaded).context("start from the snapshot")?;
+    runtime.block_on(node.serve(base, bound))
 }
 
 /// What the flags say, checked.
@@ -203,7 +203,7 @@ fn progress_line(progress: &DownloadProgress, elapsed: Duration) -> String {
 }
 
 impl Node<'_> {
-    async fn serve(self, loaded: LoadedSnapshot, bound: BoundListeners) -> Result<()> {
+    async fn serve(self, base: Base, bound: BoundListeners) -> Result<()> {
         // Before the node is reported ready: from then on each signal has its documented meaning.
         let mut signals = EndSignals::listen()?;
         let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
@@ -222,7 +222,7 @@ impl Node<'_> {
             on_mismatch: self.flags.on_mismatch.unwrap_or_default().into(),
             upstream: Some(self.upstream.clone()),
         };
-        let follower = Follower::new(config, loaded).context("start from the snapshot")?;
+        let follower = Follower::new(config, base).context("start from the snapshot")?;
         let identity = Keypair::new();
         let (fields, reader) = (follower.snapshot_fields(), follower.reader().clone());
         let mut info = cluster_info(fields, &reader, &self.facts, identity.pubkey())?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chain_solana::{History, HistoryLimits, Reader, Verification, VerificationLevel, VotedStake};
 use feed::FeedConfig;
 use follow::{
-    AgreementConfig, FollowHandle, FollowStatus, Follower, FollowerConfig, OnMismatch,
+    AgreementConfig, Base, FollowHandle, FollowStatus, Follower, FollowerConfig, OnMismatch,
     SourceConfig, StreamConfig, VerifyMode,
 };
 use lattice::HardFork;
@@ -67,7 +67,8 @@ impl Rig {
         let loaded =
             snapshot_ledger::load_snapshot(&limits, &archive, None, 1, &Progress::default())
                 .expect("the archive loads");
-        let follower = Follower::new(config, loaded).expect("a follower");
+        let base = Base::from_snapshot(loaded).expect("a base");
+        let follower = Follower::new(config, base).expect("a follower");
         let (reader, history) = (follower.reader().clone(), Arc::clone(follower.history()));
         let view = reader.view(Commitment::Finalized);
         let accounts = view.all().map(|(address, account)| {

@@ -13,7 +13,7 @@ use chain_solana::{
 };
 use feed::FeedConfig;
 use follow::{
-    AgreementConfig, FollowHandle, FollowStatus, FollowedCluster, Follower, FollowerConfig,
+    AgreementConfig, Base, FollowHandle, FollowStatus, FollowedCluster, Follower, FollowerConfig,
     OnMismatch, SourceConfig, StreamConfig, UpstreamFacts, VerifyMode,
 };
 use ledger::{Address, Commitment};
@@ -128,7 +128,8 @@ impl Following {
         let limits = LedgerConfig::new(100_000);
         let loaded =
             snapshot_ledger::load_snapshot(&limits, archive, None, 1, &Progress::default());
-        let follower = Follower::new(config, loaded.expect("it loads")).expect("a follower");
+        let base = Base::from_snapshot(loaded.expect("it loads")).expect("a base");
+        let follower = Follower::new(config, base).expect("a follower");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
