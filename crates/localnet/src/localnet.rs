@@ -236,11 +236,11 @@ impl InitialState {
         let foreign =
             |reason: String| LocalnetError::Foreign { dir: dir.display().to_string(), reason };
         let keypairs = NodeKeypairs::read(dir)?;
-        let genesis =
-            Genesis::read(&opened.genesis).map_err(|err| foreign(format!("genesis: {err}")))?;
+        let genesis = Genesis::read(&opened.rows.genesis)
+            .map_err(|err| foreign(format!("genesis: {err}")))?;
         let blocks = opened.blocks.clone();
         check_head(blocks.last().map_or(0, |block| block.id.slot))?;
-        let voters = opened.epochs.as_deref().map(bincode::deserialize).transpose();
+        let voters = opened.rows.epochs.as_deref().map(bincode::deserialize).transpose();
         let voters = voters.map_err(|err| foreign(format!("epochs: {err}")))?;
         let parent = |capitalization| {
             restore::head(&blocks, capitalization).ok_or_else(|| foreign("no block".into()))
