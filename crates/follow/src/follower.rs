@@ -16,13 +16,14 @@ use tokio::sync::{mpsc, watch};
 use verify::{EpochStakes, VerifierConfig};
 
 use crate::agreement::AgreementSources;
-use crate::base::Base;
+use crate::base::{Base, BaseStore};
 use crate::cluster::FollowedCluster;
 use crate::cluster_tracker::ClusterTracker;
 use crate::error::FollowError;
 use crate::nodes;
 use crate::proof_status::ProofStatus;
 use crate::status::FollowStatus;
+use crate::store_thread::StoreQueue;
 use crate::stream::{Message, SourceConfig, StreamConfig, Streams, message_channel};
 use crate::verification::{self, OnMismatch, Verification, VerifyMode};
 use crate::votes::VoteThread;
@@ -85,6 +86,7 @@ pub struct Follower {
     ledger: Ledger<Account, BlockInfo>,
     root: (Arc<Block>, BlockInfo),
     cluster: ClusterTracker,
+    store: Option<BaseStore>,
 }
 
 /// A running follower.
@@ -102,10 +104,15 @@ impl Follower {
             return Err(FollowError::NoSource);
         }
         config.agreement.check(config.verify)?;
-        let Base { ledger, reader, block, info, fields } = base;
+        let Base { ledger, reader, block, info, older, fields, store } = base;
+        if config.verify != VerifyMode::Off && !block.has_bank_hash() {
+            return Err(FollowError::UnverifiedState { slot: block.id.slot });
+        }
         let history = Arc::new(History::new(config.history, block.id));
-        history.record_block(&block);
-        history.set_tip(block.id);
+        for block in older.iter().chain([&block]) {
+            history.record_block(block);
+            history.set_tip(block.id);
+        }
         history.publish();
         let urls = config.agreement.sources.iter().map(|source| source.url.clone()).collect();
         let proof = Arc::new(ProofStatus::new(config.verify.required(), urls));
@@ -116,7 +123,8 @@ impl Follower {
         }
         let view = reader.view(ledger::Commitment::Finalized);
         let cluster = ClusterTracker::new(&fields, &view, Arc::clone(&status));
-        Ok(Self { config, reader, history, status, fields, ledger, root: (block, info), cluster })
+        let root = (block, info);
+        Ok(Self { config, reader, history, status, fields, ledger, root, cluster, store })
     }
 
     /// Reads accounts.
@@ -146,7 +154,9 @@ impl Follower {
 
     /// Follows the sources: a task on the current runtime, and a thread. Events go to `sinks`.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<FollowHandle, FollowError> {
-        let Self { config, history, status, ledger, root, fields, cluster, .. } = self;
+        let Self { config, reader, history, status, fields, ledger, root, cluster, store } = self;
+        let base = || reader.view(ledger::Commitment::Finalized);
+        let store = store.map(|store| StoreQueue::start(store, base(), Arc::clone(&status)));
         let (messages, receiver, permits) = message_channel(&config.stream);
         let (gaps, gap_receiver) = watch::channel(0);
         let needs_approval = config.verify != VerifyMode::Off;
@@ -181,6 +191,7 @@ impl Follower {
         let mut writer =
             Writer::new(feed, ledger, history, Arc::clone(&status), gaps, root, per_bank);
         writer.votes = votes;
+        writer.store = store.transpose()?;
         writer.take_epoch_stakes();
         for stakes in config.epoch_stakes {
             writer.set_epoch_stakes(Arc::new(stakes));

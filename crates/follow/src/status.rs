@@ -33,6 +33,11 @@ pub struct FollowStatus {
     pub(crate) open_bytes: AtomicU64,
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) cluster_bytes: AtomicU64,
+    /// The newest bank on disk, or 0.
+    pub(crate) stored: AtomicU64,
+    /// Of rooted banks that are not on disk.
+    pub(crate) store_bytes: AtomicU64,
+    pub(crate) store_waits: AtomicU64,
     pub(crate) last_gap: Mutex<Option<String>>,
     pub(crate) last_stream_end: Mutex<Option<String>>,
     pub(crate) proof: Arc<ProofStatus>,
@@ -65,6 +70,11 @@ impl FollowStatus {
     /// The root's slot.
     pub fn root(&self) -> Slot {
         self.root.load(Ordering::Relaxed)
+    }
+
+    /// The slot of the newest bank on disk, from which a restart starts; 0 without one.
+    pub fn stored(&self) -> Slot {
+        self.stored.load(Ordering::Relaxed)
     }
 
     /// Number of gaps so far.
@@ -110,6 +120,7 @@ impl Collector for FollowStatus {
             ("follow_verifier", bytes(&self.proof.verifier_bytes)),
             ("follow_proofs", self.proof.bytes() as u64),
             ("follow_cluster", bytes(&self.cluster_bytes)),
+            ("follow_store", bytes(&self.store_bytes)),
         ]
     }
 
@@ -133,6 +144,7 @@ impl Collector for FollowStatus {
             family.put(&[("at", at)], count(counter));
         }
         family.put(&[("at", "verified")], self.verified());
+        family.put(&[("at", "stored")], self.stored());
         let help = "Banks that lack something or wait for their parents.";
         out.single("hydrant_follow_open_banks", MetricKind::Gauge, help, count(&self.open_banks));
         let help =
@@ -150,6 +162,7 @@ impl Collector for FollowStatus {
             ("verified_bank", &self.proof.verified_banks),
             ("mismatched_bank", &self.proof.mismatched_banks),
             ("repair", &self.proof.repairs),
+            ("store_wait", &self.store_waits),
         ] {
             family.put(&[("event", event)], count(counter));
         }

@@ -22,6 +22,7 @@ use verify::{
 };
 
 use crate::proof_status::ProofStatus;
+use crate::stored_rows::LatticeRow;
 use crate::stream::Reports;
 
 /// How banks are verified.
@@ -352,6 +353,13 @@ impl Verification {
         if let Some(verifier) = &mut self.verifier {
             verifier.drop_fork(bank);
         }
+    }
+
+    /// The sum over all accounts after a bank, or after the root, and the hard forks. `None` if banks are not verified.
+    pub(crate) fn lattice(&self, bank: BlockId) -> Option<LatticeRow> {
+        let verifier = self.verifier.as_ref()?;
+        let lt_hash = verifier.lt_hash(bank)?.clone();
+        Some(LatticeRow { lt_hash, hard_forks: verifier.hard_forks().to_vec() })
     }
 
     /// Bytes in use.

@@ -29,6 +29,8 @@ use crate::cluster_tracker::ClusterTracker;
 use crate::convert::{BlockFacts, WrittenAccount};
 use crate::error::FollowError;
 use crate::status::FollowStatus;
+use crate::store_thread::{RootedBank, StoreQueue};
+use crate::stored_rows::BankRow;
 use crate::stream::{Message, update_of};
 use crate::verification::{Action, Verification};
 use crate::vote_accounts::VoteAccounts;
@@ -60,6 +62,8 @@ pub(crate) struct Writer {
     stakes: StakeTables,
     /// Verifies the signatures of votes, if they are counted.
     pub(crate) votes: Option<VoteThread>,
+    /// Stores rooted banks, if there is a directory.
+    pub(crate) store: Option<StoreQueue>,
     vote_accounts: VoteAccounts,
     write_versions: WriteVersions,
     banks: BTreeMap<BlockId, Frozen>,
@@ -95,6 +99,7 @@ impl Writer {
             cluster,
             stakes: StakeTables::new(),
             votes: None,
+            store: None,
             vote_accounts: VoteAccounts::default(),
             write_versions: WriteVersions::default(),
             banks: BTreeMap::from([(id, root)]),
@@ -492,17 +497,46 @@ impl Writer {
     }
 
     fn set_root(&mut self, bank: BlockId) -> Result<(), FollowError> {
+        let mut rooted = self.rooted_banks(bank);
         self.ledger.finalize(bank).map_err(|err| FollowError::Ledger { bank, err })?;
         self.history.finalize(bank);
         self.verification.root(bank).map_err(|err| FollowError::Verify { bank, err })?;
         self.cluster.set_root(bank);
         self.take_epoch_stakes();
+        let epochs = self.cluster.take_changed_epochs();
+        if let Some(oldest) = rooted.first_mut() {
+            // A restart from any of them knows these epochs.
+            oldest.epochs = epochs;
+        }
+        if let Some(store) = &self.store {
+            rooted.into_iter().try_for_each(|bank| store.push(bank))?;
+        }
         self.banks = self.banks.split_off(&bank);
         if let Some(frozen) = self.banks.get(&bank) {
             let (block, timestamp_ms) = (Arc::clone(&frozen.block), unix_ms());
             self.unsent.push(LedgerEvent::Rooted { block, timestamp_ms });
         }
         Ok(())
+    }
+}
+
+impl Writer {
+    /// The banks to be stored when `bank` becomes the root, the oldest first.
+    fn rooted_banks(&self, bank: BlockId) -> Vec<RootedBank> {
+        if self.store.is_none() {
+            return Vec::new();
+        }
+        let root = self.ledger.root();
+        let retain_from = self.history.snapshot().first_slot().unwrap_or(0);
+        let ids = self.chain_to(bank, |id, _| *id == root);
+        let rooted = ids.into_iter().filter_map(|id| {
+            let Frozen { block, info, .. } = self.banks.get(&id)?;
+            let blockhashes = info.blockhashes.iter().copied().collect();
+            let row = BankRow { blockhashes, lattice: self.verification.lattice(id) };
+            let (block, bank) = (Arc::clone(block), row.to_bytes());
+            Some(RootedBank { block, bank, epochs: None, retain_from })
+        });
+        rooted.collect()
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use ::follow::{
     AgreementConfig, Base, DownloadProgress, FollowHandle, FollowSimulator, FollowStatus, Follower,
-    FollowerConfig, LeaderSender, SenderChain, SourceConfig, StreamConfig, UpstreamFacts,
-    UpstreamSender, cluster_info, download,
+    FollowerConfig, LeaderSender, LedgerDirectory, SenderChain, SourceConfig, StoredLedger,
+    StreamConfig, UpstreamFacts, UpstreamSender, cluster_info, download,
 };
 use ::tpu::TlsIdentity;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -61,6 +61,8 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
         "the system's clock is before 1970, which HTTP cannot represent: set the clock"
     );
     let upstream = upstream(flags)?;
+    let send = flags.send.unwrap_or_default();
+    ensure!(send != SendTo::Upstream || upstream.is_some(), "--send upstream needs --upstream");
     let (sources, agreement) = (sources(flags)?, agreement(flags)?);
     let rpc = rpc_solana::Config::default();
     rlimit::raise_nofile(rpc.connections_max);
@@ -79,15 +81,8 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
         let _runtime = runtime.enter();
         ignore_file_size_signal()?;
     }
-    // Both block, and before the download: a wrong upstream must not cost hours.
-    let facts =
-        UpstreamFacts::request(&upstream).context("request the chain's facts (--upstream)")?;
-    let full = runtime.block_on(snapshot_path(flags))?;
-    let incremental = flags.incremental_snapshot.clone();
-    let file = SnapshotFile { full, incremental, threads: cores };
-    let loaded = file.load(&ledger_config(flags), flags.quiet)?;
+    let (base, facts) = start_state(flags, upstream.as_ref(), &runtime, cores)?;
     let node = Node { flags, sources, agreement, upstream, facts, cores, rpc, grpc, started };
-    let base = Base::from_snapshot(loaded).context("start from the snapshot")?;
     runtime.block_on(node.serve(base, bound))
 }
 
@@ -96,7 +91,7 @@ struct Node<'a> {
     flags: &'a FollowFlags,
     sources: Vec<SourceConfig>,
     agreement: AgreementConfig,
-    upstream: Endpoint,
+    upstream: Option<Endpoint>,
     facts: UpstreamFacts,
     cores: usize,
     rpc: rpc_solana::Config,
@@ -108,11 +103,75 @@ fn is_url(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
 
-fn upstream(flags: &FollowFlags) -> Result<Endpoint> {
-    let of_snapshot = || Some(&*flags.snapshot).filter(|it| is_url(it));
+/// The state to start from, and what is known of its chain: the stored state if there is one, else the snapshot.
+fn start_state(
+    flags: &FollowFlags,
+    upstream: Option<&Endpoint>,
+    runtime: &tokio::runtime::Runtime,
+    cores: usize,
+) -> Result<(Base, UpstreamFacts)> {
+    let directory = flags.ledger.as_deref().map(|dir| ledger_directory(dir, flags.reset));
+    let directory = directory.transpose()?;
+    let stored = directory.as_ref().map(LedgerDirectory::open).transpose().context("--ledger")?;
+    if let Some(stored) = stored.flatten() {
+        return start_from_stored(flags, upstream, stored).context("start from --ledger");
+    }
+    let snapshot = flags.snapshot.as_deref();
+    let snapshot =
+        snapshot.context("--ledger has no state yet: name a snapshot with --snapshot")?;
+    let upstream =
+        upstream.context("--snapshot is a file: name a node of the chain with --upstream")?;
+    // It blocks, and before the download: a wrong upstream must not cost hours.
+    let facts =
+        UpstreamFacts::request(upstream).context("request the chain's facts (--upstream)")?;
+    let full = runtime.block_on(snapshot_path(flags, snapshot))?;
+    let incremental = flags.incremental_snapshot.clone();
+    let file = SnapshotFile { full, incremental, threads: cores };
+    let loaded = file.load(&ledger_config(flags), flags.quiet)?;
+    let base = Base::from_snapshot(loaded).context("start from the snapshot")?;
+    let base = match directory {
+        Some(directory) => directory.create(base, facts.genesis_hash).context("--ledger")?,
+        None => base,
+    };
+    Ok((base, facts))
+}
+
+fn ledger_directory(dir: &Path, is_reset: bool) -> Result<LedgerDirectory> {
+    let directory = LedgerDirectory::new(dir).context("--ledger")?;
+    if is_reset {
+        directory.reset().context("--reset")?;
+    }
+    Ok(directory)
+}
+
+/// The stored state. An upstream that does not respond does not prevent the start.
+fn start_from_stored(
+    flags: &FollowFlags,
+    upstream: Option<&Endpoint>,
+    stored: StoredLedger,
+) -> Result<(Base, UpstreamFacts)> {
+    let (started, slot) = (now(), stored.slot());
+    let facts = upstream.map(UpstreamFacts::request).transpose().unwrap_or_else(|err| {
+        let err = &err as &dyn std::error::Error;
+        tracing::warn!(err, "the upstream does not respond, so its genesis hash is not compared");
+        None
+    });
+    let facts = facts.unwrap_or(UpstreamFacts { genesis_hash: stored.genesis_hash() });
+    let base = stored.into_base(facts.genesis_hash, &ledger_config(flags))?;
+    if !flags.quiet {
+        let unread = if flags.snapshot.is_some() { "; --snapshot is not read" } else { "" };
+        let elapsed = now() - started;
+        print_stderr(&format!(
+            "Starts from the state at slot {slot} in --ledger, read in {elapsed:.1?}{unread}"
+        ));
+    }
+    Ok((base, facts))
+}
+
+fn upstream(flags: &FollowFlags) -> Result<Option<Endpoint>> {
+    let of_snapshot = || flags.snapshot.as_deref().filter(|it| is_url(it));
     let url = flags.upstream.as_deref().or_else(of_snapshot);
-    let url = url.context("--snapshot is a file: name a node of the chain with --upstream")?;
-    Endpoint::parse(url).context("--upstream")
+    url.map(Endpoint::parse).transpose().context("--upstream")
 }
 
 fn sources(flags: &FollowFlags) -> Result<Vec<SourceConfig>> {
@@ -165,15 +224,15 @@ fn ledger_config(flags: &FollowFlags) -> LedgerConfig {
 }
 
 /// The archive of `--snapshot`, downloaded if it is a URL.
-async fn snapshot_path(flags: &FollowFlags) -> Result<PathBuf> {
-    if !is_url(&flags.snapshot) {
-        return Ok(PathBuf::from(&flags.snapshot));
+async fn snapshot_path(flags: &FollowFlags, snapshot: &str) -> Result<PathBuf> {
+    if !is_url(snapshot) {
+        return Ok(PathBuf::from(snapshot));
     }
     ensure!(
         flags.incremental_snapshot.is_none(),
         "--incremental-snapshot needs a file as --snapshot"
     );
-    let endpoint = Endpoint::parse(&flags.snapshot).context("--snapshot")?;
+    let endpoint = Endpoint::parse(snapshot).context("--snapshot")?;
     let dir = flags.snapshot_dir.clone().unwrap_or_else(|| PathBuf::from("."));
     let (progress, started) = (DownloadProgress::default(), now());
     let mut lines = tokio::time::interval(LINE_INTERVAL);
@@ -220,9 +279,9 @@ impl Node<'_> {
             agreement: self.agreement,
             epoch_stakes: Vec::new(),
             on_mismatch: self.flags.on_mismatch.unwrap_or_default().into(),
-            upstream: Some(self.upstream.clone()),
+            upstream: self.upstream.clone(),
         };
-        let follower = Follower::new(config, base).context("start from the snapshot")?;
+        let follower = Follower::new(config, base).context("start to follow")?;
         let identity = Keypair::new();
         let (fields, reader) = (follower.snapshot_fields(), follower.reader().clone());
         let mut info = cluster_info(fields, &reader, &self.facts, identity.pubkey())?;
@@ -246,7 +305,7 @@ impl Node<'_> {
             epochs: info.epoch_schedule.clone(),
         };
         let send = self.flags.send.unwrap_or_default();
-        let sender = start_sender(send, &self.upstream, chain, &identity, queue_max)?;
+        let sender = start_sender(send, self.upstream.as_ref(), chain, &identity, queue_max)?;
         let api = SolanaApi {
             cluster_info: Arc::clone(&info),
             cluster,
@@ -358,7 +417,7 @@ struct StartedSender {
 
 fn start_sender(
     send: SendTo,
-    upstream: &Endpoint,
+    upstream: Option<&Endpoint>,
     chain: SenderChain,
     identity: &Keypair,
     queue_max: usize,
@@ -372,6 +431,7 @@ fn start_sender(
             StartedSender { transactions, metrics: sender }
         }
         SendTo::Upstream => {
+            let upstream = upstream.context("--send upstream needs --upstream")?;
             let sender = UpstreamSender::start(upstream, queue_max);
             let sender = Arc::new(sender.context("start the forwarding threads")?);
             let transactions: Arc<dyn TransactionSender> = Arc::clone(&sender) as _;

@@ -77,6 +77,30 @@ pub(crate) struct StorageFile {
 }
 
 impl BankFields {
+    /// The fields of no bank, for a caller that stored those of one itself and sets them.
+    pub fn empty() -> Self {
+        Self {
+            slot: 0,
+            parent_slot: 0,
+            block_height: 0,
+            bank_hash: Hash::default(),
+            parent_hash: Hash::default(),
+            transaction_count: 0,
+            signature_count: 0,
+            capitalization: 0,
+            genesis_unix_timestamp: 0,
+            epoch_schedule: EpochSchedule::default(),
+            ns_per_slot: 0,
+            blockhashes: Vec::new(),
+            lamports_per_signature: 0,
+            inflation: Inflation::new_disabled(),
+            epoch_stakes: Vec::new(),
+            hard_forks: Vec::new(),
+            lt_hash: Box::new(LtHash::EMPTY),
+            storages: HashMap::new(),
+        }
+    }
+
     /// Reads the current entry of `archive` completely.
     pub(crate) fn read(archive: &mut Archive<'_>) -> Result<Self, SnapshotError> {
         let mut reader = BincodeReader::new(archive);

@@ -78,6 +78,11 @@ impl Verifier {
         self.hard_forks = hard_forks;
     }
 
+    /// The hard forks that are known.
+    pub fn hard_forks(&self) -> &[HardFork] {
+        &self.hard_forks
+    }
+
     /// Adds a hard fork above the root, such as that of the LastRestartSlot sysvar, if it is not known.
     pub fn add_hard_fork(&mut self, slot: Slot) {
         let is_known = self.hard_forks.iter().any(|fork| fork.slot == slot);

@@ -10,5 +10,6 @@ mod proofs;
 mod proven;
 mod script;
 mod snapshot;
+mod stored;
 mod updates;
 mod votes;

@@ -1,5 +1,7 @@
 //! Several blocks in one batch, and a ledger that is created while blocks are appended.
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use store::{Fjall, StoreError};
 
 use super::*;
@@ -101,8 +103,12 @@ fn blocks_that_are_appended_during_the_creation_win_over_the_accounts_of_the_sta
         let mut random = RandomLedger::new(seed);
         // More than a chunk.
         let mut accounts = random.genesis_accounts();
-        let large = || Arc::new(random_account(vec![7; 2 << 20]));
-        accounts.extend((0..6).map(|n| (Pubkey::new_from_array([n + 1; 32]), large())));
+        // It cannot be compressed.
+        let mut data = vec![0; 2 << 20];
+        StdRng::seed_from_u64(seed).fill(&mut data[..]);
+        let large = Arc::new(account_with(data));
+        let large = (0..6).map(|n| (Pubkey::new_from_array([n + 1; 32]), Arc::clone(&large)));
+        accounts.extend(large);
         let first = random.block();
         let rows = CallerRows { genesis: b"the genesis".to_vec(), ..CallerRows::default() };
         let mut new = NewLedger::<Fjall>::start(dir.path(), &rows, &first).expect("it starts");
@@ -129,8 +135,8 @@ fn blocks_that_are_appended_during_the_creation_win_over_the_accounts_of_the_sta
     }
 }
 
-/// A wallet with this data.
-fn random_account(data: Vec<u8>) -> Account {
+/// An account with this data.
+fn account_with(data: Vec<u8>) -> Account {
     let account = solana_account::Account { lamports: 1, data, ..Default::default() };
     Account(solana_account::AccountSharedData::from(account))
 }
