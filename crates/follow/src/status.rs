@@ -82,7 +82,7 @@ impl FollowStatus {
         self.proof.verified_slot().unwrap_or_default()
     }
 
-    /// The first bank whose computed hash was not the reported one, in words.
+    /// The bank whose computed hash is not the reported one, so that no newer bank is verified, in words.
     pub fn mismatch(&self) -> Option<String> {
         self.proof.mismatch().map(|mismatch| {
             let BankMismatch { slot, computed, reported, reporter, .. } = &*mismatch;

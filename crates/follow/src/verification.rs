@@ -2,8 +2,9 @@
 //!
 //! In: whole banks with the old and new states of the accounts that they wrote. Out: their hashes, and [`Action`]s for
 //! the feed: banks that may be shown as confirmed, and banks that are requested again because their hash is wrong.
-//! Bounds: the feed and [`verify::VerifierConfig`] bound the banks above the root; each is requested again once.
-//! Invariant: a bank is approved only if its hash has the required level, unless [`OnMismatch::Report`] says otherwise.
+//! Bounds: the feed and [`verify::VerifierConfig`] bound the banks above the root. Each is requested again once, and
+//! with [`OnMismatch::Report`] at each new stream.
+//! Invariant: a bank is approved only if its hash has the required level, and so has that of each ancestor.
 //! Not here: how a hash is computed and judged (`verify`), what servers read of it (`proof_status`).
 
 use std::collections::{BTreeSet, VecDeque};
@@ -58,7 +59,8 @@ pub enum OnMismatch {
     /// The node is unhealthy from then on, and shows nothing newer than the last verified banks.
     #[default]
     Stop,
-    /// The node is unhealthy from then on, and follows further.
+    /// The node is unhealthy, and shows newer banks as processed only. Each new stream sends the bank again. Once it is
+    /// right, or another bank of its slot or above it is, the node goes on.
     Report,
 }
 
@@ -93,6 +95,8 @@ pub(crate) struct Verification {
     actions: VecDeque<Action>,
     /// Slots above the root whose banks were requested again.
     repaired: BTreeSet<Slot>,
+    /// Banks above the root whose hash was wrong again, and those above them; only with [`OnMismatch::Report`].
+    unverified: BTreeSet<BlockId>,
     /// Slots above the root for which a source lists another hash.
     disagreed: BTreeSet<(Slot, SourceId)>,
     limitation: Option<Limitation>,
@@ -111,6 +115,7 @@ impl Verification {
             on_mismatch,
             actions: VecDeque::new(),
             repaired: BTreeSet::new(),
+            unverified: BTreeSet::new(),
             disagreed: BTreeSet::new(),
             limitation: None,
             proof,
@@ -173,6 +178,11 @@ impl Verification {
         }
         self.handle_changes(&changed);
         Ok(BankHashes { bank_hash, components })
+    }
+
+    /// A new stream will send all banks above the root: those that are not right are dropped before.
+    pub(crate) fn retry_unverified(&mut self) {
+        self.actions.extend(self.unverified.iter().copied().map(Action::Retract));
     }
 
     /// What the feed has to do next.
@@ -275,6 +285,13 @@ impl Verification {
 
     fn handle_match(&mut self, bank: BlockId, level: Level) {
         let level = level_of(level);
+        if level > VerificationLevel::Sequence {
+            // Others than its own chain say so now.
+            self.unverified.remove(&bank);
+        }
+        if self.is_above_unverified(bank) {
+            return;
+        }
         let votes = self.verifier.as_ref().and_then(|verifier| verifier.voted_stake(bank));
         let lamports = |stake: u128| u64::try_from(stake).unwrap_or(u64::MAX);
         let votes = votes.map(|votes| VotedStake {
@@ -297,7 +314,19 @@ impl Verification {
                 tracing::info!(slot = bank.slot, "the bank that was requested again is right");
             }
         }
+        if self.on_mismatch == OnMismatch::Report && self.proof.resolve_mismatch(bank.slot) {
+            tracing::info!(slot = bank.slot, "banks are verified again");
+        }
         self.actions.push_back(Action::Approve(bank));
+    }
+
+    /// Whether the hash of the bank, or that of an ancestor, was found wrong.
+    fn is_above_unverified(&self, bank: BlockId) -> bool {
+        let Some(verifier) = self.verifier.as_ref().filter(|_| !self.unverified.is_empty()) else {
+            return false;
+        };
+        let mut ancestors = std::iter::successors(Some(bank), |at| verifier.parent(*at));
+        ancestors.any(|at| self.unverified.contains(&at))
     }
 
     /// A child lists another hash than that of its parent, which was found right or is the root.
@@ -333,22 +362,24 @@ impl Verification {
         self.proof.mismatched_banks.fetch_add(1, Ordering::Relaxed);
         if mismatch.is_first {
             log_mismatch("it stays unverified", slot, mismatch);
-            self.proof.record_mismatch(slot, mismatch);
+            self.proof.record_mismatch(bank.slot, slot, mismatch);
         }
         if self.on_mismatch == OnMismatch::Report {
-            self.actions.push_back(Action::Approve(bank));
+            self.unverified.insert(bank);
         }
     }
 
     /// A bank became the root.
     pub(crate) fn root(&mut self, bank: BlockId) -> Result<(), VerifierError> {
         self.repaired = self.repaired.split_off(&(bank.slot + 1));
+        self.unverified = self.unverified.split_off(&bank);
         self.disagreed = self.disagreed.split_off(&(bank.slot + 1, SourceId(0)));
         self.verifier.as_mut().map_or(Ok(()), |verifier| verifier.root(bank).map(drop))
     }
 
     /// A bank and its descendants were dropped.
     pub(crate) fn drop_bank(&mut self, bank: BlockId) {
+        self.unverified.remove(&bank);
         if let Some(verifier) = &mut self.verifier {
             verifier.drop_fork(bank);
         }

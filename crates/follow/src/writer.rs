@@ -111,6 +111,8 @@ impl Writer {
             match message {
                 Message::Opened(session) => {
                     self.close_session();
+                    self.verification.retry_unverified();
+                    self.take_events()?;
                     self.session = self.feed.open_source().map(|source| (session, source));
                 }
                 Message::Updates { session, received, updates, _permit } => {

@@ -142,10 +142,10 @@ impl From<Verify> for VerifyMode {
 /// The values of `--on-mismatch`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum MismatchAction {
-    /// The node is unhealthy, and shows nothing newer than the last verified bank.
+    /// The node is unhealthy, and takes no newer bank.
     #[default]
     Stop,
-    /// The node is unhealthy, and follows further.
+    /// The node is unhealthy until the bank is right, and shows newer banks as processed only.
     Report,
 }
 

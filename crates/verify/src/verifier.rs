@@ -255,6 +255,11 @@ impl Verifier {
         Some(&self.banks.get(&block)?.verdict)
     }
 
+    /// The parent of a bank above the root.
+    pub fn parent(&self, block: BlockId) -> Option<BlockId> {
+        Some(self.banks.get(&block)?.parent)
+    }
+
     /// The stake that voted for a bank above the root, or for a descendant, if it was enough.
     pub fn voted_stake(&self, block: BlockId) -> Option<VotedStake> {
         self.banks.get(&block)?.voted

@@ -212,19 +212,62 @@ async fn a_bank_that_is_damaged_again_stops_the_node_and_is_never_confirmed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mismatch_may_be_reported_only() {
-    let source = Source::new(None);
-    source.damage(usize::MAX, damage_wallet(102));
-    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
-    let (rig, mut chain) = Rig::start(FollowerConfig { on_mismatch: OnMismatch::Report, ..config });
+async fn banks_above_a_reported_mismatch_are_processed_and_never_confirmed() {
+    let (source, rig, mut chain) = reporting(usize::MAX).await;
     source.send(chain.chain(101..=105));
     source.send([status(103, SlotStatus::SlotFinalized)]);
-    rig.wait_for_slots([105, 104, 103]).await;
+    rig.wait("a mismatch", |rig| rig.status.proof().summary().mismatched_banks == 3).await;
+    rig.wait_for_slots([105, 101, 100]).await;
     let summary = rig.status.proof().summary();
     assert_eq!(summary.first_mismatch.map(|mismatch| mismatch.slot), Some(102));
     assert_eq!((summary.repairs, summary.verified_slot), (1, Some(101)));
     assert_eq!(rig.level(102), Some(VerificationLevel::Computed));
+    // It is followed further.
+    source.send(chain.chain(106..=107));
+    rig.wait_for_slots([107, 101, 100]).await;
+    assert!(rig.status.mismatch().is_some());
     rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bank_that_a_later_stream_sends_right_ends_a_reported_mismatch() {
+    let (source, rig, mut chain) = reporting(2).await;
+    source.send(chain.chain(101..=105));
+    source.send([status(103, SlotStatus::SlotFinalized)]);
+    rig.wait("a mismatch", |rig| rig.status.mismatch().is_some()).await;
+    rig.wait_for_slots([105, 101, 100]).await;
+    source.cut();
+    rig.wait_for_slots([105, 104, 103]).await;
+    let summary = rig.status.proof().summary();
+    assert_eq!((summary.verified_slot, rig.status.mismatch()), (Some(104), None));
+    // It is told further that there was one.
+    assert_eq!(summary.first_mismatch.map(|mismatch| mismatch.slot), Some(102));
+    assert_eq!(rig.level(102), Some(VerificationLevel::Sequence));
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn banks_above_a_reported_mismatch_pile_up_to_a_bound() {
+    let (source, rig, mut chain) = reporting(usize::MAX).await;
+    source.send(chain.chain(101..=620));
+    let limitation = |rig: &Rig| rig.status.proof().limitation();
+    rig.wait("the bound", |rig| limitation(rig).is_some()).await;
+    let text = limitation(&rig).expect("it is there");
+    assert_eq!(text.as_str(), "too many banks wait for their verification");
+    let [processed, confirmed, finalized] = rig.slots();
+    // 512 banks above the root, and none that is not verified is confirmed.
+    assert!(processed <= 612 && confirmed <= 101 && finalized == 100, "{:?}", rig.slots());
+    rig.stop().await;
+}
+
+/// A follower that reports mismatches, of a source whose first `damaged` streams have a wrong bank 102.
+async fn reporting(damaged: usize) -> (Source, Rig, Proven) {
+    let source = Source::new(None);
+    source.damage(damaged, damage_wallet(102));
+    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
+    let config = FollowerConfig { on_mismatch: OnMismatch::Report, ..config };
+    let (rig, chain) = Rig::start(config);
+    (source, rig, chain)
 }
 
 #[tokio::test(flavor = "multi_thread")]
