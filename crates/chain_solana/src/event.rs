@@ -58,8 +58,8 @@ pub enum LedgerEvent {
         /// Milliseconds since 1970.
         timestamp_ms: u64,
     },
-    /// This node's validator voted.
-    Voted(Vote),
+    /// Votes were executed: of a localnet's own validator, or of all validators.
+    Voted(Arc<[Vote]>),
     /// A block is the new root: it is finalized. Every block of the finalized chain is sent; none is
     /// skipped.
     Rooted {

@@ -25,6 +25,7 @@ use crate::cluster::FollowedCluster;
 use crate::cluster_tracker::ClusterTracker;
 use crate::error::FollowError;
 use crate::nodes;
+use crate::older_statuses::OlderStatuses;
 use crate::proof_status::ProofStatus;
 use crate::status::FollowStatus;
 use crate::stream::{Message, SourceConfig, StreamConfig, Streams, message_channel};
@@ -152,6 +153,12 @@ impl Follower {
     /// Leaders, stakes, nodes and inflation.
     pub fn cluster(&self) -> Arc<FollowedCluster> {
         self.cluster.cluster()
+    }
+
+    /// The transactions that were executed before the snapshot.
+    pub fn older_statuses(&self) -> Arc<OlderStatuses> {
+        let cache = Arc::clone(&self.fields.status_cache);
+        OlderStatuses::new(cache, self.fields.slot, Arc::clone(&self.status))
     }
 
     /// The fields of the snapshot.

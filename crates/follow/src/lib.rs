@@ -3,6 +3,7 @@
 //! Shape: [`download`] and [`snapshot_ledger::load_snapshot`] make the ledger, [`Follower::new`] puts it at its root,
 //! and [`Follower::start`] runs two parts: a task that connects to one source after another (`stream`), and a thread
 //! that is the ledger's one writer (`writer`). It writes accounts through `query` and blocks through `chain_solana`.
+//! [`UpstreamCalls`] calls an upstream for what only it knows.
 //! [`LeaderSender`] sends transactions to the next leaders, [`UpstreamSender`] to an upstream, and [`FollowSimulator`] runs them on a reader's view.
 //! Bounds: [`StreamConfig`] and [`feed::FeedConfig`]. A slow writer makes the source wait, which closes the stream.
 //! Invariant: readers see whole banks only. What a producer promises is in docs/design/ledgers.md, section 5.
@@ -21,11 +22,13 @@ mod error;
 mod follower;
 mod leader_sender;
 mod nodes;
+mod older_statuses;
 mod proof_status;
 mod simulator;
 mod source_slots;
 mod status;
 mod stream;
+mod upstream_calls;
 mod upstream_sender;
 mod verification;
 mod vote_accounts;
@@ -38,9 +41,11 @@ pub use download::{DownloadError, DownloadProgress, download};
 pub use error::FollowError;
 pub use follower::{AgreementConfig, FollowHandle, Follower, FollowerConfig};
 pub use leader_sender::{LeaderSender, SenderChain};
+pub use older_statuses::OlderStatuses;
 pub use proof_status::ProofStatus;
 pub use simulator::FollowSimulator;
 pub use status::FollowStatus;
 pub use stream::{SourceConfig, StreamConfig};
+pub use upstream_calls::UpstreamCalls;
 pub use upstream_sender::UpstreamSender;
 pub use verification::{OnMismatch, VerifyMode};

@@ -354,6 +354,10 @@ impl Verification {
             return;
         }
         if !is_reported && self.repaired.insert(bank.slot) {
+            let reported = mismatch.reported;
+            if self.verifier.as_mut().is_some_and(|it| it.recount_hard_fork(bank, reported)) {
+                tracing::warn!(slot, "the cluster restarted twice at a slot");
+            }
             log_mismatch("the bank is requested again", slot, mismatch);
             self.proof.repairs.fetch_add(1, Ordering::Relaxed);
             self.actions.push_back(Action::Retract(bank));

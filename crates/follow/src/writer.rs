@@ -32,7 +32,7 @@ use crate::status::FollowStatus;
 use crate::stream::{Message, update_of};
 use crate::verification::{Action, Verification};
 use crate::vote_accounts::VoteAccounts;
-use crate::votes::{StakeTables, VoteThread};
+use crate::votes::{self, StakeTables, VoteThread};
 
 /// Epochs whose stakes are stored: the root's, the next one, and the one after it.
 const EPOCHS_MAX: usize = 3;
@@ -473,7 +473,11 @@ impl Writer {
             frozen.is_executed = true;
             if !frozen.block.transactions.is_empty() {
                 let transactions = frozen.block.transactions.clone();
+                let votes = votes::votes_in(&transactions);
                 self.unsent.push(LedgerEvent::Executed(transactions.into()));
+                if !votes.is_empty() {
+                    self.unsent.push(LedgerEvent::Voted(votes));
+                }
             }
         }
         self.unsent.push(LedgerEvent::TipMoved { block: bank });

@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use ::follow::{
     AgreementConfig, DownloadProgress, FollowHandle, FollowSimulator, FollowStatus, Follower,
-    FollowerConfig, LeaderSender, SenderChain, SourceConfig, StreamConfig, UpstreamFacts,
-    UpstreamSender, cluster_info, download,
+    FollowerConfig, LeaderSender, SenderChain, SourceConfig, StreamConfig, UpstreamCalls,
+    UpstreamFacts, UpstreamSender, cluster_info, download,
 };
 use ::tpu::TlsIdentity;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use chain_solana::{Cluster, EventSink, HistoryLimits, TransactionSender, Verification};
+use chain_solana::{
+    Cluster, EventSink, HistoryLimits, OlderStatuses, TransactionSender, Upstream, Verification,
+};
 use feed::FeedConfig;
 use http_server::Listeners;
 use indicatif::HumanBytes;
@@ -235,10 +237,15 @@ impl Node<'_> {
         let health = Arc::new(Health::default());
         health.set(Status::Unknown);
         let status = Arc::clone(follower.status());
+        let older_statuses = follower.older_statuses();
         let history = Arc::clone(follower.history());
         let cluster = follower.cluster();
         let simulator =
-            FollowSimulator::new(&reader, Arc::clone(&history), Arc::clone(&cluster), simulators);
+            FollowSimulator::new(&reader, Arc::clone(&history), Arc::clone(&cluster), simulators)
+                .with_older_statuses(Arc::clone(&older_statuses) as Arc<dyn OlderStatuses>);
+        let upstream_calls = UpstreamCalls::start(&self.upstream);
+        let upstream_calls = upstream_calls.context("start the threads that call the upstream")?;
+        let upstream_calls = Arc::new(upstream_calls);
         let chain = SenderChain {
             reader: reader.clone(),
             history: Arc::clone(&history),
@@ -256,6 +263,9 @@ impl Node<'_> {
             transaction_sender: Arc::clone(&sender.transactions),
             simulator: Arc::new(simulator),
             faucet: None,
+            upstream: Some(Arc::clone(&upstream_calls) as Arc<dyn Upstream>),
+            snapshots: None,
+            older_statuses: Some(Arc::clone(&older_statuses) as Arc<dyn OlderStatuses>),
             pool: Arc::new(cpu_pool(&pool).context("start the CPU threads")?),
             health: Arc::clone(&health),
             metrics: SolanaApi::new_metrics(),
@@ -279,6 +289,8 @@ impl Node<'_> {
         node.context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
         node.context.metrics.add(Arc::clone(&status) as Arc<dyn Collector>);
         node.context.metrics.add(sender.metrics);
+        node.context.metrics.add(upstream_calls);
+        node.context.metrics.add(older_statuses);
         let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(sink), Box::new(waiter_events)];
         let reader = &node.api.reader;
         let grpc = bound.grpc.map(|it| grpc_setup::start(&self.grpc, &info, reader, it));

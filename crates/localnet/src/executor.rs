@@ -338,7 +338,7 @@ impl Executor {
             self.history.publish();
         }
         if let Some(vote) = self.unpublished_vote.take() {
-            self.emit(&LedgerEvent::Voted(vote));
+            self.emit(&LedgerEvent::Voted([vote].into()));
         }
         if let Some(updates) = self.unpublished_updates.as_mut().filter(|all| !all.is_empty()) {
             let (block, updates) = (self.builder.id(), std::mem::take(updates).into());

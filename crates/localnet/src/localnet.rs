@@ -44,6 +44,8 @@ use crate::vote::{self, Tower};
 
 /// The log file that a server may write into a ledger directory.
 pub const LOG_FILE: &str = "validator.log";
+/// The directory of the snapshots that a server may make, within a ledger directory.
+pub const SNAPSHOTS_DIR: &str = "snapshots";
 /// The store's directory within a ledger directory.
 const STORE_DIR: &str = "store";
 
@@ -531,7 +533,8 @@ fn create_store(
     std::fs::create_dir_all(dir).map_err(dir_error)?;
     for entry in std::fs::read_dir(dir).map_err(dir_error)? {
         let name = entry.map_err(dir_error)?.file_name();
-        if name != STORE_DIR && name != LOG_FILE && !NodeKeypairs::is_file(&name) {
+        let is_known = name == STORE_DIR || name == LOG_FILE || name == SNAPSHOTS_DIR;
+        if !is_known && !NodeKeypairs::is_file(&name) {
             return Err(LocalnetError::NotEmpty {
                 dir: dir.display().to_string(),
                 name: name.display().to_string(),

@@ -15,7 +15,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["svm", "snapshot_ledger", "stakes_solana", "tpu", "http_server", "loadgen"],
     &["localnet", "follow", "response_cache", "loadgen_solana"],
     &["jsonrpc"],
-    &["rpc_solana", "grpc", "rest"],
+    &["rpc_solana", "grpc", "rest", "snapshot_server"],
     &["rest_solana"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];

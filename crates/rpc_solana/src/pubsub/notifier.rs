@@ -111,8 +111,10 @@ fn publish_event(pubsub: &Arc<SolanaPubSub>, position: Position, event: &LedgerE
             publish_slot_updates(&mut batch, event);
             advance(&mut batch, block.id, Commitment::Confirmed);
         }
-        LedgerEvent::Voted(vote) => {
-            batch.broadcast(SubscriptionKind::Vote, &notification::vote(vote))
+        LedgerEvent::Voted(votes) => {
+            for vote in votes.iter() {
+                batch.broadcast(SubscriptionKind::Vote, &notification::vote(vote));
+            }
         }
         LedgerEvent::Rooted { block, .. } => {
             publish_slot_updates(&mut batch, event);
