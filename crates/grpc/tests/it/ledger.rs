@@ -121,6 +121,21 @@ impl TestLedger {
         self.send(&LedgerEvent::AccountsWritten { block: block_id(slot), updates });
     }
 
+    /// As [`Self::write`], by a writer that may wait.
+    pub(crate) fn write_and_wait(&mut self, slot: Slot, n: u8, data: &[u8]) {
+        self.write_version += 1;
+        let mut account = AccountSharedData::new(1_000, 0, &key(9));
+        account.set_data_from_slice(data);
+        let update = AccountUpdate {
+            pubkey: key(n),
+            account: Arc::new(Account(account)),
+            write_version: self.write_version,
+            signature: None,
+        };
+        let updates = [update].into();
+        self.events.send_and_wait(LedgerEvent::AccountsWritten { block: block_id(slot), updates });
+    }
+
     pub(crate) fn execute(&mut self, executed: ExecutedTransaction) {
         let executed = Arc::new(executed);
         let bank = self.open.get_mut(&block_id(executed.slot)).expect("an open bank");
