@@ -11,6 +11,7 @@ pub(crate) enum Event {
     Transaction,
     Slot,
     BlockMeta,
+    Entry,
     /// An update that the full queue did not take.
     Dropped,
     /// All clients were closed because updates were lost.
@@ -23,9 +24,11 @@ pub(crate) enum Event {
     LateWrite,
     /// A bank whose transactions are not numbered from 0 without holes.
     IndexHole,
+    /// A bank that was sent without the entries that it counts.
+    WithoutEntries,
 }
 
-const EVENTS: usize = Event::IndexHole as usize + 1;
+const EVENTS: usize = Event::WithoutEntries as usize + 1;
 
 /// Counters that all threads share.
 pub(crate) struct PluginCounters(Counters);
@@ -58,12 +61,14 @@ impl Collector for UpdateQueue {
             ("transaction", Event::Transaction),
             ("slot", Event::Slot),
             ("block_meta", Event::BlockMeta),
+            ("entry", Event::Entry),
         ] {
             family.put(&[("kind", kind)], counters.sum(event));
         }
         let help = "What went wrong, by event: updates dropped at the queue's bound, times that all clients were \
                     closed for lost updates, updates of another interface, updates before the first announced bank, \
-                    writes after a bank was whole, banks with holes in the numbers of transactions.";
+                    writes after a bank was whole, banks with holes in the numbers of transactions, banks without \
+                    the entries that they count.";
         let mut family = out.family("hydrant_geyser_events_total", MetricKind::Counter, help);
         for (name, event) in [
             ("dropped", Event::Dropped),
@@ -72,6 +77,7 @@ impl Collector for UpdateQueue {
             ("unannounced", Event::Unannounced),
             ("late_write", Event::LateWrite),
             ("index_hole", Event::IndexHole),
+            ("without_entries", Event::WithoutEntries),
         ] {
             family.put(&[("event", name)], counters.sum(event));
         }

@@ -131,4 +131,9 @@ pub trait EventSink: Send {
     fn needs_account_updates(&self) -> bool {
         false
     }
+
+    /// Whether blocks need their entries. A writer that has to request them does so only then. The value never changes.
+    fn needs_entries(&self) -> bool {
+        false
+    }
 }

@@ -171,6 +171,8 @@ pub struct Missing {
     pub meta: bool,
     /// Number of transactions.
     pub transactions: u64,
+    /// Number of entries.
+    pub entries: u64,
     /// Names of the sysvars that each bank writes.
     pub sysvars: [Option<&'static str>; 4],
     /// The parent is not whole.
@@ -181,6 +183,11 @@ impl Missing {
     /// Whether nothing is missing.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether entries are missing, and nothing else.
+    pub(crate) fn is_only_entries(&self) -> bool {
+        self.entries > 0 && Self { entries: 0, ..*self }.is_nothing()
     }
 }
 
@@ -201,6 +208,9 @@ impl std::fmt::Display for Missing {
         if self.transactions > 0 {
             let text = "transactions (a source must send votes and failed ones too)";
             part(&format_args!("{} {text}", self.transactions))?;
+        }
+        if self.entries > 0 {
+            part(&format_args!("{} entries", self.entries))?;
         }
         for name in self.sysvars.iter().flatten() {
             part(&format_args!("the sysvar {name}"))?;

@@ -137,7 +137,9 @@ impl<A, T, M> Feed<A, T, M> {
     /// Cost: O(slots above the root).
     pub fn handle_timeout(&mut self, now: Instant) {
         let mut overdue = Vec::new();
-        for (source, session) in &self.sessions {
+        let mut is_changed = false;
+        for (source, session) in &mut self.sessions {
+            let mut lacks_entries = false;
             for (slot, entry) in &session.slots {
                 let Some(frozen_at) = entry.frozen_at.filter(|_| entry.is_awaited()) else {
                     continue;
@@ -145,14 +147,22 @@ impl<A, T, M> Feed<A, T, M> {
                 let waited = now.saturating_duration_since(frozen_at);
                 if waited >= self.config.incomplete_timeout {
                     let missing = entry.missing();
+                    if missing.is_only_entries() {
+                        lacks_entries = true;
+                        continue;
+                    }
                     let reason = session.conflict.clone();
                     let reason = reason.unwrap_or(GapReason::Incomplete { missing, waited });
                     overdue.push((*source, *slot, reason));
                     break;
                 }
             }
+            if lacks_entries {
+                self.stats.banks_without_entries += session.give_up_entries();
+                is_changed = true;
+            }
         }
-        if overdue.is_empty() {
+        if overdue.is_empty() && !is_changed {
             return;
         }
         for (source, slot, reason) in overdue {
@@ -221,6 +231,7 @@ impl<A, T, M> Feed<A, T, M> {
         if let UpdateKind::Status(status) = kind {
             return self.add_status(source, slot, bank_id, status, now);
         }
+        let lacks_entries = session.lacks_entries;
         let entry = session.slot(slot, config)?;
         let (outcome, is_whole) = match entry.target(bank_id, now)? {
             Target::Ended => return Ok(Outcome::Ignored),
@@ -246,7 +257,15 @@ impl<A, T, M> Feed<A, T, M> {
                     UpdateKind::Transaction { index, transaction } => {
                         bank.add_transaction(index, transaction, bytes)?
                     }
-                    UpdateKind::BlockMeta(meta) => bank.set_meta(meta, bytes)?,
+                    UpdateKind::Entry { index, entry } => bank.add_entry(index, entry),
+                    UpdateKind::BlockMeta(mut meta) => {
+                        if lacks_entries && meta.entries_count > 0 {
+                            meta.entries_count = 0;
+                            let is_new = bank.meta.is_none();
+                            self.stats.banks_without_entries += u64::from(is_new);
+                        }
+                        bank.set_meta(meta, bytes)?
+                    }
                     UpdateKind::Status(_) => Added::Duplicate, // it was taken above
                 };
                 (added, bank.is_whole())
@@ -407,8 +426,9 @@ impl<A, T, M> Feed<A, T, M> {
         }
         let Some(session) = self.sessions.get_mut(&source) else { return };
         let Some(entry) = session.slots.get_mut(&slot) else { return };
-        let bank = entry.open.remove(at);
+        let mut bank = entry.open.remove(at);
         session.bytes -= bank.bytes;
+        let entries = bank.take_entries();
         let Assembly { bank_id, first_received, accounts, transactions, meta, .. } = bank;
         let Some(meta) = meta else { return };
         let done = match link {
@@ -422,6 +442,9 @@ impl<A, T, M> Feed<A, T, M> {
                 let id = self.tree.add(slot, parent, meta.blockhash);
                 let done = Done::new(bank_id, id, &accounts);
                 self.stats.banks += 1;
+                if meta.entries_count > 0 && entries.is_empty() {
+                    self.stats.banks_without_entries += 1;
+                }
                 self.events.push_back(Event::Bank(Box::new(Bank {
                     id,
                     parent,
@@ -430,6 +453,7 @@ impl<A, T, M> Feed<A, T, M> {
                     completed: now,
                     accounts,
                     transactions: transactions.into_values().collect(),
+                    entries,
                     meta,
                 })));
                 done

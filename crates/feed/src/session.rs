@@ -61,6 +61,8 @@ pub(crate) struct Session<A, T, M> {
     pub(crate) slots: BTreeMap<Slot, SlotEntry<A, T, M>>,
     /// Bytes of open banks, and of the versions of `done` ones.
     pub(crate) bytes: usize,
+    /// Whether the source counts entries that it does not send. They are not waited for any more.
+    pub(crate) lacks_entries: bool,
     /// A bank that contradicts the rooted chain.
     pub(crate) conflict: Option<GapReason>,
 }
@@ -231,7 +233,7 @@ impl Done {
 
 impl<A, T, M> Session<A, T, M> {
     pub(crate) fn new() -> Self {
-        Self { slots: BTreeMap::new(), bytes: 0, conflict: None }
+        Self { slots: BTreeMap::new(), bytes: 0, lacks_entries: false, conflict: None }
     }
 
     /// The entry of a slot above the root. It is made if it is new.
@@ -245,6 +247,15 @@ impl<A, T, M> Session<A, T, M> {
             return Err(GapReason::Slots { slots, limit: config.slots_max });
         }
         Ok(self.slots.entry(slot).or_insert_with(SlotEntry::new))
+    }
+
+    /// Waits for entries no more. Returns the number of banks that waited.
+    pub(crate) fn give_up_entries(&mut self) -> u64 {
+        self.lacks_entries = true;
+        let open = self.slots.values_mut().flat_map(|entry| &mut entry.open);
+        let given_up: Vec<usize> = open.filter_map(Assembly::give_up_entries).collect();
+        self.bytes -= given_up.iter().sum::<usize>();
+        given_up.len() as u64
     }
 
     /// Counts what an update added.

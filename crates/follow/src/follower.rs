@@ -200,10 +200,12 @@ impl Follower {
         for stakes in config.epoch_stakes {
             writer.set_epoch_stakes(Arc::new(stakes));
         }
+        let needs_entries = sinks.iter().any(|sink| sink.needs_entries());
         writer.sinks = sinks;
         let thread = std::thread::Builder::new().name("follow".into());
         let thread = thread.spawn(move || write(writer, receiver)).map_err(FollowError::Thread)?;
         let streams = Streams {
+            with_entries: vec![needs_entries; config.sources.len()],
             sources: config.sources,
             config: config.stream,
             status,

@@ -24,6 +24,8 @@ pub struct FollowStatus {
     pub(crate) updates: AtomicU64,
     pub(crate) banks: AtomicU64,
     pub(crate) duplicates: AtomicU64,
+    /// Banks whose entries the source did not send as it counts them.
+    pub(crate) banks_without_entries: AtomicU64,
     pub(crate) gaps: AtomicU64,
     pub(crate) late_writes: AtomicU64,
     /// Banks whose votes were not counted, because too many banks waited.
@@ -143,6 +145,7 @@ impl Collector for FollowStatus {
             ("update", &self.updates),
             ("bank", &self.banks),
             ("duplicate_update", &self.duplicates),
+            ("bank_without_entries", &self.banks_without_entries),
             ("gap", &self.gaps),
             ("late_write", &self.late_writes),
             ("uncounted_votes_bank", &self.dropped_votes),

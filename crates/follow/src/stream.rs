@@ -26,7 +26,7 @@ use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     CommitmentLevel, GetSlotRequest, SubscribeRequest, SubscribeRequestFilterAccounts,
-    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterSlots,
+    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterEntry, SubscribeRequestFilterSlots,
     SubscribeRequestFilterTransactions, SubscribeRequestPing, SubscribeUpdate,
 };
 
@@ -167,6 +167,8 @@ pub(crate) enum StreamEnd {
 /// Connects to sources and sends their updates.
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SourceConfig>,
+    /// Of each source: whether its entries are requested. No more once it has refused the request.
+    pub(crate) with_entries: Vec<bool>,
     pub(crate) config: StreamConfig,
     pub(crate) status: Arc<FollowStatus>,
     pub(crate) messages: mpsc::Sender<Message>,
@@ -207,6 +209,9 @@ impl Streams {
             }
             *self.status.last_stream_end.lock() = Some(format!("{}: {end}", source.url));
             log_end(&source, &end);
+            if self.refuses_entries(at, &end) {
+                continue;
+            }
             // A source that moved the root was healthy; it is tried again first.
             if self.status.root() > root && !matches!(end, StreamEnd::Lagging { .. }) {
                 failures = 0;
@@ -226,6 +231,18 @@ impl Streams {
         }
     }
 
+    /// Whether a source may have refused a request for its entries: its operator does not serve them. The next request
+    /// to it has none.
+    fn refuses_entries(&mut self, at: usize, end: &StreamEnd) -> bool {
+        let StreamEnd::Refused(status) = end else { return false };
+        let may_be = status.code() == tonic::Code::InvalidArgument;
+        let refuses = may_be && std::mem::replace(&mut self.with_entries[at], false);
+        if refuses {
+            tracing::warn!(url = self.sources[at].url, "entries are not requested any more");
+        }
+        refuses
+    }
+
     /// One stream, from the root on.
     async fn follow(
         &mut self,
@@ -236,7 +253,7 @@ impl Streams {
         let source = self.sources[at].clone();
         let client = connect(&source, &self.config).await?;
         let token = token_of(&source)?;
-        let request = subscribe_request(self.status.root() + 1);
+        let request = subscribe_request(self.status.root() + 1, self.with_entries[at]);
         let (updates, requests) = subscribe(&client, token.as_ref(), request).await?;
         self.send(Message::Opened(session)).await?;
         self.status.sessions.fetch_add(1, Ordering::Relaxed);
@@ -251,12 +268,12 @@ impl Streams {
         let limits = (self.config.stall_timeout, self.config.lag_slots_max);
         let root = self.status.root();
         let progress = StreamProgress::new(slots.clone(), at, limits, root, now());
-        self.receive(session, updates, &requests, progress).await
+        self.receive((session, at), updates, &requests, progress).await
     }
 
     async fn receive(
         &mut self,
-        session: u64,
+        (session, at): (u64, usize),
         mut stream: tonic::Streaming<SubscribeUpdate>,
         requests: &mpsc::Sender<SubscribeRequest>,
         mut progress: StreamProgress,
@@ -298,14 +315,14 @@ impl Streams {
             };
             received_at = now();
             let Some(batch) = batch else { return Ok(StreamEnd::Ended) };
-            self.forward(session, batch, received_at, requests, &mut progress).await?;
+            self.forward((session, at), batch, received_at, requests, &mut progress).await?;
         }
     }
 
     /// Sends the updates of a batch up to the first failure.
     async fn forward(
         &self,
-        session: u64,
+        (session, at): (u64, usize),
         batch: Vec<Result<(SubscribeUpdate, usize), tonic::Status>>,
         received: Instant,
         requests: &mpsc::Sender<SubscribeRequest>,
@@ -328,7 +345,10 @@ impl Streams {
                             self.status.shred_slot.fetch_max(slot.slot, Ordering::Relaxed);
                         }
                         let converted = convert::update(update)?;
-                        Ok(converted.map(|converted| {
+                        Ok(converted.map(|mut converted| {
+                            if !self.with_entries[at] {
+                                converted.expect_no_entries();
+                            }
                             let memory_bytes = converted.memory_bytes(message_bytes);
                             (converted, memory_bytes)
                         }))
@@ -442,13 +462,15 @@ pub(crate) async fn connect(
 }
 
 /// Everything of every bank from a slot on.
-fn subscribe_request(from_slot: u64) -> SubscribeRequest {
+fn subscribe_request(from_slot: u64, with_entries: bool) -> SubscribeRequest {
     let name = || FILTER.to_owned();
     let slots = SubscribeRequestFilterSlots {
         interslot_updates: Some(true),
         ..SubscribeRequestFilterSlots::default()
     };
+    let entries = with_entries.then(|| (name(), SubscribeRequestFilterEntry::default()));
     SubscribeRequest {
+        entry: entries.into_iter().collect(),
         accounts: [(name(), SubscribeRequestFilterAccounts::default())].into(),
         transactions: [(name(), SubscribeRequestFilterTransactions::default())].into(),
         blocks_meta: [(name(), SubscribeRequestFilterBlocksMeta::default())].into(),

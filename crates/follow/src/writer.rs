@@ -219,6 +219,7 @@ impl Writer {
         set(&status.updates, stats.updates);
         set(&status.banks, stats.banks);
         set(&status.duplicates, stats.duplicates);
+        set(&status.banks_without_entries, stats.banks_without_entries);
         set(&status.open_banks, stats.open_banks as u64);
         set(&status.open_bytes, stats.open_bytes as u64);
         let verifier_bytes = self.verification.bytes() + self.vote_accounts.bytes();
@@ -341,6 +342,7 @@ impl Writer {
                 .collect(),
             rewards: facts.rewards,
             reward_partitions: facts.reward_partitions,
+            entries: bank.entries,
             writes: writes
                 .map(|((pubkey, account, removed_keys), id)| AccountWrite {
                     pubkey,

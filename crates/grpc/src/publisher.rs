@@ -1,10 +1,10 @@
 //! From the ledger's events to updates, on a thread of its own.
 //!
 //! In: events, in order, over a bounded channel from the ledger's one writer. Out: updates to the broker.
-//! Order of a bank: `CREATED_BANK`; its account writes and transactions as they happen; `COMPLETED`, the block, its
-//! metadata; then processed, confirmed and finalized, each once, and after its ancestors. Above processed, a bank's
-//! content is released when the bank gets there: the last write of each account, the transactions, the block. A bank
-//! that is reverted is released never.
+//! Order of a bank: `CREATED_BANK`; its account writes and transactions as they happen; its entries; `COMPLETED`, the
+//! block, its metadata; then processed, confirmed and finalized, each once, and after its ancestors. Above processed, a bank's
+//! content is released when the bank gets there: the last write of each account, the transactions, the entries, the
+//! block. A bank that is reverted is released never.
 //! Bounds: `Config::events_max` events wait, with `Config::events_bytes_max` bytes or one event. The writer never waits:
 //! at a bound the event is dropped, and then every client is closed and the log is emptied, because the event may have
 //! been for any of them.
@@ -100,6 +100,10 @@ impl EventSink for EventSender {
     }
 
     fn needs_account_updates(&self) -> bool {
+        true
+    }
+
+    fn needs_entries(&self) -> bool {
         true
     }
 }
@@ -267,6 +271,11 @@ impl Publisher {
         let unsent = block.transactions.get(bank.transactions.len()..).unwrap_or_default();
         let updates = bank.add_transactions(id, unsent);
         self.broker.publish(&updates);
+        let entries = (0..).zip(&block.entries).map(|(index, entry)| {
+            new_update(id, bank.bank_id, UpdateKind::Entry { index, entry: *entry })
+        });
+        let mut entries: Vec<_> = entries.collect();
+        self.broker.publish(&entries);
         self.publish_status(id, SlotStatus::SlotCompleted, None);
         let Some(bank) = self.banks.get_mut(&id) else { return };
         let write_of = |update: &Update| match &update.kind {
@@ -280,6 +289,7 @@ impl Publisher {
         accounts.sort_unstable_by_key(|(write, _)| write.write_version);
         let (writes, mut content): (Vec<_>, Vec<_>) = accounts.into_iter().unzip();
         content.append(&mut bank.transactions);
+        content.append(&mut entries);
         let frozen = Arc::new(FrozenBlock { block: Arc::clone(block), accounts: writes });
         let ends = [UpdateKind::Block(Arc::clone(&frozen)), UpdateKind::BlockMeta(frozen)]
             .map(|kind| new_update(id, bank.bank_id, kind));

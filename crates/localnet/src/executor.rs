@@ -346,6 +346,7 @@ impl Executor {
         }
         if !executed.is_empty() {
             self.emit(&LedgerEvent::Executed(executed.into()));
+            self.builder.record_entries();
         }
         self.metrics.add(Phase::Publish, now() - started_at);
     }

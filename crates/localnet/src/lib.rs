@@ -27,6 +27,7 @@ pub mod ledger_store;
 mod localnet;
 mod payouts;
 mod programs;
+mod proof_of_history;
 mod queue;
 mod restore;
 mod simulator;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use futures_util::{Stream, StreamExt};
 use parking_lot::Mutex;
@@ -39,6 +39,7 @@ struct Shared {
     /// What is done to the updates of the first sessions.
     damage: Mutex<(usize, Option<Damage>)>,
     sessions: AtomicUsize,
+    refuses_entries: AtomicBool,
     token: Option<&'static str>,
 }
 
@@ -54,6 +55,7 @@ impl Source {
             newest: AtomicU64::new(0),
             damage: Mutex::default(),
             sessions: AtomicUsize::new(0),
+            refuses_entries: AtomicBool::new(false),
             token,
         }))
     }
@@ -116,6 +118,11 @@ impl Source {
         *self.0.later.lock() = Some(updates);
     }
 
+    /// Refuses requests for entries, as a server does whose operator does not serve them.
+    pub fn refuse_entries(&self) {
+        self.0.refuses_entries.store(true, Ordering::Relaxed);
+    }
+
     /// Ends all streams.
     pub fn cut(&self) {
         self.0.cuts.send_modify(|cuts| *cuts += 1);
@@ -139,6 +146,7 @@ pub fn slot_of(update: &SubscribeUpdate) -> u64 {
         Some(UpdateOneof::Slot(it)) => it.slot,
         Some(UpdateOneof::Transaction(it)) => it.slot,
         Some(UpdateOneof::BlockMeta(it)) => it.slot,
+        Some(UpdateOneof::Entry(it)) => it.slot,
         _ => u64::MAX,
     }
 }
@@ -162,6 +170,9 @@ impl Geyser for Source {
         let mut requests = request.into_inner();
         let first =
             requests.next().await.ok_or_else(|| Status::invalid_argument("no request"))??;
+        if self.0.refuses_entries.load(Ordering::Relaxed) && !first.entry.is_empty() {
+            return Err(Status::invalid_argument("entry: at most 0 filters are allowed"));
+        }
         let from_slot = first.from_slot.unwrap_or_default();
         let shared = Arc::clone(&self.0);
         let session = shared.sessions.fetch_add(1, Ordering::Relaxed);

@@ -73,7 +73,9 @@ impl WriterState {
         let block = Block {
             transactions: block.transactions.clone(),
             rewards: block.rewards.clone(),
-            writes: Vec::new(), // history has no old versions of accounts
+            // Only streams have entries, and history has no old versions of accounts.
+            entries: Vec::new(),
+            writes: Vec::new(),
             ..*block
         };
         let id = block.id;

@@ -87,6 +87,7 @@ impl Rig {
             parent_blockhash: hash(slot - 1),
             blockhash: hash(slot),
             executed_transaction_count: 0,
+            entries_count: 0,
             meta: (),
         };
         self.send(slot, UpdateKind::BlockMeta(meta));

@@ -3,6 +3,7 @@
 mod approval;
 mod chain;
 mod checker;
+mod entries;
 mod follows;
 mod hostile;
 mod stream;

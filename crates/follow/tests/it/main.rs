@@ -1,6 +1,7 @@
 //! A follower against a scripted source.
 
 mod corruptions;
+mod entries;
 mod follows;
 mod frames;
 mod hostile;

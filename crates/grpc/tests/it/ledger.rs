@@ -11,7 +11,7 @@ use chain_solana::{
 use grpc::{Config, EventSender, GrpcNode, Server};
 use ledger::{BlockId, Slot};
 use query::{Ledger, LedgerConfig};
-use solana::Account;
+use solana::{Account, Entry};
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
@@ -32,6 +32,8 @@ pub(crate) struct TestLedger {
     write_version: u64,
     blocks: HashMap<BlockId, Arc<Block>>,
     open: HashMap<BlockId, (BlockId, Vec<Arc<ExecutedTransaction>>)>,
+    /// Of the next block that is frozen.
+    entries: Vec<Entry>,
 }
 
 pub(crate) fn key(n: u8) -> Pubkey {
@@ -85,7 +87,7 @@ impl TestLedger {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let (server, events) = Server::start(config, node, listener).expect("it starts");
         let (blocks, open) = (HashMap::new(), HashMap::new());
-        Self { server, events, write_version: 0, blocks, open }
+        Self { server, events, write_version: 0, blocks, open, entries: Vec::new() }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -134,6 +136,23 @@ impl TestLedger {
         bank.1.push(Arc::new(executed));
     }
 
+    /// Sets the entries of the next block that is frozen: the number of transactions of each.
+    pub(crate) fn set_entries(&mut self, transaction_counts: &[u64]) {
+        let mut starting_transaction_index = 0;
+        self.entries.clear();
+        for (n, transaction_count) in (1..).zip(transaction_counts.iter().copied()) {
+            let hash = Hash::new_from_array([n; 32]);
+            let num_hashes = u64::from(n) * 10;
+            self.entries.push(Entry {
+                num_hashes,
+                hash,
+                transaction_count,
+                starting_transaction_index,
+            });
+            starting_transaction_index += transaction_count;
+        }
+    }
+
     pub(crate) fn freeze(&mut self, slot: Slot) {
         self.freeze_block(block_id(slot));
     }
@@ -153,6 +172,7 @@ impl TestLedger {
             transactions,
             rewards: Vec::new(),
             reward_partitions: None,
+            entries: std::mem::take(&mut self.entries),
             writes: Vec::new(),
         });
         self.blocks.insert(id, Arc::clone(&block));

@@ -7,6 +7,7 @@ mod bench;
 mod clients;
 mod crash;
 mod disk;
+mod entry_chain;
 mod faults;
 mod flags;
 mod follow_of_follow;

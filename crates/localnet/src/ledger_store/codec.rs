@@ -123,6 +123,7 @@ pub(super) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
             .list("transactions", |from| read_executed(id.slot, from).map(Arc::new))?,
         rewards: Vec::new(),
         reward_partitions: None,
+        entries: Vec::new(),
         writes: Vec::new(),
     };
     // Older blocks were written without rewards.
