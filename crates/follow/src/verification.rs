@@ -175,6 +175,19 @@ impl Verification {
         Ok(BankHashes { bank_hash, components })
     }
 
+    /// A child that is still open lists this hash of `bank`. If it is the computed one, the bank has its verdict a slot
+    /// before the child is whole. Any other hash is judged once the child is whole, because an open bank may be damaged.
+    pub(crate) fn preview_child(&mut self, bank: BlockId, reported: Hash, now: Duration) {
+        let Some(verifier) = &mut self.verifier else { return };
+        let is_computed = verifier.bank_hash(bank) == Some(reported);
+        if !is_computed || !matches!(verifier.verdict(bank), Some(Verdict::Pending)) {
+            return;
+        }
+        // The bank is known: it has a hash and a verdict.
+        let changed = verifier.child_reports(bank, reported, now).unwrap_or_default();
+        self.handle_changes(&changed);
+    }
+
     /// What the feed has to do next.
     pub(crate) fn pop_action(&mut self) -> Option<Action> {
         self.actions.pop_front()

@@ -13,7 +13,7 @@ use chain_solana::{
     AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, EventSink,
     ExecutedTransaction, History, LedgerEvent, RevertReason,
 };
-use feed::{Bank, DropReason, Event, Feed, Gap, SourceId};
+use feed::{Bank, DropReason, Event, Feed, Gap, SourceId, UpdateKind};
 use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record, Slot};
 use query::{Ledger, LedgerError};
 use solana::Account;
@@ -26,7 +26,7 @@ use verify::{AccountChange, EpochStakes, FrozenBank};
 use crate::account_updates::{BankUpdates, WriteVersions};
 use crate::clock::{now, unix_ms};
 use crate::cluster_tracker::ClusterTracker;
-use crate::convert::{BlockFacts, WrittenAccount};
+use crate::convert::{BlockFacts, Converted, WrittenAccount};
 use crate::error::FollowError;
 use crate::status::FollowStatus;
 use crate::stream::{Message, update_of};
@@ -123,6 +123,7 @@ impl Writer {
                         if self.verification.is_stopped() {
                             break;
                         }
+                        self.preview_child(&update.0);
                         self.feed.handle(update_of(source, update), received);
                         self.take_events()?;
                     }
@@ -153,6 +154,20 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// A bank that was just created lists the hash of its parent, which may be known.
+    fn preview_child(&mut self, update: &Converted) {
+        let UpdateKind::Account { pubkey, account, .. } = &update.kind else { return };
+        if *pubkey != sysvar::slot_hashes::ID {
+            return;
+        }
+        let Some((slot, hash)) = verify::newest_slot_hash(account.account.0.data()) else { return };
+        let of_slot = BlockId { slot, version: 0 }..=BlockId { slot, version: u64::MAX };
+        let mut banks = self.banks.range(of_slot);
+        if let Some((bank, _)) = banks.find(|(_, frozen)| frozen.block.bank_hash == hash) {
+            self.verification.preview_child(*bank, hash, self.now);
+        }
     }
 
     fn close_session(&mut self) {

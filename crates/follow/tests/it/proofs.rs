@@ -171,6 +171,49 @@ async fn a_bank_is_confirmed_once_its_child_lists_its_hash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_bank_is_confirmed_as_soon_as_an_open_child_lists_its_hash() {
+    let source = Source::new(None);
+    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
+    let (rig, mut chain) = Rig::start(config);
+    source.send(chain.chain(101..=102));
+    rig.wait_for_slots([102, 101, 100]).await;
+    // SlotHashes is the third update of a bank.
+    let child = chain.bank(103, 7);
+    source.send(child[..2].to_vec());
+    assert_eq!(rig.status.verified(), 101);
+    source.send(child[2..3].to_vec());
+    rig.wait_for_slots([102, 102, 100]).await;
+    source.send(child[3..].to_vec());
+    rig.wait_for_slots([103, 102, 100]).await;
+    assert_eq!((rig.status.gaps(), rig.status.sessions()), (0, 1));
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bank_is_not_confirmed_by_an_open_child_that_lists_another_hash() {
+    let source = Source::new(None);
+    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
+    let (rig, mut chain) = Rig::start(config);
+    source.send(chain.chain(101..=102));
+    rig.wait_for_slots([102, 101, 100]).await;
+    let child = chain.bank(103, 7);
+    let mut other = child[2].clone();
+    if let Some(UpdateOneof::Account(update)) = &mut other.update_oneof {
+        let info = update.account.as_mut().expect("an account");
+        let mut data = info.data.to_vec();
+        // The hash of the newest slot, after the length and the slot.
+        data[20] ^= 1;
+        (info.data, info.write_version) = (data.into(), 0);
+    }
+    source.send([child[0].clone(), child[1].clone(), other]);
+    source.send(child[3..].to_vec());
+    // One of the two banks is wrong, once the child is whole.
+    rig.wait("a repair", |rig| rig.status.proof().summary().repairs == 1).await;
+    assert_eq!(rig.status.verified(), 101);
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_bank_is_requested_again_and_then_confirmed() {
     let source = Source::new(None);
     source.damage(1, damage_wallet(102));
