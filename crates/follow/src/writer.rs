@@ -14,7 +14,7 @@ use chain_solana::{
     ExecutedTransaction, History, LedgerEvent, RevertReason,
 };
 use feed::{Bank, DropReason, Event, Feed, Gap, SourceId, UpdateKind};
-use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record, Slot};
+use ledger::{Address, AddressId, BlockId, Change, Commitment, KeyKind, Record, Slot};
 use query::{Ledger, LedgerError};
 use solana::Account;
 use solana_account::ReadableAccount;
@@ -30,12 +30,14 @@ use crate::convert::{BlockFacts, Converted, WrittenAccount};
 use crate::error::FollowError;
 use crate::status::FollowStatus;
 use crate::stream::{Message, update_of};
-use crate::verification::{Action, Verification};
+use crate::verification::{Action, BankHashes, Verification};
 use crate::vote_accounts::VoteAccounts;
 use crate::votes::{StakeTables, VoteThread};
 
 /// Epochs whose stakes are stored: the root's, the next one, and the one after it.
 const EPOCHS_MAX: usize = 3;
+/// Changes of a bank from which on they are hashed on another thread: a thread costs some 50 us.
+const CONCURRENT_CHANGES_MIN: usize = 256;
 
 /// A bank above the root, or the root.
 struct Frozen {
@@ -320,8 +322,7 @@ impl Writer {
             signature_count: signatures.sum(),
             blockhash: bank.meta.blockhash,
         };
-        let hashes = self.verification.freeze(&frozen, self.now);
-        let hashes = hashes.map_err(|err| FollowError::Verify { bank: id, err })?;
+        let (hashes, ids) = self.hash_and_apply(&frozen, changes, &parent_info)?;
         let info = Arc::new(BlockInfo {
             block: id,
             parent: bank.parent,
@@ -335,7 +336,6 @@ impl Writer {
             complete: true,
         });
         log_frozen(&info);
-        let ids = self.ledger.apply(id, changes, Arc::clone(&info)).map_err(failed)?;
         self.ledger.complete(id, Arc::clone(&info)).map_err(failed)?;
         // Opening it made it the tip; the feed says which bank is.
         self.ledger.set_tip(tip).map_err(failed)?;
@@ -390,6 +390,32 @@ impl Writer {
         let (is_executed, is_confirmed) = (false, false);
         self.banks.insert(id, Frozen { block, info, is_executed, is_confirmed });
         Ok(())
+    }
+
+    /// Computes the hashes of a bank, and writes its accounts into the open block: at the same time if they are many,
+    /// because both take milliseconds. The block's own properties follow when it is completed.
+    fn hash_and_apply(
+        &mut self,
+        frozen: &FrozenBank<'_>,
+        changes: Vec<Change<Account>>,
+        parent_info: &Arc<BlockInfo>,
+    ) -> Result<(BankHashes, Vec<AddressId>), FollowError> {
+        let (bank, now) = (frozen.block, self.now);
+        let (verification, ledger) = (&mut self.verification, &mut self.ledger);
+        let is_large = verification.is_on() && changes.len() >= CONCURRENT_CHANGES_MIN;
+        let mut hash = || verification.freeze(frozen, now);
+        let apply = || ledger.apply(bank, changes, Arc::clone(parent_info));
+        let (hashes, ids) = if is_large {
+            std::thread::scope(|scope| {
+                let hashes = scope.spawn(hash);
+                let ids = apply();
+                hashes.join().map(|hashes| (hashes, ids)).map_err(|_| FollowError::Panicked)
+            })?
+        } else {
+            (hash(), apply())
+        };
+        let hashes = hashes.map_err(|err| FollowError::Verify { bank, err })?;
+        Ok((hashes, ids.map_err(|err| FollowError::Ledger { bank, err })?))
     }
 
     /// Takes the stakes that the cluster's tracker computed.
