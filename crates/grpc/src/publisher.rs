@@ -60,9 +60,13 @@ impl EventSender {
         let _ = self.events.send((event, bytes));
     }
 
-    /// Reports that events were lost. All clients are closed before the next event is published.
+    /// Reports that events were lost. All clients are closed before the next event is published, and at once if there is
+    /// none.
     pub fn report_loss(&self) {
         self.is_lost.store(true, Ordering::Release);
+        // An event without content wakes the publisher. Without space for it there are others.
+        let block = BlockId { slot: 0, version: 0 };
+        let _ = self.events.try_send((LedgerEvent::TipMoved { block }, 0));
     }
 
     /// Waits until all events are published and the publisher's thread has ended.
