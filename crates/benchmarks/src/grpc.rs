@@ -109,6 +109,14 @@ async fn publish(clients: usize, updates: usize) -> Result<(f64, f64)> {
         readers.push(subscribe(server.address(), programs, received).await?);
     }
     events.send(&LedgerEvent::BankCreated { block: SLOT, parent: SLOT, root: 0, timestamp_ms: 0 });
+    // A thread has its name once it runs.
+    tokio::time::timeout(TIMEOUT, async {
+        while publisher_ns().is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .context("the publisher does not start")?;
     let before = publisher_ns()?;
     let sending = send_all(&mut events, updates, &received.updates);
     tokio::time::timeout(TIMEOUT, sending).await.context("a client has not got its updates")?;
