@@ -79,7 +79,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if let Some(slots) = value_of(args, "--slots")? {
         size.slots = slots.parse().context("--slots")?;
     }
-    // Large accounts of 5 to 20 KB: then three times mainnet's rate has the bytes of a busy mainnet stream.
+    // Large accounts of 5 to 20 KB: then three times mainnet's rate is 1.2 Gbit/s.
     let config =
         SyntheticConfig { large_bytes: 5_120, ..SyntheticConfig::mainnet(SEED, size.accounts) };
     let synthetic = Synthetic::new(config);
