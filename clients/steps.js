@@ -45,6 +45,9 @@ export function env(name) {
   return value;
 }
 
+// Whether the node follows another one, which leads every slot and has the faucet.
+export const followed = process.env.HYDRANT_FOLLOWED === '1';
+
 // Asks `probe` again until it gives something other than undefined, null or false.
 export async function until(what, probe) {
   const end = Date.now() + WAIT_MS_MAX;

@@ -1,6 +1,7 @@
 // `@triton-one/yellowstone-grpc` against a running node: the main flow, step by step.
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { env, flow, until } from '../steps.js';
 
@@ -129,6 +130,54 @@ step('blocks from a slot in the past', async () => {
   assert.ok(Number(block.slot) >= Number(firstAvailable) + 3);
   assert.ok(block.accounts.length >= 4);
   assert.equal(Number(block.updatedAccountCount), block.accounts.length);
+});
+
+const sha256 = (...parts) => createHash('sha256').update(Buffer.concat(parts)).digest();
+
+// The root of a Merkle tree as Solana has it: leaves have the prefix 0, inner nodes 1.
+function merkleRoot(items) {
+  let level = items.map((item) => sha256(Buffer.of(0), item));
+  while (level.length > 1) {
+    const pairs = [];
+    for (let at = 0; at < level.length; at += 2) {
+      pairs.push(sha256(Buffer.of(1), level[at], level[at + 1] ?? level[at]));
+    }
+    level = pairs;
+  }
+  return level[0];
+}
+
+step('entries are a chain of hashes from block to block', async () => {
+  const { firstAvailable } = await client.subscribeReplayInfo();
+  const seen = await subscribe({
+    blocks: { block: { accountInclude: [], includeTransactions: true, includeEntries: true } },
+    entry: { entry: {} },
+    commitment: CommitmentLevel.PROCESSED,
+    fromSlot: String(Number(firstAvailable) + 1),
+  });
+  const blocks = () => seen.updates.filter((update) => update.block).map((update) => update.block);
+  await until('20 blocks', async () => blocks().length >= 20);
+  let last;
+  for (const block of blocks().slice(0, 20)) {
+    const sent = seen.updates.filter((update) => update.entry?.slot === block.slot);
+    assert.equal(sent.length, Number(block.entriesCount));
+    assert.equal(block.entries.length, sent.length);
+    const transactions = block.transactions
+      .sort((one, two) => Number(one.index) - Number(two.index))
+      .map(({ transaction }) => transaction.signatures.map((it) => Buffer.from(it)));
+    for (const entry of block.entries.sort((one, two) => Number(one.index) - Number(two.index))) {
+      const first = Number(entry.startingTransactionIndex);
+      const own = transactions.slice(first, first + Number(entry.executedTransactionCount)).flat();
+      const hash = Buffer.from(entry.hash);
+      if (last !== undefined) {
+        let expected = last;
+        for (let n = 1; n < Number(entry.numHashes); n += 1) expected = sha256(expected);
+        expected = own.length ? sha256(expected, merkleRoot(own)) : sha256(expected);
+        assert.deepEqual(hash, expected, `entry ${entry.index} of slot ${block.slot}`);
+      }
+      last = hash;
+    }
+  }
 });
 
 step('an invalid filter says why', async () => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { address, isSolanaError, SOLANA_ERROR__JSON_RPC__SERVER_ERROR_NO_SNAPSHOT } from '@solana/kit';
-import { until } from '../steps.js';
+import { followed, until } from '../steps.js';
 import { rpc } from './world.js';
 
 export function nodeSteps(step) {
@@ -10,22 +10,25 @@ export function nodeSteps(step) {
     assert.equal(await rpc.getHealth().send(), 'ok');
     assert.match((await rpc.getVersion().send())['solana-core'], /^\d+\.\d+\.\d+/);
     const { identity } = await rpc.getIdentity().send();
+    const leader = await rpc.getSlotLeader().send();
+    assert.equal(identity === leader, !followed);
     const nodes = await rpc.getClusterNodes().send();
-    assert.deepEqual(nodes.map(({ pubkey }) => pubkey), [identity]);
+    assert.deepEqual(nodes.map(({ pubkey }) => pubkey), [leader]);
     address(await rpc.getGenesisHash().send());
-    await assert.rejects(rpc.getHighestSnapshotSlot().send(), (error) =>
+    // The followed node has made the snapshot that the follower began with.
+    if (followed) assert.ok((await rpc.getHighestSnapshotSlot().send()).full >= 0n);
+    else await assert.rejects(rpc.getHighestSnapshotSlot().send(), (error) =>
       isSolanaError(error, SOLANA_ERROR__JSON_RPC__SERVER_ERROR_NO_SNAPSHOT));
   });
 
   step('node: slots, epoch and their leaders', async () => {
-    const { identity } = await rpc.getIdentity().send();
+    const leader = await rpc.getSlotLeader().send();
     const info = await rpc.getEpochInfo().send();
     const schedule = await rpc.getEpochSchedule().send();
     assert.equal(schedule.slotsPerEpoch, info.slotsInEpoch);
-    assert.equal(await rpc.getSlotLeader().send(), identity);
-    assert.deepEqual(await rpc.getSlotLeaders(info.absoluteSlot, 3).send(), [identity, identity, identity]);
-    const leaders = await rpc.getLeaderSchedule(null, { identity }).send();
-    assert.equal(BigInt(leaders[identity].length), info.slotsInEpoch);
+    assert.deepEqual(await rpc.getSlotLeaders(info.absoluteSlot, 3).send(), [leader, leader, leader]);
+    const leaders = await rpc.getLeaderSchedule(null, { identity: leader }).send();
+    assert.equal(BigInt(leaders[leader].length), info.slotsInEpoch);
     assert.ok((await rpc.getFirstAvailableBlock().send()) <= info.absoluteSlot);
     assert.ok((await rpc.minimumLedgerSlot().send()) <= info.absoluteSlot);
     assert.ok((await rpc.getMaxRetransmitSlot().send()) >= info.absoluteSlot);
@@ -35,17 +38,17 @@ export function nodeSteps(step) {
   });
 
   step('node: votes, production, performance, stake', async () => {
-    const { identity } = await rpc.getIdentity().send();
+    const leader = await rpc.getSlotLeader().send();
     // At genesis there is no vote yet, which counts as delinquent.
     const current = await until('a finalized vote', async () => {
       const votes = await rpc.getVoteAccounts().send();
       return votes.current.length > 0 && votes.current;
     });
-    assert.deepEqual(current.map(({ nodePubkey }) => nodePubkey), [identity]);
+    assert.deepEqual(current.map(({ nodePubkey }) => nodePubkey), [leader]);
     assert.ok(current[0].activatedStake > 0n);
     await until('a finished leader slot', async () => {
-      const { value } = await rpc.getBlockProduction({ identity }).send();
-      const [slots, blocks] = value.byIdentity[identity] ?? [0n, 0n];
+      const { value } = await rpc.getBlockProduction({ identity: leader }).send();
+      const [slots, blocks] = value.byIdentity[leader] ?? [0n, 0n];
       return blocks > 0n && slots >= blocks;
     });
     const commitment = await rpc.getBlockCommitment(await rpc.getSlot().send()).send();

@@ -28,11 +28,11 @@ export function subscriptionSteps(step) {
     for (const type of ['createdBank', 'frozen', 'optimisticConfirmation', 'root']) {
       await updates.next((update) => update.type === type);
     }
-    const { identity } = await rpc.getIdentity().send();
+    const leader = await rpc.getSlotLeader().send();
     const vote = await votes.next();
     const { current } = await rpc.getVoteAccounts().send();
     assert.equal(vote.votePubkey, current[0].votePubkey);
-    assert.equal(current[0].nodePubkey, identity);
+    assert.equal(current[0].nodePubkey, leader);
     assert.ok(vote.slots.length > 0);
 
     const transaction = await signed([getTransferSolInstruction({ source: payer, destination: bob.address, amount: lamports(1_000_000n) })]);

@@ -2,7 +2,7 @@
 
 from solana.rpc.commitment import Processed
 
-from world import until
+from world import FOLLOWED, until
 
 
 class StepsNode:
@@ -11,34 +11,35 @@ class StepsNode:
         assert await client.is_connected()
         assert (await client.get_version()).value.solana_core.count(".") >= 2
         identity = (await client.get_identity()).value.identity
+        leader = (await client.get_slot_leader()).value
+        assert (identity == leader) != FOLLOWED
         nodes = (await client.get_cluster_nodes()).value
-        assert [node.pubkey for node in nodes] == [identity]
+        assert [node.pubkey for node in nodes] == [leader]
         assert len(bytes((await client.get_genesis_hash()).value)) == 32
 
     async def step_slots_epoch_and_their_leaders(self, world):
         client = world.client
-        identity = (await client.get_identity()).value.identity
+        leader = (await client.get_slot_leader()).value
         info = (await client.get_epoch_info()).value
         schedule = (await client.get_epoch_schedule()).value
         assert schedule.slots_per_epoch == info.slots_in_epoch
-        assert (await client.get_slot_leader()).value == identity
-        assert (await client.get_slot_leaders(info.absolute_slot, 2)).value == [identity] * 2
+        assert (await client.get_slot_leaders(info.absolute_slot, 2)).value == [leader] * 2
         leaders = (await client.get_leader_schedule()).value
-        assert len(leaders[identity]) == info.slots_in_epoch
+        assert len(leaders[leader]) == info.slots_in_epoch
         assert (await client.get_first_available_block()).value <= info.absolute_slot
         assert (await client.get_minimum_ledger_slot()).value <= info.absolute_slot
         assert (await client.get_block_height(Processed)).value >= info.block_height
 
     async def step_votes_performance_and_commitment(self, world):
         client = world.client
-        identity = (await client.get_identity()).value.identity
+        leader = (await client.get_slot_leader()).value
 
         async def current():
             return (await client.get_vote_accounts()).value.current
 
         # At genesis there is no vote yet, which counts as delinquent.
         votes = await until("a finalized vote", current)
-        assert [vote.node_pubkey for vote in votes] == [identity]
+        assert [vote.node_pubkey for vote in votes] == [leader]
         assert (await client.get_recent_performance_samples(2)).value is not None
 
         async def commitment():

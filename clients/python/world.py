@@ -17,6 +17,8 @@ from solders.transaction import VersionedTransaction
 LAMPORTS_PER_SOL = 1_000_000_000
 WAIT_SECONDS_MAX = 30
 POLL_SECONDS = 0.05
+# Whether the node follows another one, which leads every slot and has the faucet.
+FOLLOWED = os.environ.get("HYDRANT_FOLLOWED") == "1"
 
 
 class World:

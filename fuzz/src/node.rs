@@ -38,6 +38,9 @@ pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
         transaction_sender: Arc::new(AcceptingLedger),
         simulator: Arc::new(AcceptingLedger),
         faucet: Some(Arc::new(AcceptingLedger)),
+        upstream: None,
+        snapshots: None,
+        older_statuses: None,
         // Never used: requests are handled on the calling thread.
         pool: Arc::new(
             Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use chain_solana::{AccountUpdate, BankHashComponents, Block, ExecutedTransaction};
 use grpc::fuzzing::{self, Updates};
 use ledger::BlockId;
-use solana::Account;
+use solana::{Account, Entry};
 use solana_account::AccountSharedData;
 use solana_account_decoder_client_types::token::UiTokenAmount;
 use solana_hash::Hash;
@@ -33,6 +33,12 @@ static UPDATES: LazyLock<Updates> = LazyLock::new(|| {
         transactions: transactions.clone(),
         rewards: Vec::new(),
         reward_partitions: None,
+        entries: vec![Entry {
+            num_hashes: 1,
+            hash: Hash::default(),
+            transaction_count: 3,
+            starting_transaction_index: 0,
+        }],
         writes: Vec::new(),
     };
     Updates::new(&Arc::new(block), &accounts(), &transactions)

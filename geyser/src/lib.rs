@@ -6,13 +6,14 @@
 //! Bounds: `Config`: the queue, and the server's own. A full queue drops updates; then all clients are closed.
 //! Invariant: no callback waits. A callback that panics ends nothing but the clients' streams.
 //! Invariant: every thread has ended when `on_unload` returns, because the validator then unmaps the library.
-//! Not here: entries, transactions before execution, the accounts of a snapshot (docs/geyser.md).
+//! Not here: transactions before execution, the accounts of a snapshot (docs/geyser.md).
 
 mod chain_tips;
 mod config;
 mod counters;
 mod metrics_server;
 mod plugin;
+mod plugin_metrics;
 mod replica;
 mod sequencer;
 mod update_queue;

@@ -10,7 +10,7 @@ use std::{error, fmt, io};
 
 use agave_geyser_plugin_interface::geyser_plugin_interface::{
     GeyserPlugin, GeyserPluginError, ReplicaAccountInfoVersions, ReplicaBlockInfoVersions,
-    ReplicaTransactionInfoVersions, Result as PluginResult, SlotStatus,
+    ReplicaEntryInfoVersions, ReplicaTransactionInfoVersions, Result as PluginResult, SlotStatus,
 };
 use grpc::{EventSender, GrpcNode, LedgerReader, NewestBlock, Server};
 use ledger::{Commitment, Slot};
@@ -206,11 +206,20 @@ impl GeyserPlugin for HydrantGeyser {
             .map_err(|msg| GeyserPluginError::Custom(msg.into()))
     }
 
+    fn notify_entry(&self, entry: ReplicaEntryInfoVersions<'_>) -> PluginResult<()> {
+        self.push(Event::Entry, || replica::entry(&entry).map(Some))
+            .map_err(|msg| GeyserPluginError::Custom(msg.into()))
+    }
+
     fn account_data_snapshot_notifications_enabled(&self) -> bool {
         false
     }
 
     fn transaction_notifications_enabled(&self) -> bool {
+        true
+    }
+
+    fn entry_notifications_enabled(&self) -> bool {
         true
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use agave_geyser_plugin_interface::geyser_plugin_interface::{
-    ReplicaAccountInfoVersions, ReplicaBlockInfoVersions, ReplicaTransactionInfoVersions,
-    SlotStatus as GeyserSlotStatus,
+    ReplicaAccountInfoVersions, ReplicaBlockInfoVersions, ReplicaEntryInfoVersions,
+    ReplicaTransactionInfoVersions, SlotStatus as GeyserSlotStatus,
 };
 use chain_solana::{AccountUpdate, ExecutedTransaction};
 use ledger::Slot;
-use solana::Account;
+use solana::{Account, Entry};
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -34,6 +34,7 @@ pub(crate) enum GeyserUpdate {
     Transaction(Arc<ExecutedTransaction>),
     Slot { slot: Slot, parent: Option<Slot>, status: SlotStatus },
     BlockMeta(Box<BlockMeta>),
+    Entry { slot: Slot, index: u64, entry: Entry },
 }
 
 /// A status that the sequencer uses. Processed follows from the content, and the statuses of shreds are not sent.
@@ -56,6 +57,8 @@ pub(crate) struct BlockMeta {
     pub(crate) block_time: i64,
     pub(crate) block_height: u64,
     pub(crate) executed_transaction_count: u64,
+    /// 0 in a block that the validator made itself.
+    pub(crate) entry_count: u64,
 }
 
 impl GeyserUpdate {
@@ -68,7 +71,7 @@ impl GeyserUpdate {
             }
             Self::Transaction(executed) => usize::try_from(executed.bytes()).unwrap_or(usize::MAX),
             Self::Slot { status: SlotStatus::Dead(error), .. } => error.len(),
-            Self::Slot { .. } => 0,
+            Self::Slot { .. } | Self::Entry { .. } => 0,
             Self::BlockMeta(meta) => size_of::<BlockMeta>() + meta.rewards.rewards.len() * 128,
         }
     }
@@ -145,7 +148,24 @@ pub(crate) fn block_meta(
         block_time: info.block_time.unwrap_or_default(),
         block_height: info.block_height.unwrap_or_default(),
         executed_transaction_count: info.executed_transaction_count,
+        entry_count: info.entry_count,
     })))
+}
+
+/// A link of Proof of History.
+pub(crate) fn entry(info: &ReplicaEntryInfoVersions<'_>) -> Result<GeyserUpdate, ReplicaError> {
+    let ReplicaEntryInfoVersions::V0_0_2(info) = info else {
+        return Err(ReplicaError::Version("an entry"));
+    };
+    let hash = <[u8; 32]>::try_from(info.hash);
+    let length = |_| ReplicaError::Length { field: "an entry's hash", bytes: info.hash.len() };
+    let entry = Entry {
+        num_hashes: info.num_hashes,
+        hash: Hash::new_from_array(hash.map_err(length)?),
+        transaction_count: info.executed_transaction_count,
+        starting_transaction_index: info.starting_transaction_index as u64,
+    };
+    Ok(GeyserUpdate::Entry { slot: info.slot, index: info.index as u64, entry })
 }
 
 /// A status; `None` for one that clients do not get from here.

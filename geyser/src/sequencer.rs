@@ -1,8 +1,8 @@
 //! From the validator's updates to the events of a ledger, in the order that clients rely on.
 //!
 //! In: updates in the order in which the validator's threads sent them. Out: [`LedgerEvent`]s: a bank's creation, its
-//! writes and transactions as they happen, the frozen block once its metadata and all its transactions are there, then
-//! confirmed and finalized. The server makes the remaining order of it: it tells processed with the block, each status
+//! writes and transactions as they happen, the frozen block with its entries once its metadata and all its transactions
+//! are there, then confirmed and finalized. The server makes the remaining order of it: it tells processed with the block, each status
 //! once, and the ancestors' first, those that the validator skipped included.
 //! Shape: no clock, thread or socket. `handle` takes an update; `take_events` gives what follows from all so far.
 //! Bounds: [`BANKS_MAX`] banks above the root and [`AWAITING_MAX`] statuses of banks that are not whole; beyond, the
@@ -15,6 +15,7 @@ use chain_solana::{
     AccountUpdate, BankHashComponents, Block, ExecutedTransaction, LedgerEvent, RevertReason,
 };
 use ledger::{BlockId, Slot};
+use solana::Entry;
 use solana_hash::Hash;
 
 use crate::counters::{Event, PluginCounters};
@@ -42,6 +43,8 @@ pub(crate) enum Overflow {
 struct Bank {
     parent: BlockId,
     transactions: Vec<Arc<ExecutedTransaction>>,
+    /// By index. Of a slot that is replayed, the newest ones.
+    entries: BTreeMap<u64, Entry>,
     meta: Option<Box<BlockMeta>>,
     /// The bank as a block, once it is whole.
     block: Option<Arc<Block>>,
@@ -54,11 +57,26 @@ enum Reached {
     Rooted,
 }
 
+impl Bank {
+    /// Whether its metadata and all its transactions are there.
+    fn is_executed(&self) -> bool {
+        let count = self.transactions.len() as u64;
+        self.meta.as_ref().is_some_and(|meta| meta.executed_transaction_count <= count)
+    }
+
+    fn has_entries(&self) -> bool {
+        let count = self.entries.len() as u64;
+        self.meta.as_ref().is_some_and(|meta| meta.entry_count <= count)
+    }
+}
+
 /// Orders updates.
 pub(crate) struct Sequencer {
     banks: BTreeMap<BlockId, Bank>,
     last_version: u64,
     root: Slot,
+    /// Whether any entry came. A validator that started without the plugin sends none.
+    has_entries: bool,
     awaiting: VecDeque<(BlockId, Reached)>,
     /// Writes of one bank that are not in an event yet.
     writes: Vec<AccountUpdate>,
@@ -76,6 +94,7 @@ impl Sequencer {
             banks: BTreeMap::new(),
             last_version: 0,
             root: 0,
+            has_entries: false,
             awaiting: VecDeque::new(),
             writes: Vec::new(),
             write_bytes: 0,
@@ -113,12 +132,25 @@ impl Sequencer {
                 }
                 self.freeze_if_whole(id, now_ms, counters)?;
             }
+            GeyserUpdate::Entry { slot, index, entry } => {
+                self.has_entries = true;
+                let Some(id) = self.announced(slot, counters) else { return Ok(()) };
+                if let Some(bank) = self.banks.get_mut(&id).filter(|bank| bank.block.is_none()) {
+                    bank.entries.insert(index, entry);
+                }
+                self.freeze_if_whole(id, now_ms, counters)?;
+            }
             GeyserUpdate::Slot { slot, parent, status } => {
                 self.flush();
                 match status {
                     SlotStatus::CreatedBank => self.create(slot, parent, now_ms)?,
                     SlotStatus::Confirmed => self.reach(slot, Reached::Confirmed, now_ms)?,
-                    SlotStatus::Rooted => self.reach(slot, Reached::Rooted, now_ms)?,
+                    SlotStatus::Rooted => {
+                        self.reach(slot, Reached::Rooted, now_ms)?;
+                        // Entries that have not come until now do not come.
+                        let bank = self.newest(slot);
+                        bank.map_or(Ok(()), |id| self.freeze_if_executed(id, now_ms, counters))?;
+                    }
                     SlotStatus::Dead(error) => self.kill(slot, error, now_ms),
                 }
             }
@@ -153,7 +185,8 @@ impl Sequencer {
         let parent = parent.unwrap_or_else(|| slot.saturating_sub(1));
         let unknown = BlockId { slot: parent, version: 0 };
         let parent = self.newest(parent).unwrap_or(unknown);
-        let bank = Bank { parent, transactions: Vec::new(), meta: None, block: None };
+        let (transactions, entries) = (Vec::new(), BTreeMap::new());
+        let bank = Bank { parent, transactions, entries, meta: None, block: None };
         self.banks.insert(block, bank);
         let root = self.root;
         self.events.push(LedgerEvent::BankCreated { block, parent, root, timestamp_ms: now_ms });
@@ -217,15 +250,31 @@ impl Sequencer {
         now_ms: u64,
         counters: &PluginCounters,
     ) -> Result<(), Overflow> {
+        match self.banks.get(&id) {
+            Some(bank) if self.has_entries && !bank.has_entries() => Ok(()),
+            _ => self.freeze_if_executed(id, now_ms, counters),
+        }
+    }
+
+    /// Freezes a bank that has everything but perhaps its entries.
+    fn freeze_if_executed(
+        &mut self,
+        id: BlockId,
+        now_ms: u64,
+        counters: &PluginCounters,
+    ) -> Result<(), Overflow> {
         let Some(bank) = self.banks.get_mut(&id) else { return Ok(()) };
-        let count = bank.transactions.len() as u64;
-        let is_whole =
-            bank.meta.as_ref().is_some_and(|meta| meta.executed_transaction_count <= count);
-        if !is_whole || bank.block.is_some() {
+        if !bank.is_executed() || bank.block.is_some() {
             return Ok(());
         }
-        let transactions = std::mem::take(&mut bank.transactions);
-        let (block, has_holes) = new_block(id, bank.parent, bank.meta.take(), transactions);
+        let entry_count = bank.meta.as_ref().map_or(0, |meta| meta.entry_count);
+        let (transactions, entries) =
+            (std::mem::take(&mut bank.transactions), std::mem::take(&mut bank.entries));
+        let content = (transactions, entries);
+        let (block, has_holes) = new_block(id, bank.parent, bank.meta.take(), content);
+        if block.entries.is_empty() && entry_count > 0 {
+            counters.record(Event::WithoutEntries);
+        }
         if has_holes {
             counters.record(Event::IndexHole);
             tracing::error!(slot = id.slot, "the transactions of a bank are not numbered from 0");
@@ -285,7 +334,8 @@ impl Sequencer {
         self.flush();
         let Some(bank) = self.banks.remove(&id) else { return };
         let block = bank.block.unwrap_or_else(|| {
-            let (block, _) = new_block(id, bank.parent, bank.meta, bank.transactions);
+            let content = (bank.transactions, bank.entries);
+            let (block, _) = new_block(id, bank.parent, bank.meta, content);
             block
         });
         self.events.push(LedgerEvent::Reverted { block, reason, timestamp_ms: now_ms });
@@ -293,29 +343,34 @@ impl Sequencer {
 }
 
 /// A block, and whether the numbers of its transactions have holes. gRPC sends no bank hash and no count of all
-/// transactions, and gets the accounts as updates: these fields stay empty.
+/// transactions, and gets the accounts as updates: these fields stay empty. So do the entries if they are not all there.
 fn new_block(
     id: BlockId,
     parent: BlockId,
     meta: Option<Box<BlockMeta>>,
-    mut transactions: Vec<Arc<ExecutedTransaction>>,
+    (mut transactions, entries): (Vec<Arc<ExecutedTransaction>>, BTreeMap<u64, Entry>),
 ) -> (Arc<Block>, bool) {
     transactions.sort_unstable_by_key(|executed| executed.index);
     let has_holes =
         transactions.iter().zip(0_u32..).any(|(executed, index)| executed.index != index);
     let (mut height, mut time, mut hashes) = (0, 0, [Hash::default(); 2]);
-    let (mut rewards, mut reward_partitions) = (Vec::new(), None);
+    let (mut rewards, mut reward_partitions, mut entry_count) = (Vec::new(), None, 0);
     let mut parent = parent;
     if let Some(meta) = meta {
         (height, time) = (meta.block_height, meta.block_time);
         hashes = [meta.blockhash, meta.parent_blockhash];
         rewards = meta.rewards.rewards;
         reward_partitions = meta.rewards.num_partitions;
+        entry_count = meta.entry_count;
         if parent.slot != meta.parent_slot {
             parent = BlockId { slot: meta.parent_slot, version: 0 };
         }
     }
     let [blockhash, previous_blockhash] = hashes;
+    let mut entries: Vec<Entry> = entries.range(..entry_count).map(|(_, entry)| *entry).collect();
+    if !Entry::are_whole(&entries, transactions.len() as u64, &blockhash) {
+        entries.clear();
+    }
     let block = Block {
         id,
         parent,
@@ -329,6 +384,7 @@ fn new_block(
         transactions,
         rewards,
         reward_partitions,
+        entries,
         writes: Vec::new(),
     };
     (Arc::new(block), has_holes)

@@ -3,8 +3,8 @@
 //! In: its fenced blocks. A `sh` block is commands, one a line (`\` goes on); any block whose first
 //! line is a comment with a file's name alone is saved under that name. `cargo` commands run at the
 //! repository's root, others in a fresh directory, all in the order of the README.
-//! The command that starts the ledger runs in the background, with a binary that has been built, on free ports.
-//! They replace the default ports in all later commands. A `curl` must get a result.
+//! The commands that start a ledger, and a node that follows it, run in the background, with a binary that has been
+//! built, on free ports. They replace the ports of the README in all later commands. A `curl` must get a result.
 //! Not here: commands that are CI steps of their own; see [`COVERED_BY_CI`].
 
 use std::fs;
@@ -20,15 +20,20 @@ use crate::workspace::root;
 /// How the ledger is started.
 const START: &str = "cargo run --release -- dev";
 
-/// The part of it that goes to the binary.
-const START_ARGS: &str = "dev";
+/// How a node that follows it is started.
+const FOLLOW: &str = "cargo run --release -- follow ";
+
+/// The part of both before what goes to the binary.
+const CARGO_RUN: &str = "cargo run --release -- ";
 
 /// Commands that are CI steps of their own, or would start CI again.
 const COVERED_BY_CI: &[&str] =
     &["cargo xtask test", "cargo xtask ci", "cargo xtask bars", "cargo xtask bench rpc"];
 
-/// The ports in the README.
+/// The ports in the README: of the ledger, and of the node that follows it. WebSocket has the next one.
 const RPC_PORT: u16 = 8899;
+const GRPC_PORT: u16 = 10_000;
+const FOLLOWER_PORT: u16 = 9899;
 
 /// How long the ledger may take to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(300);
@@ -53,13 +58,14 @@ enum Step {
 pub(crate) fn run(hydrant: &Path) -> Result<()> {
     let readme = fs::read_to_string(root().join("README.md")).context("read README.md")?;
     let steps = steps(&blocks(&readme));
-    for needed in [START, "cargo xtask test"] {
-        let is_there = steps.contains(&Step::Run(needed.to_owned()));
-        ensure!(is_there, "README.md: no block says `{needed}`");
+    for needed in [START, FOLLOW, "cargo xtask test"] {
+        let is_meant = |step: &Step| matches!(step, Step::Run(it) if it.starts_with(needed));
+        ensure!(steps.iter().any(is_meant), "README.md: no block says `{needed}`");
     }
-    let mut reader = Reader { hydrant, dir: scratch_dir()?, port: RPC_PORT, ledger: None };
+    let mut reader = Reader { hydrant, dir: scratch_dir()?, ports: Vec::new(), nodes: Vec::new() };
     let outcome = steps.iter().try_for_each(|step| reader.perform(step));
-    let ended = reader.ledger.map_or(Ok(()), end);
+    // The follower first.
+    let ended = reader.nodes.into_iter().rev().try_for_each(end);
     fs::remove_dir_all(&reader.dir)?;
     outcome.and(ended)
 }
@@ -69,9 +75,10 @@ struct Reader<'a> {
     hydrant: &'a Path,
     /// Where files are saved and clients are run.
     dir: PathBuf,
-    /// The ledger's port, once it runs.
-    port: u16,
-    ledger: Option<Child>,
+    /// Ports of the README, and those that stand in for them.
+    ports: Vec<(u16, u16)>,
+    /// The ledger, and the node that follows it.
+    nodes: Vec<Child>,
 }
 
 impl Reader<'_> {
@@ -79,27 +86,43 @@ impl Reader<'_> {
         match step {
             Step::Save { name, text } => {
                 println!("+ {name}");
-                fs::write(self.dir.join(name), with_ports(text, self.port))
+                fs::write(self.dir.join(name), with_ports(text, &self.ports))
                     .with_context(|| name.clone())
             }
             Step::Run(command) if COVERED_BY_CI.contains(&command.as_str()) => {
                 println!("({command}: a step of its own)");
                 Ok(())
             }
-            Step::Run(command) if command == START => self.start_ledger(),
-            Step::Run(command) => self.run_command(&with_ports(command, self.port)),
+            Step::Run(command) if command == START => self.start_node(command, RPC_PORT),
+            Step::Run(command) if command.starts_with(FOLLOW) => {
+                self.start_node(command, FOLLOWER_PORT)
+            }
+            Step::Run(command) => self.run_command(&with_ports(command, &self.ports)),
         }
     }
 
-    fn start_ledger(&mut self) -> Result<()> {
-        let endpoints = self.dir.join("endpoints.json");
+    /// Starts a node that has `port` in the README. What it stores in the current directory goes into the fresh one.
+    fn start_node(&mut self, command: &str, port: u16) -> Result<()> {
+        let command = with_ports(command.trim_start_matches(CARGO_RUN), &self.ports);
+        let own_port = format!("--rpc-port {port}");
+        let command = command.replace(&own_port, "");
+        let endpoints = self.dir.join(format!("endpoints-{port}.json"));
         let file = endpoints.to_string_lossy();
         let free_ports = ["--rpc-port", "0", "--endpoints-file", file.as_ref()];
-        let args = START_ARGS.split(' ').chain(free_ports);
+        let args = command.split_whitespace().chain(free_ports);
         let program = Cmd::new(&self.hydrant.to_string_lossy());
-        let ledger = self.ledger.insert(program.args(args).dir(&root()).spawn()?);
-        let endpoints = wait_for(&endpoints, ledger)?;
-        self.port = port_in(&endpoints).with_context(|| format!("no port in {endpoints}"))?;
+        println!("+ hydrant {command}");
+        self.nodes.push(program.args(args).dir(&self.dir).spawn()?);
+        let Some(node) = self.nodes.last_mut() else { bail!("no node was started") };
+        let endpoints = wait_for(&endpoints, node)?;
+        let found = |name: &str| {
+            port_in(&endpoints, name).with_context(|| format!("no {name}: {endpoints}"))
+        };
+        let rpc = found("rpc")?;
+        self.ports.extend([(port, rpc), (port + 1, rpc + 1)]);
+        if port == RPC_PORT {
+            self.ports.push((GRPC_PORT, found("grpc")?));
+        }
         Ok(())
     }
 
@@ -161,9 +184,12 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-fn with_ports(text: &str, port: u16) -> String {
-    let next = |port: u16| (port + 1).to_string();
-    text.replace(&RPC_PORT.to_string(), &port.to_string()).replace(&next(RPC_PORT), &next(port))
+/// The text with other ports, which stand behind a colon.
+fn with_ports(text: &str, ports: &[(u16, u16)]) -> String {
+    let replace = |text: String, (from, to): &(u16, u16)| {
+        text.replace(&format!(":{from}"), &format!(":{to}"))
+    };
+    ports.iter().fold(text.to_owned(), replace)
 }
 
 fn scratch_dir() -> Result<PathBuf> {
@@ -181,24 +207,24 @@ fn wait_for(path: &Path, writer: &mut Child) -> Result<String> {
             return fs::read_to_string(path).with_context(|| path.display().to_string());
         }
         if let Some(status) = writer.try_wait()? {
-            bail!("the ledger ended before it was ready: {status}");
+            bail!("a node ended before it was ready: {status}");
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    bail!("the ledger was not ready within {READY_TIMEOUT:?}")
+    bail!("a node was not ready within {READY_TIMEOUT:?}")
 }
 
-/// The port in `{"rpc":"http://127.0.0.1:4000",...}`.
-fn port_in(endpoints: &str) -> Option<u16> {
+/// A port in `{"rpc":"http://127.0.0.1:4000",...}`.
+fn port_in(endpoints: &str, name: &str) -> Option<u16> {
     let endpoints: serde_json::Value = serde_json::from_str(endpoints).ok()?;
-    endpoints["rpc"].as_str()?.rsplit(':').next()?.parse().ok()
+    endpoints[name].as_str()?.rsplit(':').next()?.parse().ok()
 }
 
-/// Ends the ledger with an interrupt, as a person does. Errors: the exit is not clean.
-fn end(mut ledger: Child) -> Result<()> {
-    Cmd::new("kill").args(["-INT", &ledger.id().to_string()]).run()?;
-    let status = ledger.wait()?;
-    ensure!(status.success(), "the ledger ended with {status}");
+/// Ends a node with an interrupt, as a person does. Errors: the exit is not clean.
+fn end(mut node: Child) -> Result<()> {
+    Cmd::new("kill").args(["-INT", &node.id().to_string()]).run()?;
+    let status = node.wait()?;
+    ensure!(status.success(), "a node ended with {status}");
     Ok(())
 }
 
@@ -245,12 +271,14 @@ what it prints
     #[test]
     fn the_ledger_says_its_port() {
         let endpoints = r#"{"rpc":"http://127.0.0.1:4000","ws":"ws://127.0.0.1:4001"}"#;
-        assert_eq!(port_in(endpoints), Some(4000));
-        assert_eq!(port_in("{}"), None);
+        assert_eq!(port_in(endpoints, "ws"), Some(4001));
+        assert_eq!(port_in("{}", "rpc"), None);
     }
 
     #[test]
-    fn both_ports_are_replaced() {
-        assert_eq!(with_ports("ws://h:8900 http://h:8899", 4000), "ws://h:4001 http://h:4000");
+    fn ports_are_replaced() {
+        let ports = [(8899, 4000), (8900, 4001), (9899, 5000)];
+        let text = "ws://h:8900 http://h:8899 http://h:9899 8899";
+        assert_eq!(with_ports(text, &ports), "ws://h:4001 http://h:4000 http://h:5000 8899");
     }
 }

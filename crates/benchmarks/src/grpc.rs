@@ -1,4 +1,4 @@
-//! Yellowstone gRPC: `grpc [--toy]`. The CPU time of publishing, by clients.
+//! Yellowstone gRPC: `grpc [--toy]`. The CPU time of publishing, and the bytes of the messages, by clients.
 //!
 //! In one round a server publishes account updates of 100 programs, once to one client of all programs and once to 100
 //! clients of one program each. So both have the same matches, and each update has one. The time is that of the
@@ -16,6 +16,7 @@ use chain_solana::{AccountUpdate, ClusterInfo, EventSink, LedgerEvent};
 use futures_util::StreamExt;
 use grpc::{Config, EventSender, GrpcNode, Server};
 use ledger::BlockId;
+use prost::Message;
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
@@ -54,9 +55,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     println!("publishing {updates} account updates, CPU time of the publisher for each:");
     let (mut ratios, mut ones, mut hundreds) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bytes_ratios = Vec::new();
     for _ in 0..rounds {
-        let one = runtime.block_on(publish(1, updates))?;
-        let hundred = runtime.block_on(publish(usize::from(PROGRAMS), updates))?;
+        let (one, one_bytes) = runtime.block_on(publish(1, updates))?;
+        let (hundred, hundred_bytes) = runtime.block_on(publish(usize::from(PROGRAMS), updates))?;
+        bytes_ratios.push(hundred_bytes / one_bytes);
         println!(
             "  one client {one:.0} ns, {PROGRAMS} clients {hundred:.0} ns: {:.3} times",
             hundred / one
@@ -71,11 +74,19 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         hundred * 54_000.0 / 1e7
     );
     threshold::at_most("grpc_publish_100_clients", median(ratios), "x", 1.1);
+    threshold::at_most("grpc_bytes_100_clients", median(bytes_ratios), "x", 1.1);
     Ok(())
 }
 
-/// Nanoseconds of the publisher for an update.
-async fn publish(clients: usize, updates: usize) -> Result<f64> {
+/// What the clients have received together.
+#[derive(Default)]
+struct Received {
+    updates: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// Nanoseconds of the publisher for an update, and bytes of its messages.
+async fn publish(clients: usize, updates: usize) -> Result<(f64, f64)> {
     let config = Config {
         queue_messages_max: updates,
         queue_bytes_max: 1 << 30,
@@ -90,7 +101,7 @@ async fn publish(clients: usize, updates: usize) -> Result<f64> {
         program: ("benchmarks", "0"),
     };
     let (server, mut events) = Server::start(config, node, TcpListener::bind("127.0.0.1:0")?)?;
-    let received = Arc::new(AtomicUsize::new(0));
+    let received = Arc::new(Received::default());
     let mut readers = Vec::new();
     for client in 0..clients {
         let programs = (0..PROGRAMS).filter(|n| usize::from(*n) % clients == client);
@@ -98,8 +109,16 @@ async fn publish(clients: usize, updates: usize) -> Result<f64> {
         readers.push(subscribe(server.address(), programs, received).await?);
     }
     events.send(&LedgerEvent::BankCreated { block: SLOT, parent: SLOT, root: 0, timestamp_ms: 0 });
+    // A thread has its name once it runs.
+    tokio::time::timeout(TIMEOUT, async {
+        while publisher_ns().is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .context("the publisher does not start")?;
     let before = publisher_ns()?;
-    let sending = send_all(&mut events, updates, &received);
+    let sending = send_all(&mut events, updates, &received.updates);
     tokio::time::timeout(TIMEOUT, sending).await.context("a client has not got its updates")?;
     let after = publisher_ns()?;
     for reader in readers {
@@ -111,7 +130,9 @@ async fn publish(clients: usize, updates: usize) -> Result<f64> {
     while publisher_ns().is_ok() {
         tokio::task::yield_now().await;
     }
-    Ok((after - before) as f64 / updates as f64)
+    let each = |sum: f64| sum / updates as f64;
+    let bytes = received.bytes.load(Ordering::Relaxed);
+    Ok((each((after - before) as f64), each(bytes as f64)))
 }
 
 /// Sends all updates, and waits until they are received.
@@ -144,7 +165,7 @@ fn update(number: usize) -> AccountUpdate {
 async fn subscribe(
     address: SocketAddr,
     programs: impl Iterator<Item = u8>,
-    received: Arc<AtomicUsize>,
+    received: Arc<Received>,
 ) -> Result<JoinHandle<()>> {
     let mut client = GeyserClient::connect(format!("http://{address}")).await?;
     let owner = programs.map(|n| program_id(n).to_string()).collect();
@@ -165,7 +186,8 @@ async fn subscribe(
     Ok(tokio::spawn(async move {
         while let Some(Ok(update)) = updates.next().await {
             if matches!(update.update_oneof, Some(UpdateOneof::Account(_))) {
-                received.fetch_add(1, Ordering::Relaxed);
+                received.bytes.fetch_add(update.encoded_len(), Ordering::Relaxed);
+                received.updates.fetch_add(1, Ordering::Relaxed);
             }
         }
     }))

@@ -8,6 +8,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark reports to its caller")]
 
 mod arguments;
+mod follow;
 mod grpc;
 mod index;
 mod ledger_process;
@@ -60,6 +61,7 @@ const BENCHMARKS: &[Benchmark] = &[
     ),
     ("subs", "subscriptions to sets of addresses: memory, publishing, completeness", subs::run),
     ("grpc", "Yellowstone gRPC: publishing to 100 clients compared with one", grpc::run),
+    ("follow", "a followed chain of mainnet's shape: updates a second, lag, verdicts", follow::run),
     ("store", "the ledger on disk, over our storage engine and over a rival", store::run),
 ];
 

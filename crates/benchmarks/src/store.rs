@@ -1,6 +1,6 @@
 //! The ledger on disk, over our storage engine and over a rival: `store [--toy]`.
 //!
-//! Both run the code of `localnet::ledger_store`, so layout, compression and checks are the same; only the engine below it
+//! Both run the code of `ledger_store`, so layout, compression and checks are the same; only the engine below it
 //! differs. "none" is that code without an engine: the cost of encoding alone.
 //! Measured: the time of a durable append by the size of its block, bytes handed to the kernel for each
 //! byte of the blocks, bytes on disk, the time to open and check a long ledger, and `kill -9`.
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use chain_solana::Block;
-use localnet::ledger_store::{LedgerStore, Restored};
+use ledger_store::{LedgerStore, Restored};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use solana_account::ReadableAccount;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ledger::{Address, AddressId, BlockId, KeyKind, Slot};
-use solana::Account;
+use solana::{Account, Entry};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -110,6 +110,9 @@ pub struct Block {
     /// In the first block of an epoch that pays rewards: the number of blocks that pay stake
     /// accounts.
     pub reward_partitions: Option<u64>,
+    /// The links of Proof of History from the parent's blockhash to its own; empty if they are unknown. Neither history
+    /// nor the store retains them.
+    pub entries: Vec<Entry>,
     /// Each account that the block changed, once, with its last state.
     pub writes: Vec<AccountWrite>,
 }
@@ -137,6 +140,7 @@ impl Block {
         size_of::<Self>() as u64
             + transactions.sum::<u64>()
             + self.rewards_bytes()
+            + size_of_val(&self.entries[..]) as u64
             + self.writes.iter().map(written).sum::<u64>()
     }
 }

@@ -58,8 +58,8 @@ pub enum LedgerEvent {
         /// Milliseconds since 1970.
         timestamp_ms: u64,
     },
-    /// This node's validator voted.
-    Voted(Vote),
+    /// Votes were executed: of a localnet's own validator, or of all validators.
+    Voted(Arc<[Vote]>),
     /// A block is the new root: it is finalized. Every block of the finalized chain is sent; none is
     /// skipped.
     Rooted {
@@ -67,6 +67,14 @@ pub enum LedgerEvent {
         block: Arc<Block>,
         /// Milliseconds since 1970.
         timestamp_ms: u64,
+    },
+    /// The ledger took the state of a newer snapshot, because it cannot get the blocks between: it jumps to this block.
+    /// All other blocks above the block's parent were reverted before. The block's writes are what changed between the
+    /// parent and the block. Its transactions are not known, and neither are the blocks between. `TipMoved`, `Confirmed`
+    /// and `Rooted` of the block follow. A localnet never jumps.
+    Jumped {
+        /// The block. Its parent is the newest one that is known, not that of the chain.
+        block: Arc<Block>,
     },
     /// A frozen block is removed. Its descendants were reverted before it, and the tip moves after
     /// it. A localnet reverts no block.
@@ -129,6 +137,11 @@ pub trait EventSink: Send {
 
     /// Whether the writer has to send [`LedgerEvent::AccountsWritten`]. The value never changes.
     fn needs_account_updates(&self) -> bool {
+        false
+    }
+
+    /// Whether blocks need their entries. A writer that has to request them does so only then. The value never changes.
+    fn needs_entries(&self) -> bool {
         false
     }
 }

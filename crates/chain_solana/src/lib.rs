@@ -14,10 +14,13 @@ mod history;
 mod identifiers;
 mod inflation;
 mod leader_schedule;
+mod older_statuses;
 mod one_node_cluster;
 mod signatures;
 mod simulator;
+mod snapshots;
 mod transaction_sender;
+mod upstream;
 mod verification;
 mod verified_transaction;
 
@@ -35,9 +38,12 @@ pub use history::{AddressSignature, History, HistoryLimits, HistorySnapshot, is_
 pub use identifiers::{feature_set, shred_version};
 pub use inflation::InflationSchedule;
 pub use leader_schedule::LeaderSchedule;
+pub use older_statuses::OlderStatuses;
 pub use one_node_cluster::OneNodeCluster;
 pub use simulator::{Simulation, SimulationError, SimulationRequest, Simulator};
+pub use snapshots::Snapshots;
 pub use transaction_sender::{QueueBound, SendError, Sender, TransactionSender};
+pub use upstream::{Upstream, UpstreamCall, UpstreamError, UpstreamReply, UpstreamResult};
 pub use verification::{
     AgreementSource, BankMismatch, BankProof, ComputedVerification, MISMATCH_ACCOUNTS_MAX,
     Verification, VerificationLevel, VerificationSummary, VotedStake,

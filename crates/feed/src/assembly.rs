@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use foldhash::quality::RandomState;
+use solana::Entry;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
 
@@ -22,6 +23,9 @@ const SYSVARS: [(Pubkey, &str); 4] = [
 /// Bytes of the map entries of an account or a transaction.
 pub(crate) const ENTRY_BYTES: usize = 64;
 
+/// Bytes of a link of Proof of History.
+const LINK_BYTES: usize = size_of::<Entry>() + ENTRY_BYTES;
+
 /// What an update added to a bank.
 pub(crate) enum Added {
     /// Something new: the bank holds this many bytes more, or fewer.
@@ -37,6 +41,7 @@ pub(crate) struct Assembly<A, T, M> {
     pub(crate) first_received: Instant,
     pub(crate) accounts: HashMap<Pubkey, (AccountWrite<A>, usize), RandomState>,
     pub(crate) transactions: BTreeMap<u64, T>,
+    pub(crate) entries: BTreeMap<u64, Entry>,
     pub(crate) meta: Option<BlockMeta<M>>,
     pub(crate) bytes: usize,
 }
@@ -49,6 +54,7 @@ impl<A, T, M> Assembly<A, T, M> {
             first_received: now,
             accounts: HashMap::default(),
             transactions: BTreeMap::new(),
+            entries: BTreeMap::new(),
             meta: None,
             bytes: 0,
         }
@@ -93,6 +99,34 @@ impl<A, T, M> Assembly<A, T, M> {
         Ok(self.added(0, bytes + ENTRY_BYTES))
     }
 
+    /// Adds an entry, unless the block does not count it: a validator counts none in a block that it made itself.
+    pub(crate) fn add_entry(&mut self, index: u64, entry: Entry) -> Added {
+        let is_counted = self.meta.as_ref().is_none_or(|meta| index < meta.entries_count);
+        if !is_counted || self.entries.contains_key(&index) {
+            return Added::Duplicate;
+        }
+        self.entries.insert(index, entry);
+        self.added(0, LINK_BYTES)
+    }
+
+    /// Waits for no entries any more. Returns the bytes of those that were there, if it waited.
+    pub(crate) fn give_up_entries(&mut self) -> Option<usize> {
+        let meta = self.meta.as_mut().filter(|meta| meta.entries_count > 0)?;
+        meta.entries_count = 0;
+        let bytes = std::mem::take(&mut self.entries).len() * LINK_BYTES;
+        self.bytes -= bytes;
+        Some(bytes)
+    }
+
+    /// Takes the entries. Empty if they are not those of the block: state does not depend on them.
+    pub(crate) fn take_entries(&mut self) -> Vec<Entry> {
+        let entries: Vec<Entry> = std::mem::take(&mut self.entries).into_values().collect();
+        let is_whole = self.meta.as_ref().is_some_and(|meta| {
+            Entry::are_whole(&entries, meta.executed_transaction_count, &meta.blockhash)
+        });
+        if is_whole { entries } else { Vec::new() }
+    }
+
     /// Sets the block meta.
     pub(crate) fn set_meta(
         &mut self,
@@ -113,8 +147,9 @@ impl<A, T, M> Assembly<A, T, M> {
         {
             return Err(GapReason::TransactionIndex { index: *index, count });
         }
+        let surplus = self.entries.split_off(&meta.entries_count).len() * LINK_BYTES;
         self.meta = Some(meta);
-        Ok(self.added(0, bytes + ENTRY_BYTES))
+        Ok(self.added(surplus, bytes + ENTRY_BYTES))
     }
 
     fn added(&mut self, before: usize, after: usize) -> Added {
@@ -125,11 +160,13 @@ impl<A, T, M> Assembly<A, T, M> {
     /// What it lacks. Indices are unique and below the count, so a full number of transactions has no holes.
     pub(crate) fn missing(&self) -> Missing {
         let count = self.meta.as_ref().map_or(0, |meta| meta.executed_transaction_count);
+        let entries_count = self.meta.as_ref().map_or(0, |meta| meta.entries_count);
         let has = |key: &Pubkey| self.accounts.contains_key(key);
         Missing {
             created: !self.is_created,
             meta: self.meta.is_none(),
             transactions: count.saturating_sub(self.transactions.len() as u64),
+            entries: entries_count.saturating_sub(self.entries.len() as u64),
             sysvars: SYSVARS.map(|(key, name)| (!has(&key)).then_some(name)),
             parent: None,
         }

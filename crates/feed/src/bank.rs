@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use ledger::BlockId;
+use solana::Entry;
 use solana_pubkey::Pubkey;
 
 use crate::update::{BlockMeta, SourceId};
@@ -35,6 +36,8 @@ pub struct Bank<A, T, M> {
     pub accounts: Vec<AccountWrite<A>>,
     /// All transactions, by index.
     pub transactions: Vec<T>,
+    /// All entries, by index; empty if the source did not send all of them.
+    pub entries: Vec<Entry>,
     /// Its properties.
     pub meta: BlockMeta<M>,
 }

@@ -33,6 +33,14 @@ pub enum Event<A, T, M> {
     Confirmed(BlockId),
     /// The bank is the root. All banks that do not descend from it were dropped before.
     Root(BlockId),
+    /// The root jumped to a block that no source sent ([`Feed::jump`](crate::Feed::jump)). Confirmed bank, tip and root
+    /// are this block.
+    Jumped {
+        /// The root before.
+        from: BlockId,
+        /// The block.
+        to: BlockId,
+    },
     /// A source cannot be followed any further. It is closed.
     Gap(Gap),
 }
@@ -112,6 +120,18 @@ pub enum GapReason {
         /// Blockhash of the second.
         second: Hash,
     },
+    /// A source without bank ids sent content of a slot, and then that it made a bank for the slot. The content is of
+    /// an earlier bank, which the stream began inside.
+    #[error(
+        "the stream began inside a bank that was replaced, and the source does not name its banks"
+    )]
+    BeganInside,
+    /// The root jumped, and the session does not say what follows it.
+    #[error("the ledger jumped to slot {slot}, which the stream did not contain")]
+    Jumped {
+        /// The root's slot.
+        slot: Slot,
+    },
     /// The caller took a bank back: it is requested again.
     #[error("the bank was wrong and is requested again")]
     Retracted,
@@ -154,6 +174,8 @@ impl GapReason {
             Self::OtherChain { .. } => "other_chain",
             Self::TransactionIndex { .. } => "transaction_index",
             Self::TwoMetas { .. } => "two_metas",
+            Self::BeganInside => "began_inside",
+            Self::Jumped { .. } => "jumped",
             Self::Retracted => "retracted",
             Self::Slots { .. } => "slots",
             Self::BanksOfSlot { .. } => "banks_of_slot",
@@ -171,6 +193,8 @@ pub struct Missing {
     pub meta: bool,
     /// Number of transactions.
     pub transactions: u64,
+    /// Number of entries.
+    pub entries: u64,
     /// Names of the sysvars that each bank writes.
     pub sysvars: [Option<&'static str>; 4],
     /// The parent is not whole.
@@ -181,6 +205,11 @@ impl Missing {
     /// Whether nothing is missing.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether entries are missing, and nothing else.
+    pub(crate) fn is_only_entries(&self) -> bool {
+        self.entries > 0 && Self { entries: 0, ..*self }.is_nothing()
     }
 }
 
@@ -201,6 +230,9 @@ impl std::fmt::Display for Missing {
         if self.transactions > 0 {
             let text = "transactions (a source must send votes and failed ones too)";
             part(&format_args!("{} {text}", self.transactions))?;
+        }
+        if self.entries > 0 {
+            part(&format_args!("{} entries", self.entries))?;
         }
         for name in self.sysvars.iter().flatten() {
             part(&format_args!("the sysvar {name}"))?;

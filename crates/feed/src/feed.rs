@@ -13,12 +13,13 @@ use crate::bank::{AccountWrite, Bank};
 use crate::bank_tree::BankTree;
 use crate::config::FeedConfig;
 use crate::event::{DropReason, Event, Gap, GapReason};
-use crate::session::{Done, Named, Session, Target};
+use crate::session::{Beginning, Done, Named, Session, Target};
 use crate::stats::FeedStats;
 use crate::update::{BlockMeta, SlotStatus, SourceId, Update, UpdateKind};
 use crate::votes::Votes;
 
 mod approve;
+mod jump;
 
 /// From updates to whole banks, tips and roots. `A`, `T` and `M` are the caller's account, transaction and block meta.
 ///
@@ -82,12 +83,16 @@ impl<A, T, M> Feed<A, T, M> {
     /// Opens a session of a stream, which should send everything after the root; `None` at the bound
     /// (feed.sources_max).
     pub fn open_source(&mut self) -> Option<SourceId> {
+        self.open_session(Beginning::Root)
+    }
+
+    fn open_session(&mut self, beginning: Beginning) -> Option<SourceId> {
         if self.sessions.len() >= self.config.sources_max {
             return None;
         }
         let source = SourceId(self.next_source);
         self.next_source += 1;
-        self.sessions.insert(source, Session::new());
+        self.sessions.insert(source, Session::new(beginning));
         Some(source)
     }
 
@@ -137,7 +142,11 @@ impl<A, T, M> Feed<A, T, M> {
     /// Cost: O(slots above the root).
     pub fn handle_timeout(&mut self, now: Instant) {
         let mut overdue = Vec::new();
-        for (source, session) in &self.sessions {
+        let mut is_changed = false;
+        for (source, session) in
+            self.sessions.iter_mut().filter(|(_, session)| !session.is_detached)
+        {
+            let mut lacks_entries = false;
             for (slot, entry) in &session.slots {
                 let Some(frozen_at) = entry.frozen_at.filter(|_| entry.is_awaited()) else {
                     continue;
@@ -145,14 +154,22 @@ impl<A, T, M> Feed<A, T, M> {
                 let waited = now.saturating_duration_since(frozen_at);
                 if waited >= self.config.incomplete_timeout {
                     let missing = entry.missing();
+                    if missing.is_only_entries() {
+                        lacks_entries = true;
+                        continue;
+                    }
                     let reason = session.conflict.clone();
                     let reason = reason.unwrap_or(GapReason::Incomplete { missing, waited });
                     overdue.push((*source, *slot, reason));
                     break;
                 }
             }
+            if lacks_entries {
+                self.stats.banks_without_entries += session.give_up_entries();
+                is_changed = true;
+            }
         }
-        if overdue.is_empty() {
+        if overdue.is_empty() && !is_changed {
             return;
         }
         for (source, slot, reason) in overdue {
@@ -221,6 +238,7 @@ impl<A, T, M> Feed<A, T, M> {
         if let UpdateKind::Status(status) = kind {
             return self.add_status(source, slot, bank_id, status, now);
         }
+        let lacks_entries = session.lacks_entries;
         let entry = session.slot(slot, config)?;
         let (outcome, is_whole) = match entry.target(bank_id, now)? {
             Target::Ended => return Ok(Outcome::Ignored),
@@ -246,7 +264,15 @@ impl<A, T, M> Feed<A, T, M> {
                     UpdateKind::Transaction { index, transaction } => {
                         bank.add_transaction(index, transaction, bytes)?
                     }
-                    UpdateKind::BlockMeta(meta) => bank.set_meta(meta, bytes)?,
+                    UpdateKind::Entry { index, entry } => bank.add_entry(index, entry),
+                    UpdateKind::BlockMeta(mut meta) => {
+                        if lacks_entries && meta.entries_count > 0 {
+                            meta.entries_count = 0;
+                            let is_new = bank.meta.is_none();
+                            self.stats.banks_without_entries += u64::from(is_new);
+                        }
+                        bank.set_meta(meta, bytes)?
+                    }
                     UpdateKind::Status(_) => Added::Duplicate, // it was taken above
                 };
                 (added, bank.is_whole())
@@ -362,7 +388,13 @@ impl<A, T, M> Feed<A, T, M> {
             for (slot, entry) in &session.slots {
                 for (at, bank) in entry.open.iter().enumerate().filter(|(_, it)| it.is_whole()) {
                     let Some(meta) = &bank.meta else { continue };
-                    let link = self.link_of(*slot, meta);
+                    let link = match self.link_of(*slot, meta) {
+                        Link::Gap(GapReason::ParentUnknown { .. }) if session.is_detached => {
+                            Link::Wait
+                        }
+                        Link::Report(parent) if !session.has_children_of(parent) => Link::Wait,
+                        link => link,
+                    };
                     if !matches!(link, Link::Wait) {
                         let (source, slot) = (*source, *slot);
                         self.apply_link(source, slot, at, link, now);
@@ -407,8 +439,9 @@ impl<A, T, M> Feed<A, T, M> {
         }
         let Some(session) = self.sessions.get_mut(&source) else { return };
         let Some(entry) = session.slots.get_mut(&slot) else { return };
-        let bank = entry.open.remove(at);
+        let mut bank = entry.open.remove(at);
         session.bytes -= bank.bytes;
+        let entries = bank.take_entries();
         let Assembly { bank_id, first_received, accounts, transactions, meta, .. } = bank;
         let Some(meta) = meta else { return };
         let done = match link {
@@ -422,6 +455,9 @@ impl<A, T, M> Feed<A, T, M> {
                 let id = self.tree.add(slot, parent, meta.blockhash);
                 let done = Done::new(bank_id, id, &accounts);
                 self.stats.banks += 1;
+                if meta.entries_count > 0 && entries.is_empty() {
+                    self.stats.banks_without_entries += 1;
+                }
                 self.events.push_back(Event::Bank(Box::new(Bank {
                     id,
                     parent,
@@ -430,6 +466,7 @@ impl<A, T, M> Feed<A, T, M> {
                     completed: now,
                     accounts,
                     transactions: transactions.into_values().collect(),
+                    entries,
                     meta,
                 })));
                 done
@@ -527,6 +564,10 @@ impl<A, T, M> Feed<A, T, M> {
         self.approval.prune(bank);
         for session in self.sessions.values_mut() {
             self.stats.unreported_banks += session.prune(bank.slot);
+            // What it sends follows the root.
+            if session.is_detached && !session.is_partial {
+                session.attach();
+            }
         }
     }
 

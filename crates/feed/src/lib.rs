@@ -1,6 +1,6 @@
 //! From the updates of one or several sources to whole banks, tips and roots.
 //!
-//! In: account writes, transactions, block metas and slot statuses, as a Geyser stream sends them, each with its
+//! In: account writes, transactions, entries, block metas and slot statuses, as a Geyser stream sends them, each with its
 //! source; votes; the time as an argument. Out: [`Event`]s: whole banks in an order in which a parent precedes its
 //! children, the processed tip, confirmed banks, roots, removed banks, late writes and gaps.
 //! Shape: [`Feed`] has no socket, clock or task. The caller opens a source for each session of a stream, calls

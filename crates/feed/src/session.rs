@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use foldhash::quality::RandomState;
 use ledger::{BlockId, Slot};
+use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
 use crate::assembly::{Added, Assembly, ENTRY_BYTES};
@@ -61,8 +62,25 @@ pub(crate) struct Session<A, T, M> {
     pub(crate) slots: BTreeMap<Slot, SlotEntry<A, T, M>>,
     /// Bytes of open banks, and of the versions of `done` ones.
     pub(crate) bytes: usize,
+    /// Whether the source counts entries that it does not send. They are not waited for any more.
+    pub(crate) lacks_entries: bool,
     /// A bank that contradicts the rooted chain.
     pub(crate) conflict: Option<GapReason>,
+    /// Whether it began above the root. Its banks wait until the root jumps to one of their parents.
+    pub(crate) is_detached: bool,
+    /// Whether it began in the middle of banks, which then may look whole without being so.
+    pub(crate) is_partial: bool,
+}
+
+/// Where a session begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// After the root.
+    Root,
+    /// With all of a slot above the root.
+    Slot,
+    /// Anywhere.
+    Anywhere,
 }
 
 impl<A, T, M> SlotEntry<A, T, M> {
@@ -113,6 +131,15 @@ impl<A, T, M> SlotEntry<A, T, M> {
     ) -> Result<Option<(usize, u64)>, GapReason> {
         let known = self.open.iter().position(|bank| bank.bank_id == bank_id);
         let at = match known {
+            // A source without bank ids says that a bank was created before it sends anything of it. So this is the
+            // end of another bank, whose beginning the session did not get.
+            Some(at)
+                if !self.open[at].is_created
+                    && bank_id.is_none()
+                    && self.open[at].has_content() =>
+            {
+                return Err(GapReason::BeganInside);
+            }
             Some(at) if !self.open[at].is_created => at,
             Some(at) if bank_id.is_some() || !self.open[at].has_content() => return Ok(None),
             Some(_) => self.open_bank(bank_id, now)?,
@@ -230,8 +257,43 @@ impl Done {
 }
 
 impl<A, T, M> Session<A, T, M> {
-    pub(crate) fn new() -> Self {
-        Self { slots: BTreeMap::new(), bytes: 0, conflict: None }
+    pub(crate) fn new(beginning: Beginning) -> Self {
+        let is_detached = beginning != Beginning::Root;
+        let is_partial = beginning == Beginning::Anywhere;
+        Self {
+            slots: BTreeMap::new(),
+            bytes: 0,
+            lacks_entries: false,
+            conflict: None,
+            is_detached,
+            is_partial,
+        }
+    }
+
+    /// The lowest slot with an open bank whose block meta was received.
+    pub(crate) fn first_meta(&self) -> Option<Slot> {
+        let has_meta = |entry: &SlotEntry<A, T, M>| entry.open.iter().any(|it| it.meta.is_some());
+        self.slots.iter().find(|(_, entry)| has_meta(entry)).map(|(slot, _)| *slot)
+    }
+
+    /// Whether the block meta of this block was received and waits. All of its children then began in this session.
+    pub(crate) fn has_meta(&self, slot: Slot, blockhash: &Hash) -> bool {
+        let is_it = |bank: &Assembly<A, T, M>| {
+            bank.meta.as_ref().is_some_and(|meta| meta.blockhash == *blockhash)
+        };
+        self.slots.get(&slot).is_some_and(|entry| entry.open.iter().any(is_it))
+    }
+
+    /// Whether all of the children of a reported bank were received.
+    pub(crate) fn has_children_of(&self, bank: BlockId) -> bool {
+        let has_bank = |entry: &SlotEntry<A, T, M>| entry.done.iter().any(|done| done.id == bank);
+        !self.is_partial || self.slots.get(&bank.slot).is_some_and(has_bank)
+    }
+
+    /// Its banks descend from the root from now on.
+    pub(crate) fn attach(&mut self) {
+        (self.is_detached, self.is_partial) = (false, false);
+        self.slots.values_mut().for_each(|entry| entry.frozen_at = None);
     }
 
     /// The entry of a slot above the root. It is made if it is new.
@@ -245,6 +307,15 @@ impl<A, T, M> Session<A, T, M> {
             return Err(GapReason::Slots { slots, limit: config.slots_max });
         }
         Ok(self.slots.entry(slot).or_insert_with(SlotEntry::new))
+    }
+
+    /// Waits for entries no more. Returns the number of banks that waited.
+    pub(crate) fn give_up_entries(&mut self) -> u64 {
+        self.lacks_entries = true;
+        let open = self.slots.values_mut().flat_map(|entry| &mut entry.open);
+        let given_up: Vec<usize> = open.filter_map(Assembly::give_up_entries).collect();
+        self.bytes -= given_up.iter().sum::<usize>();
+        given_up.len() as u64
     }
 
     /// Counts what an update added.

@@ -13,6 +13,9 @@ pub struct FeedStats {
     pub ignored: u64,
     /// Banks that were reported.
     pub banks: u64,
+    /// Banks that were reported without entries although the source counts some: it did not send all of them, or they do
+    /// not fit the block.
+    pub banks_without_entries: u64,
     /// Whole banks that were there already, from another source or session.
     pub duplicate_banks: u64,
     /// Banks that ended without a report: dead, abandoned or replaced while they were open.

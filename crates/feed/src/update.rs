@@ -1,6 +1,7 @@
 //! What a source says: one update of a stream.
 
 use ledger::Slot;
+use solana::Entry;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
@@ -42,6 +43,13 @@ pub enum UpdateKind<A, T, M> {
         /// The transaction.
         transaction: T,
     },
+    /// A link of Proof of History.
+    Entry {
+        /// Its index in the block.
+        index: u64,
+        /// The link.
+        entry: Entry,
+    },
     /// The properties of a frozen block.
     BlockMeta(BlockMeta<M>),
     /// A status of the slot.
@@ -59,6 +67,8 @@ pub struct BlockMeta<M> {
     pub blockhash: Hash,
     /// Number of transactions that were executed, votes and failed ones included.
     pub executed_transaction_count: u64,
+    /// Number of entries that the source sends of the bank. 0 if it sends none, or if they are not requested.
+    pub entries_count: u64,
     /// The other properties.
     pub meta: M,
 }

@@ -6,6 +6,7 @@
 //! Bounds: those of [`StakeTracker`]; [`ROOTS_RETAINED`] roots and [`EPOCHS_RETAINED`] epochs are shown.
 //! Cost: of a bank, a lookup of each account's owner; some milliseconds once an epoch.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,6 +15,7 @@ use ledger::BlockId;
 use snapshot_solana::BankFields;
 use solana::Account;
 use solana_account::ReadableAccount;
+use solana_clock::Epoch;
 use solana_epoch_schedule::EpochSchedule;
 use solana_feature_set::FeatureSet;
 use solana_inflation::Inflation;
@@ -31,6 +33,7 @@ use verify::{AccountChange, VoterStake};
 
 use crate::cluster::{FollowedCluster, Published, PublishedEpoch};
 use crate::status::FollowStatus;
+use crate::stored_rows::{EPOCHS_STORED, write_epochs};
 
 /// Former roots whose stakes are shown: a reader may still have one. 64 are 13 to 26 seconds of slots.
 const ROOTS_RETAINED: usize = 64;
@@ -48,6 +51,10 @@ pub(crate) struct ClusterTracker {
     status: Arc<FollowStatus>,
     /// Stakes of epochs that the verification of votes has not taken.
     new_stakes: Vec<verify::EpochStakes>,
+    /// Those of the published epochs, as a snapshot has them.
+    epoch_stakes: BTreeMap<Epoch, snapshot_solana::EpochStakes>,
+    /// Whether these changed since they were stored.
+    is_changed: bool,
 }
 
 impl ClusterTracker {
@@ -73,9 +80,44 @@ impl ClusterTracker {
         };
         let cluster = Arc::new(FollowedCluster::new(published.clone(), Arc::clone(&status)));
         let inflation = fields.inflation;
-        let tracker = Self { schedule, inflation, tracker, published, cluster, status, new_stakes };
+        let epoch_stakes = fields.epoch_stakes.iter().map(|it| (it.epoch, it.clone())).collect();
+        let tracker = Self {
+            schedule,
+            inflation,
+            tracker,
+            published,
+            cluster,
+            status,
+            new_stakes,
+            epoch_stakes,
+            is_changed: false,
+        };
         tracker.update_status();
         tracker
+    }
+
+    /// The ledger has jumped to the block of a snapshot, whose accounts `view` has. Servers read what there was until now
+    /// of earlier blocks and epochs.
+    pub(crate) fn jump(&mut self, fields: &BankFields, view: &View) {
+        let next = Self::new(fields, view, Arc::clone(&self.status));
+        let Published { stakes, epochs, .. } =
+            std::mem::replace(&mut self.published, next.published);
+        // Stakes that were computed from verified accounts are not replaced by those of a snapshot.
+        self.published.epochs.extend(epochs);
+        self.published.stakes.extend(stakes);
+        (self.schedule, self.inflation, self.tracker) =
+            (next.schedule, next.inflation, next.tracker);
+        self.new_stakes = next.new_stakes;
+        let known = std::mem::replace(&mut self.epoch_stakes, next.epoch_stakes);
+        self.epoch_stakes.extend(known);
+        while self.epoch_stakes.len() > EPOCHS_RETAINED {
+            self.epoch_stakes.pop_first();
+        }
+        self.is_changed = true;
+        let newest = self.published.epochs.len().saturating_sub(EPOCHS_RETAINED);
+        (0..newest).for_each(|_| drop(self.published.epochs.pop_first()));
+        self.publish();
+        self.update_status();
     }
 
     /// What servers read.
@@ -86,6 +128,13 @@ impl ClusterTracker {
     /// The stakes of epochs that became known since the last call: at most those of [`EPOCHS_RETAINED`] epochs.
     pub(crate) fn take_new_stakes(&mut self) -> Vec<verify::EpochStakes> {
         std::mem::take(&mut self.new_stakes)
+    }
+
+    /// The row of the epochs' stakes, if they changed since the last call.
+    pub(crate) fn take_changed_epochs(&mut self) -> Option<Vec<u8>> {
+        let is_changed = std::mem::take(&mut self.is_changed);
+        let newest = self.epoch_stakes.len().saturating_sub(EPOCHS_STORED);
+        is_changed.then(|| write_epochs(self.epoch_stakes.values().skip(newest)))
     }
 
     /// A bank is whole. `parent_state` has the accounts of its parent.
@@ -131,9 +180,14 @@ impl ClusterTracker {
             let epoch = published_epoch(&stakes, &self.schedule);
             tracing::info!(epoch = stakes.epoch, voters = stakes.voters.len(), "epoch stakes");
             self.published.epochs.insert(stakes.epoch, epoch);
+            self.epoch_stakes.insert(stakes.epoch, snapshot_form(&stakes));
+            self.is_changed = true;
             self.new_stakes.push(counted_stakes(&stakes, &self.schedule));
             while self.published.epochs.len() > EPOCHS_RETAINED {
                 self.published.epochs.pop_first();
+            }
+            while self.epoch_stakes.len() > EPOCHS_RETAINED {
+                self.epoch_stakes.pop_first();
             }
         }
         self.tracker.set_root(root);
@@ -189,6 +243,18 @@ fn epoch_stakes(stakes: &snapshot_solana::EpochStakes) -> EpochStakes {
         stake: voter.stake,
     };
     EpochStakes { epoch: stakes.epoch, voters: stakes.voters.iter().map(voter).collect() }
+}
+
+/// The same stakes, as a snapshot has them.
+fn snapshot_form(stakes: &EpochStakes) -> snapshot_solana::EpochStakes {
+    let voter = |voter: &EpochVoter| snapshot_solana::EpochVoter {
+        vote_account: voter.vote_account,
+        node: voter.node,
+        authorized_voter: voter.authorized_voter,
+        stake: voter.stake,
+    };
+    let voters = stakes.voters.iter().map(voter).collect();
+    snapshot_solana::EpochStakes { epoch: stakes.epoch, voters }
 }
 
 /// The same stakes, as votes are counted by them.

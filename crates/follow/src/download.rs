@@ -1,20 +1,58 @@
-//! Downloads the newest snapshot archive of an upstream: `/snapshot.tar.bz2` of its RPC port names it.
+//! Downloads snapshot archives of an upstream: `/snapshot.tar.bz2` and `/incremental-snapshot.tar.bz2` of its RPC port name
+//! the newest ones.
 //!
-//! Bounds: the archive is written to disk as it arrives. Nothing of it stays in memory.
+//! Bounds: an archive is written to disk as it arrives, up to [`DownloadLimits::bytes_max`]; nothing of it stays in memory.
+//! A download that receives too little in [`DownloadLimits::stall_timeout`] ends. [`REDIRECTS_MAX`] redirects are followed.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use loadgen::{Connection, Endpoint, LoadError};
+use snapshot_solana::ArchiveName;
 
-/// Where an upstream names its newest full archive, whatever its compression.
-const NEWEST: &str = "/snapshot.tar.bz2";
 /// Redirects that are followed.
 const REDIRECTS_MAX: usize = 4;
 /// The longest name of an archive.
 const NAME_BYTES_MAX: usize = 255;
+/// Bytes that a download receives in each `stall_timeout`, at least: about a kilobyte a second.
+const PROGRESS_BYTES_MIN: u64 = 64 << 10;
+
+/// A kind of archives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArchiveKind {
+    /// All accounts.
+    Full,
+    /// The accounts that were written since a full archive.
+    Incremental,
+}
+
+impl ArchiveKind {
+    /// Where an upstream names its newest archive, whatever its compression.
+    fn newest(self) -> &'static str {
+        match self {
+            Self::Full => "/snapshot.tar.bz2",
+            Self::Incremental => "/incremental-snapshot.tar.bz2",
+        }
+    }
+}
+
+/// The bounds of a download.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DownloadLimits {
+    /// Bytes of an archive at most. Default: 512 GiB; those of mainnet have some 100 GB.
+    pub bytes_max: u64,
+    /// A download that receives less than 64 KiB in this time has stalled. Default: 60 s.
+    pub stall_timeout: Duration,
+}
+
+impl Default for DownloadLimits {
+    fn default() -> Self {
+        Self { bytes_max: 512 << 30, stall_timeout: Duration::from_secs(60) }
+    }
+}
 
 /// Why there is no archive.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +80,30 @@ pub enum DownloadError {
     Name {
         /// Where to.
         location: String,
+    },
+    /// The upstream stopped sending. Fix: try again, or another upstream.
+    #[error(
+        "download {path}: {bytes} B were received, and less than {min} B in the last {timeout:?}"
+    )]
+    Stalled {
+        /// The path at the upstream.
+        path: String,
+        /// Bytes so far.
+        bytes: u64,
+        /// Bytes that are enough.
+        min: u64,
+        /// The time.
+        timeout: Duration,
+    },
+    /// The archive is too large. Fix: another upstream, or a higher limit.
+    #[error("download {path}: it has {bytes} B or more, at most {limit} (--snapshot-bytes-max)")]
+    TooLarge {
+        /// The path at the upstream.
+        path: String,
+        /// Its bytes as the upstream says, or those that were received.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
     },
     /// The archive cannot be written. Fix: the directory, or space on the disk.
     #[error("write {}", path.display())]
@@ -73,14 +135,43 @@ impl DownloadProgress {
     }
 }
 
-/// Downloads the newest full archive of an upstream into a directory. Returns its path. The file has its name only
-/// when it is whole. An archive that is there already is not downloaded again.
+/// A response of an upstream.
+struct Received {
+    status: u16,
+    location: Option<String>,
+    /// The length of a body that is longer than the limit.
+    too_large: Option<u64>,
+}
+
+/// The name of the newest archive of an upstream. Nothing of the archive is downloaded.
+pub async fn newest_archive(
+    upstream: &Endpoint,
+    kind: ArchiveKind,
+    limits: &DownloadLimits,
+) -> Result<ArchiveName, DownloadError> {
+    let path = kind.newest().to_owned();
+    let limits = DownloadLimits { bytes_max: 0, ..*limits };
+    let Received { status, location, .. } =
+        get(upstream, &path, &limits, &DownloadProgress::default(), &mut io::sink()).await?;
+    let Some(location) = location.filter(|_| is_redirect(status)) else {
+        return Err(DownloadError::Status { path, status });
+    };
+    let target = path_of(&location);
+    let name = target.as_deref().and_then(archive_name).and_then(ArchiveName::parse);
+    let name = name.filter(|name| is_of_kind(name, kind));
+    name.ok_or(DownloadError::Name { location })
+}
+
+/// Downloads the newest archive of an upstream into a directory. Returns its path. The file has its name only when it
+/// is whole. An archive that is there already is not downloaded again.
 pub async fn download(
     upstream: &Endpoint,
+    kind: ArchiveKind,
     dir: &Path,
+    limits: &DownloadLimits,
     progress: &DownloadProgress,
 ) -> Result<PathBuf, DownloadError> {
-    let mut path = NEWEST.to_owned();
+    let mut path = kind.newest().to_owned();
     for _ in 0..REDIRECTS_MAX {
         let name = archive_name(&path);
         let target = dir.join(name.unwrap_or("snapshot.part"));
@@ -90,25 +181,28 @@ pub async fn download(
         let part = target.with_extension("part");
         let write_error = |err| DownloadError::Write { path: part.clone(), err };
         let mut file = BufWriter::new(File::create(&part).map_err(write_error)?);
-        let received = get(upstream, &path, progress, &mut file).await;
+        let received = get(upstream, &path, limits, progress, &mut file).await;
         let stored = file.flush().and_then(|()| file.get_ref().sync_all());
-        let (status, location) = match received {
-            Ok(received) => received,
-            Err(err) => {
+        let received = received.inspect_err(|_| remove(&part))?;
+        match received {
+            Received { too_large: Some(bytes), .. } => {
                 remove(&part);
-                return Err(DownloadError::Http { path, err });
+                return Err(DownloadError::TooLarge { path, bytes, limit: limits.bytes_max });
             }
-        };
-        match (status, location) {
-            (200, _) if name.is_some() => {
+            Received { status: 200, .. } if name.is_some() => {
                 stored.and_then(|()| std::fs::rename(&part, &target)).map_err(write_error)?;
                 return Ok(target);
             }
-            (301 | 302 | 303 | 307 | 308, Some(location)) => {
+            Received { status, location: Some(location), .. } if is_redirect(status) => {
                 remove(&part);
-                path = path_of(&location).ok_or(DownloadError::Name { location })?;
+                let target = path_of(&location);
+                let is_it = |path: &String| {
+                    let name = archive_name(path).and_then(ArchiveName::parse);
+                    name.is_some_and(|name| is_of_kind(&name, kind))
+                };
+                path = target.filter(is_it).ok_or(DownloadError::Name { location })?;
             }
-            _ => {
+            Received { status, .. } => {
                 remove(&part);
                 return Err(DownloadError::Status { path, status });
             }
@@ -120,19 +214,64 @@ pub async fn download(
 async fn get(
     upstream: &Endpoint,
     path: &str,
+    limits: &DownloadLimits,
     progress: &DownloadProgress,
     file: &mut impl Write,
-) -> Result<(u16, Option<String>), LoadError> {
+) -> Result<Received, DownloadError> {
+    let (bytes_before, bytes_max) = (progress.bytes(), limits.bytes_max);
+    let too_large = AtomicU64::new(0);
     let request = upstream.request("GET", path, None);
     let started = |bytes: Option<u64>| {
         progress.bytes_total.store(bytes.unwrap_or_default(), Ordering::Relaxed);
+        too_large.store(bytes.filter(|bytes| *bytes > bytes_max).unwrap_or(0), Ordering::Relaxed);
     };
     let sink = |bytes: &[u8]| {
-        progress.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        file.write_all(bytes)
+        let new = bytes.len() as u64;
+        let received = progress.bytes.fetch_add(new, Ordering::Relaxed) + new - bytes_before;
+        if received > bytes_max {
+            too_large.fetch_max(received, Ordering::Relaxed);
+        }
+        match too_large.load(Ordering::Relaxed) {
+            0 => file.write_all(bytes),
+            _ => Err(io::ErrorKind::FileTooLarge.into()),
+        }
     };
-    let mut connection = Connection::open(upstream.clone()).await?;
-    connection.exchange_into(&request, started, sink).await
+    let exchange = async {
+        let mut connection = Connection::open(upstream.clone()).await?;
+        connection.exchange_into(&request, started, sink).await
+    };
+    let exchange = with_progress(exchange, progress, limits.stall_timeout).await;
+    let too_large = Some(too_large.into_inner()).filter(|bytes| *bytes > 0);
+    match exchange {
+        Some(Ok((status, location))) => Ok(Received { status, location, too_large }),
+        Some(Err(_)) if too_large.is_some() => {
+            Ok(Received { status: 200, location: None, too_large })
+        }
+        Some(Err(err)) => Err(DownloadError::Http { path: path.to_owned(), err }),
+        None => Err(DownloadError::Stalled {
+            path: path.to_owned(),
+            bytes: progress.bytes() - bytes_before,
+            min: PROGRESS_BYTES_MIN,
+            timeout: limits.stall_timeout,
+        }),
+    }
+}
+
+/// The result of a download; `None` if it receives too little.
+async fn with_progress<T>(
+    download: impl Future<Output = T>,
+    progress: &DownloadProgress,
+    stall_timeout: Duration,
+) -> Option<T> {
+    tokio::pin!(download);
+    loop {
+        let before = progress.bytes();
+        match tokio::time::timeout(stall_timeout, &mut download).await {
+            Ok(done) => return Some(done),
+            Err(_) if progress.bytes() - before < PROGRESS_BYTES_MIN => return None,
+            Err(_) => {}
+        }
+    }
 }
 
 /// A part that stays is overwritten by the next download.
@@ -140,6 +279,14 @@ fn remove(part: &Path) {
     if let Err(err) = std::fs::remove_file(part) {
         tracing::debug!(part = %part.display(), %err, "not removed");
     }
+}
+
+fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+fn is_of_kind(name: &ArchiveName, kind: ArchiveKind) -> bool {
+    name.base.is_some() == (kind == ArchiveKind::Incremental)
 }
 
 /// The path of a redirect at the same upstream, if it names an archive.
@@ -153,14 +300,12 @@ fn path_of(location: &str) -> Option<String> {
     Some(path)
 }
 
-/// The name of the archive in a path: `snapshot-SLOT-HASH.tar.zst`, and nothing that leaves a directory.
+/// The name of the archive in a path, and nothing that leaves a directory.
 fn archive_name(path: &str) -> Option<&str> {
     let name = path.strip_prefix('/')?;
-    let middle = name.strip_prefix("snapshot-")?.strip_suffix(".tar.zst")?;
-    let (slot, hash) = middle.split_once('-')?;
-    let is_slot = !slot.is_empty() && slot.bytes().all(|byte| byte.is_ascii_digit());
-    let is_hash = !hash.is_empty() && hash.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    (is_slot && is_hash && name.len() <= NAME_BYTES_MAX).then_some(name)
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
+    let is_archive = is_plain && name.len() <= NAME_BYTES_MAX && ArchiveName::parse(name).is_some();
+    is_archive.then_some(name)
 }
 
 #[cfg(test)]
@@ -169,15 +314,21 @@ mod tests {
 
     #[test]
     fn a_redirect_leads_to_an_archive_and_nowhere_else() {
-        let name = "/snapshot-100-4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi.tar.zst";
-        assert_eq!(path_of(name).as_deref(), Some(name));
-        assert_eq!(path_of(&name[1..]).as_deref(), Some(name));
-        assert_eq!(path_of(&format!("http://other{name}")).as_deref(), Some(name));
+        for name in [
+            "/snapshot-100-4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi.tar.zst",
+            "/incremental-snapshot-100-150-4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi.tar.zst",
+        ] {
+            assert_eq!(path_of(name).as_deref(), Some(name));
+            assert_eq!(path_of(&name[1..]).as_deref(), Some(name));
+            assert_eq!(path_of(&format!("http://other{name}")).as_deref(), Some(name));
+        }
         for wrong in [
             "/snapshot-100-abc.tar.bz2",
             "/../snapshot-100-abc.tar.zst",
             "/snapshot-1/../../x-abc.tar.zst",
             "/snapshot--abc.tar.zst",
+            "/snapshot-+1-abc.tar.zst",
+            "/incremental-snapshot-100-abc.tar.zst",
             "/genesis.tar.bz2",
             "",
         ] {

@@ -1,7 +1,11 @@
 //! Why a follower could not start, or ended.
 
-use ledger::BlockId;
+use std::path::PathBuf;
+
+use ledger::{BlockId, Slot};
 use query::LedgerError;
+use solana_hash::Hash;
+use store::StoreError;
 use verify::VerifierError;
 
 /// Why a follower could not start, or ended.
@@ -46,6 +50,36 @@ pub enum FollowError {
         sources: usize,
         /// How many there may be.
         max: usize,
+    },
+    /// The directory of the stored state cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The thread that stores banks ended without an error, which is our bug.
+    #[error("the thread that stores banks panicked")]
+    StorePanicked,
+    /// The directory has the ledger of `hydrant dev`.
+    #[error("{} holds a ledger that hydrant dev made; fix: give --ledger a directory of its own", dir.display())]
+    LedgerOfDev {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The stored state is of another cluster.
+    #[error(
+        "the stored state is of a cluster with the genesis hash {stored}, and the followed one has {followed}; fix: name another directory (--ledger), or start with --reset"
+    )]
+    OtherCluster {
+        /// The stored genesis hash.
+        stored: Hash,
+        /// That of the cluster to follow.
+        followed: Hash,
+    },
+    /// The bank hash of the stored state is unknown, so no later one can be computed.
+    #[error(
+        "the stored state, at slot {slot}, was followed with --verify off, so no bank after it can be verified; fix: start with --verify off, or with --reset and --snapshot"
+    )]
+    UnverifiedState {
+        /// The slot of the stored state.
+        slot: Slot,
     },
     /// A thread could not be started.
     #[error("start a thread")]

@@ -5,28 +5,27 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use chain_solana::{
-    BankProof, Block, BlockInfo, BlockhashQueue, EventSink, History, HistoryLimits, Reader,
-    VerificationLevel,
+    BankProof, Block, BlockInfo, EventSink, History, HistoryLimits, Reader, VerificationLevel,
 };
 use feed::{Feed, FeedConfig};
 use loadgen::Endpoint;
 use query::Ledger;
-use snapshot_ledger::{LoadedSnapshot, block_of};
-use snapshot_solana::{BankFields, Snapshot};
+use snapshot_solana::BankFields;
 use solana::Account;
-use solana_account::ReadableAccount;
-use solana_clock::Clock;
-use solana_sdk_ids::sysvar;
 use tokio::sync::{mpsc, watch};
 use verify::{EpochStakes, VerifierConfig};
 
 use crate::agreement::AgreementSources;
+use crate::base::{Base, BaseStore};
 use crate::cluster::FollowedCluster;
 use crate::cluster_tracker::ClusterTracker;
 use crate::error::FollowError;
+use crate::gap_closer::{ArchiveSource, GapCloser};
 use crate::nodes;
+use crate::older_statuses::OlderStatuses;
 use crate::proof_status::ProofStatus;
 use crate::status::FollowStatus;
+use crate::store_thread::StoreQueue;
 use crate::stream::{Message, SourceConfig, StreamConfig, Streams, message_channel};
 use crate::verification::{self, OnMismatch, Verification, VerifyMode};
 use crate::votes::VoteThread;
@@ -56,6 +55,8 @@ pub struct FollowerConfig {
     pub on_mismatch: OnMismatch,
     /// JSON-RPC that names the cluster's nodes, if no source has gossip.
     pub upstream: Option<Endpoint>,
+    /// The archives that close gaps. Without them a gap stays open that is longer than the sources' replay windows.
+    pub archives: Option<ArchiveSource>,
 }
 
 /// Independent sources, which send the SlotHashes sysvar.
@@ -79,7 +80,7 @@ impl AgreementConfig {
     }
 }
 
-/// A ledger at the block of a snapshot, which is not followed yet.
+/// A ledger at the block of its base, which is not followed yet.
 pub struct Follower {
     config: FollowerConfig,
     reader: Reader,
@@ -89,6 +90,7 @@ pub struct Follower {
     ledger: Ledger<Account, BlockInfo>,
     root: (Arc<Block>, BlockInfo),
     cluster: ClusterTracker,
+    store: Option<BaseStore>,
 }
 
 /// A running follower.
@@ -96,30 +98,26 @@ pub struct FollowHandle {
     thread: JoinHandle<Result<(), FollowError>>,
     streams: tokio::task::JoinHandle<()>,
     nodes: tokio::task::JoinHandle<()>,
-    agreement: tokio::task::JoinSet<()>,
+    /// The tasks that end with the follower.
+    tasks: tokio::task::JoinSet<()>,
 }
 
 impl Follower {
-    /// A ledger whose root is the block of a snapshot.
-    pub fn new(config: FollowerConfig, loaded: LoadedSnapshot) -> Result<Self, FollowError> {
+    /// A ledger whose root is the block of a base.
+    pub fn new(config: FollowerConfig, base: Base) -> Result<Self, FollowError> {
         if config.sources.is_empty() {
             return Err(FollowError::NoSource);
         }
         config.agreement.check(config.verify)?;
-        let (snapshot, loader) = loaded.into_parts();
-        let Snapshot { bank: fields, lamports, .. } = snapshot;
-        let clock = loader.account(&sysvar::clock::ID);
-        let clock = clock.and_then(|it| bincode::deserialize::<Clock>(it.0.data()).ok());
-        let clock = clock.filter(|clock| clock.slot == fields.slot);
-        let clock = clock.ok_or(FollowError::Incomplete("clock sysvar"))?;
-        let (block, info) = block_of(&fields, clock.unix_timestamp, lamports);
-        let blockhashes = BlockhashQueue::restore(fields.blockhashes.iter().copied());
-        let blockhashes = blockhashes.map_or_else(|| Arc::clone(&info.blockhashes), Arc::new);
-        let info = BlockInfo { blockhashes, ..info };
-        let (ledger, reader) = loader.finish(info.clone()).map_err(FollowError::Snapshot)?;
+        let Base { ledger, reader, block, info, older, fields, store } = base;
+        if config.verify != VerifyMode::Off && !block.has_bank_hash() {
+            return Err(FollowError::UnverifiedState { slot: block.id.slot });
+        }
         let history = Arc::new(History::new(config.history, block.id));
-        history.record_block(&block);
-        history.set_tip(block.id);
+        for block in older.iter().chain([&block]) {
+            history.record_block(block);
+            history.set_tip(block.id);
+        }
         history.publish();
         let urls = config.agreement.sources.iter().map(|source| source.url.clone()).collect();
         let proof = Arc::new(ProofStatus::new(config.verify.required(), urls));
@@ -128,10 +126,10 @@ impl Follower {
         for counter in [&status.processed, &status.confirmed, &status.root] {
             counter.store(block.id.slot, Ordering::Relaxed);
         }
-        let root = (Arc::new(block), info);
         let view = reader.view(ledger::Commitment::Finalized);
         let cluster = ClusterTracker::new(&fields, &view, Arc::clone(&status));
-        Ok(Self { config, reader, history, status, fields, ledger, root, cluster })
+        let root = (block, info);
+        Ok(Self { config, reader, history, status, fields, ledger, root, cluster, store })
     }
 
     /// Reads accounts.
@@ -154,14 +152,22 @@ impl Follower {
         self.cluster.cluster()
     }
 
-    /// The fields of the snapshot.
+    /// The transactions that were executed before the snapshot.
+    pub fn older_statuses(&self) -> Arc<OlderStatuses> {
+        let cache = Arc::clone(&self.fields.status_cache);
+        OlderStatuses::new(cache, self.fields.slot, Arc::clone(&self.status))
+    }
+
+    /// The fields of the base's bank.
     pub fn snapshot_fields(&self) -> &BankFields {
         &self.fields
     }
 
     /// Follows the sources: a task on the current runtime, and a thread. Events go to `sinks`.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<FollowHandle, FollowError> {
-        let Self { config, history, status, ledger, root, fields, cluster, .. } = self;
+        let Self { config, reader, history, status, fields, ledger, root, cluster, store } = self;
+        let base = || reader.view(ledger::Commitment::Finalized);
+        let store = store.map(|store| StoreQueue::start(store, base(), Arc::clone(&status)));
         let (messages, receiver, permits) = message_channel(&config.stream);
         let (gaps, gap_receiver) = watch::channel(0);
         let needs_approval = config.verify != VerifyMode::Off;
@@ -192,28 +198,39 @@ impl Follower {
             config.upstream,
             cluster.cluster(),
         );
+        let has_archives = config.archives.is_some();
+        let closer = config.archives.map(|archives| {
+            GapCloser::new(archives, reader.clone(), Arc::clone(&status), messages.downgrade())
+        });
         let per_bank = (verification, cluster);
         let mut writer =
-            Writer::new(feed, ledger, history, Arc::clone(&status), gaps, root, per_bank);
+            Writer::new(feed, (ledger, reader), history, Arc::clone(&status), gaps, root, per_bank);
         writer.votes = votes;
+        writer.store = store.transpose()?;
         writer.take_epoch_stakes();
         for stakes in config.epoch_stakes {
             writer.set_epoch_stakes(Arc::new(stakes));
         }
+        let needs_entries = sinks.iter().any(|sink| sink.needs_entries());
         writer.sinks = sinks;
         let thread = std::thread::Builder::new().name("follow".into());
         let thread = thread.spawn(move || write(writer, receiver)).map_err(FollowError::Thread)?;
         let streams = Streams {
+            with_entries: vec![needs_entries; config.sources.len()],
             sources: config.sources,
             config: config.stream,
             status,
             messages,
             gaps: gap_receiver,
             permits,
+            has_archives,
         };
-        let (agreement, nodes) = (agreement.start(), tokio::spawn(nodes));
+        let (mut tasks, nodes) = (agreement.start(), tokio::spawn(nodes));
+        if let Some(closer) = closer {
+            tasks.spawn(closer.run());
+        }
         let streams = tokio::spawn(streams.run());
-        Ok(FollowHandle { thread, streams, nodes, agreement })
+        Ok(FollowHandle { thread, streams, nodes, tasks })
     }
 }
 
@@ -233,7 +250,7 @@ impl FollowHandle {
 
     /// Ends the streams and then the writer. It blocks for the events that are on their way.
     pub fn stop(mut self) -> Result<(), FollowError> {
-        self.agreement.abort_all();
+        self.tasks.abort_all();
         self.streams.abort();
         self.nodes.abort();
         self.thread.join().map_err(|_| FollowError::Panicked)?

@@ -1,8 +1,10 @@
 //! Follows a Solana chain: from a snapshot and Yellowstone gRPC streams to a ledger that servers read.
 //!
-//! Shape: [`download`] and [`snapshot_ledger::load_snapshot`] make the ledger, [`Follower::new`] puts it at its root,
+//! Shape: [`download`] and [`snapshot_ledger::load_snapshot`] load a snapshot, [`Base`] is the ledger at its root,
+//! [`Follower::new`] adds what else a followed ledger has,
 //! and [`Follower::start`] runs two parts: a task that connects to one source after another (`stream`), and a thread
 //! that is the ledger's one writer (`writer`). It writes accounts through `query` and blocks through `chain_solana`.
+//! [`UpstreamCalls`] calls an upstream for what only it knows.
 //! [`LeaderSender`] sends transactions to the next leaders, [`UpstreamSender`] to an upstream, and [`FollowSimulator`] runs them on a reader's view.
 //! Bounds: [`StreamConfig`] and [`feed::FeedConfig`]. A slow writer makes the source wait, which closes the stream.
 //! Invariant: readers see whole banks only. What a producer promises is in docs/design/ledgers.md, section 5.
@@ -11,6 +13,8 @@
 
 mod account_updates;
 mod agreement;
+mod archive_changes;
+mod base;
 mod client_shares;
 mod clock;
 mod cluster;
@@ -19,28 +23,42 @@ mod convert;
 mod download;
 mod error;
 mod follower;
+mod gap_closer;
+mod jump;
 mod leader_sender;
 mod nodes;
+mod older_statuses;
 mod proof_status;
 mod simulator;
 mod source_slots;
 mod status;
+mod store_thread;
+mod stored_ledger;
+mod stored_rows;
 mod stream;
+mod upstream_calls;
 mod upstream_sender;
 mod verification;
 mod vote_accounts;
 mod votes;
 mod writer;
 
+pub use base::Base;
 pub use cluster::{FollowedCluster, UpstreamFacts, cluster_info};
 pub use convert::ConvertError;
-pub use download::{DownloadError, DownloadProgress, download};
+pub use download::{
+    ArchiveKind, DownloadError, DownloadLimits, DownloadProgress, download, newest_archive,
+};
 pub use error::FollowError;
 pub use follower::{AgreementConfig, FollowHandle, Follower, FollowerConfig};
+pub use gap_closer::ArchiveSource;
 pub use leader_sender::{LeaderSender, SenderChain};
+pub use older_statuses::OlderStatuses;
 pub use proof_status::ProofStatus;
 pub use simulator::FollowSimulator;
 pub use status::FollowStatus;
+pub use stored_ledger::{LedgerDirectory, StoredLedger};
 pub use stream::{SourceConfig, StreamConfig};
+pub use upstream_calls::UpstreamCalls;
 pub use upstream_sender::UpstreamSender;
 pub use verification::{OnMismatch, VerifyMode};

@@ -93,6 +93,8 @@ pub struct ProofStatus {
     pub(crate) repairs: AtomicU64,
     pub(crate) verifier_bytes: AtomicU64,
     first_mismatch: ArcSwapOption<BankMismatch>,
+    /// The one that is not resolved, after the slot of the bank that has to be verified.
+    mismatch: ArcSwapOption<(Slot, Arc<BankMismatch>)>,
     limitation: ArcSwapOption<String>,
     sources: Box<[SourceStatus]>,
 }
@@ -111,6 +113,7 @@ impl ProofStatus {
             repairs: AtomicU64::new(0),
             verifier_bytes: AtomicU64::new(0),
             first_mismatch: ArcSwapOption::empty(),
+            mismatch: ArcSwapOption::empty(),
             limitation: ArcSwapOption::empty(),
             sources: sources.into_iter().map(SourceStatus::new).collect(),
         }
@@ -126,14 +129,23 @@ impl ProofStatus {
         self.required
     }
 
-    /// The first bank whose hash was not the reported one.
+    /// The bank whose hash is not the reported one, so that no newer bank is verified.
     pub fn mismatch(&self) -> Option<Arc<BankMismatch>> {
-        self.first_mismatch.load_full()
+        self.mismatch.load().as_ref().map(|unresolved| Arc::clone(&unresolved.1))
     }
 
-    /// Whether there was one.
+    /// Whether there is one.
     pub(crate) fn has_mismatch(&self) -> bool {
-        self.first_mismatch.load().is_some()
+        self.mismatch.load().is_some()
+    }
+
+    /// A bank was verified, and so were its ancestors. True if that ends a mismatch: of a bank of this slot or below.
+    pub(crate) fn resolve_mismatch(&self, verified: Slot) -> bool {
+        let is_ended = self.mismatch.load().as_ref().is_some_and(|it| it.0 <= verified);
+        if is_ended {
+            self.mismatch.store(None);
+        }
+        is_ended
     }
 
     /// Why no newer bank can be verified, in words.
@@ -167,8 +179,9 @@ impl ProofStatus {
         }
     }
 
-    /// Records a bank whose hash is not the reported one, if it is the first. `slot` is that of the hash.
-    pub(crate) fn record_mismatch(&self, slot: Slot, mismatch: &Mismatch) {
+    /// Records a bank whose hash is not the reported one, unless there is one already. `slot` is that of the hash, and
+    /// `bank` that of the bank that is not verified.
+    pub(crate) fn record_mismatch(&self, bank: Slot, slot: Slot, mismatch: &Mismatch) {
         if self.has_mismatch() {
             return;
         }
@@ -178,14 +191,18 @@ impl ProofStatus {
             Reporter::Sources => "sources",
             Reporter::Votes => "votes",
         };
-        self.first_mismatch.store(Some(Arc::new(BankMismatch {
+        let mismatch = Arc::new(BankMismatch {
             slot,
             computed: mismatch.computed,
             reported: mismatch.reported,
             reporter,
             accounts_written: accounts[..accounts.len().min(MISMATCH_ACCOUNTS_MAX)].into(),
             accounts_written_len: mismatch.accounts_written_len,
-        })));
+        });
+        if self.first_mismatch.load().is_none() {
+            self.first_mismatch.store(Some(Arc::clone(&mismatch)));
+        }
+        self.mismatch.store(Some(Arc::new((bank, mismatch))));
     }
 
     /// Says why no newer bank can be verified, or that nothing is in the way.
@@ -227,7 +244,7 @@ impl Default for ProofStatus {
 
 impl chain_solana::Verification for ProofStatus {
     fn summary(&self) -> VerificationSummary {
-        let mismatch = self.mismatch();
+        let mismatch = self.first_mismatch.load_full();
         VerificationSummary {
             required: self.required,
             verified_slot: self.verified_slot(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use chain_solana::{
-    History, Reader, Simulation, SimulationError, SimulationRequest, Simulator, View,
+    History, OlderStatuses, Reader, Simulation, SimulationError, SimulationRequest, Simulator, View,
 };
 use ledger::Commitment;
 use parking_lot::Mutex;
@@ -24,6 +24,7 @@ pub struct FollowSimulator {
     renewal: Mutex<()>,
     history: Arc<History>,
     cluster: Arc<FollowedCluster>,
+    older_statuses: Option<Arc<dyn OlderStatuses>>,
     count: usize,
 }
 
@@ -51,7 +52,13 @@ impl FollowSimulator {
         let view = reader.view(Commitment::Finalized);
         let pool = FeaturePool::new(&view, cluster.features(), count);
         let (pool, renewal) = (ArcSwap::from_pointee(pool), Mutex::new(()));
-        Self { pool, renewal, history, cluster, count }
+        Self { pool, renewal, history, cluster, older_statuses: None, count }
+    }
+
+    /// The same, which knows the transactions before the snapshot, too.
+    #[must_use]
+    pub fn with_older_statuses(self, older_statuses: Arc<dyn OlderStatuses>) -> Self {
+        Self { older_statuses: Some(older_statuses), ..self }
     }
 
     /// The VMs for the features that are active.
@@ -76,10 +83,13 @@ impl Simulator for FollowSimulator {
     ) -> Result<Simulation, SimulationError> {
         let signature = request.transaction.signatures.first().copied().unwrap_or_default();
         let history = self.history.snapshot();
-        let executed = history
-            .transaction(&signature, Commitment::Processed)
-            .filter(|_| !request.replace_recent_blockhash);
-        let is_processed = executed.is_some_and(|it| it.slot <= view.block().slot);
+        let executed = history.transaction(&signature, Commitment::Processed);
+        let executed = executed.map(|executed| executed.slot).or_else(|| {
+            let older = self.older_statuses.as_ref()?.find(&signature)?;
+            Some(older.0)
+        });
+        let is_processed = !request.replace_recent_blockhash
+            && executed.is_some_and(|slot| slot <= view.block().slot);
         let err = is_processed.then_some(TransactionError::AlreadyProcessed);
         self.pool(view).pool.simulate(view, request, err)
     }

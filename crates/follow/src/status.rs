@@ -24,7 +24,13 @@ pub struct FollowStatus {
     pub(crate) updates: AtomicU64,
     pub(crate) banks: AtomicU64,
     pub(crate) duplicates: AtomicU64,
+    /// Banks whose entries the source did not send as it counts them.
+    pub(crate) banks_without_entries: AtomicU64,
     pub(crate) gaps: AtomicU64,
+    /// Jumps to the block of an archive.
+    pub(crate) jumps: AtomicU64,
+    /// The lowest slot that a detached stream can be joined at; 0 if there is none.
+    pub(crate) joinable_from: AtomicU64,
     pub(crate) late_writes: AtomicU64,
     /// Banks whose votes were not counted, because too many banks waited.
     pub(crate) dropped_votes: AtomicU64,
@@ -33,7 +39,15 @@ pub struct FollowStatus {
     pub(crate) open_bytes: AtomicU64,
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) cluster_bytes: AtomicU64,
+    /// The newest bank on disk, or 0.
+    pub(crate) stored: AtomicU64,
+    /// Of rooted banks that are not on disk.
+    pub(crate) store_bytes: AtomicU64,
+    pub(crate) store_waits: AtomicU64,
+    /// Accounts that an archive changes, while it is loaded.
+    pub(crate) archive_bytes: AtomicU64,
     pub(crate) last_gap: Mutex<Option<String>>,
+    pub(crate) last_archive_error: Mutex<Option<String>>,
     pub(crate) last_stream_end: Mutex<Option<String>>,
     pub(crate) proof: Arc<ProofStatus>,
 }
@@ -67,9 +81,29 @@ impl FollowStatus {
         self.root.load(Ordering::Relaxed)
     }
 
+    /// The slot of the newest bank on disk, from which a restart starts; 0 without one.
+    pub fn stored(&self) -> Slot {
+        self.stored.load(Ordering::Relaxed)
+    }
+
     /// Number of gaps so far.
     pub fn gaps(&self) -> u64 {
         self.gaps.load(Ordering::Relaxed)
+    }
+
+    /// Number of jumps to the block of an archive so far.
+    pub fn jumps(&self) -> u64 {
+        self.jumps.load(Ordering::Relaxed)
+    }
+
+    /// Whether a stream waits for a newer archive, which closes the gap before it.
+    pub fn needs_archive(&self) -> bool {
+        self.joinable_from.load(Ordering::Relaxed) > 0
+    }
+
+    /// Why the last archive that was tried closed no gap, in words.
+    pub fn last_archive_error(&self) -> Option<String> {
+        self.last_archive_error.lock().clone()
     }
 
     /// Number of streams that were opened so far.
@@ -82,7 +116,7 @@ impl FollowStatus {
         self.proof.verified_slot().unwrap_or_default()
     }
 
-    /// The first bank whose computed hash was not the reported one, in words.
+    /// The bank whose computed hash is not the reported one, so that no newer bank is verified, in words.
     pub fn mismatch(&self) -> Option<String> {
         self.proof.mismatch().map(|mismatch| {
             let BankMismatch { slot, computed, reported, reporter, .. } = &*mismatch;
@@ -110,6 +144,8 @@ impl Collector for FollowStatus {
             ("follow_verifier", bytes(&self.proof.verifier_bytes)),
             ("follow_proofs", self.proof.bytes() as u64),
             ("follow_cluster", bytes(&self.cluster_bytes)),
+            ("follow_store", bytes(&self.store_bytes)),
+            ("follow_archive", bytes(&self.archive_bytes)),
         ]
     }
 
@@ -133,6 +169,7 @@ impl Collector for FollowStatus {
             family.put(&[("at", at)], count(counter));
         }
         family.put(&[("at", "verified")], self.verified());
+        family.put(&[("at", "stored")], self.stored());
         let help = "Banks that lack something or wait for their parents.";
         out.single("hydrant_follow_open_banks", MetricKind::Gauge, help, count(&self.open_banks));
         let help =
@@ -143,13 +180,16 @@ impl Collector for FollowStatus {
             ("update", &self.updates),
             ("bank", &self.banks),
             ("duplicate_update", &self.duplicates),
+            ("bank_without_entries", &self.banks_without_entries),
             ("gap", &self.gaps),
+            ("jump", &self.jumps),
             ("late_write", &self.late_writes),
             ("uncounted_votes_bank", &self.dropped_votes),
             ("reverted_bank", &self.reverted),
             ("verified_bank", &self.proof.verified_banks),
             ("mismatched_bank", &self.proof.mismatched_banks),
             ("repair", &self.proof.repairs),
+            ("store_wait", &self.store_waits),
         ] {
             family.put(&[("event", event)], count(counter));
         }

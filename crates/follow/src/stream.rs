@@ -17,7 +17,8 @@ use futures_util::{FutureExt, StreamExt};
 use ledger::Slot;
 use prost::Message as _;
 use solana_hash::Hash;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tonic::Code;
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
@@ -25,13 +26,15 @@ use verify::SignedVote;
 use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
-    CommitmentLevel, GetSlotRequest, SubscribeRequest, SubscribeRequestFilterAccounts,
-    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterSlots,
-    SubscribeRequestFilterTransactions, SubscribeRequestPing, SubscribeUpdate,
+    CommitmentLevel, GetSlotRequest, SubscribeReplayInfoRequest, SubscribeRequest,
+    SubscribeRequestFilterAccounts, SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterEntry,
+    SubscribeRequestFilterSlots, SubscribeRequestFilterTransactions, SubscribeRequestPing,
+    SubscribeUpdate,
 };
 
 use crate::clock::now;
 use crate::convert::{self, BlockFacts, ConvertError, WrittenAccount};
+use crate::jump::{ConfirmedState, Jump};
 use crate::source_slots::{SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
 
@@ -52,6 +55,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const SLOT_INTERVAL: Duration = Duration::from_secs(2);
 /// How often the writer checks for banks that take too long.
 const TICK_INTERVAL: Duration = Duration::from_millis(200);
+/// Rounds over all sources that find a gap before a stream begins above it, to wait for an archive.
+const GAP_ROUNDS: u32 = 2;
 /// Bytes of a permit of the queue.
 const PERMIT_BYTES: usize = 1_024;
 
@@ -76,6 +81,9 @@ pub struct StreamConfig {
     /// A stream that is more slots than this behind another source, and does not catch up within `stall_timeout`, is
     /// closed. Default: 150, which is a minute of 400 ms.
     pub lag_slots_max: u64,
+    /// A stream that waits above a gap is closed after this time without an archive, and all sources are tried again from
+    /// the root on. Default: 5 minutes.
+    pub archive_timeout: Duration,
     /// The pauses after rounds without success start with this one and double. Default: 250 ms.
     pub reconnect_delay_min: Duration,
     /// The longest pause. Default: 10 s.
@@ -89,6 +97,7 @@ impl Default for StreamConfig {
             queue_bytes_max: 128 << 20,
             stall_timeout: Duration::from_secs(45),
             lag_slots_max: 150,
+            archive_timeout: Duration::from_secs(300),
             reconnect_delay_min: Duration::from_millis(250),
             reconnect_delay_max: Duration::from_secs(10),
         }
@@ -98,7 +107,7 @@ impl Default for StreamConfig {
 /// What the writer receives.
 pub(crate) enum Message {
     /// A stream was opened. Its number rises.
-    Opened(u64),
+    Opened { session: u64, beginning: Beginning },
     /// Updates of a stream, as they were received.
     Updates {
         session: u64,
@@ -112,8 +121,23 @@ pub(crate) enum Message {
     Votes(Vec<SignedVote>),
     /// Hashes that an independent source lists.
     Reports(Reports),
+    /// The confirmed state is requested.
+    State(oneshot::Sender<ConfirmedState>),
+    /// The ledger jumps to the block of an archive.
+    Jump(Box<Jump>),
     /// Time has passed.
     Tick(Instant),
+}
+
+/// Where a stream begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// After the root.
+    Root,
+    /// With all of a later slot: its banks wait for a newer archive.
+    Slot,
+    /// In the middle of a later slot.
+    Anywhere,
 }
 
 /// Bank hashes that an independent source lists.
@@ -160,6 +184,8 @@ pub(crate) enum StreamEnd {
     Message(#[from] ConvertError),
     #[error("the writer found a gap")]
     Gap,
+    #[error("no archive closed the gap in {0:?} (stream.archive_timeout)")]
+    NoArchive(Duration),
     #[error("the writer has ended")]
     WriterEnded,
 }
@@ -167,12 +193,16 @@ pub(crate) enum StreamEnd {
 /// Connects to sources and sends their updates.
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SourceConfig>,
+    /// Of each source: whether its entries are requested. No more once it has refused the request.
+    pub(crate) with_entries: Vec<bool>,
     pub(crate) config: StreamConfig,
     pub(crate) status: Arc<FollowStatus>,
     pub(crate) messages: mpsc::Sender<Message>,
     /// The last session in which the writer found a gap.
     pub(crate) gaps: watch::Receiver<u64>,
     pub(crate) permits: Arc<Semaphore>,
+    /// Whether there is an upstream whose archives close gaps.
+    pub(crate) has_archives: bool,
 }
 
 /// The channel between the streams and the writer.
@@ -192,12 +222,16 @@ impl Streams {
     /// Runs until the writer has ended.
     pub(crate) async fn run(mut self) {
         let (mut session, mut at, mut failures) = (0, 0, 0_u32);
+        let mut gaps = GapRounds::new(self.sources.len());
         let slots = SourceSlots::new(self.sources.len());
         loop {
             session += 1;
             let source = self.sources[at].clone();
             let root = self.status.root();
-            let end = self.follow(session, at, &slots).await;
+            let detached =
+                self.has_archives && gaps.are_lasting() && self.status.mismatch().is_none();
+            let detached = detached.then(|| gaps.was_refused(at));
+            let end = self.follow(session, at, &slots, detached).await;
             self.status.is_connected.store(false, Ordering::Relaxed);
             let (Err(end) | Ok(end)) = end;
             if matches!(end, StreamEnd::WriterEnded)
@@ -207,10 +241,19 @@ impl Streams {
             }
             *self.status.last_stream_end.lock() = Some(format!("{}: {end}", source.url));
             log_end(&source, &end);
+            if self.refuses_entries(at, &end) {
+                continue;
+            }
             // A source that moved the root was healthy; it is tried again first.
             if self.status.root() > root && !matches!(end, StreamEnd::Lagging { .. }) {
                 failures = 0;
+                gaps = GapRounds::new(self.sources.len());
                 continue;
+            }
+            gaps.record(at, &end);
+            if matches!(end, StreamEnd::NoArchive(_)) {
+                // Another source may have the banks now.
+                gaps = GapRounds::new(self.sources.len());
             }
             failures = failures.saturating_add(1);
             at = (at + 1) % self.sources.len();
@@ -226,22 +269,46 @@ impl Streams {
         }
     }
 
-    /// One stream, from the root on.
+    /// Whether a source may have refused a request for its entries: its operator does not serve them. The next request
+    /// to it has none.
+    fn refuses_entries(&mut self, at: usize, end: &StreamEnd) -> bool {
+        let StreamEnd::Refused(status) = end else { return false };
+        let may_be = status.code() == tonic::Code::InvalidArgument;
+        let refuses = may_be && std::mem::replace(&mut self.with_entries[at], false);
+        if refuses {
+            tracing::warn!(url = self.sources[at].url, "entries are not requested any more");
+        }
+        refuses
+    }
+
+    /// One stream, from the root on, or above a gap. Then it has whether the source has refused the root's slot.
     async fn follow(
         &mut self,
         session: u64,
         at: usize,
         slots: &SourceSlots,
+        detached: Option<bool>,
     ) -> Result<StreamEnd, StreamEnd> {
         let source = self.sources[at].clone();
         let client = connect(&source, &self.config).await?;
         let token = token_of(&source)?;
-        let request = subscribe_request(self.status.root() + 1);
+        let next = self.status.root() + 1;
+        let (beginning, from_slot) = match detached {
+            None => (Beginning::Root, Some(next)),
+            Some(is_refused) => match first_available(&client, token.as_ref()).await {
+                // Whatever it refused, it has what follows the root now.
+                Some(first) if first <= next && is_refused => (Beginning::Root, Some(next)),
+                Some(first) => (Beginning::Slot, Some(first.max(next))),
+                None if is_refused => (Beginning::Anywhere, None),
+                None => (Beginning::Anywhere, Some(next)),
+            },
+        };
+        let request = subscribe_request(from_slot, self.with_entries[at]);
         let (updates, requests) = subscribe(&client, token.as_ref(), request).await?;
-        self.send(Message::Opened(session)).await?;
+        self.send(Message::Opened { session, beginning }).await?;
         self.status.sessions.fetch_add(1, Ordering::Relaxed);
         self.status.is_connected.store(true, Ordering::Relaxed);
-        tracing::info!(url = source.url, from_slot = self.status.root() + 1, "following a source");
+        tracing::info!(url = source.url, from_slot, ?beginning, "following a source");
         let mut polls = tokio::task::JoinSet::new();
         polls.spawn(poll_slot(client, token, slots.clone(), at));
         let others = self.sources.iter().enumerate().filter(|(other, _)| *other != at);
@@ -251,19 +318,19 @@ impl Streams {
         let limits = (self.config.stall_timeout, self.config.lag_slots_max);
         let root = self.status.root();
         let progress = StreamProgress::new(slots.clone(), at, limits, root, now());
-        self.receive(session, updates, &requests, progress).await
+        self.receive((session, at), updates, &requests, progress).await
     }
 
     async fn receive(
         &mut self,
-        session: u64,
+        (session, at): (u64, usize),
         mut stream: tonic::Streaming<SubscribeUpdate>,
         requests: &mpsc::Sender<SubscribeRequest>,
         mut progress: StreamProgress,
     ) -> Result<StreamEnd, StreamEnd> {
         let mut ticks = tokio::time::interval(TICK_INTERVAL);
         let stall = self.config.stall_timeout;
-        let mut received_at = now();
+        let (mut received_at, mut attached_at) = (now(), now());
         loop {
             let batch = tokio::select! {
                 batch = next_batch(&mut stream) => batch,
@@ -278,6 +345,12 @@ impl Streams {
                 _ = ticks.tick() => {
                     if now() - received_at > stall {
                         return Ok(StreamEnd::Stalled(stall));
+                    }
+                    let archive_timeout = self.config.archive_timeout;
+                    if !self.status.needs_archive() {
+                        attached_at = now();
+                    } else if now() - attached_at > archive_timeout {
+                        return Ok(StreamEnd::NoArchive(archive_timeout));
                     }
                     let (all, free) =
                         (queue_permits(&self.config), self.permits.available_permits());
@@ -298,14 +371,14 @@ impl Streams {
             };
             received_at = now();
             let Some(batch) = batch else { return Ok(StreamEnd::Ended) };
-            self.forward(session, batch, received_at, requests, &mut progress).await?;
+            self.forward((session, at), batch, received_at, requests, &mut progress).await?;
         }
     }
 
     /// Sends the updates of a batch up to the first failure.
     async fn forward(
         &self,
-        session: u64,
+        (session, at): (u64, usize),
         batch: Vec<Result<(SubscribeUpdate, usize), tonic::Status>>,
         received: Instant,
         requests: &mpsc::Sender<SubscribeRequest>,
@@ -328,7 +401,10 @@ impl Streams {
                             self.status.shred_slot.fetch_max(slot.slot, Ordering::Relaxed);
                         }
                         let converted = convert::update(update)?;
-                        Ok(converted.map(|converted| {
+                        Ok(converted.map(|mut converted| {
+                            if !self.with_entries[at] {
+                                converted.expect_no_entries();
+                            }
                             let memory_bytes = converted.memory_bytes(message_bytes);
                             (converted, memory_bytes)
                         }))
@@ -441,21 +517,83 @@ pub(crate) async fn connect(
         .accept_compressed(CompressionEncoding::Zstd))
 }
 
-/// Everything of every bank from a slot on.
-fn subscribe_request(from_slot: u64) -> SubscribeRequest {
+/// Everything of every bank from a slot on, or from now on.
+fn subscribe_request(from_slot: Option<Slot>, with_entries: bool) -> SubscribeRequest {
     let name = || FILTER.to_owned();
     let slots = SubscribeRequestFilterSlots {
         interslot_updates: Some(true),
         ..SubscribeRequestFilterSlots::default()
     };
+    let entries = with_entries.then(|| (name(), SubscribeRequestFilterEntry::default()));
     SubscribeRequest {
+        entry: entries.into_iter().collect(),
         accounts: [(name(), SubscribeRequestFilterAccounts::default())].into(),
         transactions: [(name(), SubscribeRequestFilterTransactions::default())].into(),
         blocks_meta: [(name(), SubscribeRequestFilterBlocksMeta::default())].into(),
         slots: [(name(), slots)].into(),
         commitment: Some(CommitmentLevel::Processed.into()),
-        from_slot: Some(from_slot),
+        from_slot,
         ..SubscribeRequest::default()
+    }
+}
+
+/// The oldest slot that a source can replay; `None` if it does not say.
+async fn first_available(
+    client: &GeyserClient<Channel>,
+    token: Option<&MetadataValue<Ascii>>,
+) -> Option<Slot> {
+    let mut request = tonic::Request::new(SubscribeReplayInfoRequest {});
+    request.set_timeout(CONNECT_TIMEOUT);
+    if let Some(token) = token {
+        request.metadata_mut().insert("x-token", token.clone());
+    }
+    let response = client.clone().subscribe_replay_info(request).await.ok()?;
+    response.into_inner().first_available
+}
+
+/// Whether a source says that it cannot replay from the requested slot. Servers do not agree on the code.
+fn is_out_of_window(status: &tonic::Status) -> bool {
+    let is_named = || ["slot", "available"].iter().any(|word| status.message().contains(word));
+    match status.code() {
+        Code::OutOfRange => true,
+        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::Internal => {
+            is_named()
+        }
+        _ => false,
+    }
+}
+
+/// Whether sources lack what follows the root, since it moved last.
+struct GapRounds {
+    /// Rounds over all sources of which one had a gap.
+    rounds: u32,
+    is_in_round: bool,
+    /// The sources that have refused the stream.
+    refused: Vec<bool>,
+}
+
+impl GapRounds {
+    fn new(sources: usize) -> Self {
+        Self { rounds: 0, is_in_round: false, refused: vec![false; sources] }
+    }
+
+    /// A stream of a source ended without moving the root.
+    fn record(&mut self, source: usize, end: &StreamEnd) {
+        self.refused[source] =
+            matches!(end, StreamEnd::Refused(status) if is_out_of_window(status));
+        self.is_in_round |= self.refused[source] || matches!(end, StreamEnd::Gap);
+        if source + 1 == self.refused.len() && std::mem::take(&mut self.is_in_round) {
+            self.rounds = self.rounds.saturating_add(1);
+        }
+    }
+
+    /// Whether each source had its chance, and more than once.
+    fn are_lasting(&self) -> bool {
+        self.rounds >= GAP_ROUNDS
+    }
+
+    fn was_refused(&self, source: usize) -> bool {
+        self.refused[source]
     }
 }
 

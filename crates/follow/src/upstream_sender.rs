@@ -102,8 +102,16 @@ fn forward(upstream: &Endpoint, queue: &Mutex<Receiver<Queued>>, waiting: &Mutex
         let Ok(bytes) = wincode::serialize(transaction.transaction()) else { continue };
         let options = json!({ "encoding": "base64", "skipPreflight": true });
         let params = json!([STANDARD.encode(bytes), options]);
-        let sent = connected(&mut client, upstream)
-            .and_then(|client| client.call("sendTransaction", &params).map(drop));
+        let was_open = client.is_some();
+        let mut send = || {
+            let client = connected(&mut client, upstream)?;
+            client.call("sendTransaction", &params).map(drop)
+        };
+        let mut sent = send();
+        // A connection that was idle may be closed. A transaction may be sent twice, and is executed once.
+        if was_open && matches!(sent, Err(LoadError::Broken(_))) {
+            sent = send();
+        }
         if let Err(err) = sent {
             let signature = transaction.signature();
             tracing::warn!(%signature, err = &err as &dyn std::error::Error, "not forwarded");

@@ -2,8 +2,9 @@
 //!
 //! In: whole banks with the old and new states of the accounts that they wrote. Out: their hashes, and [`Action`]s for
 //! the feed: banks that may be shown as confirmed, and banks that are requested again because their hash is wrong.
-//! Bounds: the feed and [`verify::VerifierConfig`] bound the banks above the root; each is requested again once.
-//! Invariant: a bank is approved only if its hash has the required level, unless [`OnMismatch::Report`] says otherwise.
+//! Bounds: the feed and [`verify::VerifierConfig`] bound the banks above the root. Each is requested again once, and
+//! with [`OnMismatch::Report`] at each new stream.
+//! Invariant: a bank is approved only if its hash has the required level, and so has that of each ancestor.
 //! Not here: how a hash is computed and judged (`verify`), what servers read of it (`proof_status`).
 
 use std::collections::{BTreeSet, VecDeque};
@@ -12,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chain_solana::{BankHashComponents, BankProof, VerificationLevel, VotedStake};
+use lattice::LtHash;
 use ledger::{BlockId, Slot};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
@@ -22,6 +24,7 @@ use verify::{
 };
 
 use crate::proof_status::ProofStatus;
+use crate::stored_rows::LatticeRow;
 use crate::stream::Reports;
 
 /// How banks are verified.
@@ -58,7 +61,8 @@ pub enum OnMismatch {
     /// The node is unhealthy from then on, and shows nothing newer than the last verified banks.
     #[default]
     Stop,
-    /// The node is unhealthy from then on, and follows further.
+    /// The node is unhealthy, and shows newer banks as processed only. Each new stream sends the bank again. Once it is
+    /// right, or another bank of its slot or above it is, the node goes on.
     Report,
 }
 
@@ -93,6 +97,8 @@ pub(crate) struct Verification {
     actions: VecDeque<Action>,
     /// Slots above the root whose banks were requested again.
     repaired: BTreeSet<Slot>,
+    /// Banks above the root whose hash was wrong again, and those above them; only with [`OnMismatch::Report`].
+    unverified: BTreeSet<BlockId>,
     /// Slots above the root for which a source lists another hash.
     disagreed: BTreeSet<(Slot, SourceId)>,
     limitation: Option<Limitation>,
@@ -111,10 +117,28 @@ impl Verification {
             on_mismatch,
             actions: VecDeque::new(),
             repaired: BTreeSet::new(),
+            unverified: BTreeSet::new(),
             disagreed: BTreeSet::new(),
             limitation: None,
             proof,
         }
+    }
+
+    /// The ledger has jumped to the block of a snapshot: the banks above it are verified from now on.
+    pub(crate) fn jump(&mut self, block: BlockId, fields: &snapshot_solana::BankFields) {
+        if let Some(verifier) = &mut self.verifier {
+            *verifier = from_snapshot(block, fields, *verifier.config());
+        }
+        self.actions.clear();
+        self.repaired.clear();
+        self.disagreed.clear();
+        self.end_limitation();
+        self.proof.record(block, BankProof { level: VerificationLevel::Computed, votes: None });
+    }
+
+    /// The lattice hash over all accounts after a bank; `None` if banks are not verified.
+    pub(crate) fn lt_hash(&self, bank: BlockId) -> Option<LtHash> {
+        self.verifier.as_ref()?.lt_hash(bank).cloned()
     }
 
     /// Whether banks are verified. If not, the sources' commitments are shown as they are.
@@ -173,6 +197,24 @@ impl Verification {
         }
         self.handle_changes(&changed);
         Ok(BankHashes { bank_hash, components })
+    }
+
+    /// A new stream will send all banks above the root: those that are not right are dropped before.
+    pub(crate) fn retry_unverified(&mut self) {
+        self.actions.extend(self.unverified.iter().copied().map(Action::Retract));
+    }
+
+    /// A child that is still open lists this hash of `bank`. If it is the computed one, the bank has its verdict a slot
+    /// before the child is whole. Any other hash is judged once the child is whole, because an open bank may be damaged.
+    pub(crate) fn preview_child(&mut self, bank: BlockId, reported: Hash, now: Duration) {
+        let Some(verifier) = &mut self.verifier else { return };
+        let is_computed = verifier.bank_hash(bank) == Some(reported);
+        if !is_computed || !matches!(verifier.verdict(bank), Some(Verdict::Pending)) {
+            return;
+        }
+        // The bank is known: it has a hash and a verdict.
+        let changed = verifier.child_reports(bank, reported, now).unwrap_or_default();
+        self.handle_changes(&changed);
     }
 
     /// What the feed has to do next.
@@ -275,6 +317,13 @@ impl Verification {
 
     fn handle_match(&mut self, bank: BlockId, level: Level) {
         let level = level_of(level);
+        if level > VerificationLevel::Sequence {
+            // Others than its own chain say so now.
+            self.unverified.remove(&bank);
+        }
+        if self.is_above_unverified(bank) {
+            return;
+        }
         let votes = self.verifier.as_ref().and_then(|verifier| verifier.voted_stake(bank));
         let lamports = |stake: u128| u64::try_from(stake).unwrap_or(u64::MAX);
         let votes = votes.map(|votes| VotedStake {
@@ -297,7 +346,19 @@ impl Verification {
                 tracing::info!(slot = bank.slot, "the bank that was requested again is right");
             }
         }
+        if self.on_mismatch == OnMismatch::Report && self.proof.resolve_mismatch(bank.slot) {
+            tracing::info!(slot = bank.slot, "banks are verified again");
+        }
         self.actions.push_back(Action::Approve(bank));
+    }
+
+    /// Whether the hash of the bank, or that of an ancestor, was found wrong.
+    fn is_above_unverified(&self, bank: BlockId) -> bool {
+        let Some(verifier) = self.verifier.as_ref().filter(|_| !self.unverified.is_empty()) else {
+            return false;
+        };
+        let mut ancestors = std::iter::successors(Some(bank), |at| verifier.parent(*at));
+        ancestors.any(|at| self.unverified.contains(&at))
     }
 
     /// A child lists another hash than that of its parent, which was found right or is the root.
@@ -325,6 +386,10 @@ impl Verification {
             return;
         }
         if !is_reported && self.repaired.insert(bank.slot) {
+            let reported = mismatch.reported;
+            if self.verifier.as_mut().is_some_and(|it| it.recount_hard_fork(bank, reported)) {
+                tracing::warn!(slot, "the cluster restarted twice at a slot");
+            }
             log_mismatch("the bank is requested again", slot, mismatch);
             self.proof.repairs.fetch_add(1, Ordering::Relaxed);
             self.actions.push_back(Action::Retract(bank));
@@ -333,25 +398,34 @@ impl Verification {
         self.proof.mismatched_banks.fetch_add(1, Ordering::Relaxed);
         if mismatch.is_first {
             log_mismatch("it stays unverified", slot, mismatch);
-            self.proof.record_mismatch(slot, mismatch);
+            self.proof.record_mismatch(bank.slot, slot, mismatch);
         }
         if self.on_mismatch == OnMismatch::Report {
-            self.actions.push_back(Action::Approve(bank));
+            self.unverified.insert(bank);
         }
     }
 
     /// A bank became the root.
     pub(crate) fn root(&mut self, bank: BlockId) -> Result<(), VerifierError> {
         self.repaired = self.repaired.split_off(&(bank.slot + 1));
+        self.unverified = self.unverified.split_off(&bank);
         self.disagreed = self.disagreed.split_off(&(bank.slot + 1, SourceId(0)));
         self.verifier.as_mut().map_or(Ok(()), |verifier| verifier.root(bank).map(drop))
     }
 
     /// A bank and its descendants were dropped.
     pub(crate) fn drop_bank(&mut self, bank: BlockId) {
+        self.unverified.remove(&bank);
         if let Some(verifier) = &mut self.verifier {
             verifier.drop_fork(bank);
         }
+    }
+
+    /// The sum over all accounts after a bank, or after the root, and the hard forks. `None` if banks are not verified.
+    pub(crate) fn lattice(&self, bank: BlockId) -> Option<LatticeRow> {
+        let verifier = self.verifier.as_ref()?;
+        let lt_hash = verifier.lt_hash(bank)?.clone();
+        Some(LatticeRow { lt_hash, hard_forks: verifier.hard_forks().to_vec() })
     }
 
     /// Bytes in use.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use arc_swap::ArcSwap;
-use chain_solana::ExecutedTransaction;
+use chain_solana::{ExecutedTransaction, Vote};
 use ledger::Slot;
 use solana_pubkey::Pubkey;
 use tokio::sync::mpsc::WeakSender;
@@ -73,6 +73,22 @@ impl VoteThread {
     pub(crate) fn decide(&self, slot: Slot) {
         self.shared.decided.fetch_max(slot, Ordering::Relaxed);
     }
+}
+
+/// The votes that were executed, for subscribers.
+pub(crate) fn votes_in(transactions: &[Arc<ExecutedTransaction>]) -> Arc<[Vote]> {
+    let vote = |executed: &Arc<ExecutedTransaction>| {
+        let vote = UnverifiedVote::parse(&executed.transaction).ok()?;
+        Some(Vote {
+            vote_pubkey: *vote.vote_account(),
+            slots: vote.slots().to_vec(),
+            hash: vote.hash(),
+            timestamp: vote.timestamp(),
+            signature: executed.signature(),
+        })
+    };
+    let is_executed = |it: &&Arc<ExecutedTransaction>| it.is_vote && it.meta.status.is_ok();
+    transactions.iter().filter(is_executed).take(VOTES_MAX).filter_map(vote).collect()
 }
 
 fn run(

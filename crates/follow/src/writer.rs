@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use chain_solana::{
     AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, EventSink,
-    ExecutedTransaction, History, LedgerEvent, RevertReason,
+    ExecutedTransaction, History, LedgerEvent, Reader, RevertReason,
 };
-use feed::{Bank, DropReason, Event, Feed, Gap, SourceId};
-use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record, Slot};
+use feed::{Bank, DropReason, Event, Feed, Gap, SourceId, UpdateKind};
+use ledger::{Address, AddressId, BlockId, Change, Commitment, KeyKind, Record, Slot};
 use query::{Ledger, LedgerError};
 use solana::Account;
 use solana_account::ReadableAccount;
@@ -26,16 +26,23 @@ use verify::{AccountChange, EpochStakes, FrozenBank};
 use crate::account_updates::{BankUpdates, WriteVersions};
 use crate::clock::{now, unix_ms};
 use crate::cluster_tracker::ClusterTracker;
-use crate::convert::{BlockFacts, WrittenAccount};
+use crate::convert::{BlockFacts, Converted, WrittenAccount};
 use crate::error::FollowError;
+use crate::jump::Jump;
 use crate::status::FollowStatus;
-use crate::stream::{Message, update_of};
-use crate::verification::{Action, Verification};
+use crate::store_thread::{RootedBank, StoreQueue};
+use crate::stored_rows::BankRow;
+use crate::stream::{Beginning, Message, update_of};
+use crate::verification::{Action, BankHashes, Verification};
 use crate::vote_accounts::VoteAccounts;
-use crate::votes::{StakeTables, VoteThread};
+use crate::votes::{self, StakeTables, VoteThread};
+
+mod jump;
 
 /// Epochs whose stakes are stored: the root's, the next one, and the one after it.
 const EPOCHS_MAX: usize = 3;
+/// Changes of a bank from which on they are hashed on another thread: a thread costs some 50 us.
+const CONCURRENT_CHANGES_MIN: usize = 256;
 
 /// A bank above the root, or the root.
 struct Frozen {
@@ -50,6 +57,7 @@ struct Frozen {
 pub(crate) struct Writer {
     pub(crate) feed: Feed<WrittenAccount, ExecutedTransaction, BlockFacts>,
     pub(crate) ledger: Ledger<Account, BlockInfo>,
+    reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) sinks: Vec<Box<dyn EventSink>>,
     pub(crate) status: Arc<FollowStatus>,
@@ -60,10 +68,14 @@ pub(crate) struct Writer {
     stakes: StakeTables,
     /// Verifies the signatures of votes, if they are counted.
     pub(crate) votes: Option<VoteThread>,
+    /// Stores rooted banks, if there is a directory.
+    pub(crate) store: Option<StoreQueue>,
     vote_accounts: VoteAccounts,
     write_versions: WriteVersions,
     banks: BTreeMap<BlockId, Frozen>,
     session: Option<(u64, SourceId)>,
+    /// The feed jumps next.
+    pending_jump: Option<Jump>,
     /// Sent after the next publication.
     unsent: Vec<LedgerEvent>,
     started: Instant,
@@ -75,7 +87,7 @@ impl Writer {
     /// A writer whose root is `block`.
     pub(crate) fn new(
         feed: Feed<WrittenAccount, ExecutedTransaction, BlockFacts>,
-        ledger: Ledger<Account, BlockInfo>,
+        (ledger, reader): (Ledger<Account, BlockInfo>, Reader),
         history: Arc<History>,
         status: Arc<FollowStatus>,
         gaps: watch::Sender<u64>,
@@ -87,6 +99,7 @@ impl Writer {
         Self {
             feed,
             ledger,
+            reader,
             history,
             sinks: Vec::new(),
             status,
@@ -95,10 +108,12 @@ impl Writer {
             cluster,
             stakes: StakeTables::new(),
             votes: None,
+            store: None,
             vote_accounts: VoteAccounts::default(),
             write_versions: WriteVersions::default(),
             banks: BTreeMap::from([(id, root)]),
             session: None,
+            pending_jump: None,
             unsent: Vec::new(),
             started: now(),
             now: Duration::ZERO,
@@ -109,10 +124,19 @@ impl Writer {
     pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) -> Result<(), FollowError> {
         while let Some(message) = messages.blocking_recv() {
             match message {
-                Message::Opened(session) => {
+                Message::Opened { session, beginning } => {
                     self.close_session();
-                    self.session = self.feed.open_source().map(|source| (session, source));
+                    self.verification.retry_unverified();
+                    self.take_events()?;
+                    let source = match beginning {
+                        Beginning::Root => self.feed.open_source(),
+                        Beginning::Slot => self.feed.open_detached_source(false),
+                        Beginning::Anywhere => self.feed.open_detached_source(true),
+                    };
+                    self.session = source.map(|source| (session, source));
                 }
+                Message::State(sender) => self.send_state(sender),
+                Message::Jump(jump) => self.jump(*jump)?,
                 Message::Updates { session, received, updates, _permit } => {
                     let Some((_, source)) = self.session.filter(|(open, _)| *open == session)
                     else {
@@ -123,6 +147,7 @@ impl Writer {
                         if self.verification.is_stopped() {
                             break;
                         }
+                        self.preview_child(&update.0);
                         self.feed.handle(update_of(source, update), received);
                         self.take_events()?;
                     }
@@ -155,6 +180,20 @@ impl Writer {
         Ok(())
     }
 
+    /// A bank that was just created lists the hash of its parent, which may be known.
+    fn preview_child(&mut self, update: &Converted) {
+        let UpdateKind::Account { pubkey, account, .. } = &update.kind else { return };
+        if *pubkey != sysvar::slot_hashes::ID {
+            return;
+        }
+        let Some((slot, hash)) = verify::newest_slot_hash(account.account.0.data()) else { return };
+        let of_slot = BlockId { slot, version: 0 }..=BlockId { slot, version: u64::MAX };
+        let mut banks = self.banks.range(of_slot);
+        if let Some((bank, _)) = banks.find(|(_, frozen)| frozen.block.bank_hash == hash) {
+            self.verification.preview_child(*bank, hash, self.now);
+        }
+    }
+
     fn close_session(&mut self) {
         if let Some((_, source)) = self.session.take() {
             self.feed.close_source(source);
@@ -179,6 +218,7 @@ impl Writer {
                 Event::Tip(bank) => self.move_tip(bank)?,
                 Event::Confirmed(bank) => self.confirm(bank)?,
                 Event::Root(bank) => self.set_root(bank)?,
+                Event::Jumped { from, to } => self.apply_jump(from, to)?,
                 Event::LateWrite { bank, write } => {
                     self.status.late_writes.fetch_add(1, Ordering::Relaxed);
                     let (account, slot) = (write.pubkey, bank.slot);
@@ -219,8 +259,10 @@ impl Writer {
         set(&status.updates, stats.updates);
         set(&status.banks, stats.banks);
         set(&status.duplicates, stats.duplicates);
+        set(&status.banks_without_entries, stats.banks_without_entries);
         set(&status.open_banks, stats.open_banks as u64);
         set(&status.open_bytes, stats.open_bytes as u64);
+        set(&status.joinable_from, self.feed.joinable_from().unwrap_or_default());
         let verifier_bytes = self.verification.bytes() + self.vote_accounts.bytes();
         set(&status.proof.verifier_bytes, verifier_bytes as u64);
         status.upstream.fetch_max(self.feed.tip().slot, Ordering::Relaxed);
@@ -304,8 +346,7 @@ impl Writer {
             signature_count: signatures.sum(),
             blockhash: bank.meta.blockhash,
         };
-        let hashes = self.verification.freeze(&frozen, self.now);
-        let hashes = hashes.map_err(|err| FollowError::Verify { bank: id, err })?;
+        let (hashes, ids) = self.hash_and_apply(&frozen, changes, &parent_info)?;
         let info = Arc::new(BlockInfo {
             block: id,
             parent: bank.parent,
@@ -319,7 +360,6 @@ impl Writer {
             complete: true,
         });
         log_frozen(&info);
-        let ids = self.ledger.apply(id, changes, Arc::clone(&info)).map_err(failed)?;
         self.ledger.complete(id, Arc::clone(&info)).map_err(failed)?;
         // Opening it made it the tip; the feed says which bank is.
         self.ledger.set_tip(tip).map_err(failed)?;
@@ -341,6 +381,7 @@ impl Writer {
                 .collect(),
             rewards: facts.rewards,
             reward_partitions: facts.reward_partitions,
+            entries: bank.entries,
             writes: writes
                 .map(|((pubkey, account, removed_keys), id)| AccountWrite {
                     pubkey,
@@ -373,6 +414,32 @@ impl Writer {
         let (is_executed, is_confirmed) = (false, false);
         self.banks.insert(id, Frozen { block, info, is_executed, is_confirmed });
         Ok(())
+    }
+
+    /// Computes the hashes of a bank, and writes its accounts into the open block: at the same time if they are many,
+    /// because both take milliseconds. The block's own properties follow when it is completed.
+    fn hash_and_apply(
+        &mut self,
+        frozen: &FrozenBank<'_>,
+        changes: Vec<Change<Account>>,
+        parent_info: &Arc<BlockInfo>,
+    ) -> Result<(BankHashes, Vec<AddressId>), FollowError> {
+        let (bank, now) = (frozen.block, self.now);
+        let (verification, ledger) = (&mut self.verification, &mut self.ledger);
+        let is_large = verification.is_on() && changes.len() >= CONCURRENT_CHANGES_MIN;
+        let mut hash = || verification.freeze(frozen, now);
+        let apply = || ledger.apply(bank, changes, Arc::clone(parent_info));
+        let (hashes, ids) = if is_large {
+            std::thread::scope(|scope| {
+                let hashes = scope.spawn(hash);
+                let ids = apply();
+                hashes.join().map(|hashes| (hashes, ids)).map_err(|_| FollowError::Panicked)
+            })?
+        } else {
+            (hash(), apply())
+        };
+        let hashes = hashes.map_err(|err| FollowError::Verify { bank, err })?;
+        Ok((hashes, ids.map_err(|err| FollowError::Ledger { bank, err })?))
     }
 
     /// Takes the stakes that the cluster's tracker computed.
@@ -471,7 +538,11 @@ impl Writer {
             frozen.is_executed = true;
             if !frozen.block.transactions.is_empty() {
                 let transactions = frozen.block.transactions.clone();
+                let votes = votes::votes_in(&transactions);
                 self.unsent.push(LedgerEvent::Executed(transactions.into()));
+                if !votes.is_empty() {
+                    self.unsent.push(LedgerEvent::Voted(votes));
+                }
             }
         }
         self.unsent.push(LedgerEvent::TipMoved { block: bank });
@@ -492,17 +563,52 @@ impl Writer {
     }
 
     fn set_root(&mut self, bank: BlockId) -> Result<(), FollowError> {
+        let rooted = self.rooted_banks(bank);
         self.ledger.finalize(bank).map_err(|err| FollowError::Ledger { bank, err })?;
         self.history.finalize(bank);
         self.verification.root(bank).map_err(|err| FollowError::Verify { bank, err })?;
         self.cluster.set_root(bank);
         self.take_epoch_stakes();
+        self.store_banks(rooted)?;
         self.banks = self.banks.split_off(&bank);
         if let Some(frozen) = self.banks.get(&bank) {
             let (block, timestamp_ms) = (Arc::clone(&frozen.block), unix_ms());
             self.unsent.push(LedgerEvent::Rooted { block, timestamp_ms });
         }
         Ok(())
+    }
+}
+
+impl Writer {
+    /// The banks to be stored when `bank` becomes the root, the oldest first.
+    fn rooted_banks(&self, bank: BlockId) -> Vec<RootedBank> {
+        if self.store.is_none() {
+            return Vec::new();
+        }
+        let root = self.ledger.root();
+        let ids = self.chain_to(bank, |id, _| *id == root);
+        ids.into_iter().filter_map(|id| self.rooted_bank(id)).collect()
+    }
+
+    /// A bank as it is stored.
+    fn rooted_bank(&self, id: BlockId) -> Option<RootedBank> {
+        let Frozen { block, info, .. } = self.banks.get(&id)?;
+        let blockhashes = info.blockhashes.iter().copied().collect();
+        let row = BankRow { blockhashes, lattice: self.verification.lattice(id) };
+        let (block, bank) = (Arc::clone(block), row.to_bytes());
+        let retain_from = self.history.snapshot().first_slot().unwrap_or(0);
+        Some(RootedBank { block, bank, epochs: None, retain_from })
+    }
+
+    /// Stores final banks, the oldest first, and the epochs that changed.
+    fn store_banks(&mut self, mut rooted: Vec<RootedBank>) -> Result<(), FollowError> {
+        let epochs = self.cluster.take_changed_epochs();
+        let Some(store) = &self.store else { return Ok(()) };
+        if let Some(oldest) = rooted.first_mut() {
+            // A restart from any of them knows these epochs.
+            oldest.epochs = epochs;
+        }
+        rooted.into_iter().try_for_each(|bank| store.push(bank))
     }
 }
 

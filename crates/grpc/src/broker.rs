@@ -57,6 +57,8 @@ struct Listener {
     filters: Option<Arc<FilterSet>>,
     /// Where it is in the log, until it is live.
     replay: Option<Cursor>,
+    /// Updates of earlier slots are left out, although they come later: the ledger may be behind its client.
+    from_slot: Slot,
 }
 
 /// What a client that replays has to do next.
@@ -82,9 +84,10 @@ pub(crate) struct BrokerMemory {
 }
 
 impl Broker {
-    pub(crate) fn new(config: Config) -> Self {
+    /// `root` is the root of the ledger, after which it publishes everything, if it has one.
+    pub(crate) fn new(config: Config, root: Option<Slot>) -> Self {
         let state = State {
-            log: Log::new(config.replay_slots_max, config.replay_bytes_max),
+            log: Log::new(config.replay_slots_max, config.replay_bytes_max, root),
             indices: [Index::new(), Index::new(), Index::new()],
             listeners: HashMap::new(),
             next_id: 0,
@@ -177,7 +180,7 @@ impl Broker {
         let queue = Queue::new(Arc::clone(&self.budget), queue_messages_max, queue_bytes_max);
         let queue = Arc::new(queue);
         let own = Arc::clone(&queue);
-        let listener = Listener { queue: own, timer, filters: None, replay: None };
+        let listener = Listener { queue: own, timer, filters: None, replay: None, from_slot: 0 };
         state.listeners.insert(id, listener);
         Ok((id, queue))
     }
@@ -212,6 +215,7 @@ impl Broker {
         state.remove_filters(id);
         let Some(listener) = state.listeners.get_mut(&id) else { return Ok(()) };
         listener.replay = replay;
+        listener.from_slot = from_slot.unwrap_or(0);
         state.filters_bytes += bytes;
         if replay.is_none() {
             state.indices[filters.commitment as usize].insert(id, &filters);
@@ -282,6 +286,9 @@ impl Broker {
             let Some((id, _)) = of_listener.first().copied() else { continue };
             let Some(listener) = state.listeners.get(&id) else { continue };
             let Some(filters) = &listener.filters else { continue };
+            if update.slot < listener.from_slot {
+                continue;
+            }
             ids.clear();
             ids.extend(of_listener.iter().map(|(_, id)| *id));
             for spec in filters.messages(update, keys.as_ref(), &ids) {

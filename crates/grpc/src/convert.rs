@@ -1,6 +1,8 @@
 //! From Solana's types to the messages of the proto.
 
 use chain_solana::{AccountUpdate, ExecutedTransaction};
+use ledger::Slot;
+use solana::Entry;
 use solana_account::ReadableAccount;
 use solana_message::compiled_instruction::CompiledInstruction;
 use solana_message::v0::MessageAddressTableLookup;
@@ -11,7 +13,9 @@ use solana_transaction_error::TransactionError;
 use solana_transaction_status::{
     InnerInstructions, Reward, RewardType, TransactionStatusMeta, TransactionTokenBalance,
 };
-use yellowstone_grpc_proto::geyser::{SubscribeUpdateAccountInfo, SubscribeUpdateTransactionInfo};
+use yellowstone_grpc_proto::geyser::{
+    SubscribeUpdateAccountInfo, SubscribeUpdateEntry, SubscribeUpdateTransactionInfo,
+};
 use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
 
 use crate::data_slices::DataSlices;
@@ -39,6 +43,20 @@ pub(crate) fn transaction_info(executed: &ExecutedTransaction) -> SubscribeUpdat
         transaction: Some(transaction(&executed.transaction)),
         meta: Some(meta(&executed.meta)),
         index: u64::from(executed.index),
+    }
+}
+
+/// An entry of a bank.
+pub(crate) fn entry(slot: Slot, bank_id: u64, index: u64, entry: &Entry) -> SubscribeUpdateEntry {
+    let Entry { num_hashes, hash, transaction_count, starting_transaction_index } = *entry;
+    SubscribeUpdateEntry {
+        slot,
+        index,
+        num_hashes,
+        hash: bytes(hash.as_ref()),
+        executed_transaction_count: transaction_count,
+        starting_transaction_index,
+        bank_id,
     }
 }
 

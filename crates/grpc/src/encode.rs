@@ -137,6 +137,9 @@ fn encode_body(update: &Update, part: &Part) -> Vec<u8> {
                 bank_id,
             })
         }
+        (UpdateKind::Entry { index, entry }, _) => {
+            UpdateOneof::Entry(convert::entry(slot, bank_id, *index, entry))
+        }
         (UpdateKind::Block(frozen), Part::Block(filter)) => {
             UpdateOneof::Block(block(frozen, filter, bank_id))
         }
@@ -156,6 +159,7 @@ fn block(frozen: &FrozenBlock, filter: &BlockFilter, bank_id: u64) -> SubscribeU
     let accounts = frozen.accounts.iter().filter(|account| {
         filter.with_accounts && (filter.includes_all() || filter.includes(&account.pubkey))
     });
+    let entries = (0..).zip(&block.entries).filter(|_| filter.with_entries);
     let whole = DataSlices::default();
     SubscribeUpdateBlock {
         slot: block.id.slot,
@@ -169,8 +173,10 @@ fn block(frozen: &FrozenBlock, filter: &BlockFilter, bank_id: u64) -> SubscribeU
         transactions: transactions.map(|executed| convert::transaction_info(executed)).collect(),
         updated_account_count: frozen.accounts.len() as u64,
         accounts: accounts.map(|account| convert::account(account, &whole)).collect(),
-        entries_count: 0,
-        entries: Vec::new(),
+        entries_count: block.entries.len() as u64,
+        entries: entries
+            .map(|(index, entry)| convert::entry(block.id.slot, bank_id, index, entry))
+            .collect(),
         bank_id,
     }
 }
@@ -186,7 +192,7 @@ fn block_meta(frozen: &FrozenBlock, bank_id: u64) -> SubscribeUpdateBlockMeta {
         parent_slot: block.parent.slot,
         parent_blockhash: block.previous_blockhash.to_string(),
         executed_transaction_count: block.transactions.len() as u64,
-        entries_count: 0,
+        entries_count: block.entries.len() as u64,
         bank_id,
     }
 }

@@ -37,10 +37,12 @@ impl Updates {
         });
         let frozen =
             Arc::new(FrozenBlock { block: Arc::clone(block), accounts: accounts.to_vec() });
+        let entries = (0..).zip(block.entries.iter().copied());
         let kinds = slots
             .into_iter()
             .chain(accounts.iter().cloned().map(UpdateKind::Account))
             .chain(transactions.iter().cloned().map(UpdateKind::Transaction))
+            .chain(entries.map(|(index, entry)| UpdateKind::Entry { index, entry }))
             .chain([UpdateKind::Block(Arc::clone(&frozen)), UpdateKind::BlockMeta(frozen)]);
         let slot = block.id.slot;
         Self(kinds.map(|kind| Update { slot, bank_id: 1, created_ms: 0, kind }).collect())

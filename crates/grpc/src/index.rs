@@ -80,6 +80,7 @@ impl Index {
                 add(IndexKey::All(FilterKind::Transaction));
                 add(IndexKey::All(FilterKind::TransactionStatus));
             }
+            UpdateKind::Entry { .. } => add(IndexKey::All(FilterKind::Entry)),
             UpdateKind::Block(_) => add(IndexKey::All(FilterKind::Block)),
             UpdateKind::BlockMeta(_) => add(IndexKey::All(FilterKind::BlockMeta)),
         }

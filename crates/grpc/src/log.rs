@@ -59,13 +59,17 @@ pub(crate) struct Log {
     rooted_bytes: usize,
     starts: VecDeque<SlotStart>,
     contents: HashMap<BlockId, BankContent>,
+    /// Whether nothing was removed, and the slot after which everything is published.
+    complete_after: Option<Slot>,
 }
 
 impl Log {
-    pub(crate) fn new(slots_max: u64, bytes_max: usize) -> Self {
+    /// A log of everything after the slot `root`, which is `None` if the first slot is not known yet.
+    pub(crate) fn new(slots_max: u64, bytes_max: usize, root: Option<Slot>) -> Self {
         Self {
             slots_max,
             bytes_max,
+            complete_after: root,
             entries: VecDeque::new(),
             first: 0,
             bytes: 0,
@@ -109,12 +113,13 @@ impl Log {
 
     /// Removes all.
     pub(crate) fn clear(&mut self) {
-        *self = Self { first: self.end(), ..Self::new(self.slots_max, self.bytes_max) };
+        *self = Self { first: self.end(), ..Self::new(self.slots_max, self.bytes_max, None) };
     }
 
     /// The oldest slot that can be replayed.
     pub(crate) fn first_slot(&self) -> Option<Slot> {
-        self.starts.iter().map(|start| start.block.slot).min()
+        let oldest = self.starts.iter().map(|start| start.block.slot).min();
+        self.complete_after.map(|root| root.saturating_add(1)).or(oldest)
     }
 
     /// Whole slots in the log.
@@ -211,6 +216,7 @@ impl Log {
 
     /// Removes the oldest slot, and all entries before the next one.
     fn remove_oldest(&mut self) {
+        self.complete_after = None;
         if let Some(start) = self.starts.pop_front() {
             self.contents.remove(&start.block);
             self.rooted_bytes -= start.rooted_bytes;

@@ -1,10 +1,10 @@
 //! From the ledger's events to updates, on a thread of its own.
 //!
 //! In: events, in order, over a bounded channel from the ledger's one writer. Out: updates to the broker.
-//! Order of a bank: `CREATED_BANK`; its account writes and transactions as they happen; `COMPLETED`, the block, its
-//! metadata; then processed, confirmed and finalized, each once, and after its ancestors. Above processed, a bank's
-//! content is released when the bank gets there: the last write of each account, the transactions, the block. A bank
-//! that is reverted is released never.
+//! Order of a bank: `CREATED_BANK`; its account writes and transactions as they happen; its entries; `COMPLETED`, the
+//! block, its metadata; then processed, confirmed and finalized, each once, and after its ancestors. Above processed, a bank's
+//! content is released when the bank gets there: the last write of each account, the transactions, the entries, the
+//! block. A bank that is reverted is released never.
 //! Bounds: `Config::events_max` events wait, with `Config::events_bytes_max` bytes or one event. The writer never waits:
 //! at a bound the event is dropped, and then every client is closed and the log is emptied, because the event may have
 //! been for any of them.
@@ -60,9 +60,13 @@ impl EventSender {
         let _ = self.events.send((event, bytes));
     }
 
-    /// Reports that events were lost. All clients are closed before the next event is published.
+    /// Reports that events were lost. All clients are closed before the next event is published, and at once if there is
+    /// none.
     pub fn report_loss(&self) {
         self.is_lost.store(true, Ordering::Release);
+        // An event without content wakes the publisher. Without space for it there are others.
+        let block = BlockId { slot: 0, version: 0 };
+        let _ = self.events.try_send((LedgerEvent::TipMoved { block }, 0));
     }
 
     /// Waits until all events are published and the publisher's thread has ended.
@@ -102,6 +106,10 @@ impl EventSink for EventSender {
     fn needs_account_updates(&self) -> bool {
         true
     }
+
+    fn needs_entries(&self) -> bool {
+        true
+    }
 }
 
 /// Starts the publisher.
@@ -131,7 +139,9 @@ fn event_bytes(event: &LedgerEvent) -> usize {
         LedgerEvent::Executed(all) => {
             usize::try_from(all.iter().map(|it| it.bytes()).sum::<u64>()).unwrap_or(usize::MAX)
         }
-        LedgerEvent::Frozen { block, .. } => usize::try_from(block.bytes()).unwrap_or(usize::MAX),
+        LedgerEvent::Frozen { block, .. } | LedgerEvent::Jumped { block } => {
+            usize::try_from(block.bytes()).unwrap_or(usize::MAX)
+        }
         _ => 0,
     };
     content + size_of::<LedgerEvent>()
@@ -216,8 +226,20 @@ impl Publisher {
                 self.forget_below(block.id);
             }
             LedgerEvent::Reverted { block, reason, .. } => self.revert(block.id, reason),
+            LedgerEvent::Jumped { block } => self.jump(block),
             LedgerEvent::TipMoved { .. } | LedgerEvent::Voted(_) => {}
         }
+    }
+
+    /// No client can be sent the banks between. Each one is closed, and subscribes again.
+    fn jump(&mut self, block: &Block) {
+        let (slot, from) = (block.id.slot, block.parent.slot);
+        tracing::warn!(slot, from, "the ledger jumped: all clients are closed");
+        self.banks.clear();
+        self.open.clear();
+        self.broker.close_all(&Status::data_loss(format!(
+            "the node has no blocks between slot {from} and slot {slot}: subscribe again, without from_slot"
+        )));
     }
 
     fn create(&mut self, block: BlockId, parent: BlockId) {
@@ -267,6 +289,11 @@ impl Publisher {
         let unsent = block.transactions.get(bank.transactions.len()..).unwrap_or_default();
         let updates = bank.add_transactions(id, unsent);
         self.broker.publish(&updates);
+        let entries = (0..).zip(&block.entries).map(|(index, entry)| {
+            new_update(id, bank.bank_id, UpdateKind::Entry { index, entry: *entry })
+        });
+        let mut entries: Vec<_> = entries.collect();
+        self.broker.publish(&entries);
         self.publish_status(id, SlotStatus::SlotCompleted, None);
         let Some(bank) = self.banks.get_mut(&id) else { return };
         let write_of = |update: &Update| match &update.kind {
@@ -280,6 +307,7 @@ impl Publisher {
         accounts.sort_unstable_by_key(|(write, _)| write.write_version);
         let (writes, mut content): (Vec<_>, Vec<_>) = accounts.into_iter().unzip();
         content.append(&mut bank.transactions);
+        content.append(&mut entries);
         let frozen = Arc::new(FrozenBlock { block: Arc::clone(block), accounts: writes });
         let ends = [UpdateKind::Block(Arc::clone(&frozen)), UpdateKind::BlockMeta(frozen)]
             .map(|kind| new_update(id, bank.bank_id, kind));

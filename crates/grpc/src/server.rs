@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ledger::Commitment;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
@@ -84,7 +85,8 @@ impl Server {
             .build()?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let broker = Arc::new(Broker::new(config));
+        let root = node.reader.newest(Commitment::Finalized).map(|block| block.slot);
+        let broker = Arc::new(Broker::new(config, root));
         let sender = publisher::start(&broker)?;
         let (reporter, health) = tonic_health::server::health_reporter();
         let (closing, is_closing) = watch::channel(false);

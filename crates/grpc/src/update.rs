@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chain_solana::{AccountUpdate, Block, ExecutedTransaction};
 use ledger::{Commitment, Slot};
+use solana::Entry;
 use solana_account::ReadableAccount;
 use yellowstone_grpc_proto::geyser::SlotStatus;
 
@@ -31,6 +32,11 @@ pub(crate) enum UpdateKind {
     Slot(SlotUpdate),
     Account(AccountUpdate),
     Transaction(Arc<ExecutedTransaction>),
+    Entry {
+        /// Its index in the block.
+        index: u64,
+        entry: Entry,
+    },
     Block(Arc<FrozenBlock>),
     BlockMeta(Arc<FrozenBlock>),
 }
@@ -72,12 +78,14 @@ impl Update {
                 UpdateKind::Slot(slot) => slot.dead_error.as_ref().map_or(0, String::len),
                 UpdateKind::Account(_) => self.account_bytes(),
                 UpdateKind::Transaction(executed) => transaction_bytes(executed),
+                UpdateKind::Entry { .. } => 0,
                 UpdateKind::Block(frozen) => {
                     let block = &frozen.block;
                     frozen.accounts.len() * size_of::<AccountUpdate>()
                         + block.writes.len() * 128
                         + block.transactions.len() * 8
                         + block.rewards.len() * 128
+                        + block.entries.len() * size_of::<Entry>()
                 }
                 // It shares the block.
                 UpdateKind::BlockMeta(_) => 0,

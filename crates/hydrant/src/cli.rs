@@ -30,7 +30,8 @@ pub(crate) enum Command {
     Dev(Box<DevFlags>),
     /// Follow a Solana chain from a snapshot and a Yellowstone gRPC stream, and serve it.
     ///
-    /// Everything is in memory. Each start loads a snapshot and follows the stream from its slot on.
+    /// All that is served is in memory. A start loads a snapshot, or the state in --ledger, and follows the stream from
+    /// its slot on.
     Follow(Box<FollowFlags>),
     /// Check a snapshot archive and print a summary of it.
     ///

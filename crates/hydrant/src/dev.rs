@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use chain_solana::{ComputedVerification, EventSink};
+use chain_solana::{ComputedVerification, EventSink, Snapshots};
 use http_server::Listeners;
 use jsonrpc::Health;
 use localnet::{Localnet, LocalnetHandle};
@@ -12,6 +12,7 @@ use metrics::Collector;
 use rest::Rest;
 use rest_solana::SolanaRest;
 use rpc_solana::{NodeMemory, SolanaApi};
+use snapshot_server::{ArchivedLedger, SnapshotArchives, WithSnapshots};
 
 use crate::banner::Banner;
 use crate::cli::DevFlags;
@@ -174,6 +175,14 @@ async fn serve(
     cluster_info.tpu = Some(tpu.address());
     let cluster_info = Arc::new(cluster_info);
     let (reader, history) = (localnet.reader().clone(), Arc::clone(localnet.history()));
+    let archived = ArchivedLedger {
+        reader: reader.clone(),
+        history: Arc::clone(&history),
+        info: Arc::clone(&cluster_info),
+        cluster: localnet.cluster(Arc::clone(&cluster_info)),
+    };
+    let archive_dir = config.localnet.dir.as_ref().map(|dir| dir.join(localnet::SNAPSHOTS_DIR));
+    let archives = Arc::new(SnapshotArchives::new(archived, archive_dir));
     let api = SolanaApi {
         cluster_info: Arc::clone(&cluster_info),
         verification: Arc::new(ComputedVerification::new(reader, history)),
@@ -183,6 +192,9 @@ async fn serve(
         transaction_sender: localnet.transaction_sender(),
         simulator: localnet.simulator(),
         faucet: Some(localnet.faucet()),
+        upstream: None,
+        snapshots: Some(Arc::clone(&archives) as Arc<dyn Snapshots>),
+        older_statuses: None,
         pool: Arc::new(cpu_pool(&config.pool).context("start the CPU threads")?),
         health: Arc::new(health(config)),
         metrics: SolanaApi::new_metrics(),
@@ -221,11 +233,13 @@ async fn serve(
 
     let listeners =
         Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };
+    node.context.metrics.add(Arc::clone(&archives) as Arc<dyn Collector>);
+    let http_api = Arc::new(WithSnapshots::new(archives, rest));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = tokio::spawn(jsonrpc::serve(
         Arc::clone(&node),
         Arc::clone(&pubsub) as Arc<dyn http_server::WebSocketHandler>,
-        Some(rest),
+        Some(http_api),
         listeners,
         // A message or a dropped sender both mean stop.
         async { drop(stopped.await) },

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::follow::{
-    AgreementConfig, DownloadProgress, FollowHandle, FollowSimulator, FollowStatus, Follower,
-    FollowerConfig, LeaderSender, SenderChain, SourceConfig, StreamConfig, UpstreamFacts,
-    UpstreamSender, cluster_info, download,
+    AgreementConfig, ArchiveKind, ArchiveSource, Base, DownloadLimits, DownloadProgress,
+    FollowHandle, FollowSimulator, FollowStatus, Follower, FollowerConfig, LeaderSender,
+    LedgerDirectory, SenderChain, SourceConfig, StoredLedger, StreamConfig, UpstreamCalls,
+    UpstreamFacts, UpstreamSender, cluster_info, download,
 };
 use ::tpu::TlsIdentity;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use chain_solana::{Cluster, EventSink, HistoryLimits, TransactionSender, Verification};
+use chain_solana::{
+    Cluster, EventSink, HistoryLimits, OlderStatuses, TransactionSender, Upstream, Verification,
+};
 use feed::FeedConfig;
 use http_server::Listeners;
 use indicatif::HumanBytes;
@@ -23,7 +26,6 @@ use query::LedgerConfig;
 use rest::Rest;
 use rest_solana::SolanaRest;
 use rpc_solana::{NodeMemory, SolanaApi};
-use snapshot_ledger::LoadedSnapshot;
 use solana_keypair::Keypair;
 use solana_signer::Signer;
 
@@ -62,6 +64,8 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
         "the system's clock is before 1970, which HTTP cannot represent: set the clock"
     );
     let upstream = upstream(flags)?;
+    let send = flags.send.unwrap_or_default();
+    ensure!(send != SendTo::Upstream || upstream.is_some(), "--send upstream needs --upstream");
     let (sources, agreement) = (sources(flags)?, agreement(flags)?);
     let rpc = rpc_solana::Config::default();
     rlimit::raise_nofile(rpc.connections_max);
@@ -80,15 +84,9 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
         let _runtime = runtime.enter();
         ignore_file_size_signal()?;
     }
-    // Both block, and before the download: a wrong upstream must not cost hours.
-    let facts =
-        UpstreamFacts::request(&upstream).context("request the chain's facts (--upstream)")?;
-    let full = runtime.block_on(snapshot_path(flags))?;
-    let incremental = flags.incremental_snapshot.clone();
-    let file = SnapshotFile { full, incremental, threads: cores };
-    let loaded = file.load(&ledger_config(flags), flags.quiet)?;
+    let (base, facts) = start_state(flags, upstream.as_ref(), &runtime, cores)?;
     let node = Node { flags, sources, agreement, upstream, facts, cores, rpc, grpc, started };
-    runtime.block_on(node.serve(loaded, bound))
+    runtime.block_on(node.serve(base, bound))
 }
 
 /// What the flags say, checked.
@@ -96,7 +94,7 @@ struct Node<'a> {
     flags: &'a FollowFlags,
     sources: Vec<SourceConfig>,
     agreement: AgreementConfig,
-    upstream: Endpoint,
+    upstream: Option<Endpoint>,
     facts: UpstreamFacts,
     cores: usize,
     rpc: rpc_solana::Config,
@@ -108,11 +106,75 @@ fn is_url(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
 
-fn upstream(flags: &FollowFlags) -> Result<Endpoint> {
-    let of_snapshot = || Some(&*flags.snapshot).filter(|it| is_url(it));
+/// The state to start from, and what is known of its chain: the stored state if there is one, else the snapshot.
+fn start_state(
+    flags: &FollowFlags,
+    upstream: Option<&Endpoint>,
+    runtime: &tokio::runtime::Runtime,
+    cores: usize,
+) -> Result<(Base, UpstreamFacts)> {
+    let directory = flags.ledger.as_deref().map(|dir| ledger_directory(dir, flags.reset));
+    let directory = directory.transpose()?;
+    let stored = directory.as_ref().map(LedgerDirectory::open).transpose().context("--ledger")?;
+    if let Some(stored) = stored.flatten() {
+        return start_from_stored(flags, upstream, stored).context("start from --ledger");
+    }
+    let snapshot = flags.snapshot.as_deref();
+    let snapshot =
+        snapshot.context("--ledger has no state yet: name a snapshot with --snapshot")?;
+    let upstream =
+        upstream.context("--snapshot is a file: name a node of the chain with --upstream")?;
+    // It blocks, and before the download: a wrong upstream must not cost hours.
+    let facts =
+        UpstreamFacts::request(upstream).context("request the chain's facts (--upstream)")?;
+    let full = runtime.block_on(snapshot_path(flags, snapshot))?;
+    let incremental = flags.incremental_snapshot.clone();
+    let file = SnapshotFile { full, incremental, threads: cores };
+    let loaded = file.load(&ledger_config(flags), flags.quiet)?;
+    let base = Base::from_snapshot(loaded).context("start from the snapshot")?;
+    let base = match directory {
+        Some(directory) => directory.create(base, facts.genesis_hash).context("--ledger")?,
+        None => base,
+    };
+    Ok((base, facts))
+}
+
+fn ledger_directory(dir: &Path, is_reset: bool) -> Result<LedgerDirectory> {
+    let directory = LedgerDirectory::new(dir).context("--ledger")?;
+    if is_reset {
+        directory.reset().context("--reset")?;
+    }
+    Ok(directory)
+}
+
+/// The stored state. An upstream that does not respond does not prevent the start.
+fn start_from_stored(
+    flags: &FollowFlags,
+    upstream: Option<&Endpoint>,
+    stored: StoredLedger,
+) -> Result<(Base, UpstreamFacts)> {
+    let (started, slot) = (now(), stored.slot());
+    let facts = upstream.map(UpstreamFacts::request).transpose().unwrap_or_else(|err| {
+        let err = &err as &dyn std::error::Error;
+        tracing::warn!(err, "the upstream does not respond, so its genesis hash is not compared");
+        None
+    });
+    let facts = facts.unwrap_or_else(|| UpstreamFacts { genesis_hash: stored.genesis_hash() });
+    let base = stored.into_base(facts.genesis_hash, &ledger_config(flags))?;
+    if !flags.quiet {
+        let unread = if flags.snapshot.is_some() { "; --snapshot is not read" } else { "" };
+        let elapsed = now() - started;
+        print_stderr(&format!(
+            "Starts from the state at slot {slot} in --ledger, read in {elapsed:.1?}{unread}"
+        ));
+    }
+    Ok((base, facts))
+}
+
+fn upstream(flags: &FollowFlags) -> Result<Option<Endpoint>> {
+    let of_snapshot = || flags.snapshot.as_deref().filter(|it| is_url(it));
     let url = flags.upstream.as_deref().or_else(of_snapshot);
-    let url = url.context("--snapshot is a file: name a node of the chain with --upstream")?;
-    Endpoint::parse(url).context("--upstream")
+    url.map(Endpoint::parse).transpose().context("--upstream")
 }
 
 fn sources(flags: &FollowFlags) -> Result<Vec<SourceConfig>> {
@@ -164,21 +226,45 @@ fn ledger_config(flags: &FollowFlags) -> LedgerConfig {
     LedgerConfig::new(flags.max_addresses.unwrap_or(localnet::ADDRESSES_MAX_DEFAULT))
 }
 
+fn snapshot_dir(flags: &FollowFlags) -> PathBuf {
+    flags.snapshot_dir.clone().unwrap_or_else(|| PathBuf::from("."))
+}
+
+fn download_limits(flags: &FollowFlags) -> DownloadLimits {
+    let default = DownloadLimits::default();
+    let bytes_max = flags.snapshot_bytes_max.unwrap_or(default.bytes_max);
+    DownloadLimits { bytes_max, ..default }
+}
+
+/// The archives that close gaps: of the node that the snapshot came from, or of the upstream. `None` without either.
+fn archive_source(
+    flags: &FollowFlags,
+    upstream: Option<&Endpoint>,
+    threads: usize,
+) -> Result<Option<ArchiveSource>> {
+    let of_snapshot = flags.snapshot.as_deref().filter(|snapshot| is_url(snapshot));
+    let of_snapshot = of_snapshot.map(Endpoint::parse).transpose().context("--snapshot")?;
+    Ok(of_snapshot.or_else(|| upstream.cloned()).map(|endpoint| {
+        let source = ArchiveSource::new(endpoint, snapshot_dir(flags), threads);
+        ArchiveSource { limits: download_limits(flags), ..source }
+    }))
+}
+
 /// The archive of `--snapshot`, downloaded if it is a URL.
-async fn snapshot_path(flags: &FollowFlags) -> Result<PathBuf> {
-    if !is_url(&flags.snapshot) {
-        return Ok(PathBuf::from(&flags.snapshot));
+async fn snapshot_path(flags: &FollowFlags, snapshot: &str) -> Result<PathBuf> {
+    if !is_url(snapshot) {
+        return Ok(PathBuf::from(snapshot));
     }
     ensure!(
         flags.incremental_snapshot.is_none(),
         "--incremental-snapshot needs a file as --snapshot"
     );
-    let endpoint = Endpoint::parse(&flags.snapshot).context("--snapshot")?;
-    let dir = flags.snapshot_dir.clone().unwrap_or_else(|| PathBuf::from("."));
+    let endpoint = Endpoint::parse(snapshot).context("--snapshot")?;
+    let (dir, limits) = (snapshot_dir(flags), download_limits(flags));
     let (progress, started) = (DownloadProgress::default(), now());
     let mut lines = tokio::time::interval(LINE_INTERVAL);
     lines.tick().await; // the first one is at once
-    let downloaded = download(&endpoint, &dir, &progress);
+    let downloaded = download(&endpoint, ArchiveKind::Full, &dir, &limits, &progress);
     tokio::pin!(downloaded);
     loop {
         tokio::select! {
@@ -203,7 +289,7 @@ fn progress_line(progress: &DownloadProgress, elapsed: Duration) -> String {
 }
 
 impl Node<'_> {
-    async fn serve(self, loaded: LoadedSnapshot, bound: BoundListeners) -> Result<()> {
+    async fn serve(self, base: Base, bound: BoundListeners) -> Result<()> {
         // Before the node is reported ready: from then on each signal has its documented meaning.
         let mut signals = EndSignals::listen()?;
         let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
@@ -220,9 +306,10 @@ impl Node<'_> {
             agreement: self.agreement,
             epoch_stakes: Vec::new(),
             on_mismatch: self.flags.on_mismatch.unwrap_or_default().into(),
-            upstream: Some(self.upstream.clone()),
+            upstream: self.upstream.clone(),
+            archives: archive_source(self.flags, self.upstream.as_ref(), self.cores)?,
         };
-        let follower = Follower::new(config, loaded).context("start from the snapshot")?;
+        let follower = Follower::new(config, base).context("start to follow")?;
         let identity = Keypair::new();
         let (fields, reader) = (follower.snapshot_fields(), follower.reader().clone());
         let mut info = cluster_info(fields, &reader, &self.facts, identity.pubkey())?;
@@ -235,10 +322,15 @@ impl Node<'_> {
         let health = Arc::new(Health::default());
         health.set(Status::Unknown);
         let status = Arc::clone(follower.status());
+        let older_statuses = follower.older_statuses();
         let history = Arc::clone(follower.history());
         let cluster = follower.cluster();
         let simulator =
-            FollowSimulator::new(&reader, Arc::clone(&history), Arc::clone(&cluster), simulators);
+            FollowSimulator::new(&reader, Arc::clone(&history), Arc::clone(&cluster), simulators)
+                .with_older_statuses(Arc::clone(&older_statuses) as Arc<dyn OlderStatuses>);
+        let upstream_calls = self.upstream.as_ref().map(UpstreamCalls::start).transpose();
+        let upstream_calls = upstream_calls.context("start the threads that call the upstream")?;
+        let upstream_calls = upstream_calls.map(Arc::new);
         let chain = SenderChain {
             reader: reader.clone(),
             history: Arc::clone(&history),
@@ -246,7 +338,7 @@ impl Node<'_> {
             epochs: info.epoch_schedule.clone(),
         };
         let send = self.flags.send.unwrap_or_default();
-        let sender = start_sender(send, &self.upstream, chain, &identity, queue_max)?;
+        let sender = start_sender(send, self.upstream.as_ref(), chain, &identity, queue_max)?;
         let api = SolanaApi {
             cluster_info: Arc::clone(&info),
             cluster,
@@ -256,6 +348,9 @@ impl Node<'_> {
             transaction_sender: Arc::clone(&sender.transactions),
             simulator: Arc::new(simulator),
             faucet: None,
+            upstream: upstream_calls.clone().map(|calls| calls as Arc<dyn Upstream>),
+            snapshots: None,
+            older_statuses: Some(Arc::clone(&older_statuses) as Arc<dyn OlderStatuses>),
             pool: Arc::new(cpu_pool(&pool).context("start the CPU threads")?),
             health: Arc::clone(&health),
             metrics: SolanaApi::new_metrics(),
@@ -279,6 +374,10 @@ impl Node<'_> {
         node.context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
         node.context.metrics.add(Arc::clone(&status) as Arc<dyn Collector>);
         node.context.metrics.add(sender.metrics);
+        if let Some(calls) = upstream_calls {
+            node.context.metrics.add(calls);
+        }
+        node.context.metrics.add(older_statuses);
         let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(sink), Box::new(waiter_events)];
         let reader = &node.api.reader;
         let grpc = bound.grpc.map(|it| grpc_setup::start(&self.grpc, &info, reader, it));
@@ -358,7 +457,7 @@ struct StartedSender {
 
 fn start_sender(
     send: SendTo,
-    upstream: &Endpoint,
+    upstream: Option<&Endpoint>,
     chain: SenderChain,
     identity: &Keypair,
     queue_max: usize,
@@ -372,6 +471,7 @@ fn start_sender(
             StartedSender { transactions, metrics: sender }
         }
         SendTo::Upstream => {
+            let upstream = upstream.context("--send upstream needs --upstream")?;
             let sender = UpstreamSender::start(upstream, queue_max);
             let sender = Arc::new(sender.context("start the forwarding threads")?);
             let transactions: Arc<dyn TransactionSender> = Arc::clone(&sender) as _;

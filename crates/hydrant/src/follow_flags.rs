@@ -20,16 +20,32 @@ pub(crate) struct FollowFlags {
     #[arg(long, value_name = "FILE", help_heading = "Chain")]
     pub(crate) x_token: Option<PathBuf>,
     /// A full snapshot archive, or the URL of the RPC port of a node that serves one.
-    #[arg(long, value_name = "FILE|URL", help_heading = "Chain")]
-    pub(crate) snapshot: String,
+    /// It may be left out if --ledger has a state.
+    #[arg(
+        long,
+        value_name = "FILE|URL",
+        required_unless_present = "ledger",
+        help_heading = "Chain"
+    )]
+    pub(crate) snapshot: Option<String>,
     /// An incremental archive on top of the snapshot file.
     #[arg(long, value_name = "FILE", help_heading = "Chain")]
     pub(crate) incremental_snapshot: Option<PathBuf>,
-    /// Where a downloaded snapshot is stored [default: the current directory].
+    /// Store the followed state in this directory, and start from the state that it has. A snapshot is read only if
+    /// it has none.
+    #[arg(long, value_name = "DIR", help_heading = "Chain")]
+    pub(crate) ledger: Option<PathBuf>,
+    /// Remove the state in --ledger first.
+    #[arg(long, requires = "ledger", help_heading = "Chain")]
+    pub(crate) reset: bool,
+    /// Where downloaded archives are stored [default: the current directory].
     #[arg(long, value_name = "DIR", help_heading = "Chain")]
     pub(crate) snapshot_dir: Option<PathBuf>,
+    /// Bytes of an archive that is downloaded, at most [default: 549755813888].
+    #[arg(long, value_name = "BYTES", help_heading = "Chain")]
+    pub(crate) snapshot_bytes_max: Option<u64>,
     /// The RPC port of a node of the chain: it names genesis, and the cluster's nodes if no source has gossip
-    /// [default: the URL of --snapshot].
+    /// [default: the URL of --snapshot; without one, genesis is that of --ledger].
     #[arg(long, value_name = "URL", help_heading = "Chain")]
     pub(crate) upstream: Option<String>,
     /// Where transactions go [default: leaders].
@@ -142,10 +158,10 @@ impl From<Verify> for VerifyMode {
 /// The values of `--on-mismatch`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum MismatchAction {
-    /// The node is unhealthy, and shows nothing newer than the last verified bank.
+    /// The node is unhealthy, and takes no newer bank.
     #[default]
     Stop,
-    /// The node is unhealthy, and follows further.
+    /// The node is unhealthy until the bank is right, and shows newer banks as processed only.
     Report,
 }
 

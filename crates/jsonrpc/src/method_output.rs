@@ -4,6 +4,7 @@
 //! value as bytes can return them as they are if the request wants it so ([`RawValue`]).
 
 use std::sync::atomic::AtomicBool;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -71,6 +72,12 @@ pub trait StreamedResult: Send {
     ///
     /// Errors: only before the first byte is appended.
     fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError>;
+
+    /// Whether there is something to write. If not, the waker is woken once there is, and meanwhile the task occupies no
+    /// thread. Where the value is computed on the calling thread, [`Self::write`] blocks instead.
+    fn poll_ready(&mut self, _waker: &dyn Fn() -> Waker) -> Poll<()> {
+        Poll::Ready(())
+    }
 
     /// Number of records read so far, for the log.
     fn records_visited(&self) -> u64 {

@@ -9,15 +9,15 @@ use chain_solana::{
 use foldhash::quality::RandomState;
 use lattice::{BankHashInputs, LtHash};
 use ledger::{Address, BlockId, KeyKind, Record};
-use solana::Account;
+use solana::{Account, Entry};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use solana_sha256_hasher::hashv;
 use solana_transaction_status::Reward;
 use svm::is_same;
 
 use crate::fees::Fees;
+use crate::proof_of_history::ProofOfHistory;
 
 /// The block that transactions are executed into.
 pub(crate) struct BlockBuilder {
@@ -31,6 +31,7 @@ pub(crate) struct BlockBuilder {
     pub(crate) reward_partitions: Option<u64>,
     /// The fees of the transactions so far.
     pub(crate) fees: Fees,
+    proof_of_history: ProofOfHistory,
     writes: HashMap<Pubkey, AccountWrite, RandomState>,
     /// Index keys of accounts before the block, for accounts that lost some of their keys or are new.
     found_by: HashMap<Pubkey, Vec<(KeyKind, Address)>, RandomState>,
@@ -41,6 +42,7 @@ impl BlockBuilder {
     pub(crate) fn new(bank: BlockInfo) -> Self {
         let (writes, found_by) = (HashMap::default(), HashMap::default());
         Self {
+            proof_of_history: ProofOfHistory::new(bank.last_blockhash()),
             bank,
             transactions: Vec::new(),
             rewards: Vec::new(),
@@ -53,6 +55,13 @@ impl BlockBuilder {
 
     pub(crate) fn id(&self) -> BlockId {
         self.bank.block
+    }
+
+    /// Makes entries of the transactions that are in none yet.
+    pub(crate) fn record_entries(&mut self) {
+        let first = self.proof_of_history.transaction_count();
+        let new = self.transactions.get(first..).unwrap_or_default();
+        self.proof_of_history.record(new);
     }
 
     /// Records accounts that changed. The last change of each counts.
@@ -93,20 +102,24 @@ impl BlockBuilder {
     }
 
     /// The finished block, and the bank of the complete block. `lt_hash` is over all accounts after the block.
-    pub(crate) fn complete(self, lt_hash: &LtHash) -> (Block, BlockInfo) {
-        let blockhash = self.blockhash(&self.bank.last_blockhash());
+    pub(crate) fn complete(mut self, lt_hash: &LtHash) -> (Block, BlockInfo) {
+        self.record_entries();
+        let slots = self.bank.block.slot.saturating_sub(self.bank.parent.slot);
+        let (entries, blockhash) = self.proof_of_history.complete(slots);
         let blockhashes = self.bank.blockhashes.with(blockhash);
-        self.complete_as(blockhash, blockhashes, lt_hash)
+        self.complete_as(entries, blockhash, blockhashes, lt_hash)
     }
 
-    /// The block of genesis, and its bank. It has the genesis hash as its blockhash, as on a cluster.
+    /// The block of genesis, and its bank. It has the genesis hash as its blockhash, as on a cluster, and
+    /// no entries.
     pub(crate) fn complete_genesis(self, lt_hash: &LtHash) -> (Block, BlockInfo) {
         let blockhash = self.bank.last_blockhash();
-        self.complete_as(blockhash, BlockhashQueue::new(blockhash), lt_hash)
+        self.complete_as(Vec::new(), blockhash, BlockhashQueue::new(blockhash), lt_hash)
     }
 
     fn complete_as(
         self,
+        entries: Vec<Entry>,
         blockhash: Hash,
         blockhashes: BlockhashQueue,
         lt_hash: &LtHash,
@@ -145,6 +158,7 @@ impl BlockBuilder {
             transactions: self.transactions,
             rewards: self.rewards,
             reward_partitions: self.reward_partitions,
+            entries,
             writes,
         };
         let bank = BlockInfo {
@@ -155,15 +169,6 @@ impl BlockBuilder {
             ..self.bank
         };
         (block, bank)
-    }
-
-    /// Hash of the parent's blockhash, the slot, and every signature in order.
-    fn blockhash(&self, previous: &Hash) -> Hash {
-        let slot = self.bank.block.slot.to_le_bytes();
-        let mut parts: Vec<&[u8]> = vec![previous.as_ref(), &slot];
-        let signatures = self.transactions.iter().flat_map(|tx| &tx.transaction.signatures);
-        parts.extend(signatures.map(|signature| -> &[u8] { signature.as_ref() }));
-        hashv(&parts)
     }
 }
 

@@ -19,6 +19,7 @@ use chain_solana::{
     ExecutedTransaction, History, LedgerEvent, Reader, VerifiedTransaction,
 };
 use ledger::{Address, BlockId, Change, Commitment, Slot};
+use ledger_store::LedgerStore;
 use query::LedgerError;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -39,7 +40,6 @@ use crate::chain_clock::ChainClock;
 use crate::cost;
 use crate::epoch::Epochs;
 use crate::executor_metrics::{ExecutorMetrics, Phase};
-use crate::ledger_store::LedgerStore;
 use crate::queue::{Next, Receiver};
 use crate::status_cache::StatusCache;
 use crate::vote::{Tower, Vote};
@@ -338,7 +338,7 @@ impl Executor {
             self.history.publish();
         }
         if let Some(vote) = self.unpublished_vote.take() {
-            self.emit(&LedgerEvent::Voted(vote));
+            self.emit(&LedgerEvent::Voted([vote].into()));
         }
         if let Some(updates) = self.unpublished_updates.as_mut().filter(|all| !all.is_empty()) {
             let (block, updates) = (self.builder.id(), std::mem::take(updates).into());
@@ -346,6 +346,7 @@ impl Executor {
         }
         if !executed.is_empty() {
             self.emit(&LedgerEvent::Executed(executed.into()));
+            self.builder.record_entries();
         }
         self.metrics.add(Phase::Publish, now() - started_at);
     }

@@ -11,6 +11,7 @@ use chain_solana::{
     History, InflationSchedule, OneNodeCluster, Reader, Simulator, TransactionSender,
 };
 use ledger::{BlockId, Commitment};
+use ledger_store::{LedgerStore, Opened};
 use query::Ledger;
 use snapshot_ledger::{BulkLoader, LoadedSnapshot};
 use solana::Account;
@@ -35,7 +36,6 @@ use crate::from_snapshot;
 use crate::genesis::Genesis;
 use crate::genesis_accounts::{self, GenesisAccountSource, guarded};
 use crate::keypairs::NodeKeypairs;
-use crate::ledger_store::{LedgerStore, Opened};
 use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
 use crate::simulator::LocalSimulator;
@@ -44,6 +44,8 @@ use crate::vote::{self, Tower};
 
 /// The log file that a server may write into a ledger directory.
 pub const LOG_FILE: &str = "validator.log";
+/// The directory of the snapshots that a server may make, within a ledger directory.
+pub const SNAPSHOTS_DIR: &str = "snapshots";
 /// The store's directory within a ledger directory.
 const STORE_DIR: &str = "store";
 
@@ -236,11 +238,11 @@ impl InitialState {
         let foreign =
             |reason: String| LocalnetError::Foreign { dir: dir.display().to_string(), reason };
         let keypairs = NodeKeypairs::read(dir)?;
-        let genesis =
-            Genesis::read(&opened.genesis).map_err(|err| foreign(format!("genesis: {err}")))?;
+        let genesis = Genesis::read(&opened.rows.genesis)
+            .map_err(|err| foreign(format!("genesis: {err}")))?;
         let blocks = opened.blocks.clone();
         check_head(blocks.last().map_or(0, |block| block.id.slot))?;
-        let voters = opened.epochs.as_deref().map(bincode::deserialize).transpose();
+        let voters = opened.rows.epochs.as_deref().map(bincode::deserialize).transpose();
         let voters = voters.map_err(|err| foreign(format!("epochs: {err}")))?;
         let parent = |capitalization| {
             restore::head(&blocks, capitalization).ok_or_else(|| foreign("no block".into()))
@@ -531,7 +533,8 @@ fn create_store(
     std::fs::create_dir_all(dir).map_err(dir_error)?;
     for entry in std::fs::read_dir(dir).map_err(dir_error)? {
         let name = entry.map_err(dir_error)?.file_name();
-        if name != STORE_DIR && name != LOG_FILE && !NodeKeypairs::is_file(&name) {
+        let is_known = name == STORE_DIR || name == LOG_FILE || name == SNAPSHOTS_DIR;
+        if !is_known && !NodeKeypairs::is_file(&name) {
             return Err(LocalnetError::NotEmpty {
                 dir: dir.display().to_string(),
                 name: name.display().to_string(),

@@ -145,6 +145,7 @@ impl EventSink for WaiterEvents {
             LedgerEvent::BankCreated { .. }
             | LedgerEvent::AccountsWritten { .. }
             | LedgerEvent::Frozen { .. }
+            | LedgerEvent::Jumped { .. }
             | LedgerEvent::Voted(_) => false,
         };
         if !is_relevant || !has_waiters {
@@ -191,6 +192,7 @@ fn run_waker(shared: &Shared, events: &Receiver<LedgerEvent>) {
             | LedgerEvent::AccountsWritten { .. }
             | LedgerEvent::Frozen { .. }
             | LedgerEvent::TipMoved { .. }
+            | LedgerEvent::Jumped { .. }
             | LedgerEvent::Voted(_) => {}
         }
     }

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use chain_solana::{
-    Cluster, ClusterInfo, Faucet, History, Reader, Simulator, TransactionSender, Verification,
+    Cluster, ClusterInfo, Faucet, History, OlderStatuses, Reader, Simulator, Snapshots,
+    TransactionSender, Upstream, Verification,
 };
 use http_server::HttpContext;
 use jsonrpc::metrics::Metrics;
@@ -37,6 +38,12 @@ pub struct SolanaApi {
     pub simulator: Arc<dyn Simulator>,
     /// Pays airdrops. `None` if the ledger has no faucet.
     pub faucet: Option<Arc<dyn Faucet>>,
+    /// Answers what only an upstream of a followed chain knows. `None` for a ledger without one.
+    pub upstream: Option<Arc<dyn Upstream>>,
+    /// The snapshots that this node serves, if it does.
+    pub snapshots: Option<Arc<dyn Snapshots>>,
+    /// Transactions that were executed before the history begins, if they are known.
+    pub older_statuses: Option<Arc<dyn OlderStatuses>>,
     /// Health of the ledger, as `getHealth` reports it.
     pub health: Arc<Health>,
     /// Its clock is that of `health`.

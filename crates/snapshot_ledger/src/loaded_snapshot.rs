@@ -127,6 +127,7 @@ pub fn block_of(
         transactions: Vec::new(),
         rewards: Vec::new(),
         reward_partitions: None,
+        entries: Vec::new(),
         writes: Vec::new(),
     };
     let bank = BlockInfo {

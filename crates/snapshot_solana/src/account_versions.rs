@@ -67,6 +67,8 @@ pub(crate) struct VersionResolver<'a, T> {
     sink: &'a mut T,
     positions: VersionPositions,
     closed: HashMap<Pubkey, VersionPosition, RandomState>,
+    /// Whether the sink had accounts before: they are older than every version.
+    is_on_top: bool,
     /// The hash over all accounts.
     pub(crate) sum: LtHash,
     /// Number of accounts.
@@ -78,7 +80,13 @@ pub(crate) struct VersionResolver<'a, T> {
 impl<'a, T: AccountSink> VersionResolver<'a, T> {
     pub(crate) fn new(sink: &'a mut T) -> Self {
         let (positions, closed) = (VersionPositions::default(), HashMap::default());
-        Self { sink, positions, closed, sum: LtHash::EMPTY, len: 0, lamports: 0 }
+        let sum = LtHash::EMPTY;
+        Self { sink, positions, closed, is_on_top: false, sum, len: 0, lamports: 0 }
+    }
+
+    /// The sink has accounts, with this hash and these lamports.
+    pub(crate) fn on_top(sink: &'a mut T, sum: LtHash, len: usize, lamports: u128) -> Self {
+        Self { is_on_top: true, sum, len, lamports, ..Self::new(sink) }
     }
 
     /// Applies the newer versions of a batch. No address is twice in a batch.
@@ -96,15 +104,16 @@ impl<'a, T: AccountSink> VersionResolver<'a, T> {
                 self.sum.mix_out(&lt_hash(&key, &account));
                 continue;
             }
-            let is_there = known != VersionPosition::default();
-            if is_there && let Some(replaced) = self.sink.account(&key) {
-                self.sum.mix_out(&lt_hash(&key, &replaced));
-                self.lamports -= u128::from(replaced.lamports());
-                self.len -= 1;
+            let may_be_there = known != VersionPosition::default() || self.is_on_top;
+            let replaced = may_be_there.then(|| self.sink.account(&key)).flatten();
+            if let Some(replaced) = &replaced {
+                self.sum.mix_out(&lt_hash(&key, replaced));
+                self.lamports = self.lamports.saturating_sub(u128::from(replaced.lamports()));
+                self.len = self.len.saturating_sub(1);
             }
             if account.lamports() == 0 {
                 self.closed.insert(key, position);
-                if !is_there {
+                if replaced.is_none() {
                     continue;
                 }
                 changes.push((key, None));

@@ -1,18 +1,19 @@
 //! The parts of an archive's file name: its slot, its base slot, and the hash of its accounts.
 
 /// The parts of `snapshot-SLOT-HASH.tar.zst` or `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ArchiveName {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveName {
     /// The slot of the full snapshot below; `None` for a full snapshot.
-    pub(crate) base: Option<u64>,
-    pub(crate) slot: u64,
+    pub base: Option<u64>,
+    /// The slot of the archive.
+    pub slot: u64,
     /// The checksum of the accounts' lattice hash, in base 58.
-    pub(crate) hash: String,
+    pub hash: String,
 }
 
 impl ArchiveName {
     /// `None` if the file was renamed: then only the archive's content is checked.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         let stem = name.strip_suffix(".tar.zst")?;
         let (base, rest) = match stem.strip_prefix("incremental-snapshot-") {
             Some(rest) => {

@@ -7,6 +7,7 @@
 //! Height, counts, schedule, inflation, stakes of epochs and older blockhashes are not checked, as in a validator.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use lattice::{BankHashInputs, HardFork, LT_HASH_BYTES, LtHash, crossed_hard_forks};
 use solana_epoch_schedule::EpochSchedule;
@@ -17,6 +18,7 @@ use crate::archive::Archive;
 use crate::bincode_reader::{BincodeReader, PUBKEY};
 use crate::epoch_stakes::{self, EpochStakes};
 use crate::error::SnapshotError;
+use crate::status_cache::StatusCache;
 
 /// Maximum number of blockhashes; Agave stores 301.
 const BLOCKHASHES_MAX: usize = 4_096;
@@ -64,6 +66,8 @@ pub struct BankFields {
     pub hard_forks: Vec<HardFork>,
     /// The hash over all accounts.
     pub lt_hash: Box<LtHash>,
+    /// The transactions of the last slots.
+    pub status_cache: Arc<StatusCache>,
     /// The storage file of each slot.
     pub(crate) storages: HashMap<u64, StorageFile>,
 }
@@ -77,6 +81,31 @@ pub(crate) struct StorageFile {
 }
 
 impl BankFields {
+    /// The fields of no bank, for a caller that stored those of one itself and sets them.
+    pub fn empty() -> Self {
+        Self {
+            slot: 0,
+            parent_slot: 0,
+            block_height: 0,
+            bank_hash: Hash::default(),
+            parent_hash: Hash::default(),
+            transaction_count: 0,
+            signature_count: 0,
+            capitalization: 0,
+            genesis_unix_timestamp: 0,
+            epoch_schedule: EpochSchedule::default(),
+            ns_per_slot: 0,
+            blockhashes: Vec::new(),
+            lamports_per_signature: 0,
+            inflation: Inflation::new_disabled(),
+            epoch_stakes: Vec::new(),
+            hard_forks: Vec::new(),
+            lt_hash: Box::new(LtHash::EMPTY),
+            status_cache: Arc::default(),
+            storages: HashMap::new(),
+        }
+    }
+
     /// Reads the current entry of `archive` completely.
     pub(crate) fn read(archive: &mut Archive<'_>) -> Result<Self, SnapshotError> {
         let mut reader = BincodeReader::new(archive);
@@ -174,6 +203,7 @@ fn read_bank(reader: &mut BincodeReader<'_, '_>) -> Result<BankFields, SnapshotE
         epoch_stakes: Vec::new(),
         hard_forks,
         lt_hash: Box::new(LtHash::EMPTY),
+        status_cache: Arc::default(),
         storages: HashMap::new(),
     })
 }

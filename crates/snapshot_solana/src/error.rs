@@ -100,6 +100,26 @@ pub enum SnapshotError {
         /// The slot of the full archive.
         full: u64,
     },
+    /// The incremental archive lacks what was written between the ledger's slot and its own base. Fix: a full archive.
+    #[error("{archive}: made on top of slot {base}, and the ledger is at slot {slot}")]
+    AboveLedger {
+        /// File name of the incremental archive.
+        archive: String,
+        /// The slot of its full archive.
+        base: u64,
+        /// The slot of the ledger.
+        slot: u64,
+    },
+    /// The archive is not newer than the ledger. Fix: a newer one.
+    #[error("{archive}: of slot {of}, and the ledger is at slot {slot}")]
+    NotNewer {
+        /// File name of the archive.
+        archive: String,
+        /// The slot of the archive.
+        of: u64,
+        /// The slot of the ledger.
+        slot: u64,
+    },
     /// The sink refused the accounts; the source has the reason.
     #[error("load the accounts of the snapshot")]
     AccountSink(#[source] AccountSinkError),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use lattice::LtHash;
 use parking_lot::Mutex;
 use solana_hash::Hash;
 
@@ -22,9 +23,12 @@ use crate::archive_name::ArchiveName;
 use crate::bank_fields::{BankFields, StorageFile};
 use crate::error::SnapshotError;
 use crate::progress::Progress;
+use crate::status_cache::StatusCache;
 
 /// Batches for each parsing thread in each of the two queues.
 const BATCHES_PER_THREAD: usize = 2;
+/// The file of the status cache, before or after the accounts.
+const STATUS_CACHE: &str = "snapshots/status_cache";
 /// The only layout since 2020.
 const VERSION: &[u8] = b"1.2.0";
 
@@ -61,21 +65,72 @@ pub fn load(
     if ArchiveName::parse(archive.name()).is_some_and(|name| name.base.is_some()) {
         return Err(archive.unsupported("an incremental snapshot where a full one is needed"));
     }
-    let bank = read_bank(&mut archive)?;
+    let mut bank = read_bank(&mut archive)?;
     let newer = incremental.as_mut().map(|archive| read_bank_on_top(archive, &bank)).transpose()?;
     sink.start(newer.as_ref().unwrap_or(&bank)).map_err(SnapshotError::AccountSink)?;
     let accounts = VersionResolver::new(sink);
     let mut loading = Loader { accounts, files: 0, threads: threads.max(1), progress };
-    loading.load(&mut archive, &bank)?;
+    loading.load(&mut archive, &mut bank)?;
     let mut newest = bank;
-    if let (Some(archive), Some(bank)) = (&mut incremental, newer) {
-        loading.load(archive, &bank)?;
+    if let (Some(archive), Some(mut bank)) = (&mut incremental, newer) {
+        loading.load(archive, &mut bank)?;
         newest = bank;
     }
     let VersionResolver { sum, len, .. } = loading.accounts;
     Ok(Snapshot {
         lamports: newest.capitalization,
         bank: newest,
+        accounts_len: len,
+        accounts_hash: Hash::new_from_array(sum.checksum()),
+    })
+}
+
+/// The state of a ledger that an incremental archive is loaded on top of.
+#[derive(Clone, Debug)]
+pub struct LoadedState {
+    /// The slot of its newest block.
+    pub slot: u64,
+    /// The hash over all accounts.
+    pub lt_hash: LtHash,
+    /// Number of accounts, or more.
+    pub accounts_len: usize,
+    /// Lamports in all accounts.
+    pub lamports: u64,
+}
+
+/// Loads an incremental archive into `sink`, whose accounts are those of `state`. The archive's base may be any block of
+/// the same chain up to that state: everything that was written after the base is in the archive.
+///
+/// Memory and errors: as [`load`]; or the archive's base is above the state, or its slot is not.
+pub fn load_on_top(
+    incremental: &Path,
+    state: LoadedState,
+    threads: usize,
+    progress: &Progress,
+    sink: &mut impl AccountSink,
+) -> Result<Snapshot, SnapshotError> {
+    let mut archive = Archive::open(incremental, progress)?;
+    let mut bank = read_bank(&mut archive)?;
+    let name = || archive.name().to_owned();
+    let lowest = bank.storages.keys().min().copied().unwrap_or(u64::MAX);
+    let base_in_name = ArchiveName::parse(archive.name()).and_then(|name| name.base);
+    // If the file was renamed, its oldest account shows the base: everything in it is newer.
+    let base = base_in_name.unwrap_or_else(|| lowest.saturating_sub(1));
+    if base > state.slot {
+        return Err(SnapshotError::AboveLedger { archive: name(), base, slot: state.slot });
+    }
+    if bank.slot <= state.slot {
+        return Err(SnapshotError::NotNewer { archive: name(), of: bank.slot, slot: state.slot });
+    }
+    sink.start(&bank).map_err(SnapshotError::AccountSink)?;
+    let LoadedState { lt_hash, accounts_len, lamports, .. } = state;
+    let accounts = VersionResolver::on_top(sink, lt_hash, accounts_len, lamports.into());
+    let mut loading = Loader { accounts, files: 0, threads: threads.max(1), progress };
+    loading.load(&mut archive, &mut bank)?;
+    let VersionResolver { sum, len, .. } = loading.accounts;
+    Ok(Snapshot {
+        lamports: bank.capitalization,
+        bank,
         accounts_len: len,
         accounts_hash: Hash::new_from_array(sum.checksum()),
     })
@@ -114,9 +169,15 @@ struct Loader<'a, T> {
 
 impl<T: AccountSink> Loader<'_, T> {
     /// Loads one archive and checks the result.
-    fn load(&mut self, archive: &mut Archive<'_>, bank: &BankFields) -> Result<(), SnapshotError> {
+    fn load(
+        &mut self,
+        archive: &mut Archive<'_>,
+        bank: &mut BankFields,
+    ) -> Result<(), SnapshotError> {
         let files = Files::new(&bank.storages, self.files);
-        self.read_storages(archive, files)?;
+        if let Some(status_cache) = self.read_storages(archive, files)? {
+            bank.status_cache = Arc::new(status_cache);
+        }
         self.files += bank.storages.len() as u32; // a snapshot has at most 5,000,000
         self.accounts.forget_closed();
         self.check(archive, bank)
@@ -126,7 +187,7 @@ impl<T: AccountSink> Loader<'_, T> {
         &mut self,
         archive: &mut Archive<'_>,
         files: Files,
-    ) -> Result<(), SnapshotError> {
+    ) -> Result<Option<StatusCache>, SnapshotError> {
         let capacity = self.threads * BATCHES_PER_THREAD;
         let (batch_sender, batch_receiver) = sync_channel(capacity);
         let (parsed_sender, parsed_receiver) = sync_channel(capacity);
@@ -209,19 +270,20 @@ impl Files {
 
 /// Reads up to the bank's fields, which precede all accounts.
 fn read_bank(archive: &mut Archive<'_>) -> Result<BankFields, SnapshotError> {
-    let mut has_version = false;
+    let (mut has_version, mut status_cache) = (false, StatusCache::default());
     while let Some(entry) = archive.next_file()? {
         match entry.name.split('/').collect::<Vec<_>>().as_slice() {
             ["version"] => {
                 check_version(archive, &entry)?;
                 has_version = true;
             }
-            ["snapshots", "status_cache"] => {}
+            ["snapshots", "status_cache"] => status_cache = StatusCache::read(archive)?,
             ["snapshots", slot, file] if slot == file && is_number(slot) => {
                 if !has_version {
                     return Err(archive.unsupported("the bank's fields stand before the version"));
                 }
-                let bank = BankFields::read(archive)?;
+                let mut bank = BankFields::read(archive)?;
+                bank.status_cache = Arc::new(status_cache);
                 let named = ArchiveName::parse(archive.name()).map(|name| name.slot);
                 if *slot != bank.slot.to_string() || named.is_some_and(|named| named != bank.slot) {
                     let reason = format!("the bank is of slot {}", bank.slot);
@@ -249,15 +311,16 @@ fn check_version(archive: &mut Archive<'_>, entry: &Entry) -> Result<(), Snapsho
     Ok(())
 }
 
-/// Sends all accounts in the rest of the archive. Returns early if the receivers have ended.
+/// Sends all accounts in the rest of the archive. Returns the status cache, if it is there. Returns early if the receivers have ended.
 fn unpack(
     archive: &mut Archive<'_>,
     files: Files,
     batches: &SyncSender<Batch>,
-) -> Result<(), SnapshotError> {
-    let Files(mut missing) = files;
+) -> Result<Option<StatusCache>, SnapshotError> {
+    let (Files(mut missing), mut status_cache) = (files, None);
     while let Some(entry) = archive.next_file()? {
-        if entry.name == "snapshots/status_cache" {
+        if entry.name == STATUS_CACHE {
+            status_cache = Some(StatusCache::read(archive)?);
             continue;
         }
         let name = entry.name.strip_prefix("accounts/").and_then(storage_name);
@@ -274,7 +337,7 @@ fn unpack(
         }
         let send = |batch| batches.send(batch).is_ok();
         if !append_vec::batches(archive, &entry.name, number, file.bytes, send)? {
-            return Ok(());
+            return Ok(None);
         }
     }
     match missing.iter().next() {
@@ -282,7 +345,7 @@ fn unpack(
             let (left, id) = (missing.len(), file.id);
             Err(archive.damaged(format!("{left} storage files are missing: accounts/{slot}.{id}")))
         }
-        None => Ok(()),
+        None => Ok(status_cache),
     }
 }
 

@@ -4,7 +4,7 @@
 //! [`Table`] and its [`Key`]s, writes its records with a [`ByteWriter`], and seals each as a [`Row`] with a
 //! [`RowCodec`].
 //! Invariant: a value is read back as it was written, or its damage is reported ([`decode_row`]).
-//! Not here: the records of a ledger, their order, and what a damaged one means (`localnet`).
+//! Not here: the records of a ledger, their order, and what a damaged one means (`ledger_store`).
 //! Why this engine, with measurements: docs/ledger-on-disk.md.
 //!
 //! ```

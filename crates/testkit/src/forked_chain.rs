@@ -226,6 +226,7 @@ impl ForkedChain {
             transactions,
             rewards: Vec::new(),
             reward_partitions: None,
+            entries: Vec::new(),
             writes: writes.into_values().collect(),
         });
         self.model.complete(id);

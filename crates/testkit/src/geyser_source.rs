@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use futures_util::{Stream, StreamExt};
 use parking_lot::Mutex;
@@ -36,9 +36,12 @@ struct Shared {
     /// What streams after the first one get.
     later: Mutex<Option<Vec<SubscribeUpdate>>>,
     newest: AtomicU64,
+    /// The oldest slot that can be replayed; 0 if the source does not say it and refuses none.
+    first_available: AtomicU64,
     /// What is done to the updates of the first sessions.
     damage: Mutex<(usize, Option<Damage>)>,
     sessions: AtomicUsize,
+    refuses_entries: AtomicBool,
     token: Option<&'static str>,
 }
 
@@ -52,8 +55,10 @@ impl Source {
             requests: Mutex::default(),
             later: Mutex::default(),
             newest: AtomicU64::new(0),
+            first_available: AtomicU64::new(0),
             damage: Mutex::default(),
             sessions: AtomicUsize::new(0),
+            refuses_entries: AtomicBool::new(false),
             token,
         }))
     }
@@ -96,6 +101,11 @@ impl Source {
         }
     }
 
+    /// Streams that start below a slot are refused from now on.
+    pub fn limit_replay(&self, first_available: u64) {
+        self.0.first_available.store(first_available, Ordering::Relaxed);
+    }
+
     /// Removes updates from what later streams get.
     pub fn forget(&self, is_forgotten: impl Fn(&SubscribeUpdate) -> bool) {
         self.0.log.lock().retain(|(_, update)| !is_forgotten(update));
@@ -114,6 +124,11 @@ impl Source {
     /// Replaces the script for all streams after the first one, as if the source had been repaired.
     pub fn repair_after_first_stream(&self, updates: Vec<SubscribeUpdate>) {
         *self.0.later.lock() = Some(updates);
+    }
+
+    /// Refuses requests for entries, as a server does whose operator does not serve them.
+    pub fn refuse_entries(&self) {
+        self.0.refuses_entries.store(true, Ordering::Relaxed);
     }
 
     /// Ends all streams.
@@ -139,6 +154,7 @@ pub fn slot_of(update: &SubscribeUpdate) -> u64 {
         Some(UpdateOneof::Slot(it)) => it.slot,
         Some(UpdateOneof::Transaction(it)) => it.slot,
         Some(UpdateOneof::BlockMeta(it)) => it.slot,
+        Some(UpdateOneof::Entry(it)) => it.slot,
         _ => u64::MAX,
     }
 }
@@ -162,7 +178,15 @@ impl Geyser for Source {
         let mut requests = request.into_inner();
         let first =
             requests.next().await.ok_or_else(|| Status::invalid_argument("no request"))??;
-        let from_slot = first.from_slot.unwrap_or_default();
+        if self.0.refuses_entries.load(Ordering::Relaxed) && !first.entry.is_empty() {
+            return Err(Status::invalid_argument("entry: at most 0 filters are allowed"));
+        }
+        let first_available = self.0.first_available.load(Ordering::Relaxed);
+        let from_slot = first.from_slot.unwrap_or(first_available);
+        if from_slot < first_available {
+            let text = format!("from_slot {from_slot} is not available, first: {first_available}");
+            return Err(Status::out_of_range(text));
+        }
         let shared = Arc::clone(&self.0);
         let session = shared.sessions.fetch_add(1, Ordering::Relaxed);
         if session > 0
@@ -224,7 +248,12 @@ impl Geyser for Source {
         &self,
         _: Request<SubscribeReplayInfoRequest>,
     ) -> Result<Response<SubscribeReplayInfoResponse>, Status> {
-        Err(Status::unimplemented("not scripted"))
+        match self.0.first_available.load(Ordering::Relaxed) {
+            0 => Err(Status::unimplemented("not scripted")),
+            first => {
+                Ok(Response::new(SubscribeReplayInfoResponse { first_available: Some(first) }))
+            }
+        }
     }
 
     async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PongResponse>, Status> {

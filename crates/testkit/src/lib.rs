@@ -8,13 +8,15 @@
 //! A producer of whole blocks, for a node under forks, is in [`forked_chain`] (feature `forked-chain`).
 //! A node as a child process is in [`node`], calls and funded accounts on it in [`json_rpc_client`] and [`transfers`],
 //! and clients around it in [`scenario`] (feature `scenario`).
-//! Sources of Geyser updates that do what a test says are in [`geyser_source`], and in bytes in [`raw_geyser_source`]
-//! (feature `geyser`).
+//! Sources of Geyser updates that do what a test says are in [`geyser_source`], and in bytes in [`raw_geyser_source`];
+//! an upstream's archives are in [`archive_server`] (feature `geyser`).
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`).
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
 
 pub mod archive;
+#[cfg(feature = "geyser")]
+pub mod archive_server;
 #[cfg(feature = "scenario")]
 pub mod child_process;
 pub mod clock;

@@ -104,6 +104,8 @@ struct Shared {
     waker: UnixStream,
     is_blockhash_valid: BlockhashCheck,
     len_max: usize,
+    /// Of all transactions that are not delivered yet, each counted once.
+    waiting_bytes: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -123,6 +125,27 @@ struct PendingTransaction {
     blockhash: Hash,
     since: Instant,
     was_known: bool,
+    _count: WaitingBytes,
+}
+
+/// Bytes that are counted until this is dropped.
+struct WaitingBytes {
+    total: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl WaitingBytes {
+    fn new(total: &Arc<AtomicU64>, bytes: usize) -> Self {
+        let bytes = bytes as u64;
+        total.fetch_add(bytes, Ordering::Relaxed);
+        Self { total: Arc::clone(total), bytes }
+    }
+}
+
+impl Drop for WaitingBytes {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Forwarder {
@@ -149,6 +172,7 @@ impl Forwarder {
             waker,
             is_blockhash_valid,
             len_max,
+            waiting_bytes: Arc::default(),
         });
         let worker = ForwarderThread {
             endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None),
@@ -193,7 +217,9 @@ impl Forwarder {
         // A copy: it may wait long, and must not pin the buffer it was received in.
         let bytes = Bytes::copy_from_slice(bytes);
         let was_known = (self.shared.is_blockhash_valid)(&blockhash);
-        let pending = Arc::new(PendingTransaction { bytes, blockhash, since: now, was_known });
+        let _count = WaitingBytes::new(&self.shared.waiting_bytes, bytes.len());
+        let pending = PendingTransaction { bytes, blockhash, since: now, was_known, _count };
+        let pending = Arc::new(pending);
         let mut inbox = self.shared.inbox.lock();
         if inbox.pending.len() < self.shared.len_max {
             let is_first = inbox.pending.is_empty();
@@ -208,6 +234,11 @@ impl Forwarder {
         for (_, stats) in self.shared.destinations.lock().iter() {
             stats.queue_full.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Bytes of the transactions that are not delivered yet. One that waits for several destinations counts once.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.shared.waiting_bytes.load(Ordering::Relaxed)
     }
 
     /// The counts of each destination.

@@ -75,6 +75,8 @@ pub(crate) struct Bank {
     pub(crate) parent: BlockId,
     pub(crate) bank_hash: Hash,
     pub(crate) lt_hash: LtHash,
+    pub(crate) signature_count: u64,
+    pub(crate) blockhash: Hash,
     pub(crate) child_report: ChildReport,
     /// The stake that voted for the bank, or for a descendant, if it was enough.
     pub(crate) voted: Option<VotedStake>,
@@ -115,6 +117,8 @@ impl Bank {
             parent: bank.parent,
             bank_hash,
             lt_hash: sum,
+            signature_count: bank.signature_count,
+            blockhash: bank.blockhash,
             child_report: ChildReport::Missing,
             voted: None,
             verdict: Verdict::Pending,

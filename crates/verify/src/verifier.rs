@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lattice::{HardFork, LtHash};
+use lattice::{BankHashInputs, HardFork, LtHash, crossed_hard_forks};
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 
@@ -73,9 +73,19 @@ impl Verifier {
         }
     }
 
+    /// Its limits.
+    pub fn config(&self) -> &VerifierConfig {
+        &self.config
+    }
+
     /// Sets the hard forks of the cluster. They apply to the banks that are frozen afterwards.
     pub fn set_hard_forks(&mut self, hard_forks: Vec<HardFork>) {
         self.hard_forks = hard_forks;
+    }
+
+    /// The hard forks that are known.
+    pub fn hard_forks(&self) -> &[HardFork] {
+        &self.hard_forks
     }
 
     /// Adds a hard fork above the root, such as that of the LastRestartSlot sysvar, if it is not known.
@@ -84,6 +94,28 @@ impl Verifier {
         if slot > self.root.block.slot && !is_known {
             self.hard_forks.push(HardFork { slot, count: 1 });
         }
+    }
+
+    /// A cluster may restart twice at a slot, and LastRestartSlot does not say so. If that gives the reported hash of a
+    /// bank, it holds for the banks that are frozen afterwards: the bank itself has to be dropped and frozen again.
+    pub fn recount_hard_fork(&mut self, block: BlockId, reported: Hash) -> bool {
+        let Some(bank) = self.banks.get(&block) else { return false };
+        let (parent_slot, slot) = (bank.parent.slot, block.slot);
+        let Some(parent) = self.hashes(bank.parent) else { return false };
+        let inputs = BankHashInputs {
+            parent_hash: parent.bank_hash.to_bytes(),
+            signature_count: bank.signature_count,
+            last_blockhash: bank.blockhash.to_bytes(),
+            lt_hash: &bank.lt_hash,
+            hard_forks: crossed_hard_forks(&self.hard_forks, parent_slot, slot) + 1,
+        };
+        if Hash::new_from_array(inputs.hash()) != reported {
+            return false;
+        }
+        let is_crossed = |fork: &&mut HardFork| parent_slot < fork.slot && fork.slot <= slot;
+        let Some(fork) = self.hard_forks.iter_mut().find(is_crossed) else { return false };
+        fork.count += 1;
+        true
     }
 
     /// Sets the stakes of an epoch. Only votes for slots of such an epoch count. Votes that were counted with other
@@ -253,6 +285,11 @@ impl Verifier {
     /// The verdict of a bank above the root.
     pub fn verdict(&self, block: BlockId) -> Option<&Verdict> {
         Some(&self.banks.get(&block)?.verdict)
+    }
+
+    /// The parent of a bank above the root.
+    pub fn parent(&self, block: BlockId) -> Option<BlockId> {
+        Some(self.banks.get(&block)?.parent)
     }
 
     /// The stake that voted for a bank above the root, or for a descendant, if it was enough.

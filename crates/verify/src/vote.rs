@@ -21,7 +21,9 @@ const DATA_BYTES_MAX: usize = 1_232;
 pub struct UnverifiedVote {
     vote_account: Pubkey,
     slot: Slot,
+    slots: Vec<Slot>,
     hash: Hash,
+    timestamp: Option<i64>,
     signers: Vec<Pubkey>,
 }
 
@@ -59,7 +61,8 @@ impl UnverifiedVote {
         let legacy = transaction.clone().into_legacy_transaction().ok_or(VoteError::NoVote)?;
         let (vote_account, vote, ..) = parse_vote_transaction(&legacy).ok_or(VoteError::NoVote)?;
         let slot = vote.last_voted_slot().ok_or(VoteError::NoVote)?;
-        Ok(Self { vote_account, slot, hash: vote.hash(), signers })
+        let (slots, hash, timestamp) = (vote.slots(), vote.hash(), vote.timestamp());
+        Ok(Self { vote_account, slot, slots, hash, timestamp, signers })
     }
 
     /// Verifies the signatures of the transaction that it was read from.
@@ -79,9 +82,19 @@ impl UnverifiedVote {
         self.slot
     }
 
-    /// The bank hash of that slot.
+    /// The slots that it votes for, the oldest first.
+    pub fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    /// The bank hash of the newest slot.
     pub fn hash(&self) -> Hash {
         self.hash
+    }
+
+    /// Seconds since 1970, if the vote has a timestamp.
+    pub fn timestamp(&self) -> Option<i64> {
+        self.timestamp
     }
 }
 

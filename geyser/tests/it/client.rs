@@ -10,7 +10,7 @@ use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     CommitmentLevel, SlotStatus, SubscribeRequest, SubscribeRequestFilterAccounts,
-    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterSlots,
+    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterEntry, SubscribeRequestFilterSlots,
     SubscribeRequestFilterTransactions, SubscribeRequestPing, SubscribeUpdate,
 };
 
@@ -36,6 +36,7 @@ pub(crate) fn everything(commitment: CommitmentLevel) -> SubscribeRequest {
     SubscribeRequest {
         accounts: [(name(), SubscribeRequestFilterAccounts::default())].into(),
         transactions: [(name(), SubscribeRequestFilterTransactions::default())].into(),
+        entry: [(name(), SubscribeRequestFilterEntry::default())].into(),
         blocks_meta: [(name(), SubscribeRequestFilterBlocksMeta::default())].into(),
         slots: [(name(), slots)].into(),
         commitment: Some(commitment.into()),
@@ -105,6 +106,11 @@ pub(crate) fn short(update: &SubscribeUpdate) -> String {
         UpdateOneof::Transaction(update) => {
             let info = update.transaction.as_ref().expect("a transaction");
             format!("transaction {} {}", update.slot, info.index)
+        }
+        UpdateOneof::Entry(entry) => {
+            let (first, count) =
+                (entry.starting_transaction_index, entry.executed_transaction_count);
+            format!("entry {} {} of {count} from {first}", entry.slot, entry.index)
         }
         UpdateOneof::BlockMeta(meta) => {
             format!("meta {} {}", meta.slot, meta.executed_transaction_count)

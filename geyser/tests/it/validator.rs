@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use agave_geyser_plugin_interface::geyser_plugin_interface::{
     GeyserPlugin, ReplicaAccountInfoV3, ReplicaAccountInfoVersions, ReplicaBlockInfoV4,
-    ReplicaBlockInfoVersions, ReplicaTransactionInfoV3, ReplicaTransactionInfoVersions, Result,
-    SlotStatus,
+    ReplicaBlockInfoVersions, ReplicaEntryInfoV2, ReplicaEntryInfoVersions,
+    ReplicaTransactionInfoV3, ReplicaTransactionInfoVersions, Result, SlotStatus,
 };
 use hydrant_geyser::HydrantGeyser;
 use solana_hash::Hash;
@@ -98,6 +98,20 @@ impl Validator {
         self.plugin.notify_transaction(info, slot).expect("taken");
     }
 
+    /// The entry `index` of three: one transaction, another one, and a tick with the blockhash.
+    pub(crate) fn entry(&self, slot: u64, index: usize) {
+        let hash = if index == 2 { blockhash(slot) } else { blockhash(index as u64) };
+        let info = ReplicaEntryInfoV2 {
+            slot,
+            index,
+            num_hashes: 10 + index as u64,
+            hash: hash.as_ref(),
+            executed_transaction_count: u64::from(index < 2),
+            starting_transaction_index: index,
+        };
+        self.plugin.notify_entry(ReplicaEntryInfoVersions::V0_0_2(&info)).expect("taken");
+    }
+
     pub(crate) fn block_meta(&self, slot: u64, transactions: u64) {
         let rewards = RewardsAndNumPartitions {
             rewards: vec![Reward {
@@ -119,7 +133,7 @@ impl Validator {
             block_time: Some(1_700_000_000),
             block_height: Some(slot - 10),
             executed_transaction_count: transactions,
-            entry_count: 3,
+            entry_count: if transactions > 0 { 3 } else { 0 },
         };
         let info = ReplicaBlockInfoVersions::V0_0_4(&info);
         self.plugin.notify_block_metadata(info).expect("taken");

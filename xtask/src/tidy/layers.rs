@@ -12,10 +12,10 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["subscriptions", "pool", "cache", "process_usage", "store"],
     &["query", "solana"],
     &["chain_solana", "snapshot_solana", "verify", "feed"],
-    &["svm", "snapshot_ledger", "stakes_solana", "tpu", "http_server", "loadgen"],
+    &["svm", "snapshot_ledger", "ledger_store", "stakes_solana", "tpu", "http_server", "loadgen"],
     &["localnet", "follow", "response_cache", "loadgen_solana"],
     &["jsonrpc"],
-    &["rpc_solana", "grpc", "rest"],
+    &["rpc_solana", "grpc", "rest", "snapshot_server"],
     &["rest_solana"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];

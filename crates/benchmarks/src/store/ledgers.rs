@@ -91,6 +91,7 @@ impl Ledger {
             transactions: executed,
             rewards: Vec::new(),
             reward_partitions: None,
+            entries: Vec::new(),
             writes,
         }
     }

@@ -62,6 +62,12 @@ impl History {
         self.writer.lock().record_block(block);
     }
 
+    /// As [`Self::record_block`], a block whose transactions are not known, because the ledger jumped to it. Readers do
+    /// not find it.
+    pub fn record_jump(&self, block: &Block) {
+        self.writer.lock().record_jump(block);
+    }
+
     /// Makes a frozen block the processed tip. It may be on another fork than the tip before. The open block, if it
     /// is another one, is removed.
     pub fn set_tip(&self, block: BlockId) {

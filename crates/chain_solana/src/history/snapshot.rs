@@ -44,6 +44,8 @@ pub(super) struct StoredBlock {
     pub(super) block: Arc<Block>,
     /// Estimated bytes of the block and its transactions.
     pub(super) bytes: u64,
+    /// Whether the ledger jumped to it: its transactions are not known.
+    pub(super) is_jump: bool,
 }
 
 /// The newest block of each commitment. They are on one chain.
@@ -120,8 +122,8 @@ impl HistorySnapshot {
 
     /// The frozen block of a slot, if it is retained and has the commitment.
     pub fn block(&self, slot: Slot, commitment: Commitment) -> Option<&Arc<Block>> {
-        let stored = self.chain.get(&slot).filter(|_| self.commitment(slot) >= commitment)?;
-        Some(&stored.block)
+        let stored = self.chain.get(&slot).filter(|stored| !stored.is_jump)?;
+        (self.commitment(slot) >= commitment).then_some(&stored.block)
     }
 
     /// The frozen blocks of a range of slots that have the commitment, in order.
@@ -131,13 +133,14 @@ impl HistorySnapshot {
         commitment: Commitment,
     ) -> impl DoubleEndedIterator<Item = &Arc<Block>> {
         let newest = self.newest_slot(commitment);
-        let found = self.chain.range(slots).map(|(_, stored)| &stored.block);
+        let stored = self.chain.range(slots).map(|(_, stored)| stored);
+        let found = stored.filter(|stored| !stored.is_jump).map(|stored| &stored.block);
         found.filter(move |block| block.id.slot <= newest)
     }
 
     /// The oldest slot with a retained block.
     pub fn first_slot(&self) -> Option<Slot> {
-        self.chain.get_min().map(|(slot, _)| *slot)
+        self.chain.iter().find(|(_, stored)| !stored.is_jump).map(|(slot, _)| *slot)
     }
 
     /// The transaction of a signature, if its block has the commitment.

@@ -67,6 +67,7 @@ fn block(id: BlockId, parent: BlockId, transactions: Vec<Arc<ExecutedTransaction
         transactions,
         rewards: Vec::new(),
         reward_partitions: None,
+        entries: Vec::new(),
         writes: Vec::new(),
     }
 }

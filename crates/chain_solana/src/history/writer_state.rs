@@ -69,16 +69,26 @@ impl WriterState {
     }
 
     pub(super) fn record_block(&mut self, block: &Block) {
+        self.record(block, false);
+    }
+
+    pub(super) fn record_jump(&mut self, block: &Block) {
+        self.record(block, true);
+    }
+
+    fn record(&mut self, block: &Block, is_jump: bool) {
         let bytes = block_bytes(block) + self.all.transactions_bytes(block);
         let block = Block {
             transactions: block.transactions.clone(),
             rewards: block.rewards.clone(),
-            writes: Vec::new(), // history has no old versions of accounts
+            // Only streams have entries, and history has no old versions of accounts.
+            entries: Vec::new(),
+            writes: Vec::new(),
             ..*block
         };
         let id = block.id;
         self.all.blocks_bytes += bytes;
-        self.forks.insert(id, StoredBlock { block: Arc::new(block), bytes });
+        self.forks.insert(id, StoredBlock { block: Arc::new(block), bytes, is_jump });
         // The open block becomes the tip next, and the limits are enforced then.
         if !self.all.is_open(id) {
             self.prune(id);

@@ -87,6 +87,7 @@ impl Rig {
             parent_blockhash: hash(slot - 1),
             blockhash: hash(slot),
             executed_transaction_count: 0,
+            entries_count: 0,
             meta: (),
         };
         self.send(slot, UpdateKind::BlockMeta(meta));
@@ -104,6 +105,7 @@ impl Rig {
                 }
                 Event::Tip(bank) => format!("tip {}", bank.slot),
                 Event::Confirmed(bank) => format!("confirmed {}", bank.slot),
+                Event::Jumped { to, .. } => format!("jumped {}", to.slot),
                 Event::Root(bank) => format!("root {}", bank.slot),
                 Event::LateWrite { .. } => "late".to_owned(),
                 Event::Gap(gap) => {

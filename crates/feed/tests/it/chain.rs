@@ -132,6 +132,12 @@ impl Chain {
         TrueBank { slot, parent_slot, parent_hash, hash, end, writes, is_canonical }
     }
 
+    /// The bank of a slot that is on the final chain.
+    pub(crate) fn canonical(&self, slot: Slot) -> &TrueBank {
+        let mut banks = self.banks.iter().filter(|bank| bank.slot == slot && bank.is_canonical);
+        banks.next_back().expect("a canonical bank")
+    }
+
     pub(crate) fn by_hash(&self, hash: Hash) -> &TrueBank {
         self.banks.iter().find(|bank| bank.hash == hash).expect("a bank of the chain")
     }

@@ -87,6 +87,14 @@ impl<'a> Checker<'a> {
                 let all = self.banks.keys().all(|it| *it < bank || self.descends(*it, bank));
                 assert!(all || last != Some(&bank.slot), "other forks were dropped before");
             }
+            Event::Jumped { from, to } => {
+                assert_eq!((from, from), (self.root, self.confirmed), "the root is confirmed");
+                assert!(self.banks.keys().all(|it| *it <= from), "all other banks were dropped");
+                let hash = self.chain.canonical(to.slot).hash;
+                self.banks.insert(to, Reported { parent: from, hash, order: self.ids.len() });
+                (self.root, self.confirmed, self.tip) = (to, to, to);
+                self.rooted.push(to.slot);
+            }
             Event::LateWrite { bank, write } => panic!("{write:?} of {bank:?} is not late"),
             Event::Gap(gap) => self.gaps.push(gap),
         }
@@ -112,6 +120,17 @@ impl<'a> Checker<'a> {
     /// Compares with what the upstream has done, after everything was sent.
     pub(crate) fn check_end(&self) {
         assert_eq!(self.rooted, self.chain.finalized());
+        self.check_banks();
+    }
+
+    /// As [`Self::check_end`], of what follows a jump to a slot.
+    pub(crate) fn check_end_after(&self, slot: Slot) {
+        let finalized = self.chain.finalized().iter().filter(|it| **it >= slot);
+        assert!(self.rooted.iter().eq(finalized), "{:?}", self.rooted);
+        self.check_banks();
+    }
+
+    fn check_banks(&self) {
         let confirmed = self.chain.confirmed.last().copied().unwrap_or(ROOT_SLOT);
         assert_eq!(self.confirmed.slot, confirmed);
         let mut expected: Vec<Slot> = Vec::new();

@@ -115,7 +115,7 @@ fn another_source_takes_over_where_one_has_a_hole() {
         let loses_content = |message: &Message| match &message.kind {
             UpdateKind::Account { pubkey, .. } => SYSVARS.contains(pubkey),
             UpdateKind::Transaction { .. } | UpdateKind::BlockMeta(_) => true,
-            UpdateKind::Status(_) => false,
+            UpdateKind::Status(_) | UpdateKind::Entry { .. } => false,
         };
         let whole = messages(&chain, manner(rng), rng);
         // A lost write that is no sysvar is for the verifier to find, not for the feed.

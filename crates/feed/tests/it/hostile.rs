@@ -73,6 +73,7 @@ impl Rig {
                 parent_blockhash: parent.1,
                 blockhash: hash(slot),
                 executed_transaction_count,
+                entries_count: 0,
                 meta: (),
             }),
         );
@@ -267,6 +268,7 @@ fn two_metas_of_one_bank_are_a_gap() {
             parent_blockhash: hash(10),
             blockhash: hash(77),
             executed_transaction_count: 1,
+            entries_count: 0,
             meta: (),
         }),
     );

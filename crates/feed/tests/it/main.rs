@@ -3,6 +3,8 @@
 mod approval;
 mod chain;
 mod checker;
+mod entries;
 mod follows;
 mod hostile;
+mod joins;
 mod stream;

@@ -166,6 +166,7 @@ fn add_bank(
             parent_blockhash: bank.parent_hash,
             blockhash: bank.hash,
             executed_transaction_count: bank.transactions(),
+            entries_count: 0,
             meta: (),
         };
         order.add(message(UpdateKind::BlockMeta(meta)), &accounts);

@@ -11,14 +11,15 @@ mod transaction;
 use chain_solana::ExecutedTransaction;
 use feed::{BlockMeta, SlotStatus, UpdateKind};
 use ledger::Slot;
-use solana::Account;
+use solana::{Account, Entry};
 use solana_account::AccountSharedData;
+use solana_hash::Hash;
 use solana_signature::Signature;
 use solana_transaction_status::Reward;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     SlotStatus as ProtoStatus, SubscribeUpdateAccount, SubscribeUpdateBlockMeta,
-    SubscribeUpdateSlot, SubscribeUpdateTransaction,
+    SubscribeUpdateEntry, SubscribeUpdateSlot, SubscribeUpdateTransaction,
 };
 
 use crate::convert::fields::{array, hash, pubkey};
@@ -36,10 +37,19 @@ pub(crate) struct Converted {
 }
 
 impl Converted {
+    /// The entries of a block are not requested.
+    pub(crate) fn expect_no_entries(&mut self) {
+        if let UpdateKind::BlockMeta(meta) = &mut self.kind {
+            meta.entries_count = 0;
+        }
+    }
+
     /// Estimated bytes in memory, of a message of `message_bytes`. Short lists need more than their encoding.
     pub(crate) fn memory_bytes(&self, message_bytes: usize) -> usize {
         match &self.kind {
-            UpdateKind::Account { .. } | UpdateKind::Status(_) => message_bytes + UPDATE_BYTES,
+            UpdateKind::Account { .. } | UpdateKind::Entry { .. } | UpdateKind::Status(_) => {
+                message_bytes + UPDATE_BYTES
+            }
             UpdateKind::Transaction { transaction, .. } => {
                 message_bytes.max(usize::try_from(transaction.bytes()).unwrap_or(usize::MAX))
             }
@@ -68,11 +78,12 @@ pub(crate) struct BlockFacts {
     pub(crate) reward_partitions: Option<u64>,
 }
 
-/// The update in a message; `None` if the message is of no use here: shreds, entries, pings.
+/// The update in a message; `None` if the message is of no use here: shreds, pings.
 pub(crate) fn update(message: UpdateOneof) -> Result<Option<Converted>, ConvertError> {
     match message {
         UpdateOneof::Account(account) => account_update(account),
         UpdateOneof::Transaction(transaction) => transaction_update(transaction).map(Some),
+        UpdateOneof::Entry(entry) => entry_update(entry).map(Some),
         UpdateOneof::BlockMeta(meta) => block_meta(meta).map(Some),
         UpdateOneof::Slot(slot) => slot_status(slot),
         _ => Ok(None),
@@ -114,6 +125,17 @@ fn transaction_update(update: SubscribeUpdateTransaction) -> Result<Converted, C
     Ok(Converted { slot: update.slot, bank_id: bank_id(Some(update.bank_id)), kind })
 }
 
+fn entry_update(update: SubscribeUpdateEntry) -> Result<Converted, ConvertError> {
+    let entry = Entry {
+        num_hashes: update.num_hashes,
+        hash: Hash::new_from_array(array("hash of an entry", &update.hash)?),
+        transaction_count: update.executed_transaction_count,
+        starting_transaction_index: update.starting_transaction_index,
+    };
+    let kind = UpdateKind::Entry { index: update.index, entry };
+    Ok(Converted { slot: update.slot, bank_id: bank_id(Some(update.bank_id)), kind })
+}
+
 fn block_meta(update: SubscribeUpdateBlockMeta) -> Result<Converted, ConvertError> {
     let rewards = update.rewards.unwrap_or_default();
     let meta = BlockFacts {
@@ -127,6 +149,7 @@ fn block_meta(update: SubscribeUpdateBlockMeta) -> Result<Converted, ConvertErro
         parent_blockhash: hash("parent_blockhash", &update.parent_blockhash)?,
         blockhash: hash("blockhash", &update.blockhash)?,
         executed_transaction_count: update.executed_transaction_count,
+        entries_count: update.entries_count,
         meta,
     });
     Ok(Converted { slot: update.slot, bank_id: bank_id(Some(update.bank_id)), kind })

@@ -246,7 +246,11 @@ impl Shared {
 
 impl Collector for LeaderSender {
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        vec![("follow_send_queue", self.shared.queue.lock().pending.bytes() as u64)]
+        let queue = self.shared.queue.lock().pending.bytes() as u64;
+        vec![
+            ("follow_send_queue", queue),
+            ("follow_forwarder", self.shared.forwarder.waiting_bytes()),
+        ]
     }
 
     fn write(&self, out: &mut Exposition) {

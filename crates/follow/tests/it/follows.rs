@@ -1,12 +1,13 @@
 //! A followed chain is served as its source made it: whole banks, forks, roots; through cuts, holes and bad sources.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::{EventSink, History, HistoryLimits, LedgerEvent, Reader};
 use feed::FeedConfig;
 use follow::{
-    AgreementConfig, FollowHandle, FollowStatus, Follower, FollowerConfig, OnMismatch,
+    AgreementConfig, Base, FollowHandle, FollowStatus, Follower, FollowerConfig, OnMismatch,
     SourceConfig, StreamConfig, VerifyMode,
 };
 use ledger::{Address, Commitment};
@@ -42,6 +43,9 @@ impl EventSink for Words {
             LedgerEvent::Rooted { block, .. } => format!("rooted {}", block.id.slot),
             LedgerEvent::Reverted { block, .. } => format!("reverted {}", block.id.slot),
             LedgerEvent::AccountsWritten { block, .. } => format!("written {}", block.slot),
+            LedgerEvent::Jumped { block } => {
+                format!("jumped {} on {}", block.id.slot, block.parent.slot)
+            }
             LedgerEvent::Voted(_) => "voted".to_owned(),
         };
         self.0.lock().push(word);
@@ -75,6 +79,7 @@ pub(crate) fn config(urls: Vec<SourceConfig>) -> FollowerConfig {
         epoch_stakes: Vec::new(),
         on_mismatch: OnMismatch::Stop,
         upstream: None,
+        archives: None,
     }
 }
 
@@ -88,14 +93,25 @@ impl Rig {
     }
 
     /// With further sinks.
-    pub(crate) fn start_with(config: FollowerConfig, mut sinks: Vec<Box<dyn EventSink>>) -> Self {
+    pub(crate) fn start_with(config: FollowerConfig, sinks: Vec<Box<dyn EventSink>>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let archive = snapshot::write(dir.path());
+        Self::start_from(config, sinks, dir, &archive)
+    }
+
+    /// From an archive in `dir`.
+    pub(crate) fn start_from(
+        config: FollowerConfig,
+        mut sinks: Vec<Box<dyn EventSink>>,
+        dir: TempDir,
+        archive: &Path,
+    ) -> Self {
         let limits = LedgerConfig::new(100_000);
         let loaded =
-            snapshot_ledger::load_snapshot(&limits, &archive, None, 1, &Progress::default())
+            snapshot_ledger::load_snapshot(&limits, archive, None, 1, &Progress::default())
                 .expect("the archive loads");
-        let follower = Follower::new(config, loaded).expect("a follower");
+        let base = Base::from_snapshot(loaded).expect("a base");
+        let follower = Follower::new(config, base).expect("a follower");
         let (reader, history) = (follower.reader().clone(), Arc::clone(follower.history()));
         let (status, words) = (Arc::clone(follower.status()), Words::default());
         sinks.push(Box::new(words.clone()));

@@ -10,7 +10,7 @@ use chain_solana::{
     Cluster, ClusterNode, InflationSchedule, LeaderSchedule, QueueBound, SendError,
     TransactionSender, VerifiedTransaction, View, VoteStakes,
 };
-use follow::{Follower, LeaderSender, SenderChain, SourceConfig};
+use follow::{Base, Follower, LeaderSender, SenderChain, SourceConfig};
 use metrics::Collector;
 use parking_lot::Mutex;
 use pool::ClientId;
@@ -140,8 +140,8 @@ fn start(leaders: Leaders) -> Arc<LeaderSender> {
     let limits = LedgerConfig::new(100_000);
     let loaded = snapshot_ledger::load_snapshot(&limits, &archive, None, 1, &Progress::default());
     let source = SourceConfig { url: "http://127.0.0.1:1".into(), x_token: None };
-    let follower = Follower::new(config(vec![source]), loaded.expect("the archive loads"));
-    let follower = follower.expect("a follower");
+    let base = Base::from_snapshot(loaded.expect("the archive loads")).expect("a base");
+    let follower = Follower::new(config(vec![source]), base).expect("a follower");
     let chain = SenderChain {
         reader: follower.reader().clone(),
         history: Arc::clone(follower.history()),

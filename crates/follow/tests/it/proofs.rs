@@ -6,7 +6,7 @@ use std::time::Duration;
 use chain_solana::{History, HistoryLimits, Reader, Verification, VerificationLevel, VotedStake};
 use feed::FeedConfig;
 use follow::{
-    AgreementConfig, FollowHandle, FollowStatus, Follower, FollowerConfig, OnMismatch,
+    AgreementConfig, Base, FollowHandle, FollowStatus, Follower, FollowerConfig, OnMismatch,
     SourceConfig, StreamConfig, VerifyMode,
 };
 use lattice::HardFork;
@@ -44,6 +44,7 @@ pub(crate) fn config(sources: Vec<SourceConfig>, verify: VerifyMode) -> Follower
         verify,
         agreement: AgreementConfig::default(),
         upstream: None,
+        archives: None,
         epoch_stakes: Vec::new(),
         on_mismatch: OnMismatch::Stop,
     }
@@ -67,7 +68,8 @@ impl Rig {
         let loaded =
             snapshot_ledger::load_snapshot(&limits, &archive, None, 1, &Progress::default())
                 .expect("the archive loads");
-        let follower = Follower::new(config, loaded).expect("a follower");
+        let base = Base::from_snapshot(loaded).expect("a base");
+        let follower = Follower::new(config, base).expect("a follower");
         let (reader, history) = (follower.reader().clone(), Arc::clone(follower.history()));
         let view = reader.view(Commitment::Finalized);
         let accounts = view.all().map(|(address, account)| {
@@ -171,6 +173,49 @@ async fn a_bank_is_confirmed_once_its_child_lists_its_hash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_bank_is_confirmed_as_soon_as_an_open_child_lists_its_hash() {
+    let source = Source::new(None);
+    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
+    let (rig, mut chain) = Rig::start(config);
+    source.send(chain.chain(101..=102));
+    rig.wait_for_slots([102, 101, 100]).await;
+    // SlotHashes is the third update of a bank.
+    let child = chain.bank(103, 7);
+    source.send(child[..2].to_vec());
+    assert_eq!(rig.status.verified(), 101);
+    source.send(child[2..3].to_vec());
+    rig.wait_for_slots([102, 102, 100]).await;
+    source.send(child[3..].to_vec());
+    rig.wait_for_slots([103, 102, 100]).await;
+    assert_eq!((rig.status.gaps(), rig.status.sessions()), (0, 1));
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bank_is_not_confirmed_by_an_open_child_that_lists_another_hash() {
+    let source = Source::new(None);
+    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
+    let (rig, mut chain) = Rig::start(config);
+    source.send(chain.chain(101..=102));
+    rig.wait_for_slots([102, 101, 100]).await;
+    let child = chain.bank(103, 7);
+    let mut other = child[2].clone();
+    if let Some(UpdateOneof::Account(update)) = &mut other.update_oneof {
+        let info = update.account.as_mut().expect("an account");
+        let mut data = info.data.to_vec();
+        // The hash of the newest slot, after the length and the slot.
+        data[20] ^= 1;
+        (info.data, info.write_version) = (data.into(), 0);
+    }
+    source.send([child[0].clone(), child[1].clone(), other]);
+    source.send(child[3..].to_vec());
+    // One of the two banks is wrong, once the child is whole.
+    rig.wait("a repair", |rig| rig.status.proof().summary().repairs == 1).await;
+    assert_eq!(rig.status.verified(), 101);
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_bank_is_requested_again_and_then_confirmed() {
     let source = Source::new(None);
     source.damage(1, damage_wallet(102));
@@ -212,19 +257,62 @@ async fn a_bank_that_is_damaged_again_stops_the_node_and_is_never_confirmed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mismatch_may_be_reported_only() {
-    let source = Source::new(None);
-    source.damage(usize::MAX, damage_wallet(102));
-    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
-    let (rig, mut chain) = Rig::start(FollowerConfig { on_mismatch: OnMismatch::Report, ..config });
+async fn banks_above_a_reported_mismatch_are_processed_and_never_confirmed() {
+    let (source, rig, mut chain) = reporting(usize::MAX).await;
     source.send(chain.chain(101..=105));
     source.send([status(103, SlotStatus::SlotFinalized)]);
-    rig.wait_for_slots([105, 104, 103]).await;
+    rig.wait("a mismatch", |rig| rig.status.proof().summary().mismatched_banks == 3).await;
+    rig.wait_for_slots([105, 101, 100]).await;
     let summary = rig.status.proof().summary();
     assert_eq!(summary.first_mismatch.map(|mismatch| mismatch.slot), Some(102));
     assert_eq!((summary.repairs, summary.verified_slot), (1, Some(101)));
     assert_eq!(rig.level(102), Some(VerificationLevel::Computed));
+    // It is followed further.
+    source.send(chain.chain(106..=107));
+    rig.wait_for_slots([107, 101, 100]).await;
+    assert!(rig.status.mismatch().is_some());
     rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bank_that_a_later_stream_sends_right_ends_a_reported_mismatch() {
+    let (source, rig, mut chain) = reporting(2).await;
+    source.send(chain.chain(101..=105));
+    source.send([status(103, SlotStatus::SlotFinalized)]);
+    rig.wait("a mismatch", |rig| rig.status.mismatch().is_some()).await;
+    rig.wait_for_slots([105, 101, 100]).await;
+    source.cut();
+    rig.wait_for_slots([105, 104, 103]).await;
+    let summary = rig.status.proof().summary();
+    assert_eq!((summary.verified_slot, rig.status.mismatch()), (Some(104), None));
+    // The summary still has it.
+    assert_eq!(summary.first_mismatch.map(|mismatch| mismatch.slot), Some(102));
+    assert_eq!(rig.level(102), Some(VerificationLevel::Sequence));
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn banks_above_a_reported_mismatch_pile_up_to_a_bound() {
+    let (source, rig, mut chain) = reporting(usize::MAX).await;
+    source.send(chain.chain(101..=620));
+    let limitation = |rig: &Rig| rig.status.proof().limitation();
+    rig.wait("the bound", |rig| limitation(rig).is_some()).await;
+    let text = limitation(&rig).expect("it is there");
+    assert_eq!(text.as_str(), "too many banks wait for their verification");
+    let [processed, confirmed, finalized] = rig.slots();
+    // 512 banks above the root, and none that is not verified is confirmed.
+    assert!(processed <= 612 && confirmed <= 101 && finalized == 100, "{:?}", rig.slots());
+    rig.stop().await;
+}
+
+/// A follower that reports mismatches, of a source whose first `damaged` streams have a wrong bank 102.
+async fn reporting(damaged: usize) -> (Source, Rig, Proven) {
+    let source = Source::new(None);
+    source.damage(damaged, damage_wallet(102));
+    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
+    let config = FollowerConfig { on_mismatch: OnMismatch::Report, ..config };
+    let (rig, chain) = Rig::start(config);
+    (source, rig, chain)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -253,19 +341,31 @@ async fn a_slot_that_is_replayed_with_another_hash_is_verified_as_the_second_ban
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_of_the_cluster_is_a_hard_fork() {
+    // The bank is right at once.
+    follow_restart(1, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_restarts_at_a_slot_are_found_by_the_hash_and_need_one_repair() {
+    follow_restart(2, 1).await;
+}
+
+/// The cluster was restarted `count` times at a slot; that many `repairs` are needed.
+async fn follow_restart(count: u64, repairs: u64) {
     let source = Source::new(None);
     let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
     let (rig, mut chain) = Rig::start(config);
     source.send(chain.chain(101..=102));
     // The bank of slot 105 is the first after a restart at slot 104.
-    chain.hard_forks.push(HardFork { slot: 104, count: 1 });
+    chain.hard_forks.push(HardFork { slot: 104, count });
     let id = solana_sdk_ids::sysvar::last_restart_slot::ID.to_bytes();
     let restart = account(105, id, 1, 104_u64.to_le_bytes().to_vec());
     source.send(chain.bank_with(105, vec![restart], Vec::new()));
     source.send([status(105, SlotStatus::SlotConfirmed)]);
     source.send(chain.chain(106..=107));
     rig.wait_for_slots([107, 106, 100]).await;
-    assert_eq!(rig.status.proof().summary().repairs, 0);
+    let summary = rig.status.proof().summary();
+    assert_eq!((summary.repairs, summary.mismatched_banks), (repairs, 0));
     rig.stop().await;
 }
 

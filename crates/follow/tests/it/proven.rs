@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lattice::{BankHashInputs, HardFork, LtHash, crossed_hard_forks};
 use snapshot_solana::BankFields;
-use solana_account::{Account, AccountSharedData};
+use solana_account::{Account, AccountSharedData, ReadableAccount};
 use solana_clock::Clock;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -47,6 +47,13 @@ impl Proven {
             accounts: accounts.into_iter().collect(),
             slot_hashes: Vec::new(),
         }
+    }
+
+    /// All accounts after the newest bank.
+    pub(crate) fn accounts(&self) -> BTreeMap<Pubkey, AccountSharedData> {
+        let exists = |(_, account): &(&Pubkey, &AccountSharedData)| account.lamports() > 0;
+        let all = self.accounts.iter().filter(exists);
+        all.map(|(pubkey, account)| (*pubkey, account.clone())).collect()
     }
 
     /// The next bank, whose wallet has these lamports: everything up to its block meta.

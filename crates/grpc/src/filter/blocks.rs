@@ -17,6 +17,7 @@ pub(crate) struct BlockFilter {
     identity: Vec<u8>,
     pub(crate) with_transactions: bool,
     pub(crate) with_accounts: bool,
+    pub(crate) with_entries: bool,
 }
 
 impl BlockFilter {
@@ -31,6 +32,7 @@ impl BlockFilter {
             identity: prost::Message::encode_to_vec(filter),
             with_transactions: filter.include_transactions.unwrap_or(true),
             with_accounts: filter.include_accounts.unwrap_or(false),
+            with_entries: filter.include_entries.unwrap_or(false),
         })
     }
 

@@ -17,6 +17,7 @@ pub(crate) enum FilterKind {
     Account,
     Transaction,
     TransactionStatus,
+    Entry,
     Block,
     BlockMeta,
 }

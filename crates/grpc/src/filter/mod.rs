@@ -37,6 +37,7 @@ pub(crate) enum Part {
     Account(Arc<DataSlices>),
     Transaction,
     TransactionStatus,
+    Entry,
     Block(Arc<BlockFilter>),
     BlockMeta,
 }
@@ -68,6 +69,7 @@ pub(crate) struct FilterSet {
     accounts: Vec<Named<AccountFilter>>,
     transactions: Vec<Named<TransactionFilter>>,
     statuses: Vec<Named<TransactionFilter>>,
+    entries: Vec<Named<()>>,
     blocks: Vec<Named<Arc<BlockFilter>>>,
     blocks_meta: Vec<Named<()>>,
     data_slices: Arc<DataSlices>,
@@ -77,8 +79,7 @@ impl FilterSet {
     /// Checks and compiles the filters of a request.
     pub(crate) fn new(request: &SubscribeRequest, config: &Config) -> Result<Self, Status> {
         let commitment = commitment(request.commitment)?;
-        // Accepted, and never matched: a local ledger has neither entries nor block footers.
-        named(&request.entry, "entry", config, |_| Ok(()))?;
+        // Accepted, and never matched: the ledgers have no block footers.
         named(&request.block_footer, "block_footer", config, |_| Ok(()))?;
         let data_slices = DataSlices::new(&request.accounts_data_slice, config.data_slices_max)?;
         Ok(Self {
@@ -96,6 +97,7 @@ impl FilterSet {
                 config,
                 |filter| TransactionFilter::new(filter, config),
             )?,
+            entries: named(&request.entry, "entry", config, |_| Ok(()))?,
             blocks: named(&request.blocks, "blocks", config, |filter| {
                 BlockFilter::new(filter, config).map(Arc::new)
             })?,
@@ -120,6 +122,7 @@ impl FilterSet {
         }
         let all = |id: FilterId| vec![IndexKey::All(id.kind)];
         ids(FilterKind::Slot, &self.slots).for_each(|(id, _)| add(id, all(id)));
+        ids(FilterKind::Entry, &self.entries).for_each(|(id, _)| add(id, all(id)));
         ids(FilterKind::Block, &self.blocks).for_each(|(id, _)| add(id, all(id)));
         ids(FilterKind::BlockMeta, &self.blocks_meta).for_each(|(id, _)| add(id, all(id)));
         keys
@@ -136,7 +139,8 @@ impl FilterSet {
         let transactions =
             self.transactions.iter().chain(&self.statuses).map(|named| named.filter.bytes());
         let blocks = self.blocks.iter().map(|named| named.filter.bytes());
-        let others = (self.slots.len() + self.blocks_meta.len()) * common::FILTER_BYTES;
+        let others = self.slots.len() + self.entries.len() + self.blocks_meta.len();
+        let others = others * common::FILTER_BYTES;
         accounts.chain(transactions).chain(blocks).sum::<usize>() + others
     }
 
@@ -150,6 +154,7 @@ impl FilterSet {
                 all.extend(only_ids(FilterKind::TransactionStatus, &self.statuses));
                 all
             }
+            UpdateKind::Entry { .. } => only_ids(FilterKind::Entry, &self.entries),
             UpdateKind::Block(_) => only_ids(FilterKind::Block, &self.blocks),
             UpdateKind::BlockMeta(_) => only_ids(FilterKind::BlockMeta, &self.blocks_meta),
         };
@@ -205,6 +210,9 @@ impl FilterSet {
             (UpdateKind::Transaction(_), FilterKind::TransactionStatus) => {
                 let named = self.statuses.get(number)?;
                 named.filter.matches(keys?).then_some((&named.name[..], Part::TransactionStatus))
+            }
+            (UpdateKind::Entry { .. }, FilterKind::Entry) => {
+                Some((&self.entries.get(number)?.name[..], Part::Entry))
             }
             (UpdateKind::Block(_), FilterKind::Block) => {
                 let named = self.blocks.get(number)?;

@@ -48,7 +48,7 @@ async fn the_calls_read_the_ledger() {
     let version: serde_json::Value = serde_json::from_str(&version.version).expect("JSON");
     assert_eq!(version["version"]["package"], "test");
     let info = client.subscribe_replay_info(SubscribeReplayInfoRequest {}).await;
-    assert_eq!(info.expect("an answer").into_inner().first_available, None);
+    assert_eq!(info.expect("an answer").into_inner().first_available, Some(101));
 }
 
 #[tokio::test(flavor = "multi_thread")]

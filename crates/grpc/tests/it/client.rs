@@ -133,6 +133,11 @@ pub(crate) fn short(update: &SubscribeUpdate) -> String {
         UpdateOneof::BlockMeta(meta) => {
             format!("meta {} {}", meta.slot, meta.executed_transaction_count)
         }
+        UpdateOneof::Entry(entry) => {
+            let (first, count) =
+                (entry.starting_transaction_index, entry.executed_transaction_count);
+            format!("entry {} {} {count} from {first}", entry.slot, entry.index)
+        }
         UpdateOneof::Pong(pong) => format!("pong {}", pong.id),
         other => format!("{other:?}"),
     };

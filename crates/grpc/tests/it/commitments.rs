@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chain_solana::{LedgerEvent, RevertReason};
 use grpc::Config;
 use ledger::BlockId;
+use tonic::Code;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     CommitmentLevel, SubscribeRequest, SubscribeRequestFilterAccounts,
@@ -61,6 +62,48 @@ async fn a_bank_comes_in_the_order_of_its_life() {
         "s: finalized 101",
     ];
     assert_eq!(subscription.take(10).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jump_of_the_ledger_closes_every_client_and_nothing_before_it_is_replayed() {
+    let mut ledger = TestLedger::start(Config::default());
+    let mut client = connect(ledger.address()).await;
+    let levels =
+        [CommitmentLevel::Processed, CommitmentLevel::Confirmed, CommitmentLevel::Finalized];
+    let mut subscriptions = Vec::new();
+    for level in levels {
+        let subscription = Subscription::start(&mut client, everything(level)).await;
+        subscriptions.push(subscription);
+    }
+    full_bank(&mut ledger, FIRST);
+    let taken = subscriptions[0].take(8).await;
+    assert_eq!(taken.last().map(String::as_str), Some("s: processed 101"));
+    ledger.jump(FIRST + 50, FIRST);
+    for subscription in &mut subscriptions {
+        let status = subscription.end().await;
+        assert_eq!(status.code(), Code::DataLoss);
+        let text = "the node has no blocks between slot 101 and slot 151: subscribe again, without from_slot";
+        assert_eq!(status.message(), text);
+    }
+    let from = |from_slot| SubscribeRequest {
+        from_slot: Some(from_slot),
+        ..everything(CommitmentLevel::Processed)
+    };
+    let mut live = Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;
+    for next in [None, Some(FIRST + 51)] {
+        if let Some(slot) = next {
+            full_bank(&mut ledger, slot);
+            live.take(8).await;
+        }
+        for slot in [FIRST, FIRST + 50] {
+            let mut early = Subscription::unchecked(&mut client).await;
+            early.send(from(slot)).await;
+            assert_eq!(early.end().await.code(), Code::OutOfRange);
+        }
+    }
+    let mut replayed = Subscription::unchecked(&mut client).await;
+    replayed.send(from(FIRST + 51)).await;
+    assert_eq!(replayed.take(1).await, ["s: created_bank 152"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

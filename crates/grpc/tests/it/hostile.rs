@@ -257,3 +257,24 @@ async fn lose_events(config: Config) {
     assert_eq!(subscription.end().await.message(), "lagged to send an update");
     assert!(!scrape(&ledger.server).contains("hydrant_grpc_events_lost_total 0\n"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_may_wait_does_so_at_the_bound_of_bytes_and_loses_nothing() {
+    const EVENTS: usize = 500;
+    let mut ledger = TestLedger::start(Config { events_bytes_max: 1, ..Config::default() });
+    let mut client = connect(ledger.address()).await;
+    let request = SubscribeRequest {
+        accounts: [("all".to_owned(), SubscribeRequestFilterAccounts::default())].into(),
+        ..Default::default()
+    };
+    let mut subscription = Subscription::start(&mut client, request).await;
+    ledger.open(FIRST);
+    wait_until(|| memory(&ledger, "grpc_events") == 0).await;
+    for _ in 0..EVENTS {
+        ledger.write_and_wait(FIRST, 2, &[7; 1_000]);
+        // One event, which is longer than the bound, and never two.
+        assert!(memory(&ledger, "grpc_events") < 2_000);
+    }
+    assert_eq!(subscription.take(EVENTS).await.len(), EVENTS);
+    assert!(scrape(&ledger.server).contains("hydrant_grpc_events_lost_total 0\n"));
+}

@@ -11,7 +11,7 @@ use chain_solana::{
 use grpc::{Config, EventSender, GrpcNode, Server};
 use ledger::{BlockId, Slot};
 use query::{Ledger, LedgerConfig};
-use solana::Account;
+use solana::{Account, Entry};
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
@@ -32,6 +32,8 @@ pub(crate) struct TestLedger {
     write_version: u64,
     blocks: HashMap<BlockId, Arc<Block>>,
     open: HashMap<BlockId, (BlockId, Vec<Arc<ExecutedTransaction>>)>,
+    /// Of the next block that is frozen.
+    entries: Vec<Entry>,
 }
 
 pub(crate) fn key(n: u8) -> Pubkey {
@@ -85,7 +87,7 @@ impl TestLedger {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let (server, events) = Server::start(config, node, listener).expect("it starts");
         let (blocks, open) = (HashMap::new(), HashMap::new());
-        Self { server, events, write_version: 0, blocks, open }
+        Self { server, events, write_version: 0, blocks, open, entries: Vec::new() }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -121,6 +123,21 @@ impl TestLedger {
         self.send(&LedgerEvent::AccountsWritten { block: block_id(slot), updates });
     }
 
+    /// As [`Self::write`], by a writer that may wait.
+    pub(crate) fn write_and_wait(&mut self, slot: Slot, n: u8, data: &[u8]) {
+        self.write_version += 1;
+        let mut account = AccountSharedData::new(1_000, 0, &key(9));
+        account.set_data_from_slice(data);
+        let update = AccountUpdate {
+            pubkey: key(n),
+            account: Arc::new(Account(account)),
+            write_version: self.write_version,
+            signature: None,
+        };
+        let updates = [update].into();
+        self.events.send_and_wait(LedgerEvent::AccountsWritten { block: block_id(slot), updates });
+    }
+
     pub(crate) fn execute(&mut self, executed: ExecutedTransaction) {
         let executed = Arc::new(executed);
         let bank = self.open.get_mut(&block_id(executed.slot)).expect("an open bank");
@@ -134,29 +151,42 @@ impl TestLedger {
         bank.1.push(Arc::new(executed));
     }
 
+    /// Sets the entries of the next block that is frozen: the number of transactions of each.
+    pub(crate) fn set_entries(&mut self, transaction_counts: &[u64]) {
+        let mut starting_transaction_index = 0;
+        self.entries.clear();
+        for (n, transaction_count) in (1..).zip(transaction_counts.iter().copied()) {
+            let hash = Hash::new_from_array([n; 32]);
+            let num_hashes = u64::from(n) * 10;
+            self.entries.push(Entry {
+                num_hashes,
+                hash,
+                transaction_count,
+                starting_transaction_index,
+            });
+            starting_transaction_index += transaction_count;
+        }
+    }
+
     pub(crate) fn freeze(&mut self, slot: Slot) {
         self.freeze_block(block_id(slot));
     }
 
     pub(crate) fn freeze_block(&mut self, id: BlockId) {
         let (parent, transactions) = self.open.remove(&id).expect("an open bank");
-        let block = Arc::new(Block {
-            id,
-            parent,
-            block_height: id.slot,
-            blockhash: Hash::new_from_array([id.slot as u8; 32]),
-            previous_blockhash: Hash::new_from_array([id.slot as u8 - 1; 32]),
-            bank_hash: Hash::default(),
-            hash_components: BankHashComponents::default(),
-            block_time: 1_700_000_000,
-            transaction_count: 0,
-            transactions,
-            rewards: Vec::new(),
-            reward_partitions: None,
-            writes: Vec::new(),
-        });
+        let entries = std::mem::take(&mut self.entries);
+        let block = new_block(id, parent, transactions, entries);
         self.blocks.insert(id, Arc::clone(&block));
         self.send(&LedgerEvent::Frozen { block, timestamp_ms: 0 });
+    }
+
+    /// The ledger jumps from the block of one slot to that of another.
+    pub(crate) fn jump(&mut self, to: Slot, from: Slot) {
+        let block = new_block(block_id(to), block_id(from), Vec::new(), Vec::new());
+        self.blocks.insert(block.id, Arc::clone(&block));
+        self.send(&LedgerEvent::Jumped { block });
+        self.confirm(block_id(to));
+        self.root(block_id(to));
     }
 
     pub(crate) fn confirm(&mut self, id: BlockId) {
@@ -215,4 +245,28 @@ fn cluster() -> ClusterInfo {
         pubsub: None,
         tpu: None,
     }
+}
+
+fn new_block(
+    id: BlockId,
+    parent: BlockId,
+    transactions: Vec<Arc<ExecutedTransaction>>,
+    entries: Vec<Entry>,
+) -> Arc<Block> {
+    Arc::new(Block {
+        id,
+        parent,
+        block_height: id.slot,
+        blockhash: Hash::new_from_array([id.slot as u8; 32]),
+        previous_blockhash: Hash::new_from_array([id.slot as u8 - 1; 32]),
+        bank_hash: Hash::default(),
+        hash_components: BankHashComponents::default(),
+        block_time: 1_700_000_000,
+        transaction_count: 0,
+        transactions,
+        rewards: Vec::new(),
+        reward_partitions: None,
+        entries,
+        writes: Vec::new(),
+    })
 }

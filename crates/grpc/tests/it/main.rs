@@ -3,6 +3,7 @@
 mod calls;
 mod client;
 mod commitments;
+mod entries;
 mod filters;
 mod hostile;
 mod http2;

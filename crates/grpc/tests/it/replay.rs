@@ -88,6 +88,40 @@ async fn a_slot_that_is_gone_is_out_of_range_and_a_later_one_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_ahead_of_a_ledger_that_started_again_gets_no_slot_twice() {
+    let mut ledger = TestLedger::start(Config::default());
+    let mut client = connect(ledger.address()).await;
+    // Nothing is published yet. The root is not sent again, and everything after it is.
+    let mut rooted = Subscription::unchecked(&mut client).await;
+    rooted.send(from(FIRST - 1, CommitmentLevel::Processed)).await;
+    assert_eq!(rooted.end().await.code(), Code::OutOfRange);
+    let mut levels = Vec::new();
+    for level in
+        [CommitmentLevel::Processed, CommitmentLevel::Confirmed, CommitmentLevel::Finalized]
+    {
+        let all = Subscription::start(&mut client, from(FIRST, level)).await;
+        let ahead = Subscription::start(&mut client, from(FIRST + 3, level)).await;
+        levels.push((level, all, ahead));
+    }
+    for slot in FIRST..FIRST + 6 {
+        ledger.bank_with_write(slot, 1);
+        ledger.root(block_id(slot));
+    }
+    let slot_of = |text: &String| -> u64 {
+        let slot = text.split(' ').nth(2).expect("a slot");
+        slot.parse().expect("a number")
+    };
+    for (level, mut all, mut ahead) in levels {
+        // Five statuses, the write and the meta.
+        let expected = all.take(6 * 7).await;
+        let expected: Vec<_> = expected.iter().filter(|it| slot_of(it) >= FIRST + 3).collect();
+        assert_eq!(expected.len(), 3 * 7, "{level:?}");
+        let found = ahead.take(expected.len()).await;
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{level:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_log_is_bounded_in_bytes_and_a_bank_that_left_it_closes_those_that_wait_for_it() {
     let config = Config { replay_bytes_max: 100_000, ..Config::default() };
     let mut ledger = TestLedger::start(config);

@@ -1,4 +1,5 @@
-//! The flows of clients with packages of their own: each in its ecosystem's own test runner, one node each.
+//! The flows of clients with packages of their own: each in its ecosystem's own test runner, one node each. Some run
+//! against a node that follows another one, too.
 //!
 //! What a flow needs from its registry is installed on the first run, from a committed lock file, into
 //! the client's `node_modules`, into a virtual environment or a target directory under target/, or into Go's module cache.
@@ -14,8 +15,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use testkit::node::Node;
 use tokio::process::Command;
 
+use crate::follower::FollowedDev;
 use crate::node::start_node;
 
 const INSTALL_MAX: Duration = Duration::from_secs(600);
@@ -24,49 +27,93 @@ const FLOW_MAX: Duration = Duration::from_secs(300);
 /// programs, which are of version 0 of the instruction set: the feature that refuses it is not active.
 pub(crate) const NODE_FLAGS: &[&str] =
     &["--slot-ms", "100", "--deactivate-feature", "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g"];
+/// Longer slots: what is final on a follower is older, and web3.js takes its blockhashes from there.
+const FOLLOWED_FLAGS: &[&str] =
+    &["--slot-ms", "200", "--deactivate-feature", "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g"];
 /// With all features: Anchor's flow deploys a program of version 3.
 const ANCHOR_FLAGS: &[&str] = &["--slot-ms", "100"];
 /// The minor version of Go 1 that `clients/go/go.mod` requires: the one of Debian 12.
 const GO_MINOR_MIN: u32 = 19;
 
+/// What a flow runs against.
+#[derive(Clone, Copy)]
+enum Target {
+    /// `hydrant dev` with these flags.
+    Dev(&'static [&'static str]),
+    /// `hydrant follow` of a `hydrant dev`.
+    Follower,
+}
+
+const DEV: Target = Target::Dev(NODE_FLAGS);
+
 #[test]
 fn web3_js_flow() -> Result<()> {
-    node_js_flow("js-web3", "flow.test.js", NODE_FLAGS)
+    node_js_flow("js-web3", "flow.test.js", DEV)
+}
+
+#[test]
+fn web3_js_flow_on_a_followed_chain() -> Result<()> {
+    node_js_flow("js-web3", "flow.test.js", Target::Follower)
 }
 
 #[test]
 fn spl_token_flow() -> Result<()> {
-    node_js_flow("js-web3", "spl_token.test.js", NODE_FLAGS)
+    node_js_flow("js-web3", "spl_token.test.js", DEV)
 }
 
 #[test]
 fn kit_flow() -> Result<()> {
-    node_js_flow("js-kit", "flow.test.js", NODE_FLAGS)
+    node_js_flow("js-kit", "flow.test.js", DEV)
+}
+
+#[test]
+fn kit_flow_on_a_followed_chain() -> Result<()> {
+    node_js_flow("js-kit", "flow.test.js", Target::Follower)
 }
 
 #[test]
 fn anchor_flow() -> Result<()> {
-    node_js_flow("js-anchor", "flow.test.js", ANCHOR_FLAGS)
+    node_js_flow("js-anchor", "flow.test.js", Target::Dev(ANCHOR_FLAGS))
 }
 
 #[test]
 fn yellowstone_js_flow() -> Result<()> {
-    node_js_flow("js-grpc", "flow.test.js", NODE_FLAGS)
+    node_js_flow("js-grpc", "flow.test.js", DEV)
+}
+
+#[test]
+fn yellowstone_js_flow_on_a_followed_chain() -> Result<()> {
+    node_js_flow("js-grpc", "flow.test.js", Target::Follower)
 }
 
 #[test]
 fn yellowstone_rust_flow() -> Result<()> {
-    run_flow(Command::new(install_rust()?), NODE_FLAGS)
+    run_flow(Command::new(install_rust()?), DEV)
+}
+
+#[test]
+fn yellowstone_rust_flow_on_a_followed_chain() -> Result<()> {
+    run_flow(Command::new(install_rust()?), Target::Follower)
 }
 
 #[test]
 fn laserstream_flow() -> Result<()> {
-    node_js_flow("js-grpc", "laserstream.test.js", NODE_FLAGS)
+    node_js_flow("js-grpc", "laserstream.test.js", DEV)
+}
+
+#[test]
+fn laserstream_flow_on_a_followed_chain() -> Result<()> {
+    node_js_flow("js-grpc", "laserstream.test.js", Target::Follower)
 }
 
 #[test]
 fn python_grpc_flow() -> Result<()> {
-    python_flow("py-grpc", "python-grpc")
+    python_flow("py-grpc", "python-grpc", DEV)
+}
+
+#[test]
+fn python_grpc_flow_on_a_followed_chain() -> Result<()> {
+    python_flow("py-grpc", "python-grpc", Target::Follower)
 }
 
 #[test]
@@ -76,33 +123,38 @@ fn solana_go_flow() -> Result<()> {
     };
     let mut flow = Command::new(install_go(go)?);
     flow.arg("-test.v");
-    run_flow(flow, NODE_FLAGS)
+    run_flow(flow, DEV)
 }
 
 #[test]
 fn solana_py_flow() -> Result<()> {
-    python_flow("python", "solana-py")
+    python_flow("python", "solana-py", DEV)
+}
+
+#[test]
+fn solana_py_flow_on_a_followed_chain() -> Result<()> {
+    python_flow("python", "solana-py", Target::Follower)
 }
 
 #[test]
 fn rest_flow() -> Result<()> {
-    python_flow("rest", "rest")
+    python_flow("rest", "rest", DEV)
 }
 
-fn python_flow(client: &str, environment: &str) -> Result<()> {
+fn python_flow(client: &str, environment: &str, target: Target) -> Result<()> {
     let folder = clients().join(client);
     let python = install_python(&folder, environment)?;
     let mut flow = Command::new(python);
     flow.args(["-B", "-m", "pytest", "flow.py"]).current_dir(&folder);
-    run_flow(flow, NODE_FLAGS)
+    run_flow(flow, target)
 }
 
-fn node_js_flow(client: &str, file: &str, node_flags: &[&str]) -> Result<()> {
+fn node_js_flow(client: &str, file: &str, target: Target) -> Result<()> {
     let folder = clients().join(client);
     install_node_js(&folder)?;
     let mut flow = Command::new("node");
     flow.args(["--test", "--test-reporter=spec", file]).current_dir(&folder);
-    run_flow(flow, node_flags)
+    run_flow(flow, target)
 }
 
 /// Ends a test that cannot run here. The reason is written past the capture of libtest: a passing test shows nothing.
@@ -112,8 +164,20 @@ fn skip(test: &str, reason: &str) -> Result<()> {
 }
 
 /// Runs a flow against its own node. If it fails, the error has its output.
-fn run_flow(mut flow: Command, node_flags: &[&str]) -> Result<()> {
-    let node = start_node(node_flags)?;
+fn run_flow(flow: Command, target: Target) -> Result<()> {
+    match target {
+        Target::Dev(flags) => run_flow_at(&start_node(flags)?, flow),
+        Target::Follower => {
+            let mut flow = flow;
+            flow.env("HYDRANT_FOLLOWED", "1");
+            let nodes = FollowedDev::start(FOLLOWED_FLAGS)?;
+            run_flow_at(&nodes.follower, flow)
+                .with_context(|| format!("the ledger's log ends\n{}", nodes.dev.log_end()))
+        }
+    }
+}
+
+fn run_flow_at(node: &Node, mut flow: Command) -> Result<()> {
     let elves = ProgramElves::find()?;
     let grpc = node.grpc.context("the node serves gRPC")?;
     flow.env("HYDRANT_RPC_URL", node.rpc_url())
@@ -146,7 +210,11 @@ fn install_node_js(folder: &Path) -> Result<()> {
 }
 
 /// The interpreter of a virtual environment with the packages of requirements.txt.
+///
+/// Two flows share an environment: the second one waits, and then finds what the first one installed.
 fn install_python(folder: &Path, environment: &str) -> Result<PathBuf> {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let environment_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(environment);
     let (python, installed) =
         (environment_dir.join("bin/python"), environment_dir.join("installed-requirements.txt"));

@@ -49,7 +49,7 @@ fn a_follower_of_a_follower_verifies_every_bank_and_is_equal() {
     // The streams are read from now on: the log has fewer slots than the source makes.
     let wanted = Arc::new(OnceLock::new());
     let streams = streams.into_iter().map(|(level, updates)| {
-        (level, runtime.spawn(grpc::follow(updates, level, Arc::clone(&wanted))))
+        (level, runtime.spawn(grpc::follow(updates, level, grpc::SLOTS, Arc::clone(&wanted))))
     });
     let streams: Vec<_> = streams.collect();
     source.run_to(3 * SLOTS_PER_EPOCH);

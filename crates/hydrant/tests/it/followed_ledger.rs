@@ -13,7 +13,7 @@ use chain_solana::{
 };
 use feed::FeedConfig;
 use follow::{
-    AgreementConfig, FollowHandle, FollowStatus, FollowedCluster, Follower, FollowerConfig,
+    AgreementConfig, Base, FollowHandle, FollowStatus, FollowedCluster, Follower, FollowerConfig,
     OnMismatch, SourceConfig, StreamConfig, UpstreamFacts, VerifyMode,
 };
 use ledger::{Address, Commitment};
@@ -52,6 +52,11 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn start() -> Self {
+        Self::start_with(grpc::Config::default())
+    }
+
+    /// With these limits of gRPC.
+    pub(super) fn start_with(limits: grpc::Config) -> Self {
         let config = Config {
             slot_ms: 0,
             finalize_after: 4,
@@ -63,7 +68,7 @@ impl Source {
         let mut info = localnet.cluster_info().clone();
         info.tpu = Some(tpu.0.address());
         let info = Arc::new(info);
-        let (grpc, events) = serve(localnet.reader().clone(), Arc::clone(&info));
+        let (grpc, events) = serve(localnet.reader().clone(), Arc::clone(&info), limits);
         Self {
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
@@ -128,7 +133,8 @@ impl Following {
         let limits = LedgerConfig::new(100_000);
         let loaded =
             snapshot_ledger::load_snapshot(&limits, archive, None, 1, &Progress::default());
-        let follower = Follower::new(config, loaded.expect("it loads")).expect("a follower");
+        let base = Base::from_snapshot(loaded.expect("it loads")).expect("a base");
+        let follower = Follower::new(config, base).expect("a follower");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -139,7 +145,8 @@ impl Following {
         let fields = follower.snapshot_fields().clone();
         let facts = UpstreamFacts { genesis_hash: Hash::default() };
         let info = follow::cluster_info(&fields, &reader, &facts, Pubkey::new_unique());
-        let (grpc, events) = serve(reader.clone(), Arc::new(info.expect("a whole snapshot")));
+        let info = Arc::new(info.expect("a whole snapshot"));
+        let (grpc, events) = serve(reader.clone(), info, grpc::Config::default());
         sinks.push(Box::new(events));
         let handle = {
             let _entered = runtime.enter();
@@ -153,9 +160,10 @@ impl Following {
         let status = &self.status;
         wait("the last bank", || status.processed() >= end || status.mismatch().is_some());
         assert_eq!(status.mismatch(), None);
-        // The last bank has no child.
-        wait("its parent is verified", || status.verified() + 1 >= end);
-        assert_eq!((status.gaps(), status.verified() + 1), (0, end));
+        wait("the parent of the last bank is verified", || status.verified() + 1 >= end);
+        // The last bank is verified too if its source has sent the beginning of a child.
+        assert!(status.verified() <= end, "{}", status.verified());
+        assert_eq!(status.gaps(), 0);
     }
 
     pub(super) fn stop(self) {
@@ -176,15 +184,20 @@ pub(super) fn config(source: SocketAddr) -> FollowerConfig {
         epoch_stakes: Vec::new(),
         on_mismatch: OnMismatch::Stop,
         upstream: None,
+        archives: None,
     }
 }
 
 /// The gRPC of a ledger, on a free port.
-fn serve(reader: Reader, cluster: Arc<ClusterInfo>) -> (grpc::Server, grpc::EventSender) {
+fn serve(
+    reader: Reader,
+    cluster: Arc<ClusterInfo>,
+    limits: grpc::Config,
+) -> (grpc::Server, grpc::EventSender) {
     let node =
         grpc::GrpcNode { reader: Box::new(reader), cluster: Some(cluster), program: ("test", "0") };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    grpc::Server::start(grpc::Config::default(), node, listener).expect("a server")
+    grpc::Server::start(limits, node, listener).expect("a server")
 }
 
 pub(super) fn wait(what: &str, is_done: impl Fn() -> bool) {
@@ -195,11 +208,18 @@ pub(super) fn wait(what: &str, is_done: impl Fn() -> bool) {
     }
 }
 
-/// Writes a snapshot archive of a view. Returns its path.
+/// Writes a full snapshot archive of a view. Returns its path.
 pub(super) fn write_snapshot(view: &View, dir: &Path) -> PathBuf {
+    write_archive(view, None, dir)
+}
+
+/// Writes an archive of a view: a full one, or an incremental one on top of another view. Returns its path.
+pub(super) fn write_archive(view: &View, base: Option<&View>, dir: &Path) -> PathBuf {
     let (slot, info) = (view.block().slot, view.meta());
-    let mut file = Vec::new();
+    let (mut all, mut file) = (Vec::new(), Vec::new());
+    let before = |address: &Address| base.and_then(|base| base.record(address));
     for (address, account) in view.all() {
+        let is_same = before(&address).is_some_and(|before| before.0 == account.0);
         let account = &account.0;
         let stored = Stored {
             lamports: account.lamports(),
@@ -209,11 +229,22 @@ pub(super) fn write_snapshot(view: &View, dir: &Path) -> PathBuf {
             data: account.data(),
         };
         let address = address.as_bytes().try_into().expect("an address of 32 bytes");
-        archive::put(&mut file, &address, &stored);
+        archive::put(&mut all, &address, &stored);
+        if !is_same {
+            archive::put(&mut file, &address, &stored);
+        }
+    }
+    for (address, _) in base.into_iter().flat_map(View::all) {
+        if view.record(&address).is_none() {
+            let (owner, rent_epoch, data) = ([0; 32], u64::MAX, &[][..]);
+            let closed = Stored { lamports: 0, owner, executable: false, rent_epoch, data };
+            let address = address.as_bytes().try_into().expect("an address of 32 bytes");
+            archive::put(&mut file, &address, &closed);
+        }
     }
     let name = format!("accounts/{slot}.1");
     let mut accounts = Accounts::default();
-    accounts.add(&[(name.clone(), file.clone())].into()).expect("whole files");
+    accounts.add(&[(name.clone(), all)].into()).expect("whole files");
     let (lattice, lamports) = (accounts.lt_hash(), accounts.lamports());
     let files = [StorageFile { slot, id: 1, bytes: file.len() as u64 }];
     let hashed = HashedFields {
@@ -240,7 +271,10 @@ pub(super) fn write_snapshot(view: &View, dir: &Path) -> PathBuf {
         archive::append(&mut tar, &name, &bytes).expect("append an entry");
     }
     let tar = tar.into_inner().expect("end the archive");
-    let path = dir.join(format!("snapshot-{slot}-{}.tar.zst", lattice.checksum()));
+    let kind = base
+        .map_or_else(String::new, |base| format!("incremental-snapshot-{}-", base.block().slot));
+    let kind = if base.is_some() { kind } else { "snapshot-".to_owned() };
+    let path = dir.join(format!("{kind}{slot}-{}.tar.zst", lattice.checksum()));
     let packed = zstd::stream::encode_all(&tar[..], 1).expect("compress");
     std::fs::write(&path, packed).expect("write the archive");
     path

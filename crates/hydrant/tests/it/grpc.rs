@@ -13,18 +13,21 @@ use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     CommitmentLevel, GetSlotRequest, GetVersionRequest, SlotStatus, SubscribeRequest,
-    SubscribeRequestFilterAccounts, SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterSlots,
-    SubscribeRequestFilterTransactions, SubscribeUpdate,
+    SubscribeRequestFilterAccounts, SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterEntry,
+    SubscribeRequestFilterSlots, SubscribeRequestFilterTransactions, SubscribeUpdate,
+    SubscribeUpdateEntry,
 };
 
+use crate::entry_chain;
 use crate::node::start_node;
 use crate::observability::metrics;
 use crate::world::World;
 
 /// How long a stream may be silent.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Finalized slots that a test checks.
+/// Finalized slots that a test checks of a followed chain, and of a local one.
 pub(crate) const SLOTS: usize = 40;
+const LOCAL_SLOTS: usize = 100;
 const AIRDROPS: usize = 60;
 
 /// The rules of a stream, checked update by update.
@@ -47,7 +50,9 @@ struct BankSeen {
     accounts: Vec<Vec<u8>>,
     /// Signatures of account updates whose transaction has not come.
     unexplained: HashSet<Vec<u8>>,
-    transactions: u64,
+    /// All signatures of each.
+    transactions: Vec<Vec<Vec<u8>>>,
+    entries: Vec<SubscribeUpdateEntry>,
     has_meta: bool,
     statuses: Vec<SlotStatus>,
 }
@@ -99,17 +104,28 @@ impl Checker {
                 let transaction = update.transaction.context("a transaction")?;
                 let bank = self.bank(update.slot)?;
                 ensure!(!bank.has_meta && update.bank_id == bank.id, "{}", update.slot);
-                ensure!(transaction.index == bank.transactions, "a hole in {}", update.slot);
-                bank.transactions += 1;
+                let index = bank.transactions.len() as u64;
+                ensure!(transaction.index == index, "a hole in {}", update.slot);
+                ensure!(bank.entries.is_empty(), "a transaction after entries in {}", update.slot);
+                let signatures = transaction.transaction.context("a transaction")?.signatures;
+                bank.transactions.push(signatures);
                 bank.unexplained.remove(&transaction.signature);
                 self.signatures.insert(transaction.signature);
+            }
+            UpdateOneof::Entry(entry) => {
+                let bank = self.bank(entry.slot)?;
+                ensure!(!bank.has_meta && entry.bank_id == bank.id, "{}", entry.slot);
+                bank.entries.push(entry);
             }
             UpdateOneof::BlockMeta(meta) => {
                 let bank = self.bank(meta.slot)?;
                 ensure!(!bank.has_meta && meta.bank_id == bank.id, "{}", meta.slot);
                 bank.has_meta = true;
                 let count = meta.executed_transaction_count;
-                ensure!(count == bank.transactions, "{count} of {}", bank.transactions);
+                let sent = bank.transactions.len() as u64;
+                ensure!(count == sent, "{count} of {sent}");
+                entry_chain::check(&meta, &bank.entries, &bank.transactions)
+                    .with_context(|| format!("the entries of {}", meta.slot))?;
                 ensure!(bank.unexplained.is_empty(), "a transaction is missing in {}", meta.slot);
                 for id in [
                     sysvar::clock::ID,
@@ -134,37 +150,39 @@ impl Checker {
     }
 }
 
-/// Subscribes to everything from a slot on.
+/// Subscribes to everything from a slot on, or from now on.
 pub(crate) async fn subscribe(
     address: SocketAddr,
     level: CommitmentLevel,
-    from_slot: u64,
+    from_slot: impl Into<Option<u64>>,
 ) -> Result<Streaming<SubscribeUpdate>> {
     let mut client = GeyserClient::connect(format!("http://{address}")).await?;
     let slots = SubscribeRequestFilterSlots { interslot_updates: Some(true), ..Default::default() };
     let request = SubscribeRequest {
         accounts: [("a".to_owned(), SubscribeRequestFilterAccounts::default())].into(),
         transactions: [("t".to_owned(), SubscribeRequestFilterTransactions::default())].into(),
+        entry: [("e".to_owned(), SubscribeRequestFilterEntry::default())].into(),
         blocks_meta: [("m".to_owned(), SubscribeRequestFilterBlocksMeta {})].into(),
         slots: [("s".to_owned(), slots)].into(),
         commitment: Some(level.into()),
-        from_slot: Some(from_slot),
+        from_slot: from_slot.into(),
         ..Default::default()
     };
     let requests = futures_util::stream::iter([request]);
     Ok(client.subscribe(requests).await?.into_inner())
 }
 
-/// Checks the updates until enough slots are final and these transactions have come.
+/// Checks the updates until `slots` are final and these transactions have come.
 pub(crate) async fn follow(
     mut updates: Streaming<SubscribeUpdate>,
     commitment: CommitmentLevel,
+    slots: usize,
     wanted: Arc<OnceLock<HashSet<Vec<u8>>>>,
 ) -> Result<()> {
     let mut checker = Checker { commitment, ..Checker::default() };
     let is_complete = |checker: &Checker| {
         let wanted = wanted.get().is_some_and(|wanted| wanted.is_subset(&checker.signatures));
-        wanted && checker.finalized >= SLOTS
+        wanted && checker.finalized >= slots
     };
     while !is_complete(&checker) {
         let next = tokio::time::timeout(UPDATE_TIMEOUT, updates.message()).await?;
@@ -191,7 +209,7 @@ fn a_stream_is_complete_and_in_order_under_load() -> Result<()> {
     // The streams are read while the airdrops run: a machine that is slow must not make them lag.
     let wanted = Arc::new(OnceLock::new());
     let followed = streams.into_iter().map(|(level, updates)| {
-        (level, runtime.spawn(follow(updates, level, Arc::clone(&wanted))))
+        (level, runtime.spawn(follow(updates, level, LOCAL_SLOTS, Arc::clone(&wanted))))
     });
     let followed: Vec<_> = followed.collect();
     let mut signatures = HashSet::new();
@@ -206,7 +224,7 @@ fn a_stream_is_complete_and_in_order_under_load() -> Result<()> {
         }
         let mut client = GeyserClient::connect(format!("http://{address}")).await?;
         let slot = client.get_slot(GetSlotRequest { commitment: Some(2) }).await?.into_inner();
-        ensure!(slot.slot >= SLOTS as u64, "{slot:?}");
+        ensure!(slot.slot >= LOCAL_SLOTS as u64, "{slot:?}");
         let version = client.get_version(GetVersionRequest {}).await?.into_inner().version;
         ensure!(version.contains("\"package\":\"hydrant\""), "{version}");
         Ok(())

@@ -22,6 +22,7 @@ mod raw_copy;
 mod record;
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use pool::{Task, TaskEnd, TaskPoll, TimeSlice};
@@ -202,7 +203,12 @@ impl<A: Api> CallTask<A> {
                 if self.pending_fill.is_some() {
                     return Ok(if can_be_woken { TaskPoll::Wait } else { TaskPoll::More });
                 }
-            } else if let Some(active) = self.active.take() {
+            } else if let Some(mut active) = self.active.take() {
+                let (waker, can_be_woken) = (self.sender.waker(), self.sender.waker().is_set());
+                if active.result.poll_ready(&|| Waker::from(Arc::clone(waker))).is_pending() {
+                    self.active = Some(active);
+                    return Ok(if can_be_woken { TaskPoll::Wait } else { TaskPoll::More });
+                }
                 self.poll_call(active, slice);
             } else if let Some(call) = self.calls.next() {
                 self.start_call(call);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chain_solana::{Block, HistoryLimits, QueueBound, SendError, VerifiedTransaction};
 use ledger::{Address, BlockId, Commitment};
-use localnet::ledger_store::LedgerStore;
+use ledger_store::LedgerStore;
 use localnet::{Config, WARP_SLOT_MAX};
 use solana_account::ReadableAccount;
 use solana_clock::Clock;

@@ -74,6 +74,7 @@ pub(crate) fn completed(slot: u64, transactions: Vec<Arc<ExecutedTransaction>>) 
         transactions,
         rewards: Vec::new(),
         reward_partitions: None,
+        entries: Vec::new(),
         writes: Vec::new(),
     }
 }

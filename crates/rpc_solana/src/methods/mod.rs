@@ -27,6 +27,7 @@ mod tests;
 mod tokens;
 mod transaction_codec;
 mod transactions;
+mod upstream;
 mod verification;
 mod votes;
 

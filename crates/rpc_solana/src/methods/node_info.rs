@@ -1,6 +1,6 @@
 //! This node: health, identity, version, addresses; and the other nodes of the cluster.
 //!
-//! The node receives no shreds, and no other node needs a snapshot from it.
+//! The node receives no shreds.
 
 use chain_solana::ClusterNode;
 use jsonrpc::error::RpcError;
@@ -8,9 +8,10 @@ use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, Status};
 use serde_json::Value;
 use solana_rpc_client_types::response::{
-    RpcApiVersion, RpcContactInfo, RpcIdentity, RpcVersionInfo,
+    RpcApiVersion, RpcContactInfo, RpcIdentity, RpcSnapshotSlotInfo, RpcVersionInfo,
 };
 
+use super::upstream;
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
 
@@ -20,11 +21,17 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getVersion", Execution::Inline, version),
     MethodSpec::new("getGenesisHash", Execution::Inline, genesis_hash),
     MethodSpec::new("getClusterNodes", Execution::Inline, cluster_nodes),
-    MethodSpec::new("getHighestSnapshotSlot", Execution::Inline, highest_snapshot_slot),
+    MethodSpec::new("getHighestSnapshotSlot", SNAPSHOT_SLOT, highest_snapshot_slot),
     MethodSpec::new("getMaxRetransmitSlot", Execution::Inline, newest_slot),
     MethodSpec::new("getMaxShredInsertSlot", Execution::Inline, newest_slot),
     MethodSpec::new("getAgGenesisCert", Execution::Inline, alpenglow_certificate),
 ];
+
+/// On the pool if there is an upstream: the call waits for it.
+const SNAPSHOT_SLOT: Execution<SolanaApi> = Execution::ByCost {
+    class_max: pool::Class::Light,
+    class: |api, _, _| api.upstream.as_ref().map(|_| pool::Class::Light),
+};
 
 /// The client id that `getClusterNodes` reports.
 const CLIENT_ID: &str = "Hydrant";
@@ -106,9 +113,14 @@ pub(super) fn unknown(what: &str) -> RpcError {
     RpcError::internal_with(format!("{what} unknown to this node"))
 }
 
-fn highest_snapshot_slot(_: &SolanaApi, params: Params<'_>) -> MethodResult {
+fn highest_snapshot_slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    Err(RpcCustomError::NoSnapshot.into())
+    if let Some(called) = upstream::call(api, "getHighestSnapshotSlot", None) {
+        return called;
+    }
+    let full = api.snapshots.as_ref().and_then(|snapshots| snapshots.newest_slot());
+    let full = full.ok_or(RpcCustomError::NoSnapshot)?;
+    MethodOutput::json(&RpcSnapshotSlotInfo { full, incremental: None })
 }
 
 /// The newest slot of which a shred was seen. Without shreds, the newest slot.

@@ -22,7 +22,7 @@ use solana_rpc_client_types::response::RpcSimulateTransactionResult;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
-use super::{node_info, parse_key, simulate, transaction_codec};
+use super::{node_info, parse_key, simulate, transaction_codec, upstream};
 use crate::commitment::{view, view_since};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
@@ -139,7 +139,10 @@ fn request_airdrop(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     };
     let airdrop = match &api.faucet {
         Some(faucet) => faucet.airdrop(params.client().into(), to, lamports, blockhash),
-        None => Err(AirdropError::FaucetEmpty { lamports, balance: 0 }),
+        None => match upstream::call(api, "requestAirdrop", params.text()) {
+            Some(called) => return called,
+            None => Err(AirdropError::FaucetEmpty { lamports, balance: 0 }),
+        },
     };
     match airdrop {
         Ok(signature) => MethodOutput::json(&signature.to_string()),

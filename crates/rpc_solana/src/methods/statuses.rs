@@ -13,7 +13,7 @@ use chain_solana::{ExecutedTransaction, HistorySnapshot, RECENT_BLOCKHASHES_MAX}
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
-use ledger::Commitment;
+use ledger::{Commitment, Slot};
 use solana_rpc_client_types::config::RpcSignatureStatusConfig;
 use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
 use solana_signature::Signature;
@@ -51,9 +51,27 @@ fn statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
                 // The next block is opened after the subscribers of this block are notified.
                 .filter(|executed| executed.meta.status.is_ok() || executed.slot < reached)
                 .map(|executed| status(&history, executed))
+                .or_else(|| older_status(api, signature, oldest_known))
         })
         .collect();
     MethodOutput::json_in(context(&processed), &statuses)
+}
+
+/// The status of a transaction that was executed before the history begins, as long as Agave would know it.
+fn older_status(
+    api: &SolanaApi,
+    signature: &Signature,
+    oldest_known: Slot,
+) -> Option<TransactionStatus> {
+    let (slot, status) = api.older_statuses.as_ref()?.find(signature)?;
+    let err = status.clone().err();
+    (slot >= oldest_known).then_some(TransactionStatus {
+        slot,
+        confirmations: None,
+        status,
+        err,
+        confirmation_status: Some(TransactionConfirmationStatus::Finalized),
+    })
 }
 
 /// The status of a transaction on the chain of the processed block.

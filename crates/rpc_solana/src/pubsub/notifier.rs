@@ -99,10 +99,16 @@ fn publish_event(pubsub: &Arc<SolanaPubSub>, position: Position, event: &LedgerE
         }
         LedgerEvent::Frozen { block, .. } => {
             publish_slot_updates(&mut batch, event);
-            pubsub.api.recent_blocks.lock().add(block);
-            let bytes = usize::try_from(block.bytes()).unwrap_or(usize::MAX);
-            let body = Arc::clone(block);
-            if pubsub.subscriptions.add_block(block.id, block.parent, body, bytes).is_err() {
+            if !add_block(pubsub, block) {
+                return handle_missing_parent(pubsub, block.id);
+            }
+        }
+        // Subscribers get what changed between the two blocks, as writes of this one.
+        LedgerEvent::Jumped { block } => {
+            let (slot, parent) = (block.id.slot, block.parent.slot);
+            batch.broadcast(SubscriptionKind::Slot, &notification::slot(slot, parent, parent));
+            *pubsub.api.jumped.lock() = Some(block.id);
+            if !add_block(pubsub, block) {
                 return handle_missing_parent(pubsub, block.id);
             }
         }
@@ -111,8 +117,10 @@ fn publish_event(pubsub: &Arc<SolanaPubSub>, position: Position, event: &LedgerE
             publish_slot_updates(&mut batch, event);
             advance(&mut batch, block.id, Commitment::Confirmed);
         }
-        LedgerEvent::Voted(vote) => {
-            batch.broadcast(SubscriptionKind::Vote, &notification::vote(vote))
+        LedgerEvent::Voted(votes) => {
+            for vote in votes.iter() {
+                batch.broadcast(SubscriptionKind::Vote, &notification::vote(vote));
+            }
         }
         LedgerEvent::Rooted { block, .. } => {
             publish_slot_updates(&mut batch, event);
@@ -125,6 +133,14 @@ fn publish_event(pubsub: &Arc<SolanaPubSub>, position: Position, event: &LedgerE
         LedgerEvent::Reverted { .. } => publish_slot_updates(&mut batch, event),
     }
     batch.flush();
+}
+
+/// Adds a block whose writes are known. False if its parent is missing.
+fn add_block(pubsub: &SolanaPubSub, block: &Arc<Block>) -> bool {
+    pubsub.api.recent_blocks.lock().add(block);
+    let bytes = usize::try_from(block.bytes()).unwrap_or(usize::MAX);
+    let body = Arc::clone(block);
+    pubsub.subscriptions.add_block(block.id, block.parent, body, bytes).is_ok()
 }
 
 /// Moves a commitment to a block, and publishes all steps on the way.
@@ -141,7 +157,12 @@ fn advance(batch: &mut NotificationBatch<'_>, block: BlockId, commitment: Commit
     }
     batch.flush(); // before the steps are dropped: then they count as delivered
     let steps: Vec<BlockStep<Block>> = steps.to_vec();
-    for step in steps.iter().filter(|step| step.direction == Direction::Applied) {
+    // The transactions of a block that the ledger jumped to are not known.
+    let jumped = *batch.pubsub.api.jumped.lock();
+    let is_whole = |step: &&BlockStep<Block>| {
+        step.direction == Direction::Applied && jumped != Some(step.block)
+    };
+    for step in steps.iter().filter(is_whole) {
         let items = match_block_subscriptions(batch.pubsub, step.commitment);
         publish_items(batch, &step.body, step.commitment, items);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chain_solana::{Block, ClusterInfo, History, Reader, View};
 use jsonrpc::pubsub::{PubSubServer, Session, SubscriptionTypes};
-use ledger::{Address, AddressId, Commitment};
+use ledger::{Address, AddressId, BlockId, Commitment};
 use parking_lot::Mutex;
 use solana::Encoding;
 use solana_pubkey::Pubkey;
@@ -23,6 +23,8 @@ pub struct SolanaSubscriptions {
     pub(super) history: Arc<History>,
     pub(super) event_cursor: Arc<EventCursor>,
     pub(super) recent_blocks: Mutex<RecentBlocks>,
+    /// The last block that the ledger jumped to.
+    pub(super) jumped: Mutex<Option<BlockId>>,
 }
 
 /// The server of Solana's subscriptions.
@@ -46,7 +48,8 @@ impl SolanaSubscriptions {
         history: Arc<History>,
     ) -> Self {
         let (event_cursor, recent_blocks) = (Arc::default(), Mutex::default());
-        Self { config, cluster_info, reader, history, event_cursor, recent_blocks }
+        let jumped = Mutex::default();
+        Self { config, cluster_info, reader, history, event_cursor, recent_blocks, jumped }
     }
 
     /// The view of a commitment's newest complete block: sets are notified by whole blocks.

@@ -208,6 +208,7 @@ fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
         transactions: vec![executed],
         rewards: Vec::new(),
         reward_partitions: None,
+        entries: Vec::new(),
         writes: Vec::new(),
     });
     history.set_tip(block(slot));

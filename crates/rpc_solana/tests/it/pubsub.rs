@@ -3,6 +3,7 @@
 mod address_sets;
 mod counted;
 mod floods;
+mod jumps;
 mod kinds;
 mod large;
 mod limits;

@@ -1,8 +1,9 @@
 //! Selection of account versions, and the changes of an incremental archive.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use snapshot_solana::{Progress, SnapshotError};
+use snapshot_solana::{LoadedState, Progress, Snapshot, SnapshotError, load_on_top};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use tempfile::TempDir;
@@ -76,6 +77,66 @@ fn an_incremental_snapshot_changes_adds_and_closes() {
     assert_eq!(snapshot.lamports, 91 + 41 + 70);
     let expected = [(address(1), 91), (address(4), 41), (address(7), 70)];
     assert_eq!(lamports(map), BTreeMap::from(expected));
+}
+
+/// Loads an archive on top of the accounts of a map, which are of a later slot than its base, maybe.
+fn on_top_of(map: &mut Map, before: &Snapshot, path: &Path) -> Result<Snapshot, SnapshotError> {
+    map.slot = None;
+    let state = LoadedState {
+        slot: before.bank.slot,
+        lt_hash: (*before.bank.lt_hash).clone(),
+        accounts_len: before.accounts_len,
+        lamports: before.lamports,
+    };
+    load_on_top(path, state, 2, &Progress::default(), map)
+}
+
+#[test]
+fn an_incremental_snapshot_loads_on_top_of_any_later_state_of_its_chain() {
+    let dir = dir();
+    let full = full();
+    let earlier = [stored(1, 91, b"newest"), stored(2, 0, b""), stored(7, 70, b"seven")].concat();
+    let later = [stored(1, 92, b""), stored(7, 0, b""), stored(8, 8, b"eight")].concat();
+    let first = Forge::on_top_of(&full, 15, vec![(12, earlier.clone())]);
+    // On top of the same full one: it has what the first one has.
+    let second = Forge::on_top_of(&full, 20, vec![(18, later), (12, earlier)]);
+    let (full, first) = (full.write(dir.path()), first.write(dir.path()));
+    let second = second.write(dir.path());
+    for steps in [vec![&first, &second], vec![&second]] {
+        let (mut at, mut map) = load(&full, None, 1, &Progress::default()).expect("it loads");
+        for path in steps {
+            at = on_top_of(&mut map, &at, path).expect("it loads on top");
+            assert_eq!((map.slot, map.accounts.len()), (Some(at.bank.slot), at.accounts_len));
+        }
+        let expected = [(address(1), 92), (address(4), 41), (address(8), 8)];
+        assert_eq!((at.bank.slot, at.lamports), (20, 92 + 41 + 8));
+        assert_eq!(lamports(map), BTreeMap::from(expected));
+    }
+}
+
+#[test]
+fn an_incremental_snapshot_above_the_state_or_not_newer_or_altered_is_refused() {
+    let dir = dir();
+    let full = full();
+    let mut above = full.clone();
+    above.slot = 11;
+    let change = vec![(12, stored(1, 91, b""))];
+    let above = Forge::on_top_of(&above, 15, change.clone()).write(dir.path());
+    let right = Forge::on_top_of(&full, 15, change.clone()).write(dir.path());
+    let mut altered = Forge::on_top_of(&full, 16, change);
+    altered.below.insert("accounts/1.8".to_owned(), stored(99, 1, b""));
+    let altered = altered.write(dir.path());
+    let path = full.write(dir.path());
+    let loaded = || load(&path, None, 1, &Progress::default()).expect("it loads");
+    let (at, mut map) = loaded();
+    let refused = on_top_of(&mut map, &at, &above);
+    assert!(matches!(refused, Err(SnapshotError::AboveLedger { base: 11, slot: 10, .. })));
+    let refused = on_top_of(&mut map, &at, &altered);
+    assert!(matches!(refused, Err(SnapshotError::ChecksumMismatch { .. })));
+    let (at, mut map) = loaded();
+    let at = on_top_of(&mut map, &at, &right).expect("it loads on top");
+    let refused = on_top_of(&mut map, &at, &right);
+    assert!(matches!(refused, Err(SnapshotError::NotNewer { of: 15, slot: 15, .. })));
 }
 
 #[test]

@@ -7,3 +7,4 @@ mod incremental;
 mod lt_hash;
 mod map;
 mod sample;
+mod written;

@@ -108,3 +108,23 @@ fn the_destinations_can_change() {
     second.wait_for(10);
     assert_eq!((first.len(), second.len()), (10, 10));
 }
+
+#[test]
+fn bytes_that_wait_are_counted_until_they_are_delivered_or_expire() {
+    // It never answers.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("it is bound");
+    let is_valid = Arc::new(AtomicBool::new(true));
+    let forwarder = forwarder(&[address], &is_valid);
+    let all = transactions(0, 10, 300);
+    forward_all(&forwarder, &all);
+    let bytes: usize = all.iter().map(Vec::len).sum();
+    assert_eq!(forwarder.waiting_bytes(), bytes as u64);
+    is_valid.store(false, Ordering::Relaxed);
+    wait_for(&forwarder, 10, |stats| &stats.expired);
+    let end = now() + Duration::from_secs(20);
+    while forwarder.waiting_bytes() > 0 {
+        assert!(now() < end, "{} bytes are left", forwarder.waiting_bytes());
+        std::thread::yield_now();
+    }
+}

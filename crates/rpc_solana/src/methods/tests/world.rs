@@ -257,6 +257,9 @@ impl Builder {
             transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
             simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
             faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
+            upstream: None,
+            snapshots: None,
+            older_statuses: None,
             pool: Arc::new(
                 Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
                     .expect("a thread starts"),
@@ -319,6 +322,7 @@ impl Builder {
             transactions,
             rewards: rewards(slot),
             reward_partitions: (slot == BOUNDARY).then_some(PARTITIONS),
+            entries: Vec::new(),
             writes: Vec::new(),
         }));
         self.api.history.set_tip(id);

@@ -360,6 +360,7 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
         transactions: Vec::new(),
         rewards: Vec::new(),
         reward_partitions: None,
+        entries: Vec::new(),
         writes: accounts.iter().map(write).collect(),
     })
 }

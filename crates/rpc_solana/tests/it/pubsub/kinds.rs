@@ -310,13 +310,14 @@ async fn slots_roots_votes_and_updates_are_sent() {
     node.execute(Tx { err: failed, ..Tx::new(1) });
     node.execute(Tx::new(2));
     node.complete();
-    node.send_event(&LedgerEvent::Voted(Vote {
+    let voted = Vote {
         vote_pubkey: key(1),
         slots: vec![1],
         hash: Hash::new_from_array([2; 32]),
         timestamp: Some(9),
         signature: signature(3),
-    }));
+    };
+    node.send_event(&LedgerEvent::Voted([voted].into()));
     node.finalize();
     let mut notifications = Vec::new();
     for _ in 0..8 {

@@ -158,6 +158,7 @@ fn block(n: u8) -> Arc<Block> {
         transactions: Vec::new(),
         rewards: Vec::new(),
         reward_partitions: None,
+        entries: Vec::new(),
         writes: vec![AccountWrite { pubkey: key(1), id, account, removed_keys: Vec::new() }],
     })
 }

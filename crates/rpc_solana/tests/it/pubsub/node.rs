@@ -234,6 +234,7 @@ impl Node {
             transactions: std::mem::take(&mut self.transactions),
             rewards: Vec::new(),
             reward_partitions: None,
+            entries: Vec::new(),
             writes: std::mem::take(&mut self.writes),
         });
         self.history.record_block(&block);
@@ -262,6 +263,66 @@ impl Node {
         self.history.publish();
         self.ledger.finalize(block.id).expect("it is next to the root");
         self.ledger.publish();
+        self.send_event(&LedgerEvent::Rooted { block, timestamp_ms: 3 });
+    }
+
+    /// Number of blocks that are complete and not final.
+    pub(crate) fn pending(&self) -> usize {
+        self.complete.len()
+    }
+
+    /// The ledger jumps over the slots up to this one. Accounts have these lamports, or are closed, after it.
+    pub(crate) fn jump(&mut self, slot: Slot, lamports: &[(u8, Option<u64>)]) {
+        while !self.complete.is_empty() {
+            self.finalize();
+        }
+        let (block, parent) = (id(slot), id(self.tip));
+        self.ledger.open(block, parent, bank(slot, false)).expect("the parent is complete");
+        let record = |(n, lamports): &(u8, Option<u64>)| {
+            let account = account((*lamports)?, key(200), &[*n]);
+            account.map(|account| Arc::new(Account(account)))
+        };
+        let records = lamports.iter().map(record);
+        let records: Vec<_> = records.collect();
+        let changes = lamports.iter().zip(&records).map(|((n, _), record)| Change {
+            address: Address::from(key(*n).to_bytes()),
+            record: record.clone(),
+        });
+        let ids = self.ledger.apply(block, changes.collect(), bank(slot, false)).expect("room");
+        let writes = lamports.iter().zip(records).zip(ids).map(|(((n, _), account), id)| {
+            let removed_keys = Vec::new();
+            AccountWrite { pubkey: key(*n), id, account, removed_keys }
+        });
+        let hash = |slot: Slot| Hash::new_from_array([slot as u8; 32]);
+        let block = Arc::new(Block {
+            id: block,
+            parent,
+            block_height: slot,
+            blockhash: hash(slot),
+            previous_blockhash: hash(slot - 1),
+            bank_hash: Hash::default(),
+            hash_components: BankHashComponents::default(),
+            block_time: 1,
+            transaction_count: 0,
+            transactions: Vec::new(),
+            rewards: Vec::new(),
+            reward_partitions: None,
+            entries: Vec::new(),
+            writes: writes.collect(),
+        });
+        self.history.record_jump(&block);
+        self.history.set_tip(block.id);
+        self.history.confirm(block.id);
+        self.history.finalize(block.id);
+        self.history.publish();
+        self.ledger.complete(block.id, bank(slot, true)).expect("it is open");
+        self.ledger.confirm(block.id).expect("it is complete");
+        self.ledger.finalize(block.id).expect("it is confirmed");
+        self.ledger.publish();
+        self.tip = slot;
+        self.send_event(&LedgerEvent::Jumped { block: Arc::clone(&block) });
+        self.send_event(&LedgerEvent::TipMoved { block: block.id });
+        self.send_event(&LedgerEvent::Confirmed { block: Arc::clone(&block), timestamp_ms: 2 });
         self.send_event(&LedgerEvent::Rooted { block, timestamp_ms: 3 });
     }
 

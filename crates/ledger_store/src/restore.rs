@@ -12,8 +12,9 @@ use solana::Account;
 use solana_pubkey::Pubkey;
 use store::{Directory, Engine, StoreError, Table, decode_row, fingerprint};
 
-use super::codec::{self, Head};
-use super::key::{self, Key};
+use crate::codec::{self, Head};
+use crate::key::{self, Key};
+use crate::rows::CallerRows;
 
 /// A whole ledger as of its newest block.
 pub struct Restored {
@@ -26,19 +27,18 @@ pub struct Restored {
 }
 
 /// Everything except the accounts.
-pub(super) struct RestoredBlocks {
-    pub(super) head: Head,
-    pub(super) genesis: Vec<u8>,
-    pub(super) epochs: Option<Vec<u8>>,
-    pub(super) blocks: Vec<Arc<Block>>,
+pub(crate) struct RestoredBlocks {
+    pub(crate) head: Head,
+    pub(crate) rows: CallerRows,
+    pub(crate) blocks: Vec<Arc<Block>>,
 }
 
 /// Reads the head, the caller's bytes and the blocks.
-pub(super) fn read_restored_blocks<E: Engine>(
+pub(crate) fn read_restored_blocks<E: Engine>(
     directory: &Directory,
     engine: &E,
 ) -> Result<RestoredBlocks, StoreError> {
-    let Meta { head, genesis, epochs } = read_meta(directory, engine)?;
+    let Meta { head, genesis, epochs, bank } = read_meta(directory, engine)?;
     let head = head.ok_or_else(|| directory.damaged("head: missing"))?;
     let genesis = genesis.ok_or_else(|| directory.damaged("genesis: missing"))?;
     let newest = directory.newest()?;
@@ -47,7 +47,7 @@ pub(super) fn read_restored_blocks<E: Engine>(
         return Err(directory.damaged(what));
     }
     let blocks = read_blocks(directory, engine, &head)?;
-    Ok(RestoredBlocks { head, genesis, epochs, blocks })
+    Ok(RestoredBlocks { head, rows: CallerRows { genesis, epochs, bank }, blocks })
 }
 
 /// The rows about the ledger as a whole.
@@ -56,6 +56,7 @@ struct Meta {
     head: Option<Head>,
     genesis: Option<Vec<u8>>,
     epochs: Option<Vec<u8>>,
+    bank: Option<Vec<u8>>,
 }
 
 fn read_meta<E: Engine>(directory: &Directory, engine: &E) -> Result<Meta, StoreError> {
@@ -67,6 +68,7 @@ fn read_meta<E: Engine>(directory: &Directory, engine: &E) -> Result<Meta, Store
                 meta.head = Some(codec::read_head(&body).map_err(|err| err.to_string())?);
             }
             Key::Epochs => meta.epochs = Some(body),
+            Key::Bank => meta.bank = Some(body),
             _ => meta.genesis = Some(body),
         }
         Ok(())
@@ -82,7 +84,7 @@ fn read_blocks<E: Engine>(
     let mut blocks: Vec<Arc<Block>> = Vec::new();
     each(directory, engine, key::BLOCKS, |key, value| {
         let body = decode_row(key, value).map_err(|err| err.to_string())?;
-        let block = codec::read_block(&body).map_err(|err| err.to_string())?;
+        let mut block = codec::read_block(&body).map_err(|err| err.to_string())?;
         if Key::Block(block.id.slot) != key {
             return Err(format!("holds block {}", block.id.slot));
         }
@@ -90,6 +92,9 @@ fn read_blocks<E: Engine>(
             return Err(format!("is newer than the head, block {}", head.slot));
         }
         follows(blocks.last(), &block, head)?;
+        if let Some(parent) = blocks.last() {
+            block.parent = parent.id;
+        }
         blocks.push(Arc::new(block));
         Ok(())
     })?;
@@ -115,7 +120,7 @@ fn follows(before: Option<&Arc<Block>>, block: &Block, head: &Head) -> Result<()
 }
 
 /// Reads the accounts, and checks their number and fingerprints.
-pub(super) fn read_accounts<E: Engine>(
+pub(crate) fn read_accounts<E: Engine>(
     directory: &Directory,
     engine: &E,
     head: &Head,

@@ -1,6 +1,7 @@
 //! Tests of the ledger on disk: round trips, damage, and a writer that is killed.
 #![expect(clippy::print_stdout, reason = "a failure shows its seed; a child reports to its parent")]
 
+mod batches;
 mod crash;
 mod damage;
 mod random;

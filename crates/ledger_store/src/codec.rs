@@ -26,25 +26,25 @@ use store::{ByteReader, ByteWriter, DecodeError};
 
 /// The expected contents of the ledger on disk: written with every block, checked when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// The newest block.
-    pub(super) slot: Slot,
+    pub(crate) slot: Slot,
     /// The oldest stored block.
-    pub(super) first_slot: Slot,
+    pub(crate) first_slot: Slot,
     /// Number of accounts.
-    pub(super) accounts: u64,
+    pub(crate) accounts: u64,
     /// The sum of their values' fingerprints, which detects missing and outdated ones.
-    pub(super) fingerprints: u64,
+    pub(crate) fingerprints: u64,
 }
 
-pub(super) fn write_head(head: &Head) -> Vec<u8> {
+pub(crate) fn write_head(head: &Head) -> Vec<u8> {
     let Head { slot, first_slot, accounts, fingerprints } = *head;
     let mut out = ByteWriter::default();
     [slot, first_slot, accounts, fingerprints].into_iter().for_each(|number| out.u64(number));
     out.0
 }
 
-pub(super) fn read_head(body: &[u8]) -> Result<Head, DecodeError> {
+pub(crate) fn read_head(body: &[u8]) -> Result<Head, DecodeError> {
     let mut from = ByteReader::new(body);
     let head = Head {
         slot: from.u64("slot")?,
@@ -56,7 +56,7 @@ pub(super) fn read_head(body: &[u8]) -> Result<Head, DecodeError> {
 }
 
 /// An account and the slot of the block that wrote it.
-pub(super) fn write_account(slot: Slot, account: &Account) -> Vec<u8> {
+pub(crate) fn write_account(slot: Slot, account: &Account) -> Vec<u8> {
     let account = &account.0;
     let mut out = ByteWriter::default();
     out.u64(slot);
@@ -68,7 +68,7 @@ pub(super) fn write_account(slot: Slot, account: &Account) -> Vec<u8> {
     out.0
 }
 
-pub(super) fn read_account(body: &[u8]) -> Result<(Slot, Account), DecodeError> {
+pub(crate) fn read_account(body: &[u8]) -> Result<(Slot, Account), DecodeError> {
     let mut from = ByteReader::new(body);
     let slot = from.u64("slot")?;
     let account = solana_account::Account {
@@ -82,7 +82,7 @@ pub(super) fn read_account(body: &[u8]) -> Result<(Slot, Account), DecodeError> 
 }
 
 /// A block with its transactions, without its account writes.
-pub(super) fn write_block(block: &Block) -> Vec<u8> {
+pub(crate) fn write_block(block: &Block) -> Vec<u8> {
     let mut out = ByteWriter::default();
     out.u64(block.id.slot);
     out.u64(block.id.version);
@@ -105,12 +105,13 @@ pub(super) fn write_block(block: &Block) -> Vec<u8> {
     out.0
 }
 
-pub(super) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
+pub(crate) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
     let mut from = ByteReader::new(body);
     let id = BlockId { slot: from.u64("slot")?, version: from.u64("version")? };
     let mut block = Block {
         id,
-        // A localnet numbers its blocks: the version is the parent's plus one, and 0 in the first block.
+        // A localnet numbers its blocks: the version is the parent's plus one, and 0 in the first block. A reader that
+        // has the parent replaces the version by the parent's own.
         parent: BlockId { slot: from.u64("parent slot")?, version: id.version.saturating_sub(1) },
         block_height: from.u64("height")?,
         blockhash: hash(&mut from, "blockhash")?,
@@ -123,6 +124,7 @@ pub(super) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
             .list("transactions", |from| read_executed(id.slot, from).map(Arc::new))?,
         rewards: Vec::new(),
         reward_partitions: None,
+        entries: Vec::new(),
         writes: Vec::new(),
     };
     // Older blocks were written without rewards.

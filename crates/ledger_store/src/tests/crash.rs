@@ -45,7 +45,7 @@ fn nothing_appended_is_lost_when_the_writer_is_killed() {
     let mut random = StdRng::seed_from_u64(SEED);
     for kill in 0..KILLS {
         let mut child = Command::new(env::current_exe().expect("this test"))
-            .args(["--exact", "ledger_store::tests::crash::append_until_killed", "--nocapture"])
+            .args(["--exact", "tests::crash::append_until_killed", "--nocapture"])
             .env(CHILD, dir.path())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,10 +1,11 @@
-//! The tables of a localnet's ledger on disk, and the keys of their rows.
+//! The tables of a ledger on disk, and the keys of their rows.
 //!
 //! | table    | key            | value                                              |
 //! |----------|----------------|----------------------------------------------------|
 //! | meta     | `genesis`      | the caller's bytes, written once                   |
 //! | meta     | `head`         | the newest block, and sums over the other tables   |
 //! | meta     | `epochs`       | the caller's bytes, written at times with a block  |
+//! | meta     | `bank`         | the caller's bytes of the newest block             |
 //! | blocks   | slot, 8 B BE   | one whole block with its transactions              |
 //! | accounts | pubkey, 32 B   | the account as of the newest block                 |
 //!
@@ -19,26 +20,28 @@ use solana_pubkey::Pubkey;
 use store::{Table, ValueLayout};
 
 /// A handful of rows about the ledger as a whole.
-pub(super) const META: Table =
+pub(crate) const META: Table =
     Table { name: "meta", layout: ValueLayout::Inline, reports_replaced: false };
 /// Blocks by slot.
-pub(super) const BLOCKS: Table =
+pub(crate) const BLOCKS: Table =
     Table { name: "blocks", layout: ValueLayout::Separate, reports_replaced: false };
 /// Accounts by pubkey. The sums in the head follow from the values that are replaced.
-pub(super) const ACCOUNTS: Table =
+pub(crate) const ACCOUNTS: Table =
     Table { name: "accounts", layout: ValueLayout::Inline, reports_replaced: true };
 /// All tables.
-pub(super) const TABLES: [Table; 3] = [META, BLOCKS, ACCOUNTS];
+pub(crate) const TABLES: [Table; 3] = [META, BLOCKS, ACCOUNTS];
 
 /// The key of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(crate) enum Key {
     /// The caller's bytes from the creation of the ledger.
     Genesis,
     /// The newest block.
     Head,
     /// The caller's state of epochs.
     Epochs,
+    /// The caller's state of the newest block.
+    Bank,
     /// One block.
     Block(Slot),
     /// One account.
@@ -47,11 +50,12 @@ pub(super) enum Key {
 
 impl Key {
     /// Decodes a key of `table`. `None` if the bytes are no key of it.
-    pub(super) fn from_bytes(table: Table, bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(table: Table, bytes: &[u8]) -> Option<Self> {
         match table {
             META if bytes == b"genesis" => Some(Self::Genesis),
             META if bytes == b"head" => Some(Self::Head),
             META if bytes == b"epochs" => Some(Self::Epochs),
+            META if bytes == b"bank" => Some(Self::Bank),
             BLOCKS => Some(Self::Block(Slot::from_be_bytes(bytes.try_into().ok()?))),
             ACCOUNTS => Some(Self::Account(Pubkey::new_from_array(bytes.try_into().ok()?))),
             _ => None,
@@ -62,7 +66,7 @@ impl Key {
 impl store::Key for Key {
     fn table(&self) -> Table {
         match self {
-            Self::Genesis | Self::Head | Self::Epochs => META,
+            Self::Genesis | Self::Head | Self::Epochs | Self::Bank => META,
             Self::Block(_) => BLOCKS,
             Self::Account(_) => ACCOUNTS,
         }
@@ -73,6 +77,7 @@ impl store::Key for Key {
             Self::Genesis => f(b"genesis"),
             Self::Head => f(b"head"),
             Self::Epochs => f(b"epochs"),
+            Self::Bank => f(b"bank"),
             Self::Block(slot) => f(&slot.to_be_bytes()),
             Self::Account(pubkey) => f(pubkey.as_array()),
         }
@@ -85,6 +90,7 @@ impl fmt::Display for Key {
             Self::Genesis => f.write_str("genesis"),
             Self::Head => f.write_str("head"),
             Self::Epochs => f.write_str("epochs"),
+            Self::Bank => f.write_str("bank"),
             Self::Block(slot) => write!(f, "block {slot}"),
             Self::Account(pubkey) => write!(f, "account {pubkey}"),
         }

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use store::{Batch, Engine, Fjall, Row, RowCodec, StoreError};
 
 use super::*;
-use crate::ledger_store::key::{Key, TABLES};
+use crate::key::{Key, TABLES};
 
 /// Rows for the engine without encoding and checks.
 struct Raw(Vec<Row<Key>>);
@@ -62,8 +62,10 @@ fn set(dir: &Path, changed: Vec<(Key, Option<Vec<u8>>)>) {
 fn ledger(dir: &Path, seed: u64) -> Model {
     let mut random = RandomLedger::new(seed);
     let (mut store, mut model) = create(dir, &mut random);
-    for _ in 0..20 {
+    for n in 0..20 {
         let block = random.block();
+        store.set_epochs(vec![1; 100]);
+        store.set_bank(vec![n; 2_048]);
         store.append(&block).expect("append");
         model.append(block);
     }
@@ -85,7 +87,7 @@ fn a_flipped_bit_in_any_value_names_the_row() {
         accounts.clone().find(|(_, value)| value.len() > bytes).expect("an account").0
     });
     let mut random = StdRng::seed_from_u64(1);
-    for key in [Key::Genesis, Key::Head, block, small, large] {
+    for key in [Key::Genesis, Key::Head, Key::Epochs, Key::Bank, block, small, large] {
         let whole = value_of(&rows, key);
         let ends = [0, 1, 2, 6, whole.len() - 1];
         let inside = (0..6).map(|_| random.random_range(0..whole.len()));
@@ -188,7 +190,7 @@ fn an_account_newer_than_the_head_is_detected() {
     let model = ledger(dir.path(), 3);
     let head = model.blocks[model.blocks.len() - 1].id.slot;
     let (pubkey, account) = model.accounts.first_key_value().expect("an account");
-    let body = crate::ledger_store::codec::write_account(head + 1, account);
+    let body = crate::codec::write_account(head + 1, account);
     let mut row_codec = RowCodec::new().expect("a codec");
     let row = row_codec.encode_row(Key::Account(*pubkey), &body);
     set(dir.path(), vec![(row.key, row.value)]);

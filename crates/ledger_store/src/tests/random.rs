@@ -75,6 +75,7 @@ impl RandomLedger {
             transactions: (0..transactions).map(|_| Arc::new(self.executed())).collect(),
             rewards: self.list(0..3, Self::reward),
             reward_partitions: self.option(|random| random.random.random()),
+            entries: Vec::new(),
             writes: self.writes(),
         }
     }

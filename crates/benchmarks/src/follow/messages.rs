@@ -1,0 +1,191 @@
+//! Messages of a stream: what a source sends of accounts, transactions and blocks, as frames of gRPC.
+//!
+//! Shape: a transaction has the lists of a swap on mainnet, or those of a vote; their content is filler.
+
+use bytes::{BufMut, BytesMut};
+use prost::Message;
+use solana::Account;
+use solana_account::ReadableAccount;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
+use yellowstone_grpc_proto::geyser::{
+    SlotStatus, SubscribeUpdate, SubscribeUpdateAccount, SubscribeUpdateAccountInfo,
+    SubscribeUpdateBlockMeta, SubscribeUpdateSlot, SubscribeUpdateTransaction,
+    SubscribeUpdateTransactionInfo,
+};
+use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
+
+/// Bytes of a frame's head: a flag and the length.
+pub(super) const HEAD_BYTES: usize = 5;
+
+/// Appends an update as a frame.
+pub(super) fn put(frames: &mut BytesMut, update: UpdateOneof) {
+    let filters = vec!["follow".to_owned()];
+    let message = SubscribeUpdate { filters, update_oneof: Some(update), created_at: None };
+    frames.put_u8(0);
+    frames.put_u32(u32::try_from(message.encoded_len()).unwrap_or(u32::MAX));
+    message.encode_raw(frames);
+}
+
+pub(super) fn status(slot: u64, status: SlotStatus) -> UpdateOneof {
+    let (parent, status) = (Some(slot - 1), status.into());
+    UpdateOneof::Slot(SubscribeUpdateSlot {
+        slot,
+        parent,
+        status,
+        bank_id: Some(slot),
+        dead_error: None,
+    })
+}
+
+/// An account after a write, by the transaction with this index if there is one.
+pub(super) fn account(
+    slot: u64,
+    pubkey: &Pubkey,
+    account: Option<&Account>,
+    write_version: u64,
+    by: Option<u64>,
+) -> UpdateOneof {
+    let state = account.map(|account| &account.0);
+    let owner = state.map_or_else(Pubkey::default, |state| *state.owner());
+    let info = SubscribeUpdateAccountInfo {
+        pubkey: pubkey.to_bytes().to_vec(),
+        lamports: state.map_or(0, ReadableAccount::lamports),
+        owner: owner.to_bytes().to_vec(),
+        executable: state.is_some_and(ReadableAccount::executable),
+        rent_epoch: state.map_or(0, ReadableAccount::rent_epoch),
+        data: state.map(|state| state.data().to_vec()).unwrap_or_default().into(),
+        write_version,
+        txn_signature: by.map(|index| signature(slot, index)),
+    };
+    UpdateOneof::Account(SubscribeUpdateAccount {
+        account: Some(info),
+        slot,
+        is_startup: false,
+        bank_id: Some(slot),
+    })
+}
+
+fn signature(slot: u64, index: u64) -> Vec<u8> {
+    let mut bytes = vec![9; 64];
+    bytes[..8].copy_from_slice(&slot.to_le_bytes());
+    bytes[8..16].copy_from_slice(&index.to_le_bytes());
+    bytes
+}
+
+/// The lists of a transaction.
+struct Lists {
+    instructions: usize,
+    data_bytes: usize,
+    inner: usize,
+    log_lines: usize,
+    token_balances: u32,
+}
+
+/// A vote of one validator.
+pub(super) fn vote(slot: u64, index: u64, keys: &[Pubkey]) -> UpdateOneof {
+    let lists =
+        Lists { instructions: 1, data_bytes: 148, inner: 0, log_lines: 2, token_balances: 0 };
+    transaction(slot, index, keys, true, &lists)
+}
+
+/// A swap: instructions that call others.
+pub(super) fn swap(slot: u64, index: u64, keys: &[Pubkey]) -> UpdateOneof {
+    let lists =
+        Lists { instructions: 4, data_bytes: 24, inner: 6, log_lines: 24, token_balances: 4 };
+    transaction(slot, index, keys, false, &lists)
+}
+
+fn transaction(
+    slot: u64,
+    index: u64,
+    keys: &[Pubkey],
+    is_vote: bool,
+    lists: &Lists,
+) -> UpdateOneof {
+    let own: Vec<Vec<u8>> = keys.iter().map(|key| key.to_bytes().to_vec()).collect();
+    let program = own.len() as u32 - 1;
+    let accounts: Vec<u8> = (0..own.len() as u8).collect();
+    let data = vec![3; lists.data_bytes];
+    let instruction = proto::CompiledInstruction {
+        program_id_index: program,
+        accounts: accounts.clone(),
+        data: data.clone(),
+    };
+    let inner = proto::InnerInstruction {
+        program_id_index: program,
+        accounts,
+        data,
+        stack_height: Some(2),
+    };
+    let inner = proto::InnerInstructions { index: 0, instructions: vec![inner; lists.inner] };
+    let balances: Vec<proto::TokenBalance> =
+        (0..lists.token_balances).map(|n| token_balance(n, &keys[0])).collect();
+    let line = "Program TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA invoke [2]".to_owned();
+    let signature = signature(slot, index);
+    let message = proto::Message {
+        header: Some(proto::MessageHeader { num_required_signatures: 1, ..Default::default() }),
+        recent_blockhash: vec![8; 32],
+        instructions: vec![instruction; lists.instructions],
+        account_keys: own,
+        versioned: !is_vote,
+        ..Default::default()
+    };
+    let meta = proto::TransactionStatusMeta {
+        fee: 5_000,
+        pre_balances: vec![1_000_000; keys.len()],
+        post_balances: vec![999_000; keys.len()],
+        inner_instructions: if lists.inner > 0 { vec![inner] } else { Vec::new() },
+        log_messages: vec![line; lists.log_lines],
+        pre_token_balances: balances.clone(),
+        post_token_balances: balances,
+        return_data_none: true,
+        compute_units_consumed: Some(60_000),
+        cost_units: Some(70_000),
+        ..Default::default()
+    };
+    let signatures = vec![signature.clone()];
+    let info = SubscribeUpdateTransactionInfo {
+        signature,
+        is_vote,
+        transaction: Some(proto::Transaction { signatures, message: Some(message) }),
+        meta: Some(meta),
+        index,
+    };
+    UpdateOneof::Transaction(SubscribeUpdateTransaction {
+        transaction: Some(info),
+        slot,
+        bank_id: slot,
+    })
+}
+
+fn token_balance(account_index: u32, owner: &Pubkey) -> proto::TokenBalance {
+    proto::TokenBalance {
+        account_index,
+        mint: owner.to_string(),
+        ui_token_amount: Some(proto::UiTokenAmount {
+            ui_amount: 1.5,
+            decimals: 6,
+            amount: "1500000".to_owned(),
+            ui_amount_string: "1.5".to_owned(),
+        }),
+        owner: owner.to_string(),
+        program_id: spl_token_interface::ID.to_string(),
+    }
+}
+
+pub(super) fn block_meta(slot: u64, hashes: [&Hash; 2], transactions: u64) -> UpdateOneof {
+    let [parent, own] = hashes;
+    UpdateOneof::BlockMeta(SubscribeUpdateBlockMeta {
+        slot,
+        blockhash: own.to_string(),
+        block_time: Some(proto::UnixTimestamp { timestamp: 1_700_000_000 }),
+        block_height: Some(proto::BlockHeight { block_height: slot }),
+        parent_slot: slot - 1,
+        parent_blockhash: parent.to_string(),
+        executed_transaction_count: transactions,
+        bank_id: slot,
+        ..Default::default()
+    })
+}

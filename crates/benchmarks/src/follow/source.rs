@@ -1,0 +1,96 @@
+//! The source: the encoded slots over a socket, as fast as they are taken or at their own rate.
+//!
+//! Shape: a server on a runtime of its own, with one thread. At their own rate a slot's chunks are due in equal steps, and
+//! its metadata at its end. A chunk that is late was not taken in time, and counts from when it was due.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use testkit::clock::now;
+use testkit::raw_geyser_source::RawSource;
+use tokio::sync::oneshot;
+
+use super::chain::Slot;
+
+/// How fast slots are sent.
+#[derive(Clone, Copy)]
+pub(super) enum Pace {
+    Unlimited,
+    PerSlot(Duration),
+}
+
+impl Pace {
+    /// When the slot of a number begins.
+    pub(super) fn slot_begin(self, began: Instant, number: usize) -> Instant {
+        match self {
+            Self::Unlimited => began,
+            Self::PerSlot(slot_time) => began + slot_time * number as u32,
+        }
+    }
+}
+
+/// A running source.
+pub(super) struct Source {
+    pub(super) address: SocketAddr,
+    /// When the first chunk was taken.
+    pub(super) began: Arc<OnceLock<Instant>>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Source {
+    pub(super) fn stop(self) {
+        // Its thread has ended if it does not listen.
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}
+
+/// Starts a source.
+pub(super) fn start(slots: Arc<[Slot]>, pace: Pace) -> Result<Source> {
+    let began = Arc::new(OnceLock::new());
+    let moment = Arc::clone(&began);
+    let body = move || chunks(Arc::clone(&slots), pace, Arc::clone(&moment)).boxed();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (stop, stopped) = oneshot::channel();
+    let address = runtime.block_on(RawSource::new(None, body).serve());
+    let thread = std::thread::Builder::new()
+        .name("source".to_owned())
+        .spawn(move || {
+            // The sender is dropped if the run has failed.
+            let _ = runtime.block_on(stopped);
+        })
+        .context("start the source's thread")?;
+    Ok(Source { address, began, stop, thread })
+}
+
+/// All chunks; then the stream stays open.
+fn chunks(
+    slots: Arc<[Slot]>,
+    pace: Pace,
+    began: Arc<OnceLock<Instant>>,
+) -> impl Stream<Item = Bytes> + Send {
+    let sent = futures_util::stream::unfold((slots, 0, 0), move |(slots, number, at)| {
+        let began = Arc::clone(&began);
+        async move {
+            let began = *began.get_or_init(now);
+            let slot = slots.get(number)?;
+            let (chunk, next) = match slot.content.get(at) {
+                Some(chunk) => (chunk.clone(), (number, at + 1)),
+                None => (slot.end.clone(), (number + 1, 0)),
+            };
+            if let Pace::PerSlot(slot_time) = pace {
+                let share = slot_time.mul_f64(at as f64 / slot.content.len() as f64);
+                let due = pace.slot_begin(began, number) + share;
+                tokio::time::sleep_until(due.into()).await;
+            }
+            Some((chunk, (slots, next.0, next.1)))
+        }
+    });
+    sent.chain(futures_util::stream::pending())
+}

@@ -1,0 +1,66 @@
+//! A root that no source sent: the state of an archive, which closes a gap.
+//!
+//! In: sessions that begin above the root (detached ones), whose banks wait; the block of an archive. Out: the banks
+//! above the root are confirmed or removed, the root is that block, and the banks that waited for it follow.
+//! Bounds: those of every session; at a bound a detached session ends with a gap, and another one begins later.
+//! Invariant: a bank is reported only if the session has all of it. A child of a block is made after the block's meta,
+//! so a session that has the meta has all children.
+
+use std::time::Instant;
+
+use ledger::{BlockId, Slot};
+use solana_hash::Hash;
+
+use super::Feed;
+use crate::event::{DropReason, Event, GapReason};
+use crate::session::{Beginning, Session};
+use crate::update::SourceId;
+
+impl<A, T, M> Feed<A, T, M> {
+    /// Opens a session of a stream that begins above the root: with all of some slot, or, if it `is_partial`, anywhere. Its
+    /// banks wait for [`Self::jump`], and their missing parents are no gaps. `None` at the bound (feed.sources_max).
+    pub fn open_detached_source(&mut self, is_partial: bool) -> Option<SourceId> {
+        self.open_session(if is_partial { Beginning::Anywhere } else { Beginning::Slot })
+    }
+
+    /// The lowest slot such that a jump to it, or to a later one, lets a detached session continue. `None` if there is no
+    /// such session, or if it has no block yet.
+    pub fn joinable_from(&self) -> Option<Slot> {
+        let detached = self.sessions.values().filter(|session| session.is_detached);
+        detached.filter_map(Session::first_meta).min()
+    }
+
+    /// Makes a block the root that no source sent. The confirmed bank, its parent here, becomes the root before it, and
+    /// all other banks are removed. Sessions that do not have the block's meta end with a gap. `None`, and nothing
+    /// happens, if the block is not above the confirmed bank.
+    pub fn jump(&mut self, slot: Slot, blockhash: Hash, now: Instant) -> Option<BlockId> {
+        let from = self.confirmed;
+        if slot <= from.slot {
+            return None;
+        }
+        self.set_root(from);
+        for bank in self.tree.subtree(from).into_iter().filter(|bank| *bank != from) {
+            self.drop_bank(bank, DropReason::Abandoned);
+        }
+        let to = self.tree.add(slot, from, blockhash);
+        (self.confirmed, self.tip) = (to, to);
+        self.events.push_back(Event::Jumped { from, to });
+        self.tree.set_root(to);
+        self.votes.prune(slot);
+        self.approval.prune(to);
+        let mut ended = Vec::new();
+        for (source, session) in &mut self.sessions {
+            if session.has_meta(slot, &blockhash) {
+                self.stats.unreported_banks += session.prune(slot);
+                session.attach();
+            } else {
+                ended.push(*source);
+            }
+        }
+        for source in ended {
+            self.end_session(source, slot, GapReason::Jumped { slot });
+        }
+        self.settle(now);
+        Some(to)
+    }
+}

@@ -1,0 +1,224 @@
+//! The state of a followed ledger in a directory: a start from it, and the creation of a new one.
+//!
+//! In: a directory. Out: a [`Base`] at its newest stored bank, with the stored blocks; or a directory that the node
+//! fills while it follows.
+//! Invariant: a start from it begins where a bank was the root. Of a verified bank, the sum over all accounts is
+//! computed again, and so is the bank hash: both must be the stored ones.
+//! Bounds: those of the ledger on disk. Cost: every account is read and hashed once.
+//! Not here: the thread that writes (`store_thread`), tables and checksums (`ledger_store`).
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chain_solana::Block;
+use lattice::{BankHashInputs, LtHash, crossed_hard_forks};
+use ledger::Slot;
+use ledger_store::{CallerRows, LedgerStore, NewLedger, Opened};
+use query::LedgerConfig;
+use snapshot_ledger::BulkLoader;
+use snapshot_solana::BankFields;
+use solana_hash::Hash;
+use store::StoreError;
+
+use crate::base::{Base, BaseLedger, BaseStore, stored_info};
+use crate::error::FollowError;
+use crate::stored_rows::{
+    BankRow, ChainRow, ChainRowError, EPOCHS_STORED, FORMAT, LatticeRow, read_epochs, write_epochs,
+};
+
+/// The store of a followed ledger within the directory of `--ledger`.
+const STORE_DIR: &str = "followed";
+/// The store of a ledger of `hydrant dev` there.
+const DEV_STORE_DIR: &str = "store";
+
+/// How long a final bank is not stored, by default. A node that catches up roots many banks at once, and a subscriber
+/// needs time to come back after a restart.
+const DELAY: Duration = Duration::from_secs(5);
+
+/// The directory of a followed ledger.
+#[derive(Clone, Debug)]
+pub struct LedgerDirectory {
+    path: PathBuf,
+    delay: Duration,
+}
+
+/// A stored state whose accounts were not read yet.
+pub struct StoredLedger {
+    dir: PathBuf,
+    delay: Duration,
+    chain: ChainRow,
+    opened: Opened,
+}
+
+impl LedgerDirectory {
+    /// The directory at a path, which may not exist yet. Fails if it has anything that is not of a followed ledger.
+    pub fn new(path: &Path) -> Result<Self, FollowError> {
+        let read_failed = |source| StoreError::Io { doing: "read", path: path.to_owned(), source };
+        let directory = || Self { path: path.to_owned(), delay: DELAY };
+        let entries = match fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(directory()),
+            Err(err) => return Err(read_failed(err).into()),
+        };
+        for entry in entries {
+            let name = entry.map_err(read_failed)?.file_name();
+            if name == DEV_STORE_DIR {
+                return Err(FollowError::LedgerOfDev { dir: path.to_owned() });
+            }
+            if name != STORE_DIR {
+                let found = name.to_string_lossy().into_owned();
+                return Err(StoreError::Foreign { dir: path.to_owned(), found }.into());
+            }
+        }
+        Ok(directory())
+    }
+
+    /// With another time until a final bank is stored. Default: 5 s. It takes 16 later banks in any case.
+    #[must_use]
+    pub fn with_delay(self, delay: Duration) -> Self {
+        Self { delay, ..self }
+    }
+
+    fn store(&self) -> PathBuf {
+        self.path.join(STORE_DIR)
+    }
+
+    /// Removes the stored state, if there is one.
+    pub fn reset(&self) -> Result<(), FollowError> {
+        Ok(LedgerStore::<store::Fjall>::remove(&self.store())?)
+    }
+
+    /// Opens the stored state. `None` if there is none. The directory is locked from then on.
+    pub fn open(&self) -> Result<Option<StoredLedger>, FollowError> {
+        let dir = self.store();
+        let Some(opened) = LedgerStore::open(&dir)? else { return Ok(None) };
+        let chain = ChainRow::from_bytes(&opened.rows.genesis).map_err(|err| match err {
+            ChainRowError::Format(found) => {
+                StoreError::Format { dir: dir.clone(), found: found.to_string(), expected: FORMAT }
+            }
+            ChainRowError::Field(what) => damaged(&dir, format!("genesis: cannot read its {what}")),
+        })?;
+        Ok(Some(StoredLedger { dir, delay: self.delay, chain, opened }))
+    }
+
+    /// Starts to store the state of a chain with this genesis, from a base on. The directory is locked from then on, and
+    /// has no state until all accounts of the base are written, which the follower does.
+    pub fn create(&self, base: Base, genesis_hash: Hash) -> Result<Base, FollowError> {
+        let fields = &base.fields;
+        let chain = ChainRow::new(genesis_hash, fields);
+        let newest = fields.epoch_stakes.len().saturating_sub(EPOCHS_STORED);
+        let lattice = LatticeRow {
+            lt_hash: (*fields.lt_hash).clone(),
+            hard_forks: fields.hard_forks.clone(),
+        };
+        let blockhashes = base.info.blockhashes.iter().copied().collect();
+        let bank = BankRow { blockhashes, lattice: Some(lattice) };
+        let rows = CallerRows {
+            genesis: chain.to_bytes(),
+            epochs: Some(write_epochs(fields.epoch_stakes[newest..].iter())),
+            bank: Some(bank.to_bytes()),
+        };
+        let new = NewLedger::start(&self.store(), &rows, &base.block)?;
+        let store = BaseStore { ledger: BaseLedger::New(new), delay: self.delay };
+        Ok(Base { store: Some(store), ..base })
+    }
+}
+
+impl StoredLedger {
+    /// The genesis hash of its cluster.
+    pub fn genesis_hash(&self) -> Hash {
+        self.chain.genesis_hash
+    }
+
+    /// The slot of its newest bank.
+    pub fn slot(&self) -> Slot {
+        self.opened.blocks.last().map_or(0, |block| block.id.slot)
+    }
+
+    /// Reads the base to start from. It is of the cluster with this genesis hash, or refused.
+    pub fn into_base(self, genesis_hash: Hash, limits: &LedgerConfig) -> Result<Base, FollowError> {
+        let Self { dir, delay, chain, opened } = self;
+        if chain.genesis_hash != genesis_hash {
+            let (stored, followed) = (chain.genesis_hash, genesis_hash);
+            return Err(FollowError::OtherCluster { stored, followed });
+        }
+        let row = |name: &str, row: &Option<Vec<u8>>| {
+            row.clone().ok_or_else(|| damaged(&dir, format!("{name}: missing")))
+        };
+        let epochs = read_epochs(&row("epochs", &opened.rows.epochs)?);
+        let epochs = epochs.map_err(|err| damaged(&dir, format!("epochs: {err}")))?;
+        let bank = BankRow::from_bytes(&row("bank", &opened.rows.bank)?);
+        let bank = bank.map_err(|err| damaged(&dir, format!("bank: {err}")))?;
+        let mut older = opened.blocks.clone();
+        let block = older.pop().ok_or_else(|| damaged(&dir, "block: missing"))?;
+        if bank.blockhashes.last() != Some(&block.blockhash) {
+            return Err(damaged(&dir, "bank: it is of another block").into());
+        }
+        let mut fields = bank_fields(&chain, bank, &block);
+        fields.epoch_stakes = epochs;
+        let mut loader = BulkLoader::new(limits.clone(), stored_info(&fields, &block));
+        let mut added = Ok(());
+        let store = opened.read(|pubkey, account| {
+            if added.is_ok() {
+                added = loader.add(pubkey, account);
+            }
+        })?;
+        added.and_then(|()| loader.ledger().map(drop)).map_err(FollowError::Snapshot)?;
+        if block.has_bank_hash() {
+            check_hashes(&fields, loader.lt_hash()).map_err(|what| damaged(&dir, what))?;
+        }
+        fields.capitalization = u64::try_from(loader.lamports()).unwrap_or(u64::MAX);
+        fields.lt_hash = Box::new(loader.lt_hash().clone());
+        let store = BaseStore { ledger: BaseLedger::Open(store), delay };
+        Base::from_stored(fields, loader, (block, older), store)
+    }
+}
+
+/// Fails unless the accounts are those of the verified bank.
+fn check_hashes(fields: &BankFields, found: &LtHash) -> Result<(), String> {
+    if *found != *fields.lt_hash {
+        return Err("accounts: their sum is not that of the bank".into());
+    }
+    let inputs = BankHashInputs {
+        parent_hash: fields.parent_hash.to_bytes(),
+        signature_count: fields.signature_count,
+        last_blockhash: fields.blockhashes.last().copied().unwrap_or_default().to_bytes(),
+        lt_hash: found,
+        hard_forks: crossed_hard_forks(&fields.hard_forks, fields.parent_slot, fields.slot),
+    };
+    let computed = Hash::new_from_array(inputs.hash());
+    let (slot, stored) = (fields.slot, fields.bank_hash);
+    match computed == stored {
+        true => Ok(()),
+        false => Err(format!("block {slot}: its bank hash is {stored}, computed: {computed}")),
+    }
+}
+
+fn damaged(dir: &Path, what: impl Into<String>) -> StoreError {
+    StoreError::Damaged { dir: dir.to_owned(), what: what.into() }
+}
+
+/// The fields of the bank of a stored block, without capitalization and stakes of epochs.
+fn bank_fields(chain: &ChainRow, bank: BankRow, block: &Block) -> BankFields {
+    let mut fields = BankFields::empty();
+    fields.slot = block.id.slot;
+    fields.parent_slot = block.parent.slot;
+    fields.block_height = block.block_height;
+    fields.bank_hash = block.bank_hash;
+    fields.parent_hash = block.hash_components.parent_hash;
+    fields.transaction_count = block.transaction_count;
+    fields.signature_count = block.hash_components.signature_count;
+    fields.genesis_unix_timestamp = chain.genesis_unix_timestamp;
+    fields.epoch_schedule = chain.epoch_schedule.clone();
+    fields.ns_per_slot = chain.ns_per_slot;
+    fields.lamports_per_signature = chain.lamports_per_signature;
+    fields.inflation = chain.inflation;
+    fields.blockhashes = bank.blockhashes;
+    if let Some(LatticeRow { lt_hash, hard_forks }) = bank.lattice {
+        fields.lt_hash = Box::new(lt_hash);
+        fields.hard_forks = hard_forks;
+    }
+    fields
+}

@@ -1,0 +1,304 @@
+//! What a followed ledger stores besides its blocks and accounts: the rows that the ledger on disk does not interpret.
+//!
+//! | row       | written                         | holds                                                           |
+//! |-----------|---------------------------------|-----------------------------------------------------------------|
+//! | `genesis` | once                            | format, the cluster's genesis hash, and what never changes      |
+//! | `epochs`  | with the first bank of an epoch | the stakes of the newest epochs, and who votes and leads there  |
+//! | `bank`    | with each bank                  | its blockhashes, and the sum over all accounts that it has      |
+//!
+//! Bounds: 12 KiB a bank; 105 bytes for each vote account of an epoch.
+//! Not here: header and checksum of a row (`store`), what a restart does with them (`stored_ledger`).
+
+use lattice::{HardFork, LT_HASH_BYTES, LtHash};
+use snapshot_solana::{BankFields, EpochStakes, EpochVoter};
+use solana_epoch_schedule::EpochSchedule;
+use solana_hash::Hash;
+use solana_inflation::Inflation;
+use solana_pubkey::Pubkey;
+use store::{ByteReader, ByteWriter, DecodeError};
+
+/// The format of the rows. Raised when a row changes.
+pub(crate) const FORMAT: u32 = 1;
+
+/// Epochs whose stakes are stored, the newest ones; Agave stores six.
+pub(crate) const EPOCHS_STORED: usize = 8;
+
+/// What never changes on a chain.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ChainRow {
+    pub(crate) genesis_hash: Hash,
+    pub(crate) genesis_unix_timestamp: i64,
+    pub(crate) epoch_schedule: EpochSchedule,
+    pub(crate) ns_per_slot: u128,
+    pub(crate) lamports_per_signature: u64,
+    pub(crate) inflation: Inflation,
+}
+
+/// What a bank has besides its block and its accounts.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BankRow {
+    /// The hashes that transactions may use, the oldest first.
+    pub(crate) blockhashes: Vec<Hash>,
+    /// `None` if banks were not verified.
+    pub(crate) lattice: Option<LatticeRow>,
+}
+
+/// What the bank hash covers besides the block.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LatticeRow {
+    /// The sum over all accounts after the bank.
+    pub(crate) lt_hash: LtHash,
+    pub(crate) hard_forks: Vec<HardFork>,
+}
+
+/// Why the row of a chain cannot be read.
+#[derive(Debug, PartialEq)]
+pub(crate) enum ChainRowError {
+    /// Another version wrote it.
+    Format(u32),
+    /// The value that cannot be read.
+    Field(&'static str),
+}
+
+impl From<DecodeError> for ChainRowError {
+    fn from(err: DecodeError) -> Self {
+        Self::Field(err.what)
+    }
+}
+
+impl ChainRow {
+    /// The row of the chain of a bank.
+    pub(crate) fn new(genesis_hash: Hash, fields: &BankFields) -> Self {
+        Self {
+            genesis_hash,
+            genesis_unix_timestamp: fields.genesis_unix_timestamp,
+            epoch_schedule: fields.epoch_schedule.clone(),
+            ns_per_slot: fields.ns_per_slot,
+            lamports_per_signature: fields.lamports_per_signature,
+            inflation: fields.inflation,
+        }
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = ByteWriter::default();
+        out.u32(FORMAT);
+        out.key(self.genesis_hash.as_bytes());
+        out.i64(self.genesis_unix_timestamp);
+        let schedule = &self.epoch_schedule;
+        out.u64(schedule.slots_per_epoch);
+        out.u64(schedule.leader_schedule_slot_offset);
+        out.u8(u8::from(schedule.warmup));
+        out.u64(schedule.first_normal_epoch);
+        out.u64(schedule.first_normal_slot);
+        out.bytes(&self.ns_per_slot.to_le_bytes());
+        out.u64(self.lamports_per_signature);
+        let Inflation { initial, terminal, taper, foundation, foundation_term, .. } =
+            self.inflation;
+        for rate in [initial, terminal, taper, foundation, foundation_term] {
+            out.u64(rate.to_bits());
+        }
+        out.0
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, ChainRowError> {
+        let mut from = ByteReader::new(bytes);
+        let format = from.u32("format")?;
+        if format != FORMAT {
+            return Err(ChainRowError::Format(format));
+        }
+        let genesis_hash = hash(&mut from)?;
+        let genesis_unix_timestamp = from.i64("time of genesis")?;
+        let epoch_schedule = EpochSchedule {
+            slots_per_epoch: from.u64("slots of an epoch")?,
+            leader_schedule_slot_offset: from.u64("offset of the leader schedule")?,
+            warmup: from.bool("warmup")?,
+            first_normal_epoch: from.u64("first normal epoch")?,
+            first_normal_slot: from.u64("first normal slot")?,
+        };
+        let ns_per_slot = from.bytes("duration of a slot")?.try_into();
+        let ns_per_slot = ns_per_slot.map_err(|_| DecodeError { what: "duration of a slot" })?;
+        let lamports_per_signature = from.u64("fee of a signature")?;
+        let mut inflation = Inflation::new_disabled();
+        for rate in [
+            &mut inflation.initial,
+            &mut inflation.terminal,
+            &mut inflation.taper,
+            &mut inflation.foundation,
+            &mut inflation.foundation_term,
+        ] {
+            *rate = f64::from_bits(from.u64("rate of inflation")?);
+        }
+        from.end()?;
+        Ok(Self {
+            genesis_hash,
+            genesis_unix_timestamp,
+            epoch_schedule,
+            ns_per_slot: u128::from_le_bytes(ns_per_slot),
+            lamports_per_signature,
+            inflation,
+        })
+    }
+}
+
+impl BankRow {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = ByteWriter::default();
+        out.list(&self.blockhashes, |out, hash| out.key(hash.as_bytes()));
+        out.option(self.lattice.as_ref(), |out, lattice| {
+            out.bytes(&lattice.lt_hash.to_bytes());
+            out.list(&lattice.hard_forks, |out, fork| {
+                out.u64(fork.slot);
+                out.u64(fork.count);
+            });
+        });
+        out.0
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = ByteReader::new(bytes);
+        let blockhashes = from.list("blockhashes", hash)?;
+        let lattice = from.option("sum over all accounts", read_lattice)?;
+        from.end()?;
+        Ok(Self { blockhashes, lattice })
+    }
+}
+
+fn read_lattice(from: &mut ByteReader<'_>) -> Result<LatticeRow, DecodeError> {
+    let what = "sum over all accounts";
+    let lt_hash: &[u8; LT_HASH_BYTES] =
+        from.bytes(what)?.try_into().map_err(|_| DecodeError { what })?;
+    let hard_forks = from.list("hard forks", |from| {
+        Ok(HardFork { slot: from.u64("hard fork")?, count: from.u64("hard fork")? })
+    })?;
+    Ok(LatticeRow { lt_hash: LtHash::from_bytes(lt_hash), hard_forks })
+}
+
+pub(crate) fn write_epochs<'a>(epochs: impl Iterator<Item = &'a EpochStakes>) -> Vec<u8> {
+    let mut out = ByteWriter::default();
+    let epochs: Vec<&EpochStakes> = epochs.collect();
+    out.list(&epochs, |out, stakes| {
+        out.u64(stakes.epoch);
+        out.list(&stakes.voters, |out, voter| {
+            out.key(voter.vote_account.as_array());
+            out.key(voter.node.as_array());
+            let authorized_voter = voter.authorized_voter.as_ref();
+            out.option(authorized_voter, |out, pubkey| out.key(pubkey.as_array()));
+            out.u64(voter.stake);
+        });
+    });
+    out.0
+}
+
+pub(crate) fn read_epochs(bytes: &[u8]) -> Result<Vec<EpochStakes>, DecodeError> {
+    let mut from = ByteReader::new(bytes);
+    let epochs = from.list("epochs", |from| {
+        let epoch = from.u64("epoch")?;
+        let voters = from.list("voters", |from| {
+            Ok(EpochVoter {
+                vote_account: pubkey(from)?,
+                node: pubkey(from)?,
+                authorized_voter: from.option("authorized voter", pubkey)?,
+                stake: from.u64("stake")?,
+            })
+        })?;
+        Ok(EpochStakes { epoch, voters })
+    })?;
+    from.end()?;
+    Ok(epochs)
+}
+
+fn pubkey(from: &mut ByteReader<'_>) -> Result<Pubkey, DecodeError> {
+    from.key("pubkey").map(Pubkey::new_from_array)
+}
+
+fn hash(from: &mut ByteReader<'_>) -> Result<Hash, DecodeError> {
+    from.key("hash").map(Hash::new_from_array)
+}
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+
+    use super::*;
+
+    fn pubkey(random: &mut Rng) -> Pubkey {
+        Pubkey::new_from_array(std::array::from_fn(|_| random.u8(..)))
+    }
+
+    fn hash(random: &mut Rng) -> Hash {
+        Hash::new_from_array(std::array::from_fn(|_| random.u8(..)))
+    }
+
+    fn chain(random: &mut Rng) -> ChainRow {
+        let mut fields = BankFields::empty();
+        fields.genesis_unix_timestamp = random.i64(..);
+        fields.epoch_schedule = EpochSchedule {
+            slots_per_epoch: random.u64(..),
+            leader_schedule_slot_offset: random.u64(..),
+            warmup: random.bool(),
+            first_normal_epoch: random.u64(..),
+            first_normal_slot: random.u64(..),
+        };
+        fields.ns_per_slot = random.u128(..);
+        fields.lamports_per_signature = random.u64(..);
+        fields.inflation.initial = random.f64();
+        fields.inflation.terminal = random.f64();
+        fields.inflation.taper = random.f64();
+        fields.inflation.foundation = random.f64();
+        fields.inflation.foundation_term = random.f64();
+        ChainRow::new(hash(random), &fields)
+    }
+
+    fn bank(random: &mut Rng) -> BankRow {
+        let bytes: [u8; LT_HASH_BYTES] = std::array::from_fn(|_| random.u8(..));
+        let lattice = random.bool().then(|| LatticeRow {
+            lt_hash: LtHash::from_bytes(&bytes),
+            hard_forks: (0..random.usize(0..4))
+                .map(|_| HardFork { slot: random.u64(..), count: random.u64(..) })
+                .collect(),
+        });
+        let blockhashes = (0..random.usize(0..301)).map(|_| hash(random)).collect();
+        BankRow { blockhashes, lattice }
+    }
+
+    fn epochs(random: &mut Rng) -> Vec<EpochStakes> {
+        let voter = |random: &mut Rng| EpochVoter {
+            vote_account: pubkey(random),
+            node: pubkey(random),
+            authorized_voter: random.bool().then(|| pubkey(random)),
+            stake: random.u64(..),
+        };
+        let epoch = |random: &mut Rng| EpochStakes {
+            epoch: random.u64(..),
+            voters: (0..random.usize(0..9)).map(|_| voter(random)).collect(),
+        };
+        (0..random.usize(0..5)).map(|_| epoch(random)).collect()
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were_and_a_cut_or_longer_one_is_refused() {
+        for seed in 0..100 {
+            let mut random = Rng::with_seed(seed);
+            let (chain, bank, epochs) =
+                (chain(&mut random), bank(&mut random), epochs(&mut random));
+            let rows = [chain.to_bytes(), bank.to_bytes(), write_epochs(epochs.iter())];
+            assert_eq!(ChainRow::from_bytes(&rows[0]), Ok(chain), "seed {seed}");
+            assert_eq!(BankRow::from_bytes(&rows[1]).ok(), Some(bank), "seed {seed}");
+            assert_eq!(read_epochs(&rows[2]).ok(), Some(epochs), "seed {seed}");
+            let cuts = rows.each_ref().map(|row| row[..random.usize(0..row.len())].to_vec());
+            let longer = rows.map(|row| [row, vec![0]].concat());
+            for [chain, bank, epochs] in [cuts, longer] {
+                assert!(ChainRow::from_bytes(&chain).is_err(), "seed {seed}");
+                assert!(BankRow::from_bytes(&bank).is_err(), "seed {seed}");
+                assert!(read_epochs(&epochs).is_err(), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_format_is_named() {
+        let mut row = chain(&mut Rng::with_seed(1)).to_bytes();
+        row[0] += 1;
+        assert_eq!(ChainRow::from_bytes(&row), Err(ChainRowError::Format(FORMAT + 1)));
+    }
+}

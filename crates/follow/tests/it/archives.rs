@@ -1,0 +1,105 @@
+//! Full and incremental archives of the script's chain.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use solana_clock::Clock;
+use solana_rent::Rent;
+use solana_sdk_ids::sysvar;
+use testkit::archive::{
+    self, Accounts, HashedFields, StorageFile, Stored, UnhashedFields, bank_fields_with,
+};
+
+use crate::script::blockhash;
+use crate::snapshot::WALLET;
+
+type Address = [u8; 32];
+
+/// The accounts of the script's chain after a slot: of each its lamports and its data.
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) slot: u64,
+    accounts: BTreeMap<Address, (u64, Vec<u8>)>,
+}
+
+impl State {
+    /// What the banks of `script::chain` write up to a slot; the wallet has `10 * slot` lamports.
+    pub(crate) fn at(slot: u64) -> Self {
+        let clock = Clock { slot, unix_timestamp: 1_700_000_000 + slot as i64, ..Clock::default() };
+        let clock = bincode::serialize(&clock).expect("a clock");
+        let rent = bincode::serialize(&Rent::default()).expect("rent");
+        let plain =
+            [sysvar::slot_hashes::ID, sysvar::recent_blockhashes::ID, sysvar::slot_history::ID];
+        let plain = plain.map(|pubkey| (pubkey.to_bytes(), (1, vec![1])));
+        let mut accounts = BTreeMap::from(plain);
+        accounts.insert(sysvar::clock::ID.to_bytes(), (1, clock));
+        accounts.insert(sysvar::rent::ID.to_bytes(), (1, rent));
+        accounts.insert(WALLET, (slot * 10, Vec::new()));
+        Self { slot, accounts }
+    }
+
+    /// With another account.
+    pub(crate) fn with(mut self, address: Address, lamports: u64) -> Self {
+        self.accounts.insert(address, (lamports, Vec::new()));
+        self
+    }
+
+    /// Writes a full archive.
+    pub(crate) fn write_full(&self, dir: &Path) -> PathBuf {
+        let name = |hash: &str| format!("snapshot-{}-{hash}.tar.zst", self.slot);
+        self.write(dir, &self.accounts, name)
+    }
+
+    /// Writes an incremental archive on top of slot `base`, which has everything except rent, and closes accounts.
+    pub(crate) fn write_incremental(&self, dir: &Path, base: u64, closed: &[Address]) -> PathBuf {
+        let mut written = self.accounts.clone();
+        written.remove(&sysvar::rent::ID.to_bytes());
+        written.extend(closed.iter().map(|address| (*address, (0, Vec::new()))));
+        let name = |hash: &str| format!("incremental-snapshot-{base}-{}-{hash}.tar.zst", self.slot);
+        self.write(dir, &written, name)
+    }
+
+    fn write(
+        &self,
+        dir: &Path,
+        written: &BTreeMap<Address, (u64, Vec<u8>)>,
+        name: impl Fn(&str) -> String,
+    ) -> PathBuf {
+        let slot = self.slot;
+        let storage = format!("accounts/{slot}.1");
+        let mut all = Accounts::default();
+        all.add(&[(storage.clone(), file_of(&self.accounts))].into()).expect("whole files");
+        let (lattice, lamports) = (all.lt_hash(), all.lamports());
+        let file = file_of(written);
+        let files = [StorageFile { slot, id: 1, bytes: file.len() as u64 }];
+        let last_blockhash = blockhash(slot, 0).to_bytes();
+        let hashed = HashedFields { last_blockhash, ..HashedFields::at(slot) };
+        let unhashed = UnhashedFields::default();
+        let bank = bank_fields_with(slot, hashed, &unhashed, &files, lamports, &lattice);
+        let mut tar = tar::Builder::new(Vec::new());
+        for (name, bytes) in [
+            ("version".to_owned(), b"1.2.0".to_vec()),
+            ("snapshots/status_cache".to_owned(), vec![0; 8]),
+            (format!("snapshots/{slot}/{slot}"), bank),
+            (storage, file),
+        ] {
+            archive::append(&mut tar, &name, &bytes).expect("append an entry");
+        }
+        let tar = tar.into_inner().expect("end the archive");
+        let path = dir.join(name(&lattice.checksum().to_string()));
+        let packed = zstd::stream::encode_all(&tar[..], 1).expect("compress");
+        std::fs::write(&path, packed).expect("write the archive");
+        path
+    }
+}
+
+fn file_of(accounts: &BTreeMap<Address, (u64, Vec<u8>)>) -> Vec<u8> {
+    let mut file = Vec::new();
+    for (address, (lamports, data)) in accounts {
+        let owner = if data.is_empty() { [0; 32] } else { sysvar::ID.to_bytes() };
+        let (lamports, rent_epoch) = (*lamports, u64::MAX);
+        let account = Stored { lamports, owner, executable: false, rent_epoch, data };
+        archive::put(&mut file, address, &account);
+    }
+    file
+}

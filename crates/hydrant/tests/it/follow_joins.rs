@@ -1,0 +1,94 @@
+//! A follower whose snapshot is older than what its source can replay joins by archives of an upstream, and every bank
+//! hash is right from then on.
+
+use std::path::Path;
+use std::time::Duration;
+
+use follow::{ArchiveSource, FollowerConfig};
+use ledger::Commitment;
+use testkit::archive_server::ArchiveServer;
+use tonic::Code;
+use yellowstone_grpc_proto::geyser::CommitmentLevel;
+
+use crate::followed_ledger::{
+    Following, SLOTS_PER_EPOCH, Source, assert_equal, config, wait, write_archive, write_snapshot,
+};
+use crate::grpc;
+
+/// Slots that the source can replay.
+const WINDOW: u64 = 16;
+
+fn start(source: &Source, archive: &Path, upstream: &ArchiveServer, dir: &Path) -> Following {
+    let archives = ArchiveSource::new(upstream.start().into(), dir.to_owned(), 1);
+    let poll_interval = Duration::from_millis(5);
+    let archives = Some(ArchiveSource { poll_interval, ..archives });
+    let config = FollowerConfig { archives, ..config(source.grpc.address()) };
+    Following::start_with(config, archive, Vec::new())
+}
+
+/// Waits until all banks up to the source's last one are verified, and compares those after `slot`.
+fn check(source: &Source, following: &Following, slot: u64) {
+    let (end, status) = (source.slot(Commitment::Confirmed), &following.status);
+    wait("the last bank", || status.processed() >= end || status.mismatch().is_some());
+    wait("its parent is verified", || status.verified() + 1 >= end || status.mismatch().is_some());
+    assert_eq!(status.mismatch(), None);
+    assert_equal(source, following, slot);
+}
+
+/// Closes the gap by archives of the source's root, and checks what follows. Returns the slot of the jump.
+fn join(with_full: bool) {
+    let limits = ::grpc::Config { replay_slots_max: WINDOW, ..::grpc::Config::default() };
+    let source = Source::start_with(limits);
+    source.run_to(20);
+    let [dir, own] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let base = source.reader.view(Commitment::Finalized);
+    let root = base.block().slot;
+    let archive = write_snapshot(&base, dir.path());
+    // Beyond the window, and beyond the end of an epoch.
+    source.run_to(root + 2 * SLOTS_PER_EPOCH);
+    let upstream = ArchiveServer::default();
+    let following = start(&source, &archive, &upstream, own.path());
+    let status = &following.status;
+    wait("a stream that waits", || status.needs_archive());
+    assert_eq!((status.processed(), status.jumps()), (root, 0));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (address, level) = (following.grpc.address(), CommitmentLevel::Processed);
+    let mut client = runtime.block_on(grpc::subscribe(address, level, None)).expect("a stream");
+    let view = source.reader.view(Commitment::Finalized);
+    let slot = view.block().slot;
+    if with_full {
+        upstream.set(Some(&write_archive(&view, None, dir.path())), None);
+    } else {
+        upstream.set(None, Some(&write_archive(&view, Some(&base), dir.path())));
+    }
+    wait("the jump", || status.jumps() == 1 || status.mismatch().is_some());
+    let history = following.history.snapshot();
+    assert!((root + 1..=slot).all(|slot| history.block(slot, Commitment::Processed).is_none()));
+    // Over the ends of two more epochs: stakes and leaders are right too.
+    source.run_to(slot + 2 * SLOTS_PER_EPOCH);
+    check(&source, &following, slot);
+    let ended = runtime.block_on(async {
+        loop {
+            if let Err(status) = client.message().await {
+                return status.code();
+            }
+        }
+    });
+    assert_eq!(ended, Code::DataLoss);
+    let early = runtime.block_on(grpc::subscribe(address, level, root + 1));
+    let early = early.map(|mut stream| runtime.block_on(stream.message()));
+    assert!(!matches!(early, Ok(Ok(_))), "what is before the jump cannot be replayed");
+    assert_eq!(std::fs::read_dir(own.path()).expect("a directory").count(), 0);
+    following.stop();
+    source.stop();
+}
+
+#[test]
+fn a_follower_joins_by_an_incremental_archive_and_verifies_every_bank_from_there() {
+    join(false);
+}
+
+#[test]
+fn a_follower_joins_by_a_full_archive_and_verifies_every_bank_from_there() {
+    join(true);
+}

@@ -1,0 +1,95 @@
+//! The newest final block of a ledger as an archive.
+//!
+//! In: the accounts, the blocks and the stakes of a ledger that makes its blocks itself. Out: a file.
+//! Not here: when an archive is made (`archives`).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use chain_solana::{Cluster, ClusterInfo, History, Reader, View, VoteStakes};
+use ledger::{Address, Commitment, Slot};
+use snapshot_solana::{
+    ArchiveWriteError, ArchivedBank, EpochStakes, EpochVoter, WrittenArchive, write_archive,
+};
+use solana_account::ReadableAccount;
+use solana_pubkey::Pubkey;
+use solana_vote_interface::state::VoteStateV4;
+
+use crate::status_cache;
+
+/// Milliseconds of a slot of a ledger that makes a block for each transaction.
+const SLOT_MS_DEFAULT: u64 = 400;
+
+/// A ledger of which archives are made.
+pub struct ArchivedLedger {
+    /// Its accounts.
+    pub reader: Reader,
+    /// Its blocks.
+    pub history: Arc<History>,
+    /// Its cluster: what never changes.
+    pub info: Arc<ClusterInfo>,
+    /// Its stakes and its inflation.
+    pub cluster: Arc<dyn Cluster>,
+}
+
+impl ArchivedLedger {
+    /// The newest slot of which an archive can be made.
+    pub(crate) fn newest_slot(&self) -> Slot {
+        self.reader.view(Commitment::Finalized).block().slot
+    }
+
+    /// Writes an archive of the newest final block.
+    pub(crate) fn write(&self, dir: &Path) -> Result<WrittenArchive, ArchiveWriteError> {
+        let view = self.reader.view(Commitment::Finalized);
+        let bank = self.bank(&view);
+        write_archive(dir, &bank, || {
+            // Every address of the ledger is a pubkey.
+            let pubkey = |address: Address| Pubkey::try_from(address.as_bytes()).ok();
+            view.all().filter_map(move |(address, account)| Some((pubkey(address)?, account)))
+        })
+    }
+
+    fn bank(&self, view: &View) -> ArchivedBank {
+        let (info, block) = (&self.info, view.meta());
+        let slot = view.block().slot;
+        let epoch = info.epoch_schedule.get_epoch(slot);
+        let stakes = self.cluster.stakes(view).unwrap_or_default();
+        let slot_ms = if info.slot_ms == 0 { SLOT_MS_DEFAULT } else { info.slot_ms };
+        ArchivedBank {
+            slot,
+            parent_slot: block.parent.slot,
+            block_height: block.block_height,
+            bank_hash: block.bank_hash,
+            parent_hash: block.hash_components.parent_hash,
+            transaction_count: block.transaction_count,
+            signature_count: block.hash_components.signature_count,
+            leader: info.identity,
+            genesis_unix_timestamp: info.genesis_unix_timestamp,
+            epoch_schedule: info.epoch_schedule.clone(),
+            ns_per_slot: u128::from(slot_ms) * 1_000_000,
+            blockhashes: block.blockhashes.iter().copied().collect(),
+            lamports_per_signature: info.lamports_per_signature,
+            inflation: self.cluster.inflation().map_or_else(Default::default, |it| *it.inflation()),
+            epoch_stakes: [epoch, epoch + 1].map(|epoch| voters(view, &stakes, epoch)).into(),
+            status_cache: status_cache::encode(&self.history.snapshot(), slot),
+        }
+    }
+}
+
+/// The vote accounts with stake, as the voters of an epoch.
+fn voters(view: &View, stakes: &VoteStakes, epoch: u64) -> EpochStakes {
+    let voter = |(vote_account, stake): (&Pubkey, &u64)| {
+        let account = view.record(&Address::from(vote_account.to_bytes()))?;
+        let state = VoteStateV4::deserialize(account.0.data(), vote_account).ok()?;
+        Some(EpochVoter {
+            vote_account: *vote_account,
+            node: state.node_pubkey,
+            authorized_voter: state.authorized_voters.get_authorized_voter(epoch),
+            stake: *stake,
+        })
+    };
+    let staked = stakes.0.iter().filter(|(_, stake)| **stake > 0);
+    let mut voters: Vec<EpochVoter> = staked.filter_map(voter).collect();
+    voters.sort_unstable_by_key(|voter| voter.vote_account);
+    EpochStakes { epoch, voters }
+}

@@ -1,0 +1,195 @@
+//! The archives on the disk: when one is made, and which one is the newest.
+//!
+//! Bounds: see the crate. A request makes an archive if the newest one is more than [`REUSED_SLOTS_MAX`] slots old, and
+//! the last one was started more than [`MAKE_INTERVAL`] ago.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ledger::Slot;
+use metrics::{Collector, Exposition, MetricKind};
+use parking_lot::RwLock;
+use snapshot_solana::WrittenArchive;
+use tempfile::TempDir;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::Instant;
+
+use crate::archived_ledger::ArchivedLedger;
+
+/// Downloads at once.
+pub const DOWNLOADS_MAX: usize = 8;
+/// Requests that wait for an archive that is being made.
+pub const REQUESTS_MAX: usize = 64;
+/// Final slots after which an archive is not the newest any more. A follower goes on from its slot, so it must be in
+/// the log of Yellowstone gRPC, which has 100 slots above the root or more.
+const REUSED_SLOTS_MAX: u64 = 16;
+/// The time from one archive to the next.
+const MAKE_INTERVAL: Duration = Duration::from_secs(1);
+/// Archives on the disk: the newest, and the one before, which clients were redirected to.
+const STORED_MAX: usize = 2;
+
+/// Why there is no archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoArchive {
+    #[error("{REQUESTS_MAX} requests wait for a snapshot already")]
+    TooManyRequests,
+    #[error("the snapshot could not be made: the log has the reason")]
+    Failed,
+}
+
+/// What happened so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) made: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) downloaded: AtomicU64,
+    pub(crate) aborted: AtomicU64,
+    pub(crate) refused: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The archives of a ledger.
+pub struct SnapshotArchives {
+    ledger: ArchivedLedger,
+    dir: Option<PathBuf>,
+    /// Without a directory. It is removed with this.
+    temporary: OnceLock<TempDir>,
+    /// Locked while an archive is made; when the last one was started.
+    making: Arc<Mutex<Option<Instant>>>,
+    requests: Semaphore,
+    pub(crate) downloads: Arc<Semaphore>,
+    /// The newest first.
+    stored: RwLock<Vec<Arc<WrittenArchive>>>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl SnapshotArchives {
+    /// The archives of `ledger` in a directory of their own, which is created with the first one. What is in it then is
+    /// removed. Without a directory they are in a temporary one.
+    pub fn new(ledger: ArchivedLedger, dir: Option<PathBuf>) -> Self {
+        Self {
+            ledger,
+            dir,
+            temporary: OnceLock::new(),
+            making: Arc::default(),
+            requests: Semaphore::new(REQUESTS_MAX),
+            downloads: Arc::new(Semaphore::new(DOWNLOADS_MAX)),
+            stored: RwLock::default(),
+            counters: Arc::default(),
+        }
+    }
+
+    /// The newest archive, which may have to be made first.
+    pub(crate) async fn newest(self: &Arc<Self>) -> Result<Arc<WrittenArchive>, NoArchive> {
+        let _request = self.requests.try_acquire().map_err(|_| NoArchive::TooManyRequests)?;
+        let mut started = Arc::clone(&self.making).lock_owned().await;
+        let stored = self.stored.read().first().cloned();
+        let is_pausing = started.is_some_and(|at| at.elapsed() < MAKE_INTERVAL);
+        let newest = self.ledger.newest_slot();
+        let is_new = |it: &Arc<WrittenArchive>| newest.saturating_sub(it.slot) <= REUSED_SLOTS_MAX;
+        match stored {
+            Some(stored) if is_pausing || is_new(&stored) => return Ok(stored),
+            None if is_pausing => return Err(NoArchive::Failed),
+            _ => {}
+        }
+        *started = Some(Instant::now());
+        let this = Arc::clone(self);
+        // A task of its own: if the client leaves, the lock stays until the archive is whole.
+        let made = tokio::task::spawn_blocking(move || {
+            let _lock = started;
+            this.make()
+        });
+        made.await.map_err(|_| NoArchive::Failed)?
+    }
+
+    fn make(&self) -> Result<Arc<WrittenArchive>, NoArchive> {
+        let written = self.prepare_dir().and_then(|dir| Ok(self.ledger.write(&dir)?));
+        let archive = match written {
+            Ok(archive) => Arc::new(archive),
+            Err(err) => {
+                Counters::add(&self.counters.failed);
+                tracing::error!(err, "no snapshot was made");
+                return Err(NoArchive::Failed);
+            }
+        };
+        Counters::add(&self.counters.made);
+        tracing::info!(slot = archive.slot, bytes = archive.bytes, "made a snapshot");
+        let mut stored = self.stored.write();
+        stored.retain(|other| other.name != archive.name);
+        stored.insert(0, Arc::clone(&archive));
+        let left = STORED_MAX.min(stored.len());
+        for old in stored.drain(left..) {
+            if let Err(err) = std::fs::remove_file(&old.path) {
+                tracing::warn!(%err, path = %old.path.display(), "an old snapshot is not removed");
+            }
+        }
+        Ok(archive)
+    }
+
+    /// The directory. Before the first archive those of an earlier process are removed.
+    fn prepare_dir(&self) -> Result<PathBuf, Box<dyn std::error::Error>> {
+        let Some(dir) = &self.dir else {
+            if let Some(dir) = self.temporary.get() {
+                return Ok(dir.path().to_owned());
+            }
+            let dir = tempfile::Builder::new().prefix("hydrant-snapshots-").tempdir()?;
+            return Ok(self.temporary.get_or_init(|| dir).path().to_owned());
+        };
+        if self.stored.read().is_empty() && dir.exists() {
+            std::fs::remove_dir_all(dir)?;
+        }
+        std::fs::create_dir_all(dir)?;
+        Ok(dir.clone())
+    }
+
+    /// The archive with this name.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<WrittenArchive>> {
+        self.stored.read().iter().find(|archive| archive.name == name).cloned()
+    }
+}
+
+impl chain_solana::Snapshots for SnapshotArchives {
+    fn newest_slot(&self) -> Option<Slot> {
+        self.stored.read().first().map(|archive| archive.slot)
+    }
+}
+
+impl Drop for SnapshotArchives {
+    fn drop(&mut self) {
+        for archive in self.stored.get_mut().drain(..) {
+            // Nothing serves it any more. The next process removes what stays.
+            let _ = std::fs::remove_file(&archive.path);
+        }
+    }
+}
+
+impl Collector for SnapshotArchives {
+    fn write(&self, out: &mut Exposition) {
+        let busy = DOWNLOADS_MAX - self.downloads.available_permits();
+        let help = "Snapshot archives that are being downloaded.";
+        out.single("hydrant_snapshot_downloads", MetricKind::Gauge, help, busy as u64);
+        let bytes: u64 = self.stored.read().iter().map(|archive| archive.bytes).sum();
+        let help = "Bytes of the snapshot archives on the disk.";
+        out.single("hydrant_snapshot_disk_bytes", MetricKind::Gauge, help, bytes);
+        let help = "Snapshot archives: made, not made because of an error, downloaded whole or in part, and refused \
+                    downloads.";
+        let mut family = out.family("hydrant_snapshot_events_total", MetricKind::Counter, help);
+        let counters = &self.counters;
+        for (event, counter) in [
+            ("made", &counters.made),
+            ("failed", &counters.failed),
+            ("downloaded", &counters.downloaded),
+            ("aborted", &counters.aborted),
+            ("refused", &counters.refused),
+        ] {
+            family.put(&[("event", event)], counter.load(Ordering::Relaxed));
+        }
+    }
+}

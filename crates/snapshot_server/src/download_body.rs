@@ -1,0 +1,107 @@
+//! An archive as the body of a response: read from the disk in chunks, as its client takes them.
+//!
+//! Bounds: [`CHUNK_BYTES`] in memory. The whole of it must be taken until a deadline: [`DOWNLOAD_BYTES_PER_S_MIN`]. A
+//! client that takes nothing is closed by its connection before (`rpc.write_timeout_ms`).
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_server::ChunkSource;
+use snapshot_solana::WrittenArchive;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::archives::Counters;
+
+/// Bytes that are read at a time.
+const CHUNK_BYTES: u64 = 256 << 10;
+/// What a client must take in the mean.
+const DOWNLOAD_BYTES_PER_S_MIN: u64 = 64 << 10;
+/// The shortest deadline.
+const DOWNLOAD_TIMEOUT_MIN: Duration = Duration::from_secs(60);
+
+type ReadChunk = JoinHandle<io::Result<(File, Bytes)>>;
+
+/// The rest of an archive.
+pub(crate) struct DownloadBody {
+    path: PathBuf,
+    file: Option<File>,
+    /// A chunk that is being read.
+    reading: Option<ReadChunk>,
+    left: u64,
+    deadline: Instant,
+    counters: Arc<Counters>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl DownloadBody {
+    pub(crate) fn new(
+        archive: &WrittenArchive,
+        counters: Arc<Counters>,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        let seconds = archive.bytes / DOWNLOAD_BYTES_PER_S_MIN;
+        let deadline = Instant::now() + DOWNLOAD_TIMEOUT_MIN + Duration::from_secs(seconds);
+        Self {
+            path: archive.path.clone(),
+            file: None,
+            reading: None,
+            left: archive.bytes,
+            deadline,
+            counters,
+            _permit: permit,
+        }
+    }
+}
+
+impl ChunkSource for DownloadBody {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        if Instant::now() > self.deadline {
+            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
+        }
+        let reading = self.reading.get_or_insert_with(|| {
+            let (path, file, len) = (self.path.clone(), self.file.take(), self.left);
+            tokio::task::spawn_blocking(move || read(path, file, len.min(CHUNK_BYTES)))
+        });
+        let read = ready!(Pin::new(reading).poll(cx));
+        self.reading = None;
+        let read = read.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()));
+        Poll::Ready(Some(read.map(|(file, chunk)| {
+            self.file = Some(file);
+            self.left -= chunk.len() as u64;
+            chunk
+        })))
+    }
+
+    fn is_over(&self) -> bool {
+        self.left == 0
+    }
+}
+
+impl Drop for DownloadBody {
+    fn drop(&mut self) {
+        let is_whole = self.left == 0;
+        let Counters { downloaded, aborted, .. } = &*self.counters;
+        Counters::add(if is_whole { downloaded } else { aborted });
+    }
+}
+
+fn read(path: PathBuf, file: Option<File>, len: u64) -> io::Result<(File, Bytes)> {
+    let mut file = match file {
+        Some(file) => file,
+        None => File::open(path)?,
+    };
+    let mut chunk = vec![0; len as usize];
+    file.read_exact(&mut chunk)?;
+    Ok((file, chunk.into()))
+}

@@ -1,0 +1,116 @@
+//! The paths of snapshots on the port of JSON-RPC, as a validator has them, before those of another API.
+//!
+//! `GET /snapshot.tar.bz2` redirects to the newest full archive, whatever its compression. `GET /NAME` is an archive.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http_server::{ResponseBody, response, text_response};
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Response, StatusCode};
+use jsonrpc::{Api, HttpApi, HttpApiRequest, Server};
+
+use crate::archives::{Counters, SnapshotArchives};
+use crate::download_body::DownloadBody;
+
+/// Names the newest full archive, for clients that know no slot.
+const NEWEST: &str = "/snapshot.tar.bz2";
+/// What paths of archives begin with.
+const PREFIXES: [&str; 2] = ["/snapshot-", "/incremental-snapshot"];
+const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("5");
+const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// Serves snapshots, and all other paths of another API.
+pub struct WithSnapshots<A: Api> {
+    archives: Arc<SnapshotArchives>,
+    other: Arc<dyn HttpApi<A>>,
+}
+
+impl<A: Api> WithSnapshots<A> {
+    /// Snapshots from `archives`, and the paths of `other`.
+    pub fn new(archives: Arc<SnapshotArchives>, other: Arc<dyn HttpApi<A>>) -> Self {
+        Self { archives, other }
+    }
+
+    async fn respond(&self, server: &Server<A>, request: HttpApiRequest) -> Response<ResponseBody> {
+        let is_head = request.head.method == Method::HEAD;
+        if !is_head && request.head.method != Method::GET {
+            let mut refusal = text_response(StatusCode::METHOD_NOT_ALLOWED, "GET is required\n");
+            let allowed = HeaderValue::from_static("GET, HEAD");
+            refusal.headers_mut().insert(header::ALLOW, allowed);
+            return refusal;
+        }
+        if let Err(err) = request.method_client.admit(&server.context) {
+            return busy(StatusCode::TOO_MANY_REQUESTS, &err.message);
+        }
+        let path = request.head.uri.path();
+        if path == NEWEST {
+            return self.redirect().await;
+        }
+        let archive = path.strip_prefix('/').and_then(|name| self.archives.find(name));
+        let Some(archive) = archive else {
+            let text = "There is no such snapshot. GET /snapshot.tar.bz2 redirects to the newest\n";
+            return text_response(StatusCode::NOT_FOUND, text);
+        };
+        let counters = &self.archives.counters;
+        let body = if is_head {
+            ResponseBody::default()
+        } else {
+            let Ok(permit) = Arc::clone(&self.archives.downloads).try_acquire_owned() else {
+                Counters::add(&counters.refused);
+                return busy(StatusCode::SERVICE_UNAVAILABLE, "too many downloads");
+            };
+            let body = DownloadBody::new(&archive, Arc::clone(counters), permit);
+            ResponseBody::streamed(Box::new(body), None)
+        };
+        let mut response = response(StatusCode::OK, MEDIA_TYPE, body);
+        response.headers_mut().insert(header::CONTENT_LENGTH, archive.bytes.into());
+        response
+    }
+
+    /// To the newest archive, which may have to be made first.
+    async fn redirect(&self) -> Response<ResponseBody> {
+        let archive = match self.archives.newest().await {
+            Ok(archive) => archive,
+            Err(err) => return busy(StatusCode::SERVICE_UNAVAILABLE, &err.to_string()),
+        };
+        // A slot and a hash: no other bytes are in a name.
+        let Ok(location) = HeaderValue::try_from(format!("/{}", archive.name)) else {
+            return text_response(StatusCode::INTERNAL_SERVER_ERROR, "the snapshot has no name\n");
+        };
+        let mut redirect = text_response(StatusCode::SEE_OTHER, "");
+        redirect.headers_mut().insert(header::LOCATION, location);
+        redirect
+    }
+}
+
+fn busy(status: StatusCode, reason: &str) -> Response<ResponseBody> {
+    let mut refusal = text_response(status, format!("{reason}\n"));
+    refusal.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_S);
+    refusal
+}
+
+impl<A: Api> HttpApi<A> for WithSnapshots<A> {
+    fn owns_path(&self, path: &str) -> bool {
+        is_of_snapshot(path) || self.other.owns_path(path)
+    }
+
+    fn handle<'a>(
+        &'a self,
+        server: &'a Arc<Server<A>>,
+        request: HttpApiRequest,
+    ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>> {
+        if is_of_snapshot(request.head.uri.path()) {
+            return Box::pin(self.respond(server, request));
+        }
+        self.other.handle(server, request)
+    }
+
+    fn refuse(&self, status: StatusCode, message: &str) -> Response<ResponseBody> {
+        self.other.refuse(status, message)
+    }
+}
+
+fn is_of_snapshot(path: &str) -> bool {
+    path == NEWEST || PREFIXES.iter().any(|prefix| path.starts_with(prefix))
+}
