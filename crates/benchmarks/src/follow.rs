@@ -11,6 +11,7 @@
 mod chain;
 mod events;
 mod messages;
+mod shape;
 mod snapshot;
 mod source;
 
@@ -52,7 +53,7 @@ struct Size {
     rewards_from: usize,
     rewards: usize,
     /// Updates and transactions of a slot.
-    shape: chain::Shape,
+    shape: shape::Shape,
     slot_time: Duration,
 }
 
@@ -61,7 +62,7 @@ const FULL: Size = Size {
     slots: 120,
     rewards_from: 80,
     rewards: 10,
-    shape: chain::Shape { votes: 520, transactions: 800, rewarded_stakes: 4_096 },
+    shape: shape::Shape { votes: 520, transactions: 800, rewarded_stakes: 4_096 },
     slot_time: Duration::from_millis(400),
 };
 
@@ -70,7 +71,7 @@ const TOY: Size = Size {
     slots: 8,
     rewards_from: 4,
     rewards: 2,
-    shape: chain::Shape { votes: 5, transactions: 8, rewarded_stakes: 10 },
+    shape: shape::Shape { votes: 5, transactions: 8, rewarded_stakes: 10 },
     slot_time: Duration::from_millis(20),
 };
 

@@ -6,7 +6,7 @@
 use lattice::LtHash;
 use solana_epoch_schedule::EpochSchedule;
 
-use crate::archive_writer::{ArchivedBank, STORAGE_ID};
+use crate::archived_bank::{ArchivedBank, STORAGE_ID};
 use crate::epoch_stakes::{EpochStakes, EpochVoter};
 
 const TICKS_PER_SLOT: u64 = 64;

@@ -16,6 +16,7 @@ mod append_vec;
 mod archive;
 mod archive_name;
 mod archive_writer;
+mod archived_bank;
 mod bank_fields;
 mod bincode_reader;
 mod epoch_stakes;
@@ -29,7 +30,8 @@ mod version_position;
 
 pub use account_versions::AccountSink;
 pub use archive_name::ArchiveName;
-pub use archive_writer::{ArchiveWriteError, ArchivedBank, WrittenArchive, write_archive};
+pub use archive_writer::{ArchiveWriteError, WrittenArchive, write_archive};
+pub use archived_bank::ArchivedBank;
 pub use bank_fields::BankFields;
 pub use epoch_stakes::{EpochStakes, EpochVoter};
 pub use error::{AccountSinkError, ArchiveOffset, SnapshotError};

@@ -25,6 +25,7 @@ use verify::{AccountChange, FrozenBank, RootBank, Verifier, VerifierConfig};
 use yellowstone_grpc_proto::geyser::SlotStatus;
 
 use super::messages;
+use super::shape::Shape;
 use super::snapshot::{self, SLOT, SnapshotFile};
 
 /// Bytes of a chunk of frames, and one frame more.
@@ -35,15 +36,6 @@ const ROOT_AFTER: u64 = 32;
 const SLOT_HASHES_MAX: usize = 512;
 const RECENT_BLOCKHASHES_BYTES: usize = 6_008;
 const SLOT_HISTORY_BYTES: usize = 131_097;
-
-/// What a slot has.
-pub(super) struct Shape {
-    pub(super) votes: usize,
-    /// Transactions that are no votes.
-    pub(super) transactions: usize,
-    /// Stake accounts that a bank pays at the start of an epoch.
-    pub(super) rewarded_stakes: usize,
-}
 
 /// A slot, encoded.
 pub(super) struct Slot {

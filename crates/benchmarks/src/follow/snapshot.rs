@@ -12,7 +12,7 @@ use solana_vote_interface::state::{VoteStateV4, VoteStateVersions};
 use testkit::archive::{self, Accounts, StorageFile, Stored};
 use testkit::synthetic::{Kind, Synthetic};
 
-use super::chain::Shape;
+use super::shape::Shape;
 
 /// The slot of the snapshot.
 pub(super) const SLOT: u64 = 1_000;

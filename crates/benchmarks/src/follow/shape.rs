@@ -1,0 +1,10 @@
+//! How many transactions a slot of the benchmark's chain has.
+
+/// What a slot has.
+pub(super) struct Shape {
+    pub(super) votes: usize,
+    /// Transactions that are no votes.
+    pub(super) transactions: usize,
+    /// Stake accounts that a bank pays at the start of an epoch.
+    pub(super) rewarded_stakes: usize,
+}
