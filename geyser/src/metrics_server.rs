@@ -25,7 +25,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
-/// What a scrape asks.
+/// The sources of the metrics that a scrape gets.
 pub(crate) type Collectors = Arc<[Box<dyn Collector>]>;
 
 /// A running server.

@@ -37,7 +37,7 @@ pub(crate) struct Broker {
     pub(crate) budget: Arc<QueueBudget>,
     /// Bytes of the events that wait for the publisher, and of the one that it publishes.
     pub(crate) event_bytes: AtomicUsize,
-    /// Of those who wait for fewer bytes, and their wake-up.
+    /// Of the writers that wait for fewer bytes, and their wake-up.
     pub(crate) event_lock: Mutex<()>,
     pub(crate) event_space: Condvar,
     state: Mutex<State>,

@@ -3,7 +3,7 @@
 //! Shape: what belongs to one slot (blocks, transactions) is asked once both have the slot as final. What belongs to
 //! now is asked of both again and again until the answers are equal, or for [`TRIES`] times: the nodes are not at the
 //! same slot at all times.
-//! Bounds: a round asks of one slot and [`CALLS_PER_ROUND`] calls; one difference of a method is stored.
+//! Bounds: a round compares one slot, in at most [`CALLS_PER_ROUND`] calls; one difference of a method is stored.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -140,7 +140,7 @@ impl RandomChain {
         }
     }
 
-    /// The bank that is so many banks below the newest one.
+    /// The slot of the bank that has this number of newer banks.
     fn below(&self, banks: usize) -> u64 {
         *self.hashes.keys().rev().nth(banks).expect("a bank")
     }
