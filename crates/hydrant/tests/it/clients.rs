@@ -2,7 +2,7 @@
 //! against a node that follows another one, too.
 //!
 //! What a flow needs from its registry is installed on the first run, from a committed lock file, into
-//! the client's `node_modules`, into a virtual environment or a target directory under target/, or into Go's module cache.
+//! the client's `node_modules`, into a virtual environment under target/, or into Go's module cache.
 //! Bounds: 10 minutes to install, 5 minutes for a flow. Needs node 20, npm and python 3.11 on the path, and Go
 //! on the path or in /usr/local/go. A machine without Go skips that one flow, and the reason is printed.
 
@@ -28,7 +28,7 @@ const FLOW_MAX: Duration = Duration::from_secs(300);
 pub(crate) const NODE_FLAGS: &[&str] =
     &["--slot-ms", "100", "--deactivate-feature", "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g"];
 /// Longer slots: what is final on a follower is older, and web3.js takes its blockhashes from there.
-const FOLLOWED_FLAGS: &[&str] =
+pub(crate) const FOLLOWED_FLAGS: &[&str] =
     &["--slot-ms", "200", "--deactivate-feature", "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g"];
 /// With all features: Anchor's flow deploys a program of version 3.
 const ANCHOR_FLAGS: &[&str] = &["--slot-ms", "100"];
@@ -84,16 +84,6 @@ fn yellowstone_js_flow() -> Result<()> {
 #[test]
 fn yellowstone_js_flow_on_a_followed_chain() -> Result<()> {
     node_js_flow("js-grpc", "flow.test.js", Target::Follower)
-}
-
-#[test]
-fn yellowstone_rust_flow() -> Result<()> {
-    run_flow(Command::new(install_rust()?), DEV)
-}
-
-#[test]
-fn yellowstone_rust_flow_on_a_followed_chain() -> Result<()> {
-    run_flow(Command::new(install_rust()?), Target::Follower)
 }
 
 #[test]
@@ -230,18 +220,6 @@ fn install_python(folder: &Path, environment: &str) -> Result<PathBuf> {
     run(install, INSTALL_MAX).context("pip install")?;
     fs::copy(requirements, installed).context("record what was installed")?;
     Ok(python)
-}
-
-/// The compiled flow. Its packages are those of its own lock file.
-fn install_rust() -> Result<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rust-grpc");
-    let mut install = Command::new(cargo());
-    install
-        .args(["build", "--locked", "--quiet", "--target-dir"])
-        .arg(&target)
-        .current_dir(clients().join("rust-grpc"));
-    run(install, INSTALL_MAX).context("cargo build")?;
-    Ok(target.join("debug/hydrant-client-rust-grpc"))
 }
 
 fn cargo() -> OsString {

@@ -32,3 +32,4 @@ mod socket;
 mod storms;
 mod tpu_client;
 mod world;
+mod yellowstone_client;

@@ -1,16 +1,19 @@
-//! `yellowstone-grpc-client`, as crates.io ships it, against a running node: the main flow, step by step.
+//! `yellowstone-grpc-client`, as crates.io ships it, against a running node: the main flow.
 //!
-//! Each step prints one line. The first that fails ends the flow with an error. A wait is for a message, 30 s at most.
+//! Each step prints its name before it begins, so the last line of a failure is the step that failed.
+//! Bounds: a wait is for a message, 30 s at most.
 
 mod cut_proxy;
-mod json_rpc;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use futures::{SinkExt, Stream, StreamExt};
+use futures_util::{SinkExt, Stream, StreamExt};
 use serde_json::json;
+use testkit::json_rpc_client::JsonRpcClient;
+use testkit::node::Node;
 use tonic::Status;
 use tonic::codec::CompressionEncoding;
 use yellowstone_grpc_client::{
@@ -23,7 +26,10 @@ use yellowstone_grpc_proto::geyser::{
     SubscribeRequestFilterTransactions, SubscribeRequestPing, SubscribeUpdate,
 };
 
-use crate::cut_proxy::CutProxy;
+use crate::clients::{FOLLOWED_FLAGS, NODE_FLAGS};
+use crate::follower::FollowedDev;
+use crate::node::start_node;
+use cut_proxy::CutProxy;
 
 const WAIT: Duration = Duration::from_secs(30);
 /// Blocks before the connection is cut, and after it.
@@ -31,20 +37,40 @@ const BLOCKS: usize = 10;
 /// How often it is cut.
 const CUTS: usize = 3;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<()> {
-    let url = std::env::var("HYDRANT_GRPC_URL").context("HYDRANT_GRPC_URL")?;
-    calls(&url).await.context("calls")?;
-    println!("the calls agree with JSON-RPC");
-    updates(&url).await.context("updates")?;
-    println!("an airdrop as account, transaction and status, compressed");
-    replaced(&url).await.context("replaced filters")?;
-    println!("filters are replaced");
-    refused(&url).await.context("an invalid filter")?;
-    println!("an invalid filter says why");
-    reconnected(&url).await.context("reconnects")?;
-    println!("a stream that is cut {CUTS} times misses no block");
-    Ok(())
+#[test]
+fn yellowstone_rust_flow() -> Result<()> {
+    run_flow(&start_node(NODE_FLAGS)?)
+}
+
+#[test]
+fn yellowstone_rust_flow_on_a_followed_chain() -> Result<()> {
+    let nodes = FollowedDev::start(FOLLOWED_FLAGS)?;
+    run_flow(&nodes.follower)
+        .with_context(|| format!("the ledger's log ends\n{}", nodes.dev.log_end()))
+}
+
+fn run_flow(node: &Node) -> Result<()> {
+    let grpc = node.grpc.context("the node serves gRPC")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime
+        .block_on(flow(node.rpc, grpc))
+        .with_context(|| format!("the node's log ends\n{}", node.log_end()))
+}
+
+async fn flow(rpc: SocketAddr, grpc: SocketAddr) -> Result<()> {
+    let url = format!("http://{grpc}");
+    step("the calls agree with JSON-RPC", calls(&url, rpc)).await?;
+    step("an airdrop as account, transaction and status, compressed", updates(&url, rpc)).await?;
+    step("filters are replaced", replaced(&url)).await?;
+    step("an invalid filter says why", refused(&url)).await?;
+    step("a stream that is cut misses no block", reconnected(grpc)).await
+}
+
+/// One named step of the flow.
+#[expect(clippy::print_stdout, reason = "the flow's progress is the test's output")]
+async fn step(name: &str, body: impl Future<Output = Result<()>>) -> Result<()> {
+    println!("step {name}");
+    body.await.with_context(|| format!("step {name}"))
 }
 
 async fn connect(url: &str) -> Result<GeyserGrpcClient> {
@@ -55,13 +81,13 @@ async fn connect(url: &str) -> Result<GeyserGrpcClient> {
         .await?)
 }
 
-async fn calls(url: &str) -> Result<()> {
+async fn calls(url: &str, rpc: SocketAddr) -> Result<()> {
     let mut client = connect(url).await?;
     ensure!(client.health_check().await?.status == 1, "it is not serving");
     ensure!(client.ping(7).await?.count == 7, "another pong");
     let latest = client.get_latest_blockhash(Some(CommitmentLevel::Finalized)).await?;
     let params = json!([latest.blockhash, { "commitment": "processed" }]);
-    let valid = json_rpc::call("isBlockhashValid", params).await?;
+    let valid = JsonRpcClient::open(rpc)?.call("isBlockhashValid", params)?;
     ensure!(valid["value"] == true, "an unknown blockhash");
     ensure!(client.is_blockhash_valid(latest.blockhash, None).await?.valid, "it is not valid");
     let slot = client.get_slot(None).await?.slot;
@@ -71,9 +97,10 @@ async fn calls(url: &str) -> Result<()> {
     Ok(())
 }
 
-async fn updates(url: &str) -> Result<()> {
-    let to = json_rpc::call("getIdentity", json!([])).await?["identity"].clone();
-    let to = to.as_str().context("an address")?.to_owned();
+async fn updates(url: &str, rpc: SocketAddr) -> Result<()> {
+    let mut rpc = JsonRpcClient::open(rpc)?;
+    let identity = rpc.call("getIdentity", json!([]))?;
+    let to = identity["identity"].as_str().context("an address")?.to_owned();
     let account =
         SubscribeRequestFilterAccounts { account: vec![to.clone()], ..Default::default() };
     let transaction = SubscribeRequestFilterTransactions {
@@ -91,7 +118,7 @@ async fn updates(url: &str) -> Result<()> {
     let (_requests, mut updates) =
         connect(url).await?.subscribe_with_request(Some(request)).await?;
     find(&mut updates, |update| matches!(update, UpdateOneof::Pong(pong) if pong.id == 1)).await?;
-    let sent = json_rpc::call("requestAirdrop", json!([to, 1_000_000])).await?;
+    let sent = rpc.call("requestAirdrop", json!([to, 1_000_000]))?;
     let sent = bs58::decode(sent.as_str().context("a signature")?).into_vec()?;
     find(&mut updates, |update| {
         let UpdateOneof::Account(update) = update else { return false };
@@ -149,9 +176,8 @@ async fn refused(url: &str) -> Result<()> {
 }
 
 /// Blocks through a proxy that cuts the connection. The client reconnects with `from_slot`.
-async fn reconnected(url: &str) -> Result<()> {
-    let proxy = CutProxy::start(url.strip_prefix("http://").context("an http URL")?.to_owned());
-    let proxy = proxy.await?;
+async fn reconnected(grpc: SocketAddr) -> Result<()> {
+    let proxy = CutProxy::start(grpc).await?;
     let backoff =
         Backoff { initial_interval: Duration::from_millis(50), multiplier: 1.0, max_retries: 20 };
     let policy = ReconnectPolicy::Replay { slots_behind: 0 };

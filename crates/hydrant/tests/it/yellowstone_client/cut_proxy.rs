@@ -7,20 +7,21 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// The proxy. It ends with the process.
+/// The proxy. It ends with the runtime that it was started on.
 pub(crate) struct CutProxy {
     pub(crate) address: SocketAddr,
     cuts: watch::Sender<u32>,
 }
 
 impl CutProxy {
-    pub(crate) async fn start(node: String) -> Result<Self> {
+    /// Starts a proxy on a free port.
+    pub(crate) async fn start(node: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (cuts, is_cut) = watch::channel(0);
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
-                let (node, mut is_cut) = (node.clone(), is_cut.clone());
+                let mut is_cut = is_cut.clone();
                 is_cut.mark_unchanged();
                 tokio::spawn(async move {
                     let Ok(mut server) = TcpStream::connect(node).await else { return };
