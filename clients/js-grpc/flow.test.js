@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { env, flow, until } from '../steps.js';
+import { rpc } from './json_rpc.js';
 
 const yellowstone = createRequire(import.meta.url)('@triton-one/yellowstone-grpc');
 const { default: Client, CommitmentLevel, CompressedAccountFilterSet, SlotStatus } = yellowstone;
@@ -11,15 +12,6 @@ const { step, run } = flow('grpc_flow');
 const SYSTEM = '11111111111111111111111111111111';
 const client = new Client(env('HYDRANT_GRPC_URL'), undefined, undefined, { enabled: false });
 const streams = [];
-
-async function rpc(method, params = []) {
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
-  const headers = { 'content-type': 'application/json' };
-  const response = await fetch(env('HYDRANT_RPC_URL'), { method: 'POST', headers, body });
-  const { result, error } = await response.json();
-  assert.equal(error, undefined);
-  return result;
-}
 
 // A request with these filters and no others.
 function request(filters) {

@@ -3,20 +3,12 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { Inbox, env, flow } from '../steps.js';
+import { rpc } from './json_rpc.js';
 
 const laserstream = createRequire(import.meta.url)('helius-laserstream');
 const { step, run } = flow('laserstream_flow');
 const SLOT_FINALIZED = 2;
 const streams = [];
-
-async function rpc(method, params = []) {
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
-  const headers = { 'content-type': 'application/json' };
-  const response = await fetch(env('HYDRANT_RPC_URL'), { method: 'POST', headers, body });
-  const { result, error } = await response.json();
-  assert.equal(error, undefined);
-  return result;
-}
 
 // A subscription: the stream, its updates and its errors.
 async function subscribe(request) {

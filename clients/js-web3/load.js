@@ -29,7 +29,18 @@ import {
   VersionedTransaction,
 } from '@solana/web3.js';
 import { env } from '../steps.js';
-import { BUFFER_HEADER, LOADER, PROGRAM_SIZE, close, deploy, filledBuffer, initializeBuffer, upgrade, write } from './programs.js';
+import {
+  BUFFER_HEADER,
+  LOADER,
+  PROGRAM_SIZE,
+  close,
+  createLoaderAccount,
+  deploy,
+  filledBuffer,
+  initializeBuffer,
+  upgrade,
+  write,
+} from './programs.js';
 import { CONFIRMED, airdrop, connection, payer, programElf, send, slotAfter, upgradeElf } from './world.js';
 
 const INCINERATOR = new PublicKey('1nc1nerator11111111111111111111111111111111');
@@ -114,13 +125,7 @@ async function programs() {
   const [programData] = PublicKey.findProgramAddressSync([program.publicKey.toBuffer()], LOADER);
   const elf = programElf();
   const buffer = await filledBuffer(elf);
-  const create = SystemProgram.createAccount({
-    fromPubkey: payer.publicKey,
-    newAccountPubkey: program.publicKey,
-    lamports: await connection.getMinimumBalanceForRentExemption(PROGRAM_SIZE),
-    space: PROGRAM_SIZE,
-    programId: LOADER,
-  });
+  const create = await createLoaderAccount(program.publicKey, PROGRAM_SIZE);
   await send([create, deploy(programData, program.publicKey, buffer, elf.length)], [payer, program]);
   keep('programs', program.publicKey);
   await slotAfter(await connection.getSlot('confirmed'));
@@ -133,13 +138,7 @@ async function programs() {
 // A buffer of 10 MiB, written at both ends, and closed.
 async function bigAccounts() {
   const buffer = Keypair.generate();
-  const create = SystemProgram.createAccount({
-    fromPubkey: payer.publicKey,
-    newAccountPubkey: buffer.publicKey,
-    lamports: await connection.getMinimumBalanceForRentExemption(BIG),
-    space: BIG,
-    programId: LOADER,
-  });
+  const create = await createLoaderAccount(buffer.publicKey, BIG);
   await send([create, initializeBuffer(buffer.publicKey)], [payer, buffer]);
   const bytes = Buffer.from(Array.from({ length: 900 }, () => Math.floor(Math.random() * 256)));
   await send([write(buffer.publicKey, 0, bytes)], [payer]);

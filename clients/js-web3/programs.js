@@ -40,6 +40,16 @@ export const upgrade = (programData, program, buffer) =>
     key(SYSVAR_RENT_PUBKEY), key(SYSVAR_CLOCK_PUBKEY), key(payer.publicKey, 's'),
   ], u32(3));
 
+// The instruction that creates an account of the loader, exempt from rent.
+export const createLoaderAccount = async (account, space) =>
+  SystemProgram.createAccount({
+    fromPubkey: payer.publicKey,
+    newAccountPubkey: account,
+    lamports: await connection.getMinimumBalanceForRentExemption(space),
+    space,
+    programId: LOADER,
+  });
+
 // Closes a buffer, or a program with its data: the lamports go back to the payer.
 export const close = (account, program) =>
   loader([
@@ -54,13 +64,7 @@ export function programSteps(step, token) {
   step('program: write the ELF to a buffer and deploy it', async () => {
     const elf = programElf();
     const buffer = await filledBuffer(elf);
-    const create = SystemProgram.createAccount({
-      fromPubkey: payer.publicKey,
-      newAccountPubkey: program.publicKey,
-      lamports: await connection.getMinimumBalanceForRentExemption(PROGRAM_SIZE),
-      space: PROGRAM_SIZE,
-      programId: LOADER,
-    });
+    const create = await createLoaderAccount(program.publicKey, PROGRAM_SIZE);
     const signature = await send([create, deploy(programData, program.publicKey, buffer, elf.length)], [payer, program]);
     const { value } = await connection.getParsedAccountInfo(program.publicKey);
     assert.equal(value.executable, true);
@@ -96,13 +100,7 @@ export function programSteps(step, token) {
 
 export async function filledBuffer(elf) {
   const buffer = Keypair.generate();
-  const create = SystemProgram.createAccount({
-    fromPubkey: payer.publicKey,
-    newAccountPubkey: buffer.publicKey,
-    lamports: await connection.getMinimumBalanceForRentExemption(BUFFER_HEADER + elf.length),
-    space: BUFFER_HEADER + elf.length,
-    programId: LOADER,
-  });
+  const create = await createLoaderAccount(buffer.publicKey, BUFFER_HEADER + elf.length);
   await send([create, initializeBuffer(buffer.publicKey)], [payer, buffer]);
 
   const latest = await connection.getLatestBlockhash();

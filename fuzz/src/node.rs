@@ -4,10 +4,9 @@
 use std::sync::{Arc, LazyLock};
 
 use chain_solana::{
-    AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ClusterInfo, ComputedVerification,
-    Faucet, History, HistoryLimits, InflationSchedule, OneNodeCluster, SendError, Sender,
-    Simulation, SimulationError, SimulationRequest, Simulator, TransactionSender,
-    VerifiedTransaction, View,
+    AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ComputedVerification, Faucet,
+    History, HistoryLimits, InflationSchedule, OneNodeCluster, SendError, Sender, Simulation,
+    SimulationError, SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
 };
 use jsonrpc::{Health, SystemClock};
 use ledger::{Address, BlockId, Change};
@@ -15,11 +14,10 @@ use pool::{Limits, Pool, RateLimiter};
 use rpc_solana::{Config, SolanaApi, SolanaServer};
 use solana::Account;
 use solana_account::AccountSharedData;
-use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use solana_rent::Rent;
 use solana_signature::Signature;
+use testkit::cluster_info::cluster_info;
 
 /// The one node of the process. Nothing that a request does changes it.
 pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
@@ -75,25 +73,6 @@ impl Faucet for AcceptingLedger {
 }
 
 const SLOT: u64 = 1_000;
-
-fn cluster_info() -> ClusterInfo {
-    ClusterInfo {
-        genesis_hash: Hash::new_from_array([5; 32]),
-        genesis_unix_timestamp: 1_600_000_000,
-        identity: Pubkey::new_from_array([50; 32]),
-        epoch_schedule: EpochSchedule::without_warmup(),
-        rent: Rent::default(),
-        lamports_per_signature: 5_000,
-        slot_ms: 400,
-        first_slot: 0,
-        shred_version: 1,
-        feature_set: 2,
-        features: Arc::default(),
-        rpc: None,
-        pubsub: None,
-        tpu: None,
-    }
-}
 
 fn reader() -> chain_solana::Reader {
     let block = BlockId { slot: SLOT, version: 0 };

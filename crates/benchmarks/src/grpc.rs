@@ -12,17 +12,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use chain_solana::{AccountUpdate, ClusterInfo, EventSink, LedgerEvent};
+use chain_solana::{AccountUpdate, EventSink, LedgerEvent};
 use futures_util::StreamExt;
 use grpc::{Config, EventSender, GrpcNode, Server};
 use ledger::BlockId;
 use prost::Message;
 use solana::Account;
 use solana_account::AccountSharedData;
-use solana_epoch_schedule::EpochSchedule;
-use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use solana_rent::Rent;
+use testkit::cluster_info::cluster_info;
 use testkit::forked_chain;
 use tokio::task::JoinHandle;
 use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
@@ -97,7 +95,7 @@ async fn publish(clients: usize, updates: usize) -> Result<(f64, f64)> {
     let (_, reader) = forked_chain::ledger();
     let node = GrpcNode {
         reader: Box::new(reader),
-        cluster: Some(Arc::new(cluster())),
+        cluster: Some(Arc::new(cluster_info())),
         program: ("benchmarks", "0"),
     };
     let (server, mut events) = Server::start(config, node, TcpListener::bind("127.0.0.1:0")?)?;
@@ -210,23 +208,4 @@ fn publisher_ns() -> Result<u64> {
         }
     }
     anyhow::bail!("no thread {THREAD}")
-}
-
-fn cluster() -> ClusterInfo {
-    ClusterInfo {
-        genesis_hash: Hash::default(),
-        genesis_unix_timestamp: 0,
-        identity: program_id(0),
-        epoch_schedule: EpochSchedule::default(),
-        rent: Rent::default(),
-        lamports_per_signature: 5_000,
-        slot_ms: 400,
-        first_slot: 0,
-        shred_version: 1,
-        feature_set: 1,
-        features: Arc::default(),
-        rpc: None,
-        pubsub: None,
-        tpu: None,
-    }
 }

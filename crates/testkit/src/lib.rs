@@ -6,6 +6,7 @@
 //! [`Model`] of plain maps, and compares the two.
 //! Bounds: the run's length and the injector's limits. The same seed gives the same events.
 //! A producer of whole blocks, for a node under forks, is in [`forked_chain`] (feature `forked-chain`).
+//! What a test's cluster is, unless it says otherwise, is in [`cluster_info`] (feature `cluster-info`).
 //! A node as a child process is in [`node`], calls and funded accounts on it in [`json_rpc_client`] and [`transfers`],
 //! and clients around it in [`scenario`] (feature `scenario`).
 //! Sources of Geyser updates that do what a test says are in [`geyser_source`], and in bytes in [`raw_geyser_source`];
@@ -20,6 +21,8 @@ pub mod archive_server;
 #[cfg(feature = "scenario")]
 pub mod child_process;
 pub mod clock;
+#[cfg(feature = "cluster-info")]
+pub mod cluster_info;
 mod fork_harness;
 mod fork_injector;
 #[cfg(feature = "forked-chain")]

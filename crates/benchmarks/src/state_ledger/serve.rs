@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use chain_solana::{
-    ClusterInfo, ComputedVerification, History, HistoryLimits, InflationSchedule, OneNodeCluster,
-    Reader, SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
+    ComputedVerification, History, HistoryLimits, InflationSchedule, OneNodeCluster, Reader,
+    SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
     TransactionSender, VerifiedTransaction, View,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
@@ -16,10 +16,7 @@ use jsonrpc::{Health, SystemClock};
 use ledger::Commitment;
 use pool::{ClientId, Limits, Pool, RateLimiter};
 use rpc_solana::{SolanaApi, SolanaServer};
-use solana_epoch_schedule::EpochSchedule;
-use solana_hash::Hash;
-use solana_pubkey::Pubkey;
-use solana_rent::Rent;
+use testkit::cluster_info::cluster_info;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -44,23 +41,7 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
 }
 
 fn api(reader: &Reader) -> Result<SolanaApi> {
-    let key = |n| Pubkey::new_from_array([n; 32]);
-    let cluster_info = Arc::new(ClusterInfo {
-        genesis_hash: Hash::new_from_array([1; 32]),
-        genesis_unix_timestamp: 0,
-        identity: key(2),
-        epoch_schedule: EpochSchedule::default(),
-        rent: Rent::default(),
-        lamports_per_signature: 5_000,
-        slot_ms: 400,
-        first_slot: 0,
-        shred_version: 1,
-        feature_set: 1,
-        features: Arc::default(),
-        rpc: None,
-        pubsub: None,
-        tpu: None,
-    });
+    let cluster_info = Arc::new(cluster_info());
     let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
     let limits = HistoryLimits { slots_max: 1, bytes_max: 0 };
     let history = Arc::new(History::new(limits, reader.view(Commitment::Finalized).block()));

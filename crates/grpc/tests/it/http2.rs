@@ -266,20 +266,26 @@ async fn settings_whose_answers_are_not_read_are_not_read_either() {
     check_flood(frame(SETTINGS, 0, 0, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0xff, 0xff])).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_whose_window_is_closed_is_disconnected() {
-    let config = Config { queue_messages_max: 10, close_timeout_ms: 50, ..Config::default() };
-    let mut ledger = TestLedger::start(config);
-    let mut client = RawClient::connect(&ledger, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
+/// A client that subscribes to everything and lets the server send nothing. A message for it waits.
+async fn subscribe_with_closed_window(ledger: &mut TestLedger) -> RawClient {
+    let mut client = RawClient::connect(ledger, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
     client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
     let request = everything(CommitmentLevel::Processed).encode_to_vec();
     let mut message = vec![0];
     message.extend_from_slice(&(request.len() as u32).to_be_bytes());
     message.extend_from_slice(&request);
     client.send(&frame(DATA, 0, 1, &message)).await;
-    wait_until(|| memory(&ledger, "grpc_filters") > 0).await;
+    wait_until(|| memory(ledger, "grpc_filters") > 0).await;
     ledger.open(FIRST);
-    wait_until(|| memory(&ledger, "grpc_sending") > 0).await;
+    wait_until(|| memory(ledger, "grpc_sending") > 0).await;
+    client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_whose_window_is_closed_is_disconnected() {
+    let config = Config { queue_messages_max: 10, close_timeout_ms: 50, ..Config::default() };
+    let mut ledger = TestLedger::start(config);
+    let _client = subscribe_with_closed_window(&mut ledger).await;
     for _ in 0..20 {
         ledger.write(FIRST, 2, 9, b"x", None);
     }
@@ -293,16 +299,7 @@ async fn a_client_whose_window_is_closed_is_disconnected() {
 async fn an_unread_error_with_messages_before_it_is_timed_too() {
     let config = Config { close_timeout_ms: 50, ..Config::default() };
     let mut ledger = TestLedger::start(config);
-    let mut client = RawClient::connect(&ledger, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
-    client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
-    let request = everything(CommitmentLevel::Processed).encode_to_vec();
-    let mut message = vec![0];
-    message.extend_from_slice(&(request.len() as u32).to_be_bytes());
-    message.extend_from_slice(&request);
-    client.send(&frame(DATA, 0, 1, &message)).await;
-    wait_until(|| memory(&ledger, "grpc_filters") > 0).await;
-    ledger.open(FIRST);
-    wait_until(|| memory(&ledger, "grpc_sending") > 0).await;
+    let mut client = subscribe_with_closed_window(&mut ledger).await;
     // It takes the message from the ledger, and ends its requests with one that is none.
     client.send(&frame(8, 0, 1, &[0, 0, 0, 10])).await;
     client.send(&frame(DATA, 0, 1, &[0, 0, 0, 0, 1, 0xff])).await;

@@ -13,15 +13,14 @@ use ledger::{BlockId, Slot};
 use query::{Ledger, LedgerConfig};
 use solana::{Account, Entry};
 use solana_account::AccountSharedData;
-use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_message::{Message, MessageHeader, VersionedMessage};
 use solana_pubkey::Pubkey;
-use solana_rent::Rent;
 use solana_signature::Signature;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::TransactionStatusMeta;
+use testkit::cluster_info::cluster_info;
 
 /// The first bank has this slot.
 pub(crate) const FIRST: Slot = 101;
@@ -229,22 +228,7 @@ fn bank(block: BlockId) -> BlockInfo {
 }
 
 fn cluster() -> ClusterInfo {
-    ClusterInfo {
-        genesis_hash: Hash::default(),
-        genesis_unix_timestamp: 1_700_000_000,
-        identity: key(50),
-        epoch_schedule: EpochSchedule::without_warmup(),
-        rent: Rent::default(),
-        lamports_per_signature: 5_000,
-        slot_ms: 400,
-        first_slot: 0,
-        shred_version: 1,
-        feature_set: 2,
-        features: Arc::default(),
-        rpc: Some(SocketAddr::from(([127, 0, 0, 1], 8899))),
-        pubsub: None,
-        tpu: None,
-    }
+    ClusterInfo { rpc: Some(SocketAddr::from(([127, 0, 0, 1], 8899))), ..cluster_info() }
 }
 
 fn new_block(

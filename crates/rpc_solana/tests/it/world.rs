@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
 use chain_solana::{
-    AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ClusterInfo, ComputedVerification,
-    Faucet, History, HistoryLimits, InflationSchedule, OneNodeCluster, QueueBound, SendError,
-    Sender, Simulation, SimulationError, SimulationRequest, Simulator, TransactionSender,
+    AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ComputedVerification, Faucet,
+    History, HistoryLimits, InflationSchedule, OneNodeCluster, QueueBound, SendError, Sender,
+    Simulation, SimulationError, SimulationRequest, Simulator, TransactionSender,
     VerifiedTransaction, View,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
@@ -27,13 +27,12 @@ use query::{IndexConfig, LedgerConfig};
 use rpc_solana::{Config, SolanaApi, SolanaServer};
 use solana::Account;
 use solana_account::AccountSharedData;
-use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_program_pack::Pack;
 use solana_pubkey::Pubkey;
-use solana_rent::Rent;
 use solana_signature::Signature;
 use spl_token_interface::state::{Account as Token, AccountState, Mint};
+use testkit::cluster_info::cluster_info;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -384,25 +383,6 @@ fn history(reader: &chain_solana::Reader) -> Arc<History> {
     history.confirm(views.confirmed.block());
     history.publish();
     Arc::new(history)
-}
-
-fn cluster_info() -> ClusterInfo {
-    ClusterInfo {
-        genesis_hash: Hash::new_from_array([5; 32]),
-        genesis_unix_timestamp: NOW - 1_000,
-        identity: Pubkey::new_from_array([50; 32]),
-        epoch_schedule: EpochSchedule::without_warmup(),
-        rent: Rent::default(),
-        lamports_per_signature: 5_000,
-        slot_ms: 400,
-        first_slot: 0,
-        shred_version: 1,
-        feature_set: 2,
-        features: Arc::default(),
-        rpc: None,
-        pubsub: None,
-        tpu: None,
-    }
 }
 
 pub(crate) fn block(slot: u64) -> BlockId {

@@ -32,7 +32,6 @@ use solana_keypair::Keypair;
 use solana_message::v0::LoadedAddresses;
 use solana_message::{AddressLookupTableAccount, Message, VersionedMessage, v0};
 use solana_pubkey::Pubkey;
-use solana_rent::Rent;
 use solana_sdk_ids::{compute_budget, sysvar};
 use solana_signature::Signature;
 use solana_signer::Signer;
@@ -42,6 +41,7 @@ use solana_system_interface::instruction::transfer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::{Reward, RewardType, TransactionStatusMeta};
+use testkit::cluster_info::cluster_info;
 
 use crate::{Config, SolanaApi};
 
@@ -206,16 +206,12 @@ impl Builder {
             genesis_unix_timestamp: GENESIS_TIME,
             identity: keypair(1).pubkey(),
             epoch_schedule: EpochSchedule::custom(32, 32, false),
-            rent: Rent::default(),
-            lamports_per_signature: 5_000,
             slot_ms: 4_000,
-            first_slot: 0,
             shred_version: 77,
             feature_set: 1234,
-            features: Arc::default(),
             rpc: Some(([127, 0, 0, 1], 8899).into()),
             pubsub: Some(([127, 0, 0, 1], 8900).into()),
-            tpu: None,
+            ..cluster_info()
         });
         let root = BlockId { slot: 0, version: 0 };
         let info = Arc::new(BlockInfo {

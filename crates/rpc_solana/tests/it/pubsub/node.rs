@@ -430,22 +430,7 @@ fn bank(slot: Slot, complete: bool) -> Arc<BlockInfo> {
 }
 
 pub(crate) fn cluster_info() -> Arc<ClusterInfo> {
-    Arc::new(ClusterInfo {
-        genesis_hash: Hash::default(),
-        genesis_unix_timestamp: 0,
-        identity: key(250),
-        epoch_schedule: Default::default(),
-        rent: Default::default(),
-        lamports_per_signature: 5_000,
-        slot_ms: 400,
-        first_slot: 0,
-        shred_version: 1,
-        feature_set: 77,
-        features: Arc::default(),
-        rpc: None,
-        pubsub: None,
-        tpu: None,
-    })
+    Arc::new(ClusterInfo { feature_set: 77, ..testkit::cluster_info::cluster_info() })
 }
 
 /// A client that stores notifications that come while it waits for a reply.
