@@ -15,6 +15,7 @@ mod imports;
 mod layers;
 mod licenses;
 mod names;
+mod profiles;
 mod shares;
 mod source;
 mod sources;
@@ -58,6 +59,7 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
     }
     complaints.extend(dependencies::without_reason(&manifest.text));
     complaints.extend(dependencies::forbidden(&workspace.packages));
+    complaints.extend(profiles::check(&manifest.text, &workspace.measured)?);
     for krate in &workspace.crates {
         let own = Source::read(root, &krate.dir.join("Cargo.toml"))?;
         let code = rust.iter().filter(|source| source.path.starts_with(&krate.dir));

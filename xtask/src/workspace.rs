@@ -1,11 +1,15 @@
 //! The workspace as `cargo metadata` reports it: our crates, their dependencies, and every locked package.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::shell::cargo;
+
+/// The programs that CI measures, as `cargo run --release` builds them.
+const MEASURED: &[&str] = &["hydrant", "benchmarks"];
 
 /// The workspace and all it is built from.
 pub(crate) struct Workspace {
@@ -14,6 +18,8 @@ pub(crate) struct Workspace {
     pub(crate) crates: Vec<Crate>,
     /// Every package in Cargo.lock, ours included.
     pub(crate) packages: Vec<Package>,
+    /// The names of the packages that are part of the measured programs.
+    pub(crate) measured: BTreeSet<String>,
 }
 
 /// One of our crates.
@@ -96,8 +102,46 @@ impl Workspace {
                 });
             }
         }
-        Some(Self { root, crates, packages })
+        let measured = measured_packages(metadata)?;
+        Some(Self { root, crates, packages, measured })
     }
+}
+
+/// What [`MEASURED`] consist of. What only runs during compilation or in tests is no part of them.
+fn measured_packages(metadata: &Value) -> Option<BTreeSet<String>> {
+    let (mut names, mut pending) = (BTreeMap::new(), Vec::new());
+    for package in metadata["packages"].as_array()? {
+        let (id, name) = (package["id"].as_str()?, package["name"].as_str()?);
+        let mut targets = package["targets"].as_array()?.iter();
+        let is_macro =
+            targets.any(|target| strings(&target["kind"]).any(|kind| kind == "proc-macro"));
+        if !is_macro {
+            names.insert(id, name);
+        }
+        if package["source"].is_null() && MEASURED.contains(&name) {
+            pending.push(id);
+        }
+    }
+    let mut nodes = BTreeMap::new();
+    for node in metadata["resolve"]["nodes"].as_array()? {
+        nodes.insert(node["id"].as_str()?, node["deps"].as_array()?);
+    }
+    let mut measured = BTreeSet::new();
+    while let Some(id) = pending.pop() {
+        let Some(name) = names.remove(id) else { continue };
+        measured.insert(name.to_owned());
+        for dependency in *nodes.get(id)? {
+            let mut kinds = dependency["dep_kinds"].as_array()?.iter();
+            if kinds.any(|kind| kind["kind"].is_null()) {
+                pending.push(dependency["pkg"].as_str()?);
+            }
+        }
+    }
+    Some(measured)
+}
+
+fn strings(array: &Value) -> impl Iterator<Item = &str> {
+    array.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn dependency(dependency: &Value) -> Option<Dependency> {
@@ -109,4 +153,33 @@ fn dependency(dependency: &Value) -> Option<Dependency> {
 
 fn text(value: &Value, key: &str) -> Option<String> {
     value[key].as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn macros_and_what_only_builds_or_tests_need_are_not_measured() {
+        let package = |name: &str, kind: &str| json!({ "id": name, "name": name, "targets": [{ "kind": ["custom-build"] }, { "kind": [kind] }] });
+        let dependency = |name: &str, kind: Option<&str>| json!({ "pkg": name, "dep_kinds": [{ "kind": kind }] });
+        let metadata = json!({
+            "packages": [
+                package("hydrant", "bin"), package("tokio", "lib"), package("mio", "lib"), package("serde_derive", "proc-macro"),
+                package("syn", "lib"), package("cc", "lib"), package("jsonschema", "lib"),
+            ],
+            "resolve": { "nodes": [
+                { "id": "hydrant", "deps": [
+                    dependency("tokio", None), dependency("serde_derive", None), dependency("jsonschema", Some("dev")),
+                ] },
+                { "id": "tokio", "deps": [dependency("mio", None), dependency("cc", Some("build"))] },
+                { "id": "mio", "deps": [dependency("tokio", None)] },
+                { "id": "serde_derive", "deps": [dependency("syn", None)] },
+            ] },
+        });
+        let measured = measured_packages(&metadata).unwrap();
+        assert_eq!(measured.into_iter().collect::<Vec<_>>(), ["hydrant", "mio", "tokio"]);
+    }
 }

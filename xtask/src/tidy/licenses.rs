@@ -164,6 +164,8 @@ fn text(value: &Value, key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::workspace::{Crate, Dependency};
 
@@ -204,6 +206,7 @@ allow-registry = ["https://github.com/rust-lang/crates.io-index"]
             root: "/".into(),
             crates: vec![krate],
             packages: packages.into_iter().chain(rands).collect(),
+            measured: BTreeSet::new(),
         };
         check(&Policy::parse(DENY).unwrap(), &workspace)
     }
