@@ -1,16 +1,19 @@
 //! All of CI, in the order of what each step protects, within a budget of time.
 //!
 //! Out: each step with its wall time as it ends, one table at the end, and how many tests ran in the form that
-//! test runners use. A failed step does not keep the later ones from running.
+//! test runners use. A failed step does not keep the later ones from running. A step that runs alongside another one
+//! is in the table with the time by which it made the run longer.
 //! Bounds: 80 minutes from the start of `.ci/run`, or `HYDRANT_CI_BUDGET_S` seconds. Lints and tests always run.
 //! A later step is skipped if it does not fit into the remaining time, and ended when no time remains. The table
 //! names it with the reason, and it is no failure.
 //! Not here: whether a step fits (`budget`), what each step does (the tasks of `main.rs`).
 
+mod alongside;
 mod budget;
 pub(crate) mod measured;
 pub(crate) mod one_pass;
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,10 +21,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::ci::alongside::AlongsideStep;
 use crate::ci::budget::Budget;
-use crate::shell::{CapturedOutput, Cmd, CommandEnd, cargo};
+use crate::shell::{CapturedOutput, Cmd, CommandEnd, cargo, cargo_in_idle_time};
 use crate::tidy;
-use crate::workspace::root;
+use crate::workspace::{root, target_dir};
 
 /// When `.ci/run` was started, in seconds of the Unix epoch: the time before this program runs counts too.
 const STARTED: &str = "HYDRANT_CI_STARTED";
@@ -31,6 +35,15 @@ const BUDGET: &str = "HYDRANT_CI_BUDGET_S";
 
 /// What `.ci/run` does before the first step, on the reference machine: it builds this program.
 const PREPARATION: Duration = Duration::from_secs(25);
+
+/// The step that runs all tests.
+const TESTS: &str = "tests";
+
+/// The step that builds the measured programs.
+const BENCHMARKS: &str = "benchmarks";
+
+/// The step that counts instructions. It starts no build after [`BENCHMARKS`], so it does not wait for one alongside.
+const PROFILE: &str = "profile";
 
 /// The workspace of the plugin for a validator.
 const PLUGIN: &str = "geyser/Cargo.toml";
@@ -50,7 +63,21 @@ struct RunState {
     program: PathBuf,
     /// The tests are built and without a warning.
     is_lint_free: bool,
+    /// The measured programs are built, and each benchmark has run.
+    is_measured_built: bool,
     tests: Tests,
+}
+
+impl RunState {
+    fn new(program: PathBuf) -> Self {
+        let tests = Tests::default();
+        Self { program, is_lint_free: false, is_measured_built: false, tests }
+    }
+
+    /// A task of this program, in a process that can be ended.
+    fn task(&self, args: &[&str]) -> Cmd {
+        Cmd::new(&self.program.to_string_lossy()).args(args)
+    }
 }
 
 /// A step of a run, and how long it takes on the reference machine when nothing has been built before.
@@ -64,17 +91,19 @@ struct Step {
 enum Task {
     /// Always, to its end.
     Required(fn(&mut RunState) -> Result<()>),
-    /// If it fits: a task of this program, in a process that can be ended.
-    IfItFits(&'static [&'static str]),
-    /// If it fits: the same for cargo.
-    CargoIfItFits(&'static [&'static str]),
+    /// If it fits, in a process that can be ended.
+    IfItFits(fn(&RunState) -> Cmd),
+    /// The same, but it starts together with the step of this name, which comes before it.
+    Alongside(&'static str, fn() -> Cmd),
 }
 
-/// The steps in the order of what they protect. The last but one needs all dependencies once more: it builds what the
-/// newcomer's first command builds, with the features of the binary alone. A check is enough for it, since the
-/// benchmarks run the same code as in release (`measured`).
+/// The steps in the order of what they protect. The last two run alongside the tests, which wait most of the time, and
+/// alongside the profile, which counts instructions, not time, and needs one processor.
 const STEPS: &[Step] = &[
-    Step::required("fetch", 5, |_| cargo().args(["fetch", "--locked"]).run()),
+    Step::required("fetch", 7, |_| {
+        cargo().args(["fetch", "--locked"]).run()?;
+        cargo().args(["fetch", "--locked", "--manifest-path", PLUGIN]).run()
+    }),
     Step::required("format", 3, |_| {
         cargo().args(["fmt", "--all", "--check"]).run()?;
         cargo().args(["fmt", "--check", "--manifest-path", PLUGIN]).run()
@@ -85,22 +114,19 @@ const STEPS: &[Step] = &[
         state.is_lint_free = true;
         Ok(())
     }),
-    Step::required("tests", 300, all_tests),
-    Step { name: "help text", reference_s: 1, task: Task::IfItFits(&["help-text", "--built"]) },
-    Step { name: "README", reference_s: 20, task: Task::IfItFits(&["readme", "--built"]) },
-    Step { name: "benchmarks", reference_s: 240, task: Task::IfItFits(&["toys"]) },
-    Step { name: "profile", reference_s: 200, task: Task::IfItFits(&["profile"]) },
+    Step::required(TESTS, 300, all_tests),
+    Step::if_it_fits("help text", 1, |state| state.task(&["help-text", "--built"])),
+    Step::if_it_fits("README", 20, |state| state.task(&["readme", "--built"])),
+    Step::if_it_fits(BENCHMARKS, 240, |state| state.task(&["toys"])),
+    Step::if_it_fits(PROFILE, 200, |state| {
+        state.task(if state.is_measured_built { &["profile", "--built"] } else { &["profile"] })
+    }),
     Step {
         name: "default features",
         reference_s: 200,
-        task: Task::CargoIfItFits(&["check", "--release", "--locked"]),
+        task: Task::Alongside(PROFILE, default_features),
     },
-    // Its dependencies have the validator's versions, so all of them are built once more.
-    Step {
-        name: "plugin",
-        reference_s: 420,
-        task: Task::CargoIfItFits(&["test", "--locked", "--manifest-path", PLUGIN]),
-    },
+    Step { name: "plugin", reference_s: 420, task: Task::Alongside(TESTS, plugin) },
 ];
 
 impl Step {
@@ -110,6 +136,14 @@ impl Step {
         run: fn(&mut RunState) -> Result<()>,
     ) -> Self {
         Self { name, reference_s, task: Task::Required(run) }
+    }
+
+    const fn if_it_fits(
+        name: &'static str,
+        reference_s: u64,
+        command: fn(&RunState) -> Cmd,
+    ) -> Self {
+        Self { name, reference_s, task: Task::IfItFits(command) }
     }
 
     fn reference(&self) -> Duration {
@@ -125,6 +159,9 @@ enum StepOutcome {
     Skipped(String),
 }
 
+/// The steps that have been started alongside others, or the outcome of those that could not be.
+type Running = HashMap<&'static str, Result<AlongsideStep, StepOutcome>>;
+
 /// A step that is over.
 struct FinishedStep {
     name: &'static str,
@@ -137,16 +174,21 @@ pub(crate) fn run() -> Result<()> {
     let mut budget = Budget::new(budget_total()?);
     budget.record(PREPARATION, clock.elapsed());
     let program = one_pass::own_copy()?;
-    let mut state = RunState { program, is_lint_free: false, tests: Tests::default() };
-    let mut done = Vec::new();
+    let mut state = RunState::new(program);
+    let (mut done, mut running) = (Vec::new(), Running::new());
     for step in STEPS {
         println!("\n=== {}", step.name);
+        start_alongside(step.name, &budget, &clock, &mut running);
         let before = clock.elapsed();
-        let outcome = perform(step, &budget, &clock, &mut state);
+        let outcome = perform(step, &budget, &clock, &mut state, &mut running);
         let took = clock.elapsed() - before;
         println!("=== {}: {outcome} ({:.1} s)", step.name, took.as_secs_f64());
-        if !matches!(outcome, StepOutcome::Skipped(_)) {
+        if !matches!(outcome, StepOutcome::Skipped(_)) && !matches!(step.task, Task::Alongside(..))
+        {
             budget.record(step.reference(), took);
+        }
+        if step.name == BENCHMARKS {
+            state.is_measured_built = matches!(outcome, StepOutcome::Passed);
         }
         done.push(FinishedStep { name: step.name, took, outcome });
     }
@@ -154,21 +196,68 @@ pub(crate) fn run() -> Result<()> {
     summary(&done, state.tests)
 }
 
-fn perform(step: &Step, budget: &Budget, clock: &Clock, state: &mut RunState) -> StepOutcome {
-    let cmd = match &step.task {
-        Task::Required(run) => return StepOutcome::from(run(state)),
-        Task::IfItFits(args) => Cmd::new(&state.program.to_string_lossy()).args(*args),
-        Task::CargoIfItFits(args) => cargo().args(*args),
-    };
-    if let Err(why) = budget.check_fits(step.reference(), clock.elapsed()) {
-        return StepOutcome::Skipped(why);
-    }
-    match cmd.run_with_timeout(budget.left(clock.elapsed())) {
-        Ok(CommandEnd::InTime) => StepOutcome::Passed,
-        Ok(CommandEnd::OutOfTime) => {
-            StepOutcome::Skipped("ended when the budget was spent".to_owned())
+/// Starts the steps that run alongside the step `name`.
+fn start_alongside(name: &str, budget: &Budget, clock: &Clock, running: &mut Running) {
+    for step in STEPS {
+        let Task::Alongside(with, command) = &step.task else { continue };
+        if *with != name {
+            continue;
         }
-        Err(err) => StepOutcome::from(Err(err)),
+        let started = match budget.check_fits(step.reference(), clock.elapsed()) {
+            Err(why) => Err(StepOutcome::Skipped(why)),
+            Ok(()) => AlongsideStep::start(step.name, command(), budget.left(clock.elapsed()))
+                .map_err(|err| StepOutcome::Failed(format!("{err:#}"))),
+        };
+        running.insert(step.name, started);
+    }
+}
+
+fn perform(
+    step: &Step,
+    budget: &Budget,
+    clock: &Clock,
+    state: &mut RunState,
+    running: &mut Running,
+) -> StepOutcome {
+    match &step.task {
+        Task::Required(run) => StepOutcome::from(run(state)),
+        Task::IfItFits(command) => match budget.check_fits(step.reference(), clock.elapsed()) {
+            Err(why) => StepOutcome::Skipped(why),
+            Ok(()) => command(state).run_with_timeout(budget.left(clock.elapsed())).into(),
+        },
+        Task::Alongside(with, _) => match running.remove(step.name) {
+            Some(Ok(started)) => started.finish().into(),
+            Some(Err(outcome)) => outcome,
+            None => StepOutcome::Failed(format!("no step {with} comes before it")),
+        },
+    }
+}
+
+/// What the newcomer's first command compiles: the features of the binary alone. A check is enough for it, since the
+/// benchmarks run the same code as in release (`measured`). The profile is not `release`, so that the macros and build
+/// scripts are those of the tests.
+fn default_features() -> Cmd {
+    cargo_in_idle_time()
+        .args(["check", "--locked"])
+        .env("CARGO_PROFILE_DEV_DEBUG_ASSERTIONS", "false")
+}
+
+/// Its dependencies have the validator's versions, so all of them are built once more, into a folder of their own.
+fn plugin() -> Cmd {
+    cargo_in_idle_time()
+        .args(["test", "--locked", "--manifest-path", PLUGIN, "--target-dir"])
+        .args([target_dir().join("plugin").to_string_lossy()])
+}
+
+impl From<Result<CommandEnd>> for StepOutcome {
+    fn from(result: Result<CommandEnd>) -> Self {
+        match result {
+            Ok(CommandEnd::InTime) => Self::Passed,
+            Ok(CommandEnd::OutOfTime) => {
+                Self::Skipped("ended when the budget was spent".to_owned())
+            }
+            Err(err) => Self::Failed(format!("{err:#}")),
+        }
     }
 }
 
@@ -338,6 +427,14 @@ mod tests {
         let tests = count(&lines);
         assert_eq!(tests, Tests { passed: 7, failed: 4, ignored: 1 });
         assert_eq!(tests.to_string(), "7 passed, 4 failed, 1 skipped");
+    }
+
+    #[test]
+    fn a_step_alongside_starts_with_an_earlier_one() {
+        for (at, step) in STEPS.iter().enumerate() {
+            let Task::Alongside(with, _) = step.task else { continue };
+            assert!(STEPS[..at].iter().any(|earlier| earlier.name == with), "{}", step.name);
+        }
     }
 
     #[test]

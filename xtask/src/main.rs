@@ -36,7 +36,8 @@ cargo xtask <task>
   bars [NAME...]       benchmarks at full size, each value against its bar; fails if one falls short
                        --write: the table goes into BENCHMARKS.md
   toys                 every benchmark at toy size: none has rotted
-  profile              instructions of each kind of response, compared with the recorded ones
+  profile [--built]    instructions of each kind of response, compared with the recorded ones
+                       --built: of the programs that `toys` has built
   fuzz [SECONDS [TARGET...]]   each fuzz target for that time
   rig [OPTIONS]        a real validator with our plugin, followed and compared; `rig --help`
   readme               runs every command of README.md
@@ -71,7 +72,7 @@ fn run(args: &[String]) -> Result<()> {
         "bars" => thresholds::run(rest),
         "lints" => ci::lints(&ci::one_pass::own_copy()?),
         "toys" => thresholds::run_toys(),
-        "profile" => thresholds::profile(),
+        "profile" => thresholds::profile(rest),
         "fuzz" => fuzz::run(rest),
         "rig" if rest.iter().any(|arg| arg == "--help") => {
             println!("{}", rig::USAGE);

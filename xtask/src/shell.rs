@@ -3,11 +3,13 @@
 //! Bounds: captured standard output is in memory, all of it.
 //! Invariant: no program has a standard input, so none can wait for a person.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -60,6 +62,12 @@ impl Cmd {
         self
     }
 
+    /// Writes all that it prints to `file`.
+    pub(crate) fn with_output_to(mut self, file: File) -> Result<Self> {
+        self.command.stdout(file.try_clone().context("share a file")?).stderr(file);
+        Ok(self)
+    }
+
     /// Runs it to its end. An error if that end is not a success.
     pub(crate) fn run(mut self) -> Result<()> {
         println!("$ {}", self.shown);
@@ -71,8 +79,19 @@ impl Cmd {
     }
 
     /// As [`Self::run`], but ends it and all that it has started once `limit` is over.
-    pub(crate) fn run_with_timeout(mut self, limit: Duration) -> Result<CommandEnd> {
+    pub(crate) fn run_with_timeout(self, limit: Duration) -> Result<CommandEnd> {
         println!("$ {}", self.shown);
+        self.run_unseen_with_timeout(limit)
+    }
+
+    /// Starts [`Self::run_with_timeout`] in a thread of its own. Only the calling thread writes to standard output, which
+    /// [`Self::capture`] locks.
+    pub(crate) fn start_with_timeout(self, limit: Duration) -> JoinHandle<Result<CommandEnd>> {
+        println!("$ {} &", self.shown);
+        std::thread::spawn(move || self.run_unseen_with_timeout(limit))
+    }
+
+    fn run_unseen_with_timeout(mut self, limit: Duration) -> Result<CommandEnd> {
         let mut child = self
             .command
             .process_group(0)
@@ -153,7 +172,16 @@ impl Cmd {
 
 /// The `cargo` that started this program.
 pub(crate) fn cargo() -> Cmd {
-    Cmd::new(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
+    Cmd::new(&cargo_path())
+}
+
+/// The same with the lowest priority: it takes what other programs leave of the processors.
+pub(crate) fn cargo_in_idle_time() -> Cmd {
+    Cmd::new("nice").args(["-n", "19"]).args([cargo_path()])
+}
+
+fn cargo_path() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
 /// How a program with a limit of time ended.

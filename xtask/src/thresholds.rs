@@ -50,8 +50,10 @@ pub(crate) fn run_toys() -> Result<()> {
 
 /// The quick profile of the benchmark `load`. It fails if a response costs more instructions than recorded. It takes
 /// some minutes.
-pub(crate) fn profile() -> Result<()> {
-    measured::bench()?.args(["load", QUICK]).run_captured().map(drop)
+pub(crate) fn profile(args: &[String]) -> Result<()> {
+    let is_built = args.iter().any(|arg| arg == "--built");
+    let dir = if is_built { measured::built()? } else { measured::build()? };
+    measured::bench_in(&dir).args(["load", QUICK]).run_captured().map(drop)
 }
 
 /// `cargo xtask bars [--write] [NAME...]`.

@@ -1,13 +1,13 @@
 //! The programs that CI measures: `hydrant` and the benchmarks, compiled as in release.
 //!
 //! A release build compiles all 550 dependencies again. This one compiles only our own crates: the dependencies
-//! are those of the tests, which the profile `dev` compiles as in release too.
+//! are those of the tests, which the profile `dev` compiles as in release too. The exceptions are in `tidy/profiles`.
 //! Cargo unites the features of all that it builds in one command. The example makes it count the features that
 //! only tests name, so that they are the same as in the tests.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::shell::{Cmd, cargo};
 use crate::workspace::target_dir;
@@ -37,6 +37,17 @@ pub(crate) fn build() -> Result<PathBuf> {
     for program in ["hydrant", "benchmarks", "quic_server", "state-ledger"] {
         std::fs::copy(target_dir().join("debug").join(program), dir.join(program))?;
     }
+    Ok(dir)
+}
+
+/// The folder of the programs, which an earlier step has built.
+pub(crate) fn built() -> Result<PathBuf> {
+    let dir = target_dir().join("measured");
+    ensure!(
+        dir.join("benchmarks").exists(),
+        "{} is empty; `cargo xtask toys` fills it",
+        dir.display()
+    );
     Ok(dir)
 }
 
