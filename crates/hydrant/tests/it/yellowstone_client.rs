@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::{SinkExt, Stream, StreamExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::json_rpc_client::JsonRpcClient;
 use testkit::node::Node;
 use tonic::Status;
@@ -81,13 +81,18 @@ async fn connect(url: &str) -> Result<GeyserGrpcClient> {
         .await?)
 }
 
+/// The result of a method. The client blocks its thread.
+async fn json_rpc(node: SocketAddr, method: &'static str, params: Value) -> Result<Value> {
+    tokio::task::spawn_blocking(move || JsonRpcClient::open(node)?.call(method, params)).await?
+}
+
 async fn calls(url: &str, rpc: SocketAddr) -> Result<()> {
     let mut client = connect(url).await?;
     ensure!(client.health_check().await?.status == 1, "it is not serving");
     ensure!(client.ping(7).await?.count == 7, "another pong");
     let latest = client.get_latest_blockhash(Some(CommitmentLevel::Finalized)).await?;
     let params = json!([latest.blockhash, { "commitment": "processed" }]);
-    let valid = JsonRpcClient::open(rpc)?.call("isBlockhashValid", params)?;
+    let valid = json_rpc(rpc, "isBlockhashValid", params).await?;
     ensure!(valid["value"] == true, "an unknown blockhash");
     ensure!(client.is_blockhash_valid(latest.blockhash, None).await?.valid, "it is not valid");
     let slot = client.get_slot(None).await?.slot;
@@ -98,8 +103,7 @@ async fn calls(url: &str, rpc: SocketAddr) -> Result<()> {
 }
 
 async fn updates(url: &str, rpc: SocketAddr) -> Result<()> {
-    let mut rpc = JsonRpcClient::open(rpc)?;
-    let identity = rpc.call("getIdentity", json!([]))?;
+    let identity = json_rpc(rpc, "getIdentity", json!([])).await?;
     let to = identity["identity"].as_str().context("an address")?.to_owned();
     let account =
         SubscribeRequestFilterAccounts { account: vec![to.clone()], ..Default::default() };
@@ -118,7 +122,7 @@ async fn updates(url: &str, rpc: SocketAddr) -> Result<()> {
     let (_requests, mut updates) =
         connect(url).await?.subscribe_with_request(Some(request)).await?;
     find(&mut updates, |update| matches!(update, UpdateOneof::Pong(pong) if pong.id == 1)).await?;
-    let sent = rpc.call("requestAirdrop", json!([to, 1_000_000]))?;
+    let sent = json_rpc(rpc, "requestAirdrop", json!([to, 1_000_000])).await?;
     let sent = bs58::decode(sent.as_str().context("a signature")?).into_vec()?;
     find(&mut updates, |update| {
         let UpdateOneof::Account(update) = update else { return false };
