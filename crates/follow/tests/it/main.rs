@@ -14,5 +14,6 @@ mod proven;
 mod script;
 mod snapshot;
 mod stored;
+mod stored_jumps;
 mod updates;
 mod votes;
