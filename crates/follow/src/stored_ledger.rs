@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chain_solana::Block;
-use lattice::{BankHashInputs, LtHash, crossed_hard_forks};
+use lattice::LtHash;
 use ledger::Slot;
 use ledger_store::{CallerRows, LedgerStore, NewLedger, Opened};
 use query::LedgerConfig;
@@ -183,15 +183,7 @@ fn check_hashes(fields: &BankFields, found: &LtHash) -> Result<(), String> {
     if *found != *fields.lt_hash {
         return Err("accounts: their sum is not that of the bank".into());
     }
-    let inputs = BankHashInputs {
-        parent_hash: fields.parent_hash.to_bytes(),
-        signature_count: fields.signature_count,
-        last_blockhash: fields.blockhashes.last().copied().unwrap_or_default().to_bytes(),
-        lt_hash: found,
-        hard_forks: crossed_hard_forks(&fields.hard_forks, fields.parent_slot, fields.slot),
-    };
-    let computed = Hash::new_from_array(inputs.hash());
-    let (slot, stored) = (fields.slot, fields.bank_hash);
+    let (slot, stored, computed) = (fields.slot, fields.bank_hash, fields.computed_hash(found));
     match computed == stored {
         true => Ok(()),
         false => Err(format!("block {slot}: its bank hash is {stored}, computed: {computed}")),
