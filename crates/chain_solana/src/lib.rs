@@ -6,6 +6,7 @@
 
 mod block;
 mod block_info;
+mod client_id;
 mod cluster;
 mod cluster_info;
 mod event;
@@ -30,6 +31,7 @@ pub use block::{AccountWrite, Block, ExecutedTransaction};
 pub use block_info::{
     BLOCKHASHES_VALID, BankHashComponents, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX,
 };
+pub use client_id::{client_name, client_number};
 pub use cluster::{Cluster, ClusterNode, VoteStakes};
 pub use cluster_info::ClusterInfo;
 pub use event::{AccountUpdate, EventSink, LedgerEvent, RevertReason, Vote};
