@@ -202,14 +202,14 @@ impl Publisher {
             drop(self.broker.event_lock.lock());
             self.broker.event_space.notify_all();
         }
-        self.broker.close_all(&Status::unavailable("the ledger has ended"));
+        self.broker.close_all(&Status::unavailable("the ledger has ended"), None);
     }
 
     fn lose(&mut self) {
         self.broker.counters.record(Event::EventsLost);
         self.banks.clear();
         self.open.clear();
-        self.broker.close_all(&Broker::lagged());
+        self.broker.close_all(&Broker::lagged(), None);
     }
 
     fn publish(&mut self, event: &LedgerEvent) {
@@ -237,9 +237,12 @@ impl Publisher {
         tracing::warn!(slot, from, "the ledger jumped: all clients are closed");
         self.banks.clear();
         self.open.clear();
-        self.broker.close_all(&Status::data_loss(format!(
-            "the node has no blocks between slot {from} and slot {slot}: subscribe again, without from_slot"
-        )));
+        let status = Status::data_loss(format!(
+            "the node has no blocks between slot {from} and slot {slot}: subscribe again, from slot {} on or without \
+             from_slot",
+            slot.saturating_add(1)
+        ));
+        self.broker.close_all(&status, Some(slot));
     }
 
     fn create(&mut self, block: BlockId, parent: BlockId) {

@@ -139,7 +139,7 @@ impl Server {
     }
 
     fn close(&self) {
-        self.broker.close_all(&Status::unavailable("the server ends"));
+        self.broker.close_all(&Status::unavailable("the server ends"), None);
         // The receiver may have ended already.
         let _ = self.closing.send(true);
     }
