@@ -5,6 +5,7 @@
 //! Not here: accounts (`query`, `solana`), execution (`svm`), sockets (`http_server`).
 
 mod block;
+mod block_footer;
 mod block_info;
 mod client_id;
 mod cluster;
@@ -28,6 +29,7 @@ mod verified_transaction;
 use solana::Account;
 
 pub use block::{AccountWrite, Block, ExecutedTransaction};
+pub use block_footer::BlockFooter;
 pub use block_info::{
     BLOCKHASHES_VALID, BankHashComponents, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX,
 };

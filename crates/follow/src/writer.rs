@@ -412,6 +412,9 @@ impl Writer {
             let updates = self.write_versions.assign(updates);
             self.unsent.push(LedgerEvent::AccountsWritten { block: id, updates });
         }
+        if let Some(footer) = facts.footer {
+            self.unsent.push(LedgerEvent::BlockFooter { block: id, footer });
+        }
         self.unsent.push(LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms });
         self.history.record_block(&block);
         let (is_executed, is_confirmed) = (false, false);

@@ -4,6 +4,7 @@ mod archives;
 mod corruptions;
 mod entries;
 mod follows;
+mod footers;
 mod frames;
 mod hostile;
 mod http;
