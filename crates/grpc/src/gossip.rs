@@ -38,7 +38,7 @@ pub(crate) fn stream(table: Arc<GossipTable>, ping_interval: Duration) -> Gossip
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
     let client = GossipClient { changed: table.subscribe(), table, revision: None, ping };
-    Box::pin(futures_util::stream::unfold(client, |mut client| async {
+    Box::pin(futures_util::stream::unfold(client, |mut client| async move {
         let update = client.next().await;
         Some((Ok(update), client))
     }))

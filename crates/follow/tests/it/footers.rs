@@ -14,9 +14,12 @@ use yellowstone_grpc_proto::geyser::{
 use crate::follows::{Rig, config, source_config};
 use crate::script::{Bank, message, status};
 
-/// A sink that stores each footer with its slot, and the slots of frozen blocks without one.
+/// A footer with its slot, or the slot of a frozen block.
+type FooterOrBlock = (u64, Option<BlockFooter>);
+
+/// A sink that stores footers and frozen blocks in their order.
 #[derive(Clone, Default)]
-struct Footers(Arc<Mutex<Vec<(u64, Option<BlockFooter>)>>>);
+struct Footers(Arc<Mutex<Vec<FooterOrBlock>>>);
 
 impl EventSink for Footers {
     fn send(&mut self, event: &LedgerEvent) {

@@ -178,6 +178,7 @@ fn gap(
 
 /// Not a test: the child of the next test runs it, until it is killed.
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::print_stdout, reason = "its parent reads how far it is")]
 async fn follow_until_killed() {
     let Ok(paths) = env::var(CHILD) else { return };
     let [dir, source, archives] = paths.split('\n').collect::<Vec<_>>()[..] else {
@@ -237,6 +238,7 @@ impl Following {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "a run reports where it started")]
 fn a_follower_that_is_killed_after_a_jump_comes_back_verified_and_reports_each_bank_once() {
     let kills = env::var(KILLS).map_or(KILLS_DEFAULT, |kills| kills.parse().expect("a number"));
     let runtime = Runtime::new().expect("a runtime");
