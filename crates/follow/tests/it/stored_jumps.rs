@@ -15,6 +15,7 @@ use follow::{ArchiveSource, FollowerConfig, SourceConfig, VerifyMode};
 use lattice::HardFork;
 use ledger::Commitment;
 use testkit::archive_server::ArchiveServer;
+use testkit::clock::now;
 use testkit::geyser_source::Source;
 use tokio::runtime::Runtime;
 use yellowstone_grpc_proto::geyser::SubscribeUpdate;
@@ -26,6 +27,8 @@ use crate::stored::{DELAY, RandomChain, Rig, accounts};
 
 const KILLS: &str = "HYDRANT_KILLS";
 const KILLS_DEFAULT: usize = 4;
+/// A child ends by itself if nothing kills it.
+const CHILD_TIMEOUT: Duration = Duration::from_secs(120);
 /// The child's environment variable: the directory, the source and the upstream.
 const CHILD: &str = "HYDRANT_TEST_FOLLOW_CHILD";
 
@@ -186,8 +189,8 @@ async fn follow_until_killed() {
     };
     let (dir, archives) = (Path::new(dir), archives.parse().expect("an address"));
     let rig = Rig::start(config(source, archives, VerifyMode::Sequence, dir), dir);
-    let mut last = None;
-    loop {
+    let (started, mut last) = (now(), None);
+    while now() - started < CHILD_TIMEOUT {
         let at = [rig.status.root(), rig.status.verified(), rig.status.stored()];
         if last.replace(at) != Some(at) {
             println!("\nat {} {} {}", at[0], at[1], at[2]);
@@ -256,8 +259,9 @@ fn a_follower_that_is_killed_after_a_jump_comes_back_verified_and_reports_each_b
             if let Some(follower) = &mut follower {
                 follower.wait_for("the gap", [0, chain.below(1), 0]);
             }
+            // The first bank after the archive's is verified by the second one.
             let (updates, archived, first) =
-                gap(&mut chain, (random.u64(2..20), random.u64(1..60)));
+                gap(&mut chain, (random.u64(2..20), random.u64(2..60)));
             upstream.serve(&archived, random.bool());
             upstream.source.limit_replay(first);
             upstream.source.cut();
