@@ -44,6 +44,7 @@ impl ChainTips {
             | LedgerEvent::AccountsWritten { .. }
             | LedgerEvent::Executed(_)
             | LedgerEvent::TipMoved { .. }
+            | LedgerEvent::BlockFooter { .. }
             | LedgerEvent::Jumped { .. }
             | LedgerEvent::Voted(_) => return,
             LedgerEvent::Reverted { block, .. } => return self.0.lock().remove(block.id),

@@ -12,6 +12,8 @@ pub(crate) enum Event {
     Slot,
     BlockMeta,
     Entry,
+    /// A node of the cluster, or that one left.
+    ContactInfo,
     /// An update that the full queue did not take.
     Dropped,
     /// All clients were closed because updates were lost.

@@ -10,9 +10,10 @@ use std::{error, fmt, io};
 
 use agave_geyser_plugin_interface::geyser_plugin_interface::{
     GeyserPlugin, GeyserPluginError, ReplicaAccountInfoVersions, ReplicaBlockInfoVersions,
-    ReplicaEntryInfoVersions, ReplicaTransactionInfoVersions, Result as PluginResult, SlotStatus,
+    ReplicaContactInfoVersions, ReplicaEntryInfoVersions, ReplicaTransactionInfoVersions,
+    Result as PluginResult, SlotStatus,
 };
-use grpc::{EventSender, GrpcNode, LedgerReader, NewestBlock, Server};
+use grpc::{EventSender, GossipTable, GrpcNode, LedgerReader, NewestBlock, Server};
 use ledger::{Commitment, Slot};
 use solana_hash::Hash;
 
@@ -128,6 +129,26 @@ impl HydrantGeyser {
     }
 }
 
+impl HydrantGeyser {
+    /// Changes the table of the cluster's nodes. It is no part of a bank, so an error loses nothing else.
+    fn change_nodes(
+        &self,
+        change: impl FnOnce(&GossipTable) -> Result<(), ReplicaError>,
+    ) -> PluginResult<()> {
+        let Some(Running { queue, server, .. }) = &self.running else { return Ok(()) };
+        queue.counters.record(Event::ContactInfo);
+        let msg = match catch_unwind(AssertUnwindSafe(|| change(server.gossip()))) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(err)) => {
+                queue.counters.record(Event::Refused);
+                err.to_string()
+            }
+            Err(_) => "the plugin panicked".to_owned(),
+        };
+        Err(GeyserPluginError::Custom(msg.into()))
+    }
+}
+
 impl GeyserPlugin for HydrantGeyser {
     fn setup_logger(
         &self,
@@ -211,6 +232,24 @@ impl GeyserPlugin for HydrantGeyser {
             .map_err(|msg| GeyserPluginError::Custom(msg.into()))
     }
 
+    fn notify_contact_info(
+        &self,
+        info: ReplicaContactInfoVersions<'_>,
+        _is_startup: bool,
+    ) -> PluginResult<()> {
+        self.change_nodes(|nodes| {
+            nodes.insert(replica::contact_info(&info)?);
+            Ok(())
+        })
+    }
+
+    fn notify_contact_info_removed(&self, pubkey: &[u8]) -> PluginResult<()> {
+        self.change_nodes(|nodes| {
+            nodes.remove(&replica::identity(pubkey)?);
+            Ok(())
+        })
+    }
+
     fn account_data_snapshot_notifications_enabled(&self) -> bool {
         false
     }
@@ -220,6 +259,10 @@ impl GeyserPlugin for HydrantGeyser {
     }
 
     fn entry_notifications_enabled(&self) -> bool {
+        true
+    }
+
+    fn contact_info_notifications_enabled(&self) -> bool {
         true
     }
 }

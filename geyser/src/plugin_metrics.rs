@@ -23,6 +23,7 @@ impl Collector for UpdateQueue {
             ("slot", Event::Slot),
             ("block_meta", Event::BlockMeta),
             ("entry", Event::Entry),
+            ("contact_info", Event::ContactInfo),
         ] {
             family.put(&[("kind", kind)], counters.sum(event));
         }

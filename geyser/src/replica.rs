@@ -1,12 +1,14 @@
 //! From what the validator lends for one call to updates of our own.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use agave_geyser_plugin_interface::geyser_plugin_interface::{
-    ReplicaAccountInfoVersions, ReplicaBlockInfoVersions, ReplicaEntryInfoVersions,
-    ReplicaTransactionInfoVersions, SlotStatus as GeyserSlotStatus,
+    ReplicaAccountInfoVersions, ReplicaBlockInfoVersions, ReplicaContactInfoVersions,
+    ReplicaEntryInfoVersions, ReplicaTransactionInfoVersions, SlotStatus as GeyserSlotStatus,
 };
 use chain_solana::{AccountUpdate, ExecutedTransaction};
+use grpc::ContactInfo;
 use ledger::Slot;
 use solana::{Account, Entry};
 use solana_account::AccountSharedData;
@@ -184,6 +186,43 @@ pub(crate) fn slot_status(
         | GeyserSlotStatus::Completed => return None,
     };
     Some(GeyserUpdate::Slot { slot, parent, status })
+}
+
+/// A node of the cluster, as it describes itself in gossip.
+pub(crate) fn contact_info(
+    info: &ReplicaContactInfoVersions<'_>,
+) -> Result<ContactInfo, ReplicaError> {
+    let ReplicaContactInfoVersions::V0_0_1(info) = info;
+    let text = |address: Option<SocketAddr>| address.map(|address| address.to_string());
+    Ok(ContactInfo {
+        pubkey: identity(info.pubkey)?.to_bytes().to_vec(),
+        wallclock: info.wallclock,
+        outset: info.outset,
+        shred_version: info.shred_version.into(),
+        version_major: info.version_major.into(),
+        version_minor: info.version_minor.into(),
+        version_patch: info.version_patch.into(),
+        version_commit: info.version_commit,
+        version_feature_set: info.version_feature_set,
+        version_client_id: info.version_client_id.into(),
+        gossip: text(info.gossip),
+        tpu_quic: text(info.tpu_quic),
+        tpu_forwards_quic: text(info.tpu_forwards_quic),
+        tpu_vote_udp: text(info.tpu_vote_udp),
+        tpu_vote_quic: text(info.tpu_vote_quic),
+        tvu_udp: text(info.tvu_udp),
+        tvu_quic: text(info.tvu_quic),
+        serve_repair_udp: text(info.serve_repair_udp),
+        serve_repair_quic: text(info.serve_repair_quic),
+        rpc: text(info.rpc),
+        rpc_pubsub: text(info.rpc_pubsub),
+        alpenglow: text(info.alpenglow),
+    })
+}
+
+/// The identity of a node.
+pub(crate) fn identity(bytes: &[u8]) -> Result<Pubkey, ReplicaError> {
+    pubkey("the identity of a node", bytes)
 }
 
 fn pubkey(field: &'static str, bytes: &[u8]) -> Result<Pubkey, ReplicaError> {

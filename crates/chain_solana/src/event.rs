@@ -8,7 +8,7 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 
-use crate::{Block, ExecutedTransaction};
+use crate::{Block, BlockFooter, ExecutedTransaction};
 
 /// A ledger event. The one writer sends it, in the order in which it became visible: a reader that
 /// gets an event sees at least that state.
@@ -37,6 +37,13 @@ pub enum LedgerEvent {
     /// Transactions were executed, in this order: they are processed. One event has all that became
     /// visible at once.
     Executed(Arc<[Arc<ExecutedTransaction>]>),
+    /// The leader's statement about an open block. `Frozen` of the block follows.
+    BlockFooter {
+        /// The block.
+        block: BlockId,
+        /// The statement.
+        footer: Arc<BlockFooter>,
+    },
     /// A block is complete: all its writes are known. It has no commitment yet.
     Frozen {
         /// The block.

@@ -5,7 +5,9 @@
 //! Not here: accounts (`query`, `solana`), execution (`svm`), sockets (`http_server`).
 
 mod block;
+mod block_footer;
 mod block_info;
+mod client_id;
 mod cluster;
 mod cluster_info;
 mod event;
@@ -27,9 +29,11 @@ mod verified_transaction;
 use solana::Account;
 
 pub use block::{AccountWrite, Block, ExecutedTransaction};
+pub use block_footer::BlockFooter;
 pub use block_info::{
     BLOCKHASHES_VALID, BankHashComponents, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX,
 };
+pub use client_id::{client_name, client_number};
 pub use cluster::{Cluster, ClusterNode, VoteStakes};
 pub use cluster_info::ClusterInfo;
 pub use event::{AccountUpdate, EventSink, LedgerEvent, RevertReason, Vote};

@@ -20,6 +20,7 @@ use solana_clock::Clock;
 use solana_sdk_ids::sysvar;
 
 use crate::error::FollowError;
+use crate::stored_rows::JumpRow;
 
 /// The state that a followed ledger starts from: all accounts after one block, which is the root.
 pub struct Base {
@@ -31,6 +32,8 @@ pub struct Base {
     pub(crate) info: BlockInfo,
     /// The blocks below the root that are known, the oldest first.
     pub(crate) older: Vec<Arc<Block>>,
+    /// The last jump before it.
+    pub(crate) jump: Option<JumpRow>,
     /// The fields of the root's bank.
     pub(crate) fields: BankFields,
     /// Where the chain is stored from the root on.
@@ -59,7 +62,8 @@ impl Base {
         let (block, info) = block_of_bank(&fields, loader.account(&sysvar::clock::ID), lamports)?;
         let (ledger, reader) = loader.finish(info.clone()).map_err(FollowError::Snapshot)?;
         let (block, older) = (Arc::new(block), Vec::new());
-        Ok(Self { ledger, reader, block, info, older, fields, store: None })
+        let jump = None;
+        Ok(Self { ledger, reader, block, info, older, jump, fields, store: None })
     }
 
     /// The bank of a stored block, with the blocks before it.
@@ -76,7 +80,8 @@ impl Base {
         let capitalization = fields.capitalization;
         let info = BlockInfo { blockhashes, unix_timestamp, capitalization, ..stored };
         let (ledger, reader) = loader.finish(info.clone()).map_err(FollowError::Snapshot)?;
-        Ok(Self { ledger, reader, block, info, older, fields, store: Some(store) })
+        let (jump, store) = (None, Some(store));
+        Ok(Self { ledger, reader, block, info, older, jump, fields, store })
     }
 
     /// The slot of the root.

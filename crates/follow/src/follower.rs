@@ -26,6 +26,7 @@ use crate::older_statuses::OlderStatuses;
 use crate::proof_status::ProofStatus;
 use crate::status::FollowStatus;
 use crate::store_thread::StoreQueue;
+use crate::stored_rows::JumpRow;
 use crate::stream::{Message, SourceConfig, StreamConfig, Streams, message_channel};
 use crate::verification::{self, OnMismatch, Verification, VerifyMode};
 use crate::votes::VoteThread;
@@ -91,6 +92,7 @@ pub struct Follower {
     root: (Arc<Block>, BlockInfo),
     cluster: ClusterTracker,
     store: Option<BaseStore>,
+    jump: Option<JumpRow>,
 }
 
 /// A running follower.
@@ -109,13 +111,16 @@ impl Follower {
             return Err(FollowError::NoSource);
         }
         config.agreement.check(config.verify)?;
-        let Base { ledger, reader, block, info, older, fields, store } = base;
+        let Base { ledger, reader, block, info, older, jump, fields, store } = base;
         if config.verify != VerifyMode::Off && !block.has_bank_hash() {
             return Err(FollowError::UnverifiedState { slot: block.id.slot });
         }
         let history = Arc::new(History::new(config.history, block.id));
         for block in older.iter().chain([&block]) {
-            history.record_block(block);
+            match jump {
+                Some(jump) if jump.slot == block.id.slot => history.record_jump(block),
+                _ => history.record_block(block),
+            }
             history.set_tip(block.id);
         }
         history.publish();
@@ -129,7 +134,7 @@ impl Follower {
         let view = reader.view(ledger::Commitment::Finalized);
         let cluster = ClusterTracker::new(&fields, &view, Arc::clone(&status));
         let root = (block, info);
-        Ok(Self { config, reader, history, status, fields, ledger, root, cluster, store })
+        Ok(Self { config, reader, history, status, fields, ledger, root, cluster, store, jump })
     }
 
     /// Reads accounts.
@@ -165,7 +170,8 @@ impl Follower {
 
     /// Follows the sources: a task on the current runtime, and a thread. Events go to `sinks`.
     pub fn start(self, sinks: Vec<Box<dyn EventSink>>) -> Result<FollowHandle, FollowError> {
-        let Self { config, reader, history, status, fields, ledger, root, cluster, store } = self;
+        let Self { config, reader, history, status, fields, ledger, root, cluster, store, jump } =
+            self;
         let base = || reader.view(ledger::Commitment::Finalized);
         let store = store.map(|store| StoreQueue::start(store, base(), Arc::clone(&status)));
         let (messages, receiver, permits) = message_channel(&config.stream);
@@ -207,6 +213,7 @@ impl Follower {
             Writer::new(feed, (ledger, reader), history, Arc::clone(&status), gaps, root, per_bank);
         writer.votes = votes;
         writer.store = store.transpose()?;
+        writer.last_jump = jump;
         writer.take_epoch_stakes();
         for stakes in config.epoch_stakes {
             writer.set_epoch_stakes(Arc::new(stakes));

@@ -23,6 +23,7 @@ mod convert;
 mod download;
 mod error;
 mod follower;
+mod footers;
 mod gap_closer;
 mod jump;
 mod leader_sender;

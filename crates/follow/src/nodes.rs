@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::ClusterNode;
+use chain_solana::{ClusterNode, client_name};
 use futures_util::StreamExt as _;
 use loadgen::{Client, Endpoint};
 use serde_json::{Value, json};
@@ -154,26 +154,10 @@ fn contact_info(node: &SubscribeUpdateContactInfoNode) -> Option<ClusterNode> {
         rpc: address(&node.rpc),
         pubsub: address(&node.rpc_pubsub),
         version: Some(format!("{major}.{minor}.{patch}")),
-        client_id: Some(client_id(node.version_client_id)),
+        client_id: Some(client_name(node.version_client_id)),
         feature_set: Some(node.version_feature_set),
         shred_version: u16::try_from(node.shred_version).ok(),
     })
-}
-
-/// The names that Agave 4.2 gives to the programs in gossip.
-fn client_id(id: u32) -> String {
-    const NAMES: [&str; 8] = [
-        "SolanaLabs",
-        "JitoLabs",
-        "Frankendancer",
-        "Agave",
-        "AgavePaladin",
-        "Firedancer",
-        "AgaveBam",
-        "Sig",
-    ];
-    let name = usize::try_from(id).ok().and_then(|id| NAMES.get(id));
-    name.map_or_else(|| format!("Unknown({id})"), |name| (*name).to_owned())
 }
 
 /// A thread of its own, not the runtime's: an upstream that stalls must not delay the node's end.

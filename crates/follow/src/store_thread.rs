@@ -18,7 +18,6 @@ use chain_solana::{Block, View};
 use ledger::Slot;
 use ledger_store::{LedgerStore, NewLedger};
 use parking_lot::{Condvar, Mutex};
-use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use store::StoreError;
 
@@ -46,6 +45,8 @@ pub(crate) struct RootedBank {
     pub(crate) epochs: Option<Vec<u8>>,
     /// Blocks below this slot are not stored any longer.
     pub(crate) retain_from: Slot,
+    /// Whether it follows from the bank before. If not, no block before it is stored any longer.
+    pub(crate) is_next: bool,
 }
 
 impl RootedBank {
@@ -76,15 +77,11 @@ struct WaitingBank {
     bytes: u64,
     /// When it was rooted.
     rooted: Instant,
-    /// Whether it follows from the bank before.
-    is_next: bool,
 }
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<WaitingBank>,
-    /// The hash of the newest bank's block, from which the next one follows.
-    blockhash: Hash,
     /// Of the banks that wait.
     waiting_bytes: u64,
     /// Of the banks that are being written.
@@ -106,8 +103,7 @@ impl StoreQueue {
         status: Arc<FollowStatus>,
     ) -> Result<Self, FollowError> {
         let BaseStore { ledger, delay } = store;
-        let state = State { blockhash: base.meta().last_blockhash(), ..State::default() };
-        let (state, changed) = (Mutex::new(state), Condvar::new());
+        let (state, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { state, delay, changed, status });
         let ended = EndGuard(Arc::clone(&shared));
         let run = move || {
@@ -179,12 +175,10 @@ impl State {
     }
 
     fn add(&mut self, mut bank: RootedBank, bytes: u64, rooted: Instant) {
-        let is_next = bank.block.previous_blockhash == self.blockhash;
-        self.blockhash = bank.block.blockhash;
-        if !is_next {
+        if !bank.is_next {
             bank.retain_from = bank.block.id.slot;
         }
-        self.waiting.push_back(WaitingBank { bank, bytes, rooted, is_next });
+        self.waiting.push_back(WaitingBank { bank, bytes, rooted });
         self.waiting_bytes += bytes;
     }
 
@@ -196,7 +190,7 @@ impl State {
             let is_old = self.waiting.len() > DELAY_BANKS;
             let is_first = batch.is_empty();
             let is_due = |waiting: &mut WaitingBank| {
-                (is_first || waiting.is_next)
+                (is_first || waiting.bank.is_next)
                     && (is_over
                         || (is_old && now.saturating_duration_since(waiting.rooted) >= delay))
             };
@@ -311,6 +305,7 @@ mod tests {
     use ledger::{AddressId, BlockId};
     use solana::Account;
     use solana_account::AccountSharedData;
+    use solana_hash::Hash;
 
     use super::*;
 
@@ -345,11 +340,12 @@ mod tests {
             entries: Vec::new(),
             writes: vec![write],
         };
-        RootedBank { block: Arc::new(block), bank: Vec::new(), epochs: None, retain_from: 0 }
+        let (block, bank, epochs) = (Arc::new(block), Vec::new(), None);
+        RootedBank { block, bank, epochs, retain_from: 0, is_next: true }
     }
 
     fn state(banks: impl Iterator<Item = RootedBank>, rooted: Instant) -> State {
-        let mut state = State { blockhash: hash(0), ..State::default() };
+        let mut state = State::default();
         for bank in banks {
             let bytes = bank.bytes();
             state.add(bank, bytes, rooted);
@@ -394,8 +390,9 @@ mod tests {
     #[test]
     fn a_bank_that_does_not_follow_begins_a_batch_without_the_blocks_before() {
         let rooted = now();
-        let jump = [1, 2, 10, 11, 20];
-        let mut state = state(jump.into_iter().map(|slot| bank(slot, 100)), rooted);
+        let banks = [(1, true), (2, true), (10, false), (11, true), (20, false)];
+        let banks = banks.map(|(slot, is_next)| RootedBank { is_next, ..bank(slot, 100) });
+        let mut state = state(banks.into_iter(), rooted);
         state.is_full = true;
         let mut batches = Vec::new();
         while !state.waiting.is_empty() {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chain_solana::Block;
-use lattice::{BankHashInputs, LtHash, crossed_hard_forks};
+use lattice::LtHash;
 use ledger::Slot;
 use ledger_store::{CallerRows, LedgerStore, NewLedger, Opened};
 use query::LedgerConfig;
@@ -114,7 +114,7 @@ impl LedgerDirectory {
             hard_forks: fields.hard_forks.clone(),
         };
         let blockhashes = base.info.blockhashes.iter().copied().collect();
-        let bank = BankRow { blockhashes, lattice: Some(lattice) };
+        let bank = BankRow { blockhashes, lattice: Some(lattice), jump: None };
         let rows = CallerRows {
             genesis: chain.to_bytes(),
             epochs: Some(write_epochs(fields.epoch_stakes[newest..].iter())),
@@ -156,6 +156,7 @@ impl StoredLedger {
         if bank.blockhashes.last() != Some(&block.blockhash) {
             return Err(damaged(&dir, "bank: it is of another block").into());
         }
+        let jump = bank.jump;
         let mut fields = bank_fields(&chain, bank, &block);
         fields.epoch_stakes = epochs;
         let mut loader = BulkLoader::new(limits.clone(), stored_info(&fields, &block));
@@ -172,7 +173,8 @@ impl StoredLedger {
         fields.capitalization = u64::try_from(loader.lamports()).unwrap_or(u64::MAX);
         fields.lt_hash = Box::new(loader.lt_hash().clone());
         let store = BaseStore { ledger: BaseLedger::Open(store), delay };
-        Base::from_stored(fields, loader, (block, older), store)
+        let base = Base::from_stored(fields, loader, (block, older), store)?;
+        Ok(Base { jump, ..base })
     }
 }
 
@@ -181,15 +183,7 @@ fn check_hashes(fields: &BankFields, found: &LtHash) -> Result<(), String> {
     if *found != *fields.lt_hash {
         return Err("accounts: their sum is not that of the bank".into());
     }
-    let inputs = BankHashInputs {
-        parent_hash: fields.parent_hash.to_bytes(),
-        signature_count: fields.signature_count,
-        last_blockhash: fields.blockhashes.last().copied().unwrap_or_default().to_bytes(),
-        lt_hash: found,
-        hard_forks: crossed_hard_forks(&fields.hard_forks, fields.parent_slot, fields.slot),
-    };
-    let computed = Hash::new_from_array(inputs.hash());
-    let (slot, stored) = (fields.slot, fields.bank_hash);
+    let (slot, stored, computed) = (fields.slot, fields.bank_hash, fields.computed_hash(found));
     match computed == stored {
         true => Ok(()),
         false => Err(format!("block {slot}: its bank hash is {stored}, computed: {computed}")),
@@ -204,7 +198,8 @@ fn damaged(dir: &Path, what: impl Into<String>) -> StoreError {
 fn bank_fields(chain: &ChainRow, bank: BankRow, block: &Block) -> BankFields {
     let mut fields = BankFields::empty();
     fields.slot = block.id.slot;
-    fields.parent_slot = block.parent.slot;
+    let jump = bank.jump.filter(|jump| jump.slot == block.id.slot);
+    fields.parent_slot = jump.map_or(block.parent.slot, |jump| jump.parent_slot);
     fields.block_height = block.block_height;
     fields.bank_hash = block.bank_hash;
     fields.parent_hash = block.hash_components.parent_hash;

@@ -4,12 +4,14 @@
 //! |-----------|---------------------------------|-----------------------------------------------------------------|
 //! | `genesis` | once                            | format, the cluster's genesis hash, and what never changes      |
 //! | `epochs`  | with the first bank of an epoch | the stakes of the newest epochs, and who votes and leads there  |
-//! | `bank`    | with each bank                  | its blockhashes, and the sum over all accounts that it has      |
+//! | `bank`    | with each bank                  | its blockhashes, the sum over all accounts that it has, and the |
+//! |           |                                 | block of an archive that the ledger jumped to                   |
 //!
 //! Bounds: 12 KiB a bank; 105 bytes for each vote account of an epoch.
 //! Not here: header and checksum of a row (`store`), what a restart does with them (`stored_ledger`).
 
 use lattice::{HardFork, LT_HASH_BYTES, LtHash};
+use ledger::Slot;
 use snapshot_solana::{BankFields, EpochStakes, EpochVoter};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
@@ -18,7 +20,7 @@ use solana_pubkey::Pubkey;
 use store::{ByteReader, ByteWriter, DecodeError};
 
 /// The format of the rows. Raised when a row changes.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
 /// Epochs whose stakes are stored, the newest ones; Agave stores six.
 pub(crate) const EPOCHS_STORED: usize = 8;
@@ -41,6 +43,17 @@ pub(crate) struct BankRow {
     pub(crate) blockhashes: Vec<Hash>,
     /// `None` if banks were not verified.
     pub(crate) lattice: Option<LatticeRow>,
+    /// The last jump of the ledger.
+    pub(crate) jump: Option<JumpRow>,
+}
+
+/// A jump of the ledger to the block of an archive. No block before it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JumpRow {
+    /// The slot of the block, whose transactions are unknown.
+    pub(crate) slot: Slot,
+    /// The slot of the parent that its bank hash was computed with. Its block has the one that the ledger jumped from.
+    pub(crate) parent_slot: Slot,
 }
 
 /// What the bank hash covers besides the block.
@@ -151,6 +164,10 @@ impl BankRow {
                 out.u64(fork.count);
             });
         });
+        out.option(self.jump, |out, jump| {
+            out.u64(jump.slot);
+            out.u64(jump.parent_slot);
+        });
         out.0
     }
 
@@ -158,8 +175,11 @@ impl BankRow {
         let mut from = ByteReader::new(bytes);
         let blockhashes = from.list("blockhashes", hash)?;
         let lattice = from.option("sum over all accounts", read_lattice)?;
+        let jump = from.option("jump", |from| {
+            Ok(JumpRow { slot: from.u64("jump")?, parent_slot: from.u64("parent of a jump")? })
+        })?;
         from.end()?;
-        Ok(Self { blockhashes, lattice })
+        Ok(Self { blockhashes, lattice, jump })
     }
 }
 
@@ -258,7 +278,9 @@ mod tests {
                 .collect(),
         });
         let blockhashes = (0..random.usize(0..301)).map(|_| hash(random)).collect();
-        BankRow { blockhashes, lattice }
+        let jump =
+            random.bool().then(|| JumpRow { slot: random.u64(..), parent_slot: random.u64(..) });
+        BankRow { blockhashes, lattice, jump }
     }
 
     fn epochs(random: &mut Rng) -> Vec<EpochStakes> {

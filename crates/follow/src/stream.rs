@@ -27,13 +27,14 @@ use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     CommitmentLevel, GetSlotRequest, SubscribeReplayInfoRequest, SubscribeRequest,
-    SubscribeRequestFilterAccounts, SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterEntry,
-    SubscribeRequestFilterSlots, SubscribeRequestFilterTransactions, SubscribeRequestPing,
-    SubscribeUpdate,
+    SubscribeRequestFilterAccounts, SubscribeRequestFilterBlockFooter,
+    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterEntry, SubscribeRequestFilterSlots,
+    SubscribeRequestFilterTransactions, SubscribeRequestPing, SubscribeUpdate,
 };
 
 use crate::clock::now;
 use crate::convert::{self, BlockFacts, ConvertError, WrittenAccount};
+use crate::footers::Footers;
 use crate::jump::{ConfirmedState, Jump};
 use crate::source_slots::{SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
@@ -193,7 +194,7 @@ pub(crate) enum StreamEnd {
 /// Connects to sources and sends their updates.
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SourceConfig>,
-    /// Of each source: whether its entries are requested. No more once it has refused the request.
+    /// Of each source: whether its entries and footers are requested. No more once it has refused the request.
     pub(crate) with_entries: Vec<bool>,
     pub(crate) config: StreamConfig,
     pub(crate) status: Arc<FollowStatus>,
@@ -276,7 +277,8 @@ impl Streams {
         let may_be = status.code() == tonic::Code::InvalidArgument;
         let refuses = may_be && std::mem::replace(&mut self.with_entries[at], false);
         if refuses {
-            tracing::warn!(url = self.sources[at].url, "entries are not requested any more");
+            let url = &self.sources[at].url;
+            tracing::warn!(url, "entries and block footers are not requested any more");
         }
         refuses
     }
@@ -331,6 +333,7 @@ impl Streams {
         let mut ticks = tokio::time::interval(TICK_INTERVAL);
         let stall = self.config.stall_timeout;
         let (mut received_at, mut attached_at) = (now(), now());
+        let mut footers = Footers::default();
         loop {
             let batch = tokio::select! {
                 batch = next_batch(&mut stream) => batch,
@@ -354,7 +357,7 @@ impl Streams {
                     }
                     let (all, free) =
                         (queue_permits(&self.config), self.permits.available_permits());
-                    let queued = all.saturating_sub(free) * PERMIT_BYTES;
+                    let queued = all.saturating_sub(free) * PERMIT_BYTES + footers.bytes();
                     self.status.queued_bytes.store(queued as u64, Ordering::Relaxed);
                     self.status.upstream.fetch_max(progress.newest_of_source(), Ordering::Relaxed);
                     let limit = self.config.lag_slots_max;
@@ -371,7 +374,8 @@ impl Streams {
             };
             received_at = now();
             let Some(batch) = batch else { return Ok(StreamEnd::Ended) };
-            self.forward((session, at), batch, received_at, requests, &mut progress).await?;
+            let of_stream = (&mut progress, &mut footers);
+            self.forward((session, at), batch, received_at, requests, of_stream).await?;
         }
     }
 
@@ -382,7 +386,7 @@ impl Streams {
         batch: Vec<Result<(SubscribeUpdate, usize), tonic::Status>>,
         received: Instant,
         requests: &mpsc::Sender<SubscribeRequest>,
-        progress: &mut StreamProgress,
+        (progress, footers): (&mut StreamProgress, &mut Footers),
     ) -> Result<(), StreamEnd> {
         let (mut updates, mut bytes, mut end) = (Vec::with_capacity(batch.len()), 0, Ok(()));
         for message in batch {
@@ -395,6 +399,10 @@ impl Streams {
                         let _ = requests.try_send(SubscribeRequest { ping, ..Default::default() });
                         Ok(None)
                     }
+                    Some(UpdateOneof::BlockFooter(footer)) => {
+                        footers.insert(footer);
+                        Ok(None)
+                    }
                     Some(update) => {
                         // Any status but "dead" follows a shred of the slot.
                         if let UpdateOneof::Slot(slot) = &update {
@@ -405,6 +413,7 @@ impl Streams {
                             if !self.with_entries[at] {
                                 converted.expect_no_entries();
                             }
+                            converted.add_footer(footers);
                             let memory_bytes = converted.memory_bytes(message_bytes);
                             (converted, memory_bytes)
                         }))
@@ -517,7 +526,7 @@ pub(crate) async fn connect(
         .accept_compressed(CompressionEncoding::Zstd))
 }
 
-/// Everything of every bank from a slot on, or from now on.
+/// Everything of every bank from a slot on, or from now on. Entries and footers only for servers that pass them on.
 fn subscribe_request(from_slot: Option<Slot>, with_entries: bool) -> SubscribeRequest {
     let name = || FILTER.to_owned();
     let slots = SubscribeRequestFilterSlots {
@@ -525,8 +534,11 @@ fn subscribe_request(from_slot: Option<Slot>, with_entries: bool) -> SubscribeRe
         ..SubscribeRequestFilterSlots::default()
     };
     let entries = with_entries.then(|| (name(), SubscribeRequestFilterEntry::default()));
+    let footer = SubscribeRequestFilterBlockFooter { include_certificates: Some(true) };
+    let footers = with_entries.then(|| (name(), footer));
     SubscribeRequest {
         entry: entries.into_iter().collect(),
+        block_footer: footers.into_iter().collect(),
         accounts: [(name(), SubscribeRequestFilterAccounts::default())].into(),
         transactions: [(name(), SubscribeRequestFilterTransactions::default())].into(),
         blocks_meta: [(name(), SubscribeRequestFilterBlocksMeta::default())].into(),

@@ -31,7 +31,7 @@ use crate::error::FollowError;
 use crate::jump::Jump;
 use crate::status::FollowStatus;
 use crate::store_thread::{RootedBank, StoreQueue};
-use crate::stored_rows::BankRow;
+use crate::stored_rows::{BankRow, JumpRow, LatticeRow};
 use crate::stream::{Beginning, Message, update_of};
 use crate::verification::{Action, BankHashes, Verification};
 use crate::vote_accounts::VoteAccounts;
@@ -70,6 +70,8 @@ pub(crate) struct Writer {
     pub(crate) votes: Option<VoteThread>,
     /// Stores rooted banks, if there is a directory.
     pub(crate) store: Option<StoreQueue>,
+    /// Of the stored blocks, the one whose transactions are unknown.
+    pub(crate) last_jump: Option<JumpRow>,
     vote_accounts: VoteAccounts,
     write_versions: WriteVersions,
     banks: BTreeMap<BlockId, Frozen>,
@@ -109,6 +111,7 @@ impl Writer {
             stakes: StakeTables::new(),
             votes: None,
             store: None,
+            last_jump: None,
             vote_accounts: VoteAccounts::default(),
             write_versions: WriteVersions::default(),
             banks: BTreeMap::from([(id, root)]),
@@ -409,6 +412,9 @@ impl Writer {
             let updates = self.write_versions.assign(updates);
             self.unsent.push(LedgerEvent::AccountsWritten { block: id, updates });
         }
+        if let Some(footer) = facts.footer {
+            self.unsent.push(LedgerEvent::BlockFooter { block: id, footer });
+        }
         self.unsent.push(LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms });
         self.history.record_block(&block);
         let (is_executed, is_confirmed) = (false, false);
@@ -587,17 +593,18 @@ impl Writer {
         }
         let root = self.ledger.root();
         let ids = self.chain_to(bank, |id, _| *id == root);
-        ids.into_iter().filter_map(|id| self.rooted_bank(id)).collect()
+        let bank = |id| self.rooted_bank(id, self.verification.lattice(id));
+        ids.into_iter().filter_map(bank).collect()
     }
 
     /// A bank as it is stored.
-    fn rooted_bank(&self, id: BlockId) -> Option<RootedBank> {
+    fn rooted_bank(&self, id: BlockId, lattice: Option<LatticeRow>) -> Option<RootedBank> {
         let Frozen { block, info, .. } = self.banks.get(&id)?;
         let blockhashes = info.blockhashes.iter().copied().collect();
-        let row = BankRow { blockhashes, lattice: self.verification.lattice(id) };
+        let row = BankRow { blockhashes, lattice, jump: self.last_jump };
         let (block, bank) = (Arc::clone(block), row.to_bytes());
         let retain_from = self.history.snapshot().first_slot().unwrap_or(0);
-        Some(RootedBank { block, bank, epochs: None, retain_from })
+        Some(RootedBank { block, bank, epochs: None, retain_from, is_next: true })
     }
 
     /// Stores final banks, the oldest first, and the epochs that changed.

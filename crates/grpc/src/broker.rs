@@ -152,10 +152,11 @@ impl Broker {
         }
     }
 
-    /// Closes every client and empties the log: events of the ledger were lost, or the ledger ends.
-    pub(crate) fn close_all(&self, status: &Status) {
+    /// Closes every client and empties the log: events of the ledger were lost, the ledger jumped, or it ends. `root` is
+    /// the slot after which it publishes everything, if that is known.
+    pub(crate) fn close_all(&self, status: &Status, root: Option<Slot>) {
         let state = &mut *self.state.lock();
-        state.log.clear();
+        state.log.clear(root);
         for (id, listener) in &state.listeners {
             self.close(*id, listener, status.clone());
         }

@@ -5,14 +5,15 @@
 //! Bounds: [`SHARED_BYTES_MAX`] of bodies and messages that are shared; beyond it they are encoded anew.
 
 use bytes::{BufMut, Bytes};
+use chain_solana::BlockFooter;
 use foldhash::{HashMap, HashMapExt};
 use prost::Message;
 use prost_types::Timestamp;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
-    SubscribeUpdate, SubscribeUpdateAccount, SubscribeUpdateBlock, SubscribeUpdateBlockMeta,
-    SubscribeUpdatePing, SubscribeUpdatePong, SubscribeUpdateSlot, SubscribeUpdateTransaction,
-    SubscribeUpdateTransactionStatus,
+    SubscribeUpdate, SubscribeUpdateAccount, SubscribeUpdateBlock, SubscribeUpdateBlockFooter,
+    SubscribeUpdateBlockMeta, SubscribeUpdatePing, SubscribeUpdatePong, SubscribeUpdateSlot,
+    SubscribeUpdateTransaction, SubscribeUpdateTransactionStatus,
 };
 use yellowstone_grpc_proto::solana::storage::confirmed_block::{BlockHeight, UnixTimestamp};
 
@@ -140,6 +141,10 @@ fn encode_body(update: &Update, part: &Part) -> Vec<u8> {
         (UpdateKind::Entry { index, entry }, _) => {
             UpdateOneof::Entry(convert::entry(slot, bank_id, *index, entry))
         }
+        (UpdateKind::Footer(footer), part) => {
+            let with_certificates = *part == Part::Footer { with_certificates: true };
+            UpdateOneof::BlockFooter(block_footer(slot, bank_id, footer, with_certificates))
+        }
         (UpdateKind::Block(frozen), Part::Block(filter)) => {
             UpdateOneof::Block(block(frozen, filter, bank_id))
         }
@@ -148,6 +153,24 @@ fn encode_body(update: &Update, part: &Part) -> Vec<u8> {
         }
     };
     encode(body, update.created_ms)
+}
+
+fn block_footer(
+    slot: u64,
+    bank_id: u64,
+    footer: &BlockFooter,
+    with_certificates: bool,
+) -> SubscribeUpdateBlockFooter {
+    let certificates = if with_certificates { &footer.certificates[..] } else { &[] };
+    SubscribeUpdateBlockFooter {
+        slot,
+        bank_id,
+        bank_hash: footer.bank_hash.clone(),
+        block_producer_time_nanos: footer.producer_time_nanos,
+        block_user_agent: footer.user_agent.clone(),
+        // They were encoded from such a message.
+        ..SubscribeUpdateBlockFooter::decode(certificates).unwrap_or_default()
+    }
 }
 
 fn block(frozen: &FrozenBlock, filter: &BlockFilter, bank_id: u64) -> SubscribeUpdateBlock {

@@ -1,54 +1,83 @@
-//! `SubscribeGossip`: a cluster of one node.
+//! `SubscribeGossip`: the table of the cluster's nodes, then its changes, and pings.
+//!
+//! Shape: a stream takes from the table what it sends next, so a client that does not read costs nothing.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::Stream;
+use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 use tonic::Status;
 use yellowstone_grpc_proto::geyser::subscribe_update_gossip::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
-    GossipTopology, SubscribeUpdateContactInfoNode, SubscribeUpdateGossip, SubscribeUpdatePing,
+    GossipTopology, SubscribeUpdateContactInfoRemoved, SubscribeUpdateGossip, SubscribeUpdatePing,
 };
 
 use crate::clock::now_ms;
 use crate::encode::timestamp;
-use crate::node::GrpcNode;
+use crate::gossip_table::{GossipStep, GossipTable};
 
-/// The table of the one node, then pings.
-pub(crate) struct GossipStream {
-    topology: Option<SubscribeUpdateContactInfoNode>,
+/// What one client gets.
+pub(crate) type GossipStream =
+    Pin<Box<dyn Stream<Item = Result<SubscribeUpdateGossip, Status>> + Send>>;
+
+/// A client, and how far it is.
+struct GossipClient {
+    table: Arc<GossipTable>,
+    changed: watch::Receiver<u64>,
+    /// What it has.
+    revision: Option<u64>,
     ping: Interval,
 }
 
-impl GossipStream {
-    pub(crate) fn new(node: &GrpcNode, ping_interval: Duration) -> Result<Self, Status> {
-        let own = node.contact_info();
-        let own = own.ok_or_else(|| Status::unimplemented("this server has no gossip"))?;
-        let mut ping = tokio::time::interval(ping_interval);
-        ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        ping.reset();
-        Ok(Self { topology: Some(own), ping })
+/// The stream of a new client.
+pub(crate) fn stream(table: Arc<GossipTable>, ping_interval: Duration) -> GossipStream {
+    let mut ping = tokio::time::interval(ping_interval);
+    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ping.reset();
+    let client = GossipClient { changed: table.subscribe(), table, revision: None, ping };
+    Box::pin(futures_util::stream::unfold(client, |mut client| async move {
+        let update = client.next().await;
+        Some((Ok(update), client))
+    }))
+}
+
+impl GossipClient {
+    async fn next(&mut self) -> SubscribeUpdateGossip {
+        loop {
+            // Before the table is read, so that no later change is missed.
+            self.changed.borrow_and_update();
+            if let Some((step, revision)) = self.table.next(self.revision) {
+                self.revision = Some(revision);
+                return message(update(step), revision);
+            }
+            tokio::select! {
+                _ = self.ping.tick() => {
+                    return message(UpdateOneof::Ping(SubscribeUpdatePing {}), 0);
+                }
+                Ok(()) = self.changed.changed() => {}
+            }
+        }
     }
 }
 
-impl Stream for GossipStream {
-    type Item = Result<SubscribeUpdateGossip, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let created_at = Some(timestamp(now_ms()));
-        if let Some(node) = self.topology.take() {
-            let update_oneof = Some(UpdateOneof::Snapshot(GossipTopology { nodes: vec![node] }));
-            return Poll::Ready(Some(Ok(SubscribeUpdateGossip {
-                update_oneof,
-                created_at,
-                seq: 1,
-            })));
+fn update(step: GossipStep) -> UpdateOneof {
+    match step {
+        GossipStep::Whole(nodes) => {
+            let nodes = nodes.into_iter().map(Arc::unwrap_or_clone).collect();
+            UpdateOneof::Snapshot(GossipTopology { nodes })
         }
-        self.ping.poll_tick(context).map(|_| {
-            let update_oneof = Some(UpdateOneof::Ping(SubscribeUpdatePing {}));
-            Some(Ok(SubscribeUpdateGossip { update_oneof, created_at, seq: 0 }))
-        })
+        GossipStep::Changed(node) => UpdateOneof::Node(Arc::unwrap_or_clone(node)),
+        GossipStep::Left(identity) => {
+            let pubkey = identity.to_bytes().to_vec();
+            UpdateOneof::Removed(SubscribeUpdateContactInfoRemoved { pubkey })
+        }
     }
+}
+
+fn message(update: UpdateOneof, seq: u64) -> SubscribeUpdateGossip {
+    let created_at = Some(timestamp(now_ms()));
+    SubscribeUpdateGossip { update_oneof: Some(update), created_at, seq }
 }

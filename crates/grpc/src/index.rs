@@ -81,6 +81,7 @@ impl Index {
                 add(IndexKey::All(FilterKind::TransactionStatus));
             }
             UpdateKind::Entry { .. } => add(IndexKey::All(FilterKind::Entry)),
+            UpdateKind::Footer(_) => add(IndexKey::All(FilterKind::BlockFooter)),
             UpdateKind::Block(_) => add(IndexKey::All(FilterKind::Block)),
             UpdateKind::BlockMeta(_) => add(IndexKey::All(FilterKind::BlockMeta)),
         }

@@ -22,6 +22,7 @@ mod encode;
 mod filter;
 pub mod fuzzing;
 mod gossip;
+mod gossip_table;
 mod index;
 mod log;
 mod metrics;
@@ -40,7 +41,9 @@ mod stream;
 mod update;
 
 pub use config::Config;
+pub use gossip_table::GossipTable;
 pub use metrics::GrpcMetrics;
 pub use node::{GrpcNode, LedgerReader, NewestBlock};
 pub use publisher::EventSender;
 pub use server::{Server, StartError};
+pub use yellowstone_grpc_proto::geyser::SubscribeUpdateContactInfoNode as ContactInfo;

@@ -111,9 +111,9 @@ impl Log {
         self.add(LogEntry::Released(commitment, block), 0);
     }
 
-    /// Removes all.
-    pub(crate) fn clear(&mut self) {
-        *self = Self { first: self.end(), ..Self::new(self.slots_max, self.bytes_max, None) };
+    /// Removes all. Everything after the slot `root` follows, which is `None` if the first slot is not known.
+    pub(crate) fn clear(&mut self, root: Option<Slot>) {
+        *self = Self { first: self.end(), ..Self::new(self.slots_max, self.bytes_max, root) };
     }
 
     /// The oldest slot that can be replayed.

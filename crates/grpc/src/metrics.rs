@@ -7,37 +7,42 @@ use ::metrics::{Collector, Exposition, MetricKind};
 
 use crate::broker::Broker;
 use crate::counters::Event;
+use crate::gossip_table::GossipTable;
 
 /// The memory of an open connection: its task, and the buffers of its socket and of HTTP/2.
 const CONNECTION_BYTES: u64 = 100 * 1024;
 
 /// The metrics, for a scrape.
-pub struct GrpcMetrics(pub(crate) Arc<Broker>);
+pub struct GrpcMetrics {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) gossip: Arc<GossipTable>,
+}
 
 impl GrpcMetrics {
     fn connections(&self) -> u64 {
-        let counters = &self.0.counters;
+        let counters = &self.broker.counters;
         counters.sum(Event::Accepted).saturating_sub(counters.sum(Event::Ended))
     }
 }
 
 impl Collector for GrpcMetrics {
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        let (memory, counters) = (self.0.memory(), &self.0.counters);
+        let (memory, counters) = (self.broker.memory(), &self.broker.counters);
         let incomplete =
             counters.sum(Event::RequestBytes).saturating_sub(counters.sum(Event::RequestBytesDone));
         vec![
             ("grpc_connections", self.connections() * CONNECTION_BYTES + incomplete),
-            ("grpc_events", self.0.event_bytes.load(Ordering::Relaxed) as u64),
+            ("grpc_events", self.broker.event_bytes.load(Ordering::Relaxed) as u64),
             ("grpc_queues", memory.queues as u64),
             ("grpc_sending", memory.sending as u64),
             ("grpc_filters", memory.filters as u64),
             ("grpc_replay", memory.log as u64),
+            ("grpc_gossip", self.gossip.bytes() as u64),
         ]
     }
 
     fn write(&self, out: &mut Exposition) {
-        let (memory, counters) = (self.0.memory(), &self.0.counters);
+        let (memory, counters) = (self.broker.memory(), &self.broker.counters);
         let gauges = [
             ("hydrant_grpc_connections_open", "Connections that are open.", self.connections()),
             (

@@ -66,7 +66,7 @@ impl LedgerReader for Reader {
 pub struct GrpcNode {
     /// Reads blocks.
     pub reader: Box<dyn LedgerReader>,
-    /// The cluster and the addresses of this node. Without it, `SubscribeGossip` is not served.
+    /// The cluster and the addresses of this node, if it is part of one.
     pub cluster: Option<Arc<ClusterInfo>>,
     /// The name and version of the program.
     pub program: (&'static str, &'static str),

@@ -2,7 +2,7 @@
 //!
 //! In: events, in order, over a bounded channel from the ledger's one writer. Out: updates to the broker.
 //! Order of a bank: `CREATED_BANK`; its account writes and transactions as they happen; its entries; `COMPLETED`, the
-//! block, its metadata; then processed, confirmed and finalized, each once, and after its ancestors. Above processed, a bank's
+//! block, its footer, its metadata; then processed, confirmed and finalized, each once, and after its ancestors. Above processed, a bank's
 //! content is released when the bank gets there: the last write of each account, the transactions, the entries, the
 //! block. A bank that is reverted is released never.
 //! Bounds: `Config::events_max` events wait, with `Config::events_bytes_max` bytes or one event. The writer never waits:
@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use chain_solana::{
-    AccountUpdate, Block, EventSink, ExecutedTransaction, LedgerEvent, RevertReason,
+    AccountUpdate, Block, BlockFooter, EventSink, ExecutedTransaction, LedgerEvent, RevertReason,
 };
 use foldhash::{HashMap, HashMapExt};
 use ledger::{BlockId, Commitment, Slot};
@@ -139,6 +139,7 @@ fn event_bytes(event: &LedgerEvent) -> usize {
         LedgerEvent::Executed(all) => {
             usize::try_from(all.iter().map(|it| it.bytes()).sum::<u64>()).unwrap_or(usize::MAX)
         }
+        LedgerEvent::BlockFooter { footer, .. } => footer.bytes(),
         LedgerEvent::Frozen { block, .. } | LedgerEvent::Jumped { block } => {
             usize::try_from(block.bytes()).unwrap_or(usize::MAX)
         }
@@ -164,6 +165,7 @@ struct Bank {
     /// The last write of each account.
     accounts: HashMap<Pubkey, Arc<Update>>,
     transactions: Vec<Arc<Update>>,
+    footer: Option<Arc<BlockFooter>>,
     status: Option<Commitment>,
 }
 
@@ -202,14 +204,14 @@ impl Publisher {
             drop(self.broker.event_lock.lock());
             self.broker.event_space.notify_all();
         }
-        self.broker.close_all(&Status::unavailable("the ledger has ended"));
+        self.broker.close_all(&Status::unavailable("the ledger has ended"), None);
     }
 
     fn lose(&mut self) {
         self.broker.counters.record(Event::EventsLost);
         self.banks.clear();
         self.open.clear();
-        self.broker.close_all(&Broker::lagged());
+        self.broker.close_all(&Broker::lagged(), None);
     }
 
     fn publish(&mut self, event: &LedgerEvent) {
@@ -217,6 +219,11 @@ impl Publisher {
             LedgerEvent::BankCreated { block, parent, .. } => self.create(*block, *parent),
             LedgerEvent::AccountsWritten { block, updates } => self.accounts(*block, updates),
             LedgerEvent::Executed(all) => self.transactions(all),
+            LedgerEvent::BlockFooter { block, footer } => {
+                if let Some(bank) = self.banks.get_mut(block) {
+                    bank.footer = Some(Arc::clone(footer));
+                }
+            }
             LedgerEvent::Frozen { block, .. } => self.freeze(block),
             LedgerEvent::Confirmed { block, .. } => self.advance(block.id, Commitment::Confirmed),
             LedgerEvent::Rooted { block, .. } => {
@@ -237,9 +244,12 @@ impl Publisher {
         tracing::warn!(slot, from, "the ledger jumped: all clients are closed");
         self.banks.clear();
         self.open.clear();
-        self.broker.close_all(&Status::data_loss(format!(
-            "the node has no blocks between slot {from} and slot {slot}: subscribe again, without from_slot"
-        )));
+        let status = Status::data_loss(format!(
+            "the node has no blocks between slot {from} and slot {slot}: subscribe again, from slot {} on or without \
+             from_slot",
+            slot.saturating_add(1)
+        ));
+        self.broker.close_all(&status, Some(slot));
     }
 
     fn create(&mut self, block: BlockId, parent: BlockId) {
@@ -249,6 +259,7 @@ impl Publisher {
             parent,
             accounts: HashMap::new(),
             transactions: Vec::new(),
+            footer: None,
             status: None,
         };
         self.banks.insert(block, bank);
@@ -309,8 +320,11 @@ impl Publisher {
         content.append(&mut bank.transactions);
         content.append(&mut entries);
         let frozen = Arc::new(FrozenBlock { block: Arc::clone(block), accounts: writes });
-        let ends = [UpdateKind::Block(Arc::clone(&frozen)), UpdateKind::BlockMeta(frozen)]
-            .map(|kind| new_update(id, bank.bank_id, kind));
+        let mut ends = vec![UpdateKind::Block(Arc::clone(&frozen))];
+        ends.extend(bank.footer.take().map(UpdateKind::Footer));
+        ends.push(UpdateKind::BlockMeta(frozen));
+        let ends: Vec<_> =
+            ends.into_iter().map(|kind| new_update(id, bank.bank_id, kind)).collect();
         content.extend_from_slice(&ends);
         self.broker.publish(&ends);
         self.broker.set_content(id, content.into());

@@ -23,6 +23,7 @@ use crate::broker::Broker;
 use crate::config::Config;
 use crate::connection;
 use crate::counters::Event;
+use crate::gossip_table::GossipTable;
 use crate::metrics::GrpcMetrics;
 use crate::node::GrpcNode;
 use crate::publisher::{self, EventSender};
@@ -63,6 +64,7 @@ pub enum StartError {
 /// A running server. Dropping it ends it without a wait.
 pub struct Server {
     broker: Arc<Broker>,
+    gossip: Arc<GossipTable>,
     address: SocketAddr,
     closing: watch::Sender<bool>,
     /// Ends after the last connection.
@@ -88,9 +90,13 @@ impl Server {
         let root = node.reader.newest(Commitment::Finalized).map(|block| block.slot);
         let broker = Arc::new(Broker::new(config, root));
         let sender = publisher::start(&broker)?;
+        let gossip = Arc::new(GossipTable::new());
+        node.contact_info().into_iter().for_each(|own| gossip.insert(own));
         let (reporter, health) = tonic_health::server::health_reporter();
         let (closing, is_closing) = watch::channel(false);
-        let service = Arc::new(GrpcService::new(Arc::clone(&broker), node, health, token));
+        let table = Arc::clone(&gossip);
+        let service = GrpcService::new(Arc::clone(&broker), node, table, health, token);
+        let service = Arc::new(service);
         let serving = {
             let _runtime = runtime.enter();
             let listener = TcpListener::from_std(listener)?;
@@ -101,7 +107,7 @@ impl Server {
             })
         };
         let (serving, runtime) = (Some(serving), Some(runtime));
-        Ok((Self { broker, address, closing, serving, runtime }, sender))
+        Ok((Self { broker, gossip, address, closing, serving, runtime }, sender))
     }
 
     /// The address on which it listens.
@@ -111,7 +117,12 @@ impl Server {
 
     /// Its metrics.
     pub fn metrics(&self) -> GrpcMetrics {
-        GrpcMetrics(Arc::clone(&self.broker))
+        GrpcMetrics { broker: Arc::clone(&self.broker), gossip: Arc::clone(&self.gossip) }
+    }
+
+    /// The nodes that `SubscribeGossip` serves: at first this node, if its cluster is known.
+    pub fn gossip(&self) -> &Arc<GossipTable> {
+        &self.gossip
     }
 }
 
@@ -128,7 +139,7 @@ impl Server {
     }
 
     fn close(&self) {
-        self.broker.close_all(&Status::unavailable("the server ends"));
+        self.broker.close_all(&Status::unavailable("the server ends"), None);
         // The receiver may have ended already.
         let _ = self.closing.send(true);
     }

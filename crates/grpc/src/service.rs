@@ -21,7 +21,8 @@ use yellowstone_grpc_proto::geyser::{
 use crate::broker::Broker;
 use crate::compression::{Compression, ENCODING_HEADER};
 use crate::counters::Event;
-use crate::gossip::GossipStream;
+use crate::gossip::{self, GossipStream};
+use crate::gossip_table::GossipTable;
 use crate::node::GrpcNode;
 use crate::request_body::RequestBody;
 use crate::requests::Requests;
@@ -47,6 +48,7 @@ pub(crate) type HealthService = Box<
 pub(crate) struct GrpcService {
     broker: Arc<Broker>,
     node: Arc<GrpcNode>,
+    gossip: Arc<GossipTable>,
     health: HealthService,
     token: Option<Vec<u8>>,
 }
@@ -55,6 +57,7 @@ impl GrpcService {
     pub(crate) fn new(
         broker: Arc<Broker>,
         node: GrpcNode,
+        gossip: Arc<GossipTable>,
         health: HealthServer<impl Health>,
         token: Option<Vec<u8>>,
     ) -> Self {
@@ -67,7 +70,7 @@ impl GrpcService {
                 }
             })
         });
-        Self { broker, node: Arc::new(node), health, token }
+        Self { broker, node: Arc::new(node), gossip, health, token }
     }
 
     pub(crate) fn broker(&self) -> &Arc<Broker> {
@@ -157,10 +160,8 @@ impl GrpcService {
     }
 
     async fn gossip(&self, request: http::Request<RequestBody>) -> http::Response<Body> {
-        let stream = match GossipStream::new(&self.node, self.broker.config.ping_interval()) {
-            Ok(stream) => stream,
-            Err(status) => return status.into_http(),
-        };
+        let ping_interval = self.broker.config.ping_interval();
+        let stream = gossip::stream(Arc::clone(&self.gossip), ping_interval);
         let codec = ProstCodec::<SubscribeUpdateGossip, SubscribeGossipRequest>::default();
         self.grpc(codec).server_streaming(Gossip(Some(stream)), request).await
     }

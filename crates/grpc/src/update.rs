@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{AccountUpdate, Block, ExecutedTransaction};
+use chain_solana::{AccountUpdate, Block, BlockFooter, ExecutedTransaction};
 use ledger::{Commitment, Slot};
 use solana::Entry;
 use solana_account::ReadableAccount;
@@ -37,6 +37,8 @@ pub(crate) enum UpdateKind {
         index: u64,
         entry: Entry,
     },
+    /// What the leader stated about the block.
+    Footer(Arc<BlockFooter>),
     Block(Arc<FrozenBlock>),
     BlockMeta(Arc<FrozenBlock>),
 }
@@ -79,6 +81,7 @@ impl Update {
                 UpdateKind::Account(_) => self.account_bytes(),
                 UpdateKind::Transaction(executed) => transaction_bytes(executed),
                 UpdateKind::Entry { .. } => 0,
+                UpdateKind::Footer(footer) => footer.bytes(),
                 UpdateKind::Block(frozen) => {
                     let block = &frozen.block;
                     frozen.accounts.len() * size_of::<AccountUpdate>()

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 use anyhow::{Result, bail};
 
-use crate::cli::DevFlags;
+use crate::dev_flags::DevFlags;
 
 /// Milliseconds.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -404,7 +404,7 @@ mod tests {
     use clap::{Args, Parser};
 
     use super::*;
-    use crate::cli::{Cli, Command};
+    use crate::command_line::{Cli, Command};
 
     /// Every numeric setting with its range.
     fn all() -> Vec<Setting> {

@@ -11,7 +11,7 @@ use solana_native_token::LAMPORTS_PER_SOL;
 
 use crate::accounts_file;
 use crate::bounds::{self, SHRED_BYTES};
-use crate::cli::{DevFlags, FeatureBase};
+use crate::dev_flags::{DevFlags, FeatureBase};
 use crate::grpc_setup;
 use crate::index_flags;
 use crate::input_file;
@@ -409,7 +409,7 @@ fn programs(flags: &DevFlags) -> Result<Vec<localnet::GenesisProgram>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::AccountIndex;
+    use crate::dev_flags::AccountIndex;
 
     fn check(flags: DevFlags, file: &str) -> Result<NodeConfig> {
         let file: DevFlags = toml::from_str(file)?;

@@ -15,9 +15,9 @@ use rpc_solana::{NodeMemory, SolanaApi};
 use snapshot_server::{ArchivedLedger, SnapshotArchives, WithSnapshots};
 
 use crate::banner::Banner;
-use crate::cli::DevFlags;
 use crate::config::{self, NodeConfig};
 use crate::console::{now, print_line};
+use crate::dev_flags::DevFlags;
 use crate::memory_report::ProcessMemory;
 use crate::process_setup::{
     BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,

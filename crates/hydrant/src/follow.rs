@@ -386,6 +386,10 @@ impl Node<'_> {
             sinks.push(Box::new(events));
             server
         });
+        let nodes = grpc.as_ref().map(|server| {
+            let (gossip, cluster) = (Arc::clone(server.gossip()), Arc::clone(&node.api.cluster));
+            tokio::spawn(grpc_setup::mirror_nodes(gossip, cluster))
+        });
         let running = follower.start(sinks).context("follow the chain")?;
         let listeners = Listeners {
             rpc: tokio_listener(bound.rpc)?,
@@ -435,6 +439,7 @@ impl Node<'_> {
         let ended = wait_for_end(&mut signals, &running, &status, &health, slots_max).await;
         start_memory.abort();
         memory_log.abort();
+        nodes.iter().for_each(tokio::task::JoinHandle::abort);
         grpc_setup::stop(grpc).await?;
         pubsub.shut_down();
         // An error means that the server has ended already.

@@ -2,16 +2,19 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use chain_solana::{ClusterInfo, Reader};
-use grpc::{Config, EventSender, GrpcNode, Server};
+use chain_solana::{Cluster, ClusterInfo, ClusterNode, Reader};
+use grpc::{Config, EventSender, GossipTable, GrpcNode, Server};
 
 use crate::bounds;
 use crate::process_setup::GrpcPort;
 
 /// The port on which clients expect Yellowstone gRPC.
 const PORT_DEFAULT: u16 = 10_000;
+/// How often the nodes of a cluster are compared with those that are served. They change once a second at most.
+const NODES_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The port, if gRPC is served. If the system chooses JSON-RPC's, it chooses this one too.
 pub(crate) fn port(
@@ -48,6 +51,20 @@ pub(crate) fn start(
         program: ("hydrant", env!("CARGO_PKG_VERSION")),
     };
     Server::start(config.clone(), node, listener).context("serve gRPC")
+}
+
+/// Serves the nodes of a cluster as gossip, as they change. It ends when it is aborted.
+pub(crate) async fn mirror_nodes(gossip: Arc<GossipTable>, cluster: Arc<dyn Cluster>) {
+    let mut last: Option<Arc<[ClusterNode]>> = None;
+    let mut poll = tokio::time::interval(NODES_POLL_INTERVAL);
+    loop {
+        poll.tick().await;
+        let Some(nodes) = cluster.nodes() else { continue };
+        if !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &nodes)) {
+            gossip.replace(&nodes);
+            last = Some(nodes);
+        }
+    }
 }
 
 /// Ends the server, if there is one.

@@ -10,7 +10,7 @@ use query::{IndexConfig, IndexKeyFilter};
 use solana::key_kind;
 use solana_pubkey::Pubkey;
 
-use crate::cli::{AccountIndex, DevFlags};
+use crate::dev_flags::{AccountIndex, DevFlags};
 
 /// The indices, and the kind of key of each.
 const INDICES: [(AccountIndex, KeyKind); 4] = [

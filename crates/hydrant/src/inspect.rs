@@ -1,9 +1,11 @@
 //! `hydrant inspect`: what is in a snapshot archive.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use chain_solana::View;
+use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use ledger::KeyKind;
 use snapshot_solana::{Snapshot, Summary};
@@ -11,9 +13,29 @@ use solana::key_kind;
 use solana_native_token::LAMPORTS_PER_SOL;
 use solana_pubkey::Pubkey;
 
-use crate::cli::InspectFlags;
 use crate::console::print_line;
 use crate::snapshot_file::SnapshotFile;
+
+/// The flags of `hydrant inspect`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InspectFlags {
+    /// A full snapshot archive (snapshot-SLOT-HASH.tar.zst).
+    #[arg(value_name = "FILE")]
+    pub(crate) full: PathBuf,
+    /// An incremental archive on top of it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) incremental: Option<PathBuf>,
+    /// The number of largest accounts, and of programs with the most data, to list.
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub(crate) largest: usize,
+    /// Threads that parse and hash, in addition to the one that decompresses [default: the number of
+    /// cores].
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) threads: Option<usize>,
+    /// No progress on standard error.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
 
 /// The main indices by name; all others are small.
 const INDICES: [(&str, KeyKind); 5] = [

@@ -4,10 +4,11 @@ mod accounts_file;
 mod banner;
 mod bench;
 mod bounds;
-mod cli;
+mod command_line;
 mod config;
 mod console;
 mod dev;
+mod dev_flags;
 mod follow;
 mod follow_flags;
 mod grpc_setup;
@@ -29,7 +30,7 @@ mod validator_log;
 
 use std::process::ExitCode;
 
-use crate::cli::Command;
+use crate::command_line::Command;
 
 // Many short-lived responses on many threads are slow with the system's allocator.
 #[global_allocator]
@@ -37,7 +38,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[expect(clippy::print_stderr, reason = "the error that ends the process")]
 fn main() -> ExitCode {
-    let result = cli::parse().and_then(|command| match command {
+    let result = command_line::parse().and_then(|command| match command {
         Command::Dev(flags) => dev::run(*flags),
         Command::Follow(flags) => follow::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),

@@ -210,7 +210,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::cli::Cli;
+    use crate::command_line::Cli;
 
     /// Every flag that `solana-test-validator --help` of 4.2.2 has, hidden ones included.
     const OF_TEST_VALIDATOR: &[&str] = &[
@@ -267,7 +267,7 @@ mod tests {
     ];
 
     fn parse(flags: &[&str]) -> Result<Vec<String>> {
-        let command = crate::cli::command();
+        let command = crate::command_line::command();
         let matches = command.try_get_matches_from([&["hydrant", "dev"], flags].concat())?;
         check_flags(matches.subcommand_matches("dev").expect("it is `dev`"))
     }

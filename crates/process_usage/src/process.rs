@@ -79,6 +79,11 @@ impl Process {
         self.status_bytes("RssAnon")
     }
 
+    /// Resident bytes in transparent huge pages of 2 MiB. The process may use a part of each.
+    pub fn huge_page_bytes(self) -> Result<u64, ProcessError> {
+        self.parse("smaps_rollup", |rollup| bytes(field(rollup, "AnonHugePages")?))
+    }
+
     /// Resident bytes of files: the executable and libraries.
     pub fn file_bytes(self) -> Result<u64, ProcessError> {
         self.status_bytes("RssFile")
@@ -178,6 +183,8 @@ mod tests {
             for bytes in [process.anonymous_bytes(), process.file_bytes()] {
                 assert!(bytes.expect("it runs") > 1 << 16);
             }
+            let (huge, anonymous) = (process.huge_page_bytes(), process.anonymous_bytes());
+            assert!(huge.expect("it runs") <= anonymous.expect("it runs"));
             process.cpu_time().expect("it runs");
             let by_thread = process.cpu_time_by_thread().expect("it runs");
             assert!(!by_thread.is_empty());

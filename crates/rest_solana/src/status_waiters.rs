@@ -145,6 +145,7 @@ impl EventSink for WaiterEvents {
             LedgerEvent::BankCreated { .. }
             | LedgerEvent::AccountsWritten { .. }
             | LedgerEvent::Frozen { .. }
+            | LedgerEvent::BlockFooter { .. }
             | LedgerEvent::Jumped { .. }
             | LedgerEvent::Voted(_) => false,
         };
@@ -192,6 +193,7 @@ fn run_waker(shared: &Shared, events: &Receiver<LedgerEvent>) {
             | LedgerEvent::AccountsWritten { .. }
             | LedgerEvent::Frozen { .. }
             | LedgerEvent::TipMoved { .. }
+            | LedgerEvent::BlockFooter { .. }
             | LedgerEvent::Jumped { .. }
             | LedgerEvent::Voted(_) => {}
         }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use chain_solana::{Cluster, ClusterInfo, History, Reader, View, VoteStakes};
 use ledger::{Address, Commitment, Slot};
 use snapshot_solana::{
-    ArchiveWriteError, ArchivedBank, EpochStakes, EpochVoter, WrittenArchive, write_archive,
+    ArchiveWriteError, ArchivedBank, BankFields, EpochStakes, EpochVoter, WrittenArchive,
+    write_archive,
 };
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
@@ -55,24 +56,24 @@ impl ArchivedLedger {
         let epoch = info.epoch_schedule.get_epoch(slot);
         let stakes = self.cluster.stakes(view).unwrap_or_default();
         let slot_ms = if info.slot_ms == 0 { SLOT_MS_DEFAULT } else { info.slot_ms };
-        ArchivedBank {
-            slot,
-            parent_slot: block.parent.slot,
-            block_height: block.block_height,
-            bank_hash: block.bank_hash,
-            parent_hash: block.hash_components.parent_hash,
-            transaction_count: block.transaction_count,
-            signature_count: block.hash_components.signature_count,
-            leader: info.identity,
-            genesis_unix_timestamp: info.genesis_unix_timestamp,
-            epoch_schedule: info.epoch_schedule.clone(),
-            ns_per_slot: u128::from(slot_ms) * 1_000_000,
-            blockhashes: block.blockhashes.iter().copied().collect(),
-            lamports_per_signature: info.lamports_per_signature,
-            inflation: self.cluster.inflation().map_or_else(Default::default, |it| *it.inflation()),
-            epoch_stakes: [epoch, epoch + 1].map(|epoch| voters(view, &stakes, epoch)).into(),
-            status_cache: status_cache::encode(&self.history.snapshot(), slot),
-        }
+        let mut fields = BankFields::empty();
+        fields.slot = slot;
+        fields.parent_slot = block.parent.slot;
+        fields.block_height = block.block_height;
+        fields.bank_hash = block.bank_hash;
+        fields.parent_hash = block.hash_components.parent_hash;
+        fields.transaction_count = block.transaction_count;
+        fields.signature_count = block.hash_components.signature_count;
+        fields.genesis_unix_timestamp = info.genesis_unix_timestamp;
+        fields.epoch_schedule = info.epoch_schedule.clone();
+        fields.ns_per_slot = u128::from(slot_ms) * 1_000_000;
+        fields.blockhashes = block.blockhashes.iter().copied().collect();
+        fields.lamports_per_signature = info.lamports_per_signature;
+        fields.inflation =
+            self.cluster.inflation().map_or_else(Default::default, |it| *it.inflation());
+        fields.epoch_stakes = [epoch, epoch + 1].map(|epoch| voters(view, &stakes, epoch)).into();
+        let status_cache = status_cache::encode(&self.history.snapshot(), slot);
+        ArchivedBank { fields, leader: info.identity, status_cache }
     }
 }
 

@@ -12,7 +12,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lattice::{BankHashInputs, LtHash};
+use lattice::LtHash;
 use solana::{Account, lt_hash};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
@@ -21,6 +21,7 @@ use tar::Header;
 use zstd::stream::write::Encoder;
 
 use crate::archived_bank::{ArchivedBank, STORAGE_ID};
+use crate::bank_fields::BankFields;
 use crate::fields_writer::{self, StorageTotals};
 
 /// What a validator compresses with.
@@ -82,14 +83,14 @@ pub fn write_archive<I>(
 where
     I: Iterator<Item = (Pubkey, Arc<Account>)>,
 {
-    let slot = bank.slot;
+    let slot = bank.fields.slot;
     let mut totals = StorageTotals { bytes: 0, lamports: 0, lt_hash: LtHash::EMPTY };
     for (pubkey, account) in accounts() {
         totals.bytes += stored_len(&account) as u64;
         totals.lamports = totals.lamports.saturating_add(account.0.lamports());
         totals.lt_hash.mix_in(&lt_hash(&pubkey, &account.0));
     }
-    check_hash(bank, &totals.lt_hash)?;
+    check_hash(&bank.fields, &totals.lt_hash)?;
     let hash = Hash::new_from_array(totals.lt_hash.checksum());
     let name = format!("snapshot-{slot}-{hash}.tar.zst");
     let (path, part) = (dir.join(&name), dir.join("snapshot.part"));
@@ -107,19 +108,12 @@ where
     }
 }
 
-fn check_hash(bank: &ArchivedBank, lt_hash: &LtHash) -> Result<(), ArchiveWriteError> {
-    let inputs = BankHashInputs {
-        parent_hash: bank.parent_hash.to_bytes(),
-        signature_count: bank.signature_count,
-        last_blockhash: bank.blockhashes.last().copied().unwrap_or_default().to_bytes(),
-        lt_hash,
-        hard_forks: 0,
-    };
-    let found = Hash::new_from_array(inputs.hash());
-    if found == bank.bank_hash {
+fn check_hash(fields: &BankFields, lt_hash: &LtHash) -> Result<(), ArchiveWriteError> {
+    let (slot, stated, found) = (fields.slot, fields.bank_hash, fields.computed_hash(lt_hash));
+    if found == stated {
         return Ok(());
     }
-    Err(ArchiveWriteError::BankHash { slot: bank.slot, stated: bank.bank_hash, found })
+    Err(ArchiveWriteError::BankHash { slot, stated, found })
 }
 
 /// Writes the files of an archive. Returns its bytes.
@@ -129,7 +123,7 @@ fn write_files(
     fields: &[u8],
     (storage_bytes, storage): (u64, impl Read),
 ) -> io::Result<u64> {
-    let slot = bank.slot;
+    let slot = bank.fields.slot;
     let file = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
     let mut archive = tar::Builder::new(Encoder::new(file, ZSTD_LEVEL)?);
     let empty = 0_u64.to_le_bytes();

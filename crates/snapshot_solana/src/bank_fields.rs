@@ -29,7 +29,7 @@ const STORAGE_BYTES_MAX: u64 = 16 << 30;
 /// Maximum number of hard forks; mainnet has had fewer than ten.
 const HARD_FORKS_MAX: usize = 65_536;
 
-/// The fields of a snapshot's bank.
+/// The fields of a bank, as they are read from an archive and written into one.
 #[derive(Clone, Debug)]
 pub struct BankFields {
     /// The slot of the snapshot.
@@ -81,7 +81,7 @@ pub(crate) struct StorageFile {
 }
 
 impl BankFields {
-    /// The fields of no bank, for a caller that stored those of one itself and sets them.
+    /// The fields of no bank, for a caller that sets those of its own.
     pub fn empty() -> Self {
         Self {
             slot: 0,
@@ -118,17 +118,22 @@ impl BankFields {
         }
     }
 
-    /// Computes the bank hash and compares it.
-    pub(crate) fn check(&self, archive: &Archive<'_>) -> Result<(), SnapshotError> {
+    /// The bank hash that follows from the fields and from a hash over all accounts.
+    pub fn computed_hash(&self, lt_hash: &LtHash) -> Hash {
         let last = self.blockhashes.last().copied().unwrap_or_default();
         let inputs = BankHashInputs {
             parent_hash: self.parent_hash.to_bytes(),
             signature_count: self.signature_count,
             last_blockhash: last.to_bytes(),
-            lt_hash: &self.lt_hash,
+            lt_hash,
             hard_forks: crossed_hard_forks(&self.hard_forks, self.parent_slot, self.slot),
         };
-        let found = Hash::new_from_array(inputs.hash());
+        Hash::new_from_array(inputs.hash())
+    }
+
+    /// Computes the bank hash and compares it.
+    pub(crate) fn check(&self, archive: &Archive<'_>) -> Result<(), SnapshotError> {
+        let found = self.computed_hash(&self.lt_hash);
         if found != self.bank_hash {
             let claimed_by = "the bank";
             return Err(SnapshotError::checksum_mismatch(

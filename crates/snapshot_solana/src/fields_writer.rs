@@ -7,6 +7,7 @@ use lattice::LtHash;
 use solana_epoch_schedule::EpochSchedule;
 
 use crate::archived_bank::{ArchivedBank, STORAGE_ID};
+use crate::bank_fields::BankFields;
 use crate::epoch_stakes::{EpochStakes, EpochVoter};
 
 const TICKS_PER_SLOT: u64 = 64;
@@ -48,13 +49,14 @@ impl Fields {
 }
 
 /// The fields of a bank.
-pub(crate) fn encode(bank: &ArchivedBank, storage: &StorageTotals) -> Vec<u8> {
-    let mut out = Fields::default();
+pub(crate) fn encode(archived: &ArchivedBank, storage: &StorageTotals) -> Vec<u8> {
+    let (bank, mut out) = (&archived.fields, Fields::default());
     write_blockhashes(&mut out, bank);
     out.numbers([0]); // ancestors
     out.raw(&bank.bank_hash.to_bytes());
     out.raw(&bank.parent_hash.to_bytes());
-    out.numbers([bank.parent_slot, 0]); // and no hard forks
+    out.numbers([bank.parent_slot, bank.hard_forks.len() as u64]);
+    bank.hard_forks.iter().for_each(|fork| out.numbers([fork.slot, fork.count]));
     let ticks = (bank.slot + 1) * TICKS_PER_SLOT;
     out.numbers([bank.transaction_count, ticks, bank.signature_count, storage.lamports, ticks]);
     out.raw(&[0]); // hashes per tick
@@ -65,7 +67,7 @@ pub(crate) fn encode(bank: &ArchivedBank, storage: &StorageTotals) -> Vec<u8> {
     out.raw(&slots_per_year.to_le_bytes());
     let epoch = bank.epoch_schedule.get_epoch(bank.slot);
     out.numbers([storage.bytes, bank.slot, epoch, bank.block_height]);
-    out.raw(bank.leader.as_array());
+    out.raw(archived.leader.as_array());
     out.numbers([0, bank.lamports_per_signature]);
     out.zeros(4 * 8 + 1); // how fees change
     out.numbers([0, epoch]); // collected rent, rent collector
@@ -99,7 +101,7 @@ pub(crate) fn encode(bank: &ArchivedBank, storage: &StorageTotals) -> Vec<u8> {
     out.0
 }
 
-fn write_blockhashes(out: &mut Fields, bank: &ArchivedBank) {
+fn write_blockhashes(out: &mut Fields, bank: &BankFields) {
     let hashes = &bank.blockhashes;
     let newest = hashes.len().saturating_sub(1) as u64;
     out.numbers([newest]);

@@ -11,13 +11,14 @@ use crate::client::{Subscription, connect};
 use crate::validator::Validator;
 
 #[test]
-fn it_asks_for_accounts_transactions_and_entries_but_not_for_the_snapshots() {
+fn it_requests_accounts_transactions_entries_and_nodes_but_not_the_snapshots() {
     let plugin: Box<dyn GeyserPlugin> = Box::<hydrant_geyser::HydrantGeyser>::default();
     assert_eq!(plugin.name(), "hydrant-geyser");
     assert!(plugin.account_data_notifications_enabled());
     assert!(!plugin.account_data_snapshot_notifications_enabled());
     assert!(plugin.transaction_notifications_enabled());
     assert!(plugin.entry_notifications_enabled());
+    assert!(plugin.contact_info_notifications_enabled());
     // Before a load there is no client, and nothing fails.
     plugin.update_slot_status(1, None, &SlotStatus::CreatedBank).expect("ignored");
 }

@@ -2,6 +2,7 @@
 
 mod client;
 mod entries;
+mod gossip;
 mod lifecycle;
 mod lost_updates;
 mod order;

@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 
 use agave_geyser_plugin_interface::geyser_plugin_interface::{
     GeyserPlugin, ReplicaAccountInfoV3, ReplicaAccountInfoVersions, ReplicaBlockInfoV4,
-    ReplicaBlockInfoVersions, ReplicaEntryInfoV2, ReplicaEntryInfoVersions,
-    ReplicaTransactionInfoV3, ReplicaTransactionInfoVersions, Result, SlotStatus,
+    ReplicaBlockInfoVersions, ReplicaContactInfoV0_0_1, ReplicaContactInfoVersions,
+    ReplicaEntryInfoV2, ReplicaEntryInfoVersions, ReplicaTransactionInfoV3,
+    ReplicaTransactionInfoVersions, Result, SlotStatus,
 };
 use hydrant_geyser::HydrantGeyser;
 use solana_hash::Hash;
@@ -137,6 +138,36 @@ impl Validator {
         };
         let info = ReplicaBlockInfoVersions::V0_0_4(&info);
         self.plugin.notify_block_metadata(info).expect("taken");
+    }
+
+    /// A node in gossip, with a key of this length.
+    pub(crate) fn contact_info(&self, node: u8, key_bytes: usize, wallclock: u64) -> Result<()> {
+        let port = |port: u16| Some(SocketAddr::from(([127, 0, 0, node], port)));
+        let info = ReplicaContactInfoV0_0_1 {
+            pubkey: &vec![node; key_bytes],
+            wallclock,
+            outset: 77,
+            shred_version: 50_000,
+            version_major: 4,
+            version_minor: 2,
+            version_patch: 2,
+            version_commit: 9,
+            version_feature_set: 8,
+            version_client_id: 3,
+            gossip: port(8001),
+            tpu_quic: port(8009),
+            tpu_forwards_quic: None,
+            tpu_vote_udp: None,
+            tpu_vote_quic: None,
+            tvu_udp: port(8002),
+            tvu_quic: None,
+            serve_repair_udp: None,
+            serve_repair_quic: None,
+            rpc: None,
+            rpc_pubsub: None,
+            alpenglow: port(8010),
+        };
+        self.plugin.notify_contact_info(ReplicaContactInfoVersions::V0_0_1(&info), wallclock == 0)
     }
 
     /// A whole bank without transactions, up to its metadata.

@@ -8,7 +8,9 @@ mod fields;
 mod meta;
 mod transaction;
 
-use chain_solana::ExecutedTransaction;
+use std::sync::Arc;
+
+use chain_solana::{BlockFooter, ExecutedTransaction};
 use feed::{BlockMeta, SlotStatus, UpdateKind};
 use ledger::Slot;
 use solana::{Account, Entry};
@@ -23,6 +25,7 @@ use yellowstone_grpc_proto::geyser::{
 };
 
 use crate::convert::fields::{array, hash, pubkey};
+use crate::footers::Footers;
 
 pub use error::ConvertError;
 
@@ -44,6 +47,13 @@ impl Converted {
         }
     }
 
+    /// A bank's metadata takes its footer, if that came before.
+    pub(crate) fn add_footer(&mut self, footers: &mut Footers) {
+        if let UpdateKind::BlockMeta(meta) = &mut self.kind {
+            meta.meta.footer = footers.take(self.slot, self.bank_id);
+        }
+    }
+
     /// Estimated bytes in memory, of a message of `message_bytes`. Short lists need more than their encoding.
     pub(crate) fn memory_bytes(&self, message_bytes: usize) -> usize {
         match &self.kind {
@@ -55,7 +65,8 @@ impl Converted {
             }
             UpdateKind::BlockMeta(meta) => {
                 let rewards = meta.meta.rewards.len() * size_of::<Reward>();
-                message_bytes + rewards + UPDATE_BYTES
+                let footer = meta.meta.footer.as_ref().map_or(0, |footer| footer.bytes());
+                message_bytes + rewards + footer + UPDATE_BYTES
             }
         }
     }
@@ -76,9 +87,12 @@ pub(crate) struct BlockFacts {
     pub(crate) block_time: Option<i64>,
     pub(crate) rewards: Vec<Reward>,
     pub(crate) reward_partitions: Option<u64>,
+    /// What the leader stated, if the source sent it before the block's meta.
+    pub(crate) footer: Option<Arc<BlockFooter>>,
 }
 
-/// The update in a message; `None` if the message is of no use here: shreds, pings.
+/// The update in a message; `None` if the message is of no use here: shreds, pings. Footers are no updates of the feed
+/// (`footers`).
 pub(crate) fn update(message: UpdateOneof) -> Result<Option<Converted>, ConvertError> {
     match message {
         UpdateOneof::Account(account) => account_update(account),
@@ -143,6 +157,7 @@ fn block_meta(update: SubscribeUpdateBlockMeta) -> Result<Converted, ConvertErro
         block_time: update.block_time.map(|time| time.timestamp),
         reward_partitions: rewards.num_partitions.map(|partitions| partitions.num_partitions),
         rewards: rewards.rewards.into_iter().map(meta::reward).collect::<Result<_, _>>()?,
+        footer: None,
     };
     let kind = UpdateKind::BlockMeta(BlockMeta {
         parent_slot: update.parent_slot,

@@ -19,6 +19,8 @@ use crate::base::block_of_bank;
 use crate::clock::{now, unix_ms};
 use crate::error::FollowError;
 use crate::jump::{ConfirmedState, Jump, JumpRefusal};
+use crate::store_thread::RootedBank;
+use crate::stored_rows::{JumpRow, LatticeRow};
 use crate::vote_accounts::VoteAccounts;
 
 impl Writer {
@@ -61,8 +63,6 @@ impl Writer {
         let failed = |err: LedgerError| FollowError::Ledger { bank: to, err };
         let Some(parent) = self.banks.get(&from) else { return Ok(()) };
         let parent_info = Arc::clone(&parent.info);
-        // All of them are final after the jump.
-        let mut rooted = self.rooted_banks(from);
         self.ledger.open(to, from, Arc::clone(&parent_info)).map_err(failed)?;
         let (mut records, mut writes) = (Vec::new(), Vec::new());
         for (pubkey, account) in changes {
@@ -118,10 +118,13 @@ impl Writer {
         for stakes in known {
             self.set_epoch_stakes(stakes);
         }
-        if self.store.is_some() {
-            rooted.extend(self.rooted_bank(to));
-        }
-        self.store_banks(rooted)?;
+        // It has a hash whatever is verified, so a start from it is verified too.
+        let lattice = LatticeRow { lt_hash: *fields.lt_hash, hard_forks: fields.hard_forks };
+        self.last_jump = Some(JumpRow { slot: to.slot, parent_slot: fields.parent_slot });
+        // The banks before it were stored when the one that the ledger jumped from became the root.
+        let stored = self.rooted_bank(to, Some(lattice));
+        let stored = stored.map(|bank| RootedBank { is_next: false, ..bank });
+        self.store_banks(stored.into_iter().collect())?;
         self.vote_accounts = VoteAccounts::default();
         let _ = done.send(Ok(()));
         Ok(())

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use solana_account::{AccountSharedData, ReadableAccount};
 use solana_clock::Clock;
+use solana_pubkey::Pubkey;
 use solana_rent::Rent;
 use solana_sdk_ids::sysvar;
 use testkit::archive::{
@@ -19,10 +21,23 @@ type Address = [u8; 32];
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) slot: u64,
+    hashed: HashedFields,
     accounts: BTreeMap<Address, (u64, Vec<u8>)>,
 }
 
 impl State {
+    /// A bank and its accounts, which have the owners of `script::account`.
+    pub(crate) fn new(
+        slot: u64,
+        hashed: HashedFields,
+        accounts: &BTreeMap<Pubkey, AccountSharedData>,
+    ) -> Self {
+        let state = |(pubkey, account): (&Pubkey, &AccountSharedData)| {
+            (pubkey.to_bytes(), (account.lamports(), account.data().to_vec()))
+        };
+        Self { slot, hashed, accounts: accounts.iter().map(state).collect() }
+    }
+
     /// What the banks of `script::chain` write up to a slot; the wallet has `10 * slot` lamports.
     pub(crate) fn at(slot: u64) -> Self {
         let clock = Clock { slot, unix_timestamp: 1_700_000_000 + slot as i64, ..Clock::default() };
@@ -35,7 +50,9 @@ impl State {
         accounts.insert(sysvar::clock::ID.to_bytes(), (1, clock));
         accounts.insert(sysvar::rent::ID.to_bytes(), (1, rent));
         accounts.insert(WALLET, (slot * 10, Vec::new()));
-        Self { slot, accounts }
+        let last_blockhash = blockhash(slot, 0).to_bytes();
+        let hashed = HashedFields { last_blockhash, ..HashedFields::at(slot) };
+        Self { slot, hashed, accounts }
     }
 
     /// With another account.
@@ -72,10 +89,8 @@ impl State {
         let (lattice, lamports) = (all.lt_hash(), all.lamports());
         let file = file_of(written);
         let files = [StorageFile { slot, id: 1, bytes: file.len() as u64 }];
-        let last_blockhash = blockhash(slot, 0).to_bytes();
-        let hashed = HashedFields { last_blockhash, ..HashedFields::at(slot) };
         let unhashed = UnhashedFields::default();
-        let bank = bank_fields_with(slot, hashed, &unhashed, &files, lamports, &lattice);
+        let bank = bank_fields_with(slot, self.hashed, &unhashed, &files, lamports, &lattice);
         let mut tar = tar::Builder::new(Vec::new());
         for (name, bytes) in [
             ("version".to_owned(), b"1.2.0".to_vec()),

@@ -37,6 +37,7 @@ impl EventSink for Words {
                 format!("created {} on {}", block.slot, parent.slot)
             }
             LedgerEvent::Executed(all) => format!("executed {}", all[0].slot),
+            LedgerEvent::BlockFooter { block, .. } => format!("footer {}", block.slot),
             LedgerEvent::Frozen { block, .. } => format!("frozen {}", block.id.slot),
             LedgerEvent::TipMoved { block } => format!("tip {}", block.slot),
             LedgerEvent::Confirmed { block, .. } => format!("confirmed {}", block.id.slot),

@@ -138,6 +138,22 @@ fn is_wallet(update: &SubscribeUpdate) -> bool {
     update.account.as_ref().is_some_and(|account| account.pubkey == WALLET)
 }
 
+/// A follower of a source that has sent nothing.
+async fn followed() -> (Source, Rig, Proven) {
+    let source = Source::new(None);
+    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
+    let (rig, chain) = Rig::start(config);
+    (source, rig, chain)
+}
+
+/// A follower that has two banks. The second one has no child.
+async fn with_two_banks() -> (Source, Rig, Proven) {
+    let (source, rig, mut chain) = followed().await;
+    source.send(chain.chain(101..=102));
+    rig.wait_for_slots([102, 101, 100]).await;
+    (source, rig, chain)
+}
+
 /// Changes the wallet's lamports in a slot.
 fn damage_wallet(damaged: u64) -> impl Fn(&mut SubscribeUpdate) + Send + Sync {
     move |update| {
@@ -153,32 +169,37 @@ fn damage_wallet(damaged: u64) -> impl Fn(&mut SubscribeUpdate) + Send + Sync {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bank_is_confirmed_once_its_child_lists_its_hash() {
-    let source = Source::new(None);
-    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
-    let (rig, mut chain) = Rig::start(config);
+    let (source, rig, mut chain) = followed().await;
     assert_eq!(rig.status.proof().verified_slot(), None);
-    source.send(chain.chain(101..=103));
+    source.send(chain.chain(101..=102));
+    let mut fork = chain.clone();
+    source.send(chain.chain(103..=103));
     source.send([status(101, SlotStatus::SlotFinalized), status(103, SlotStatus::SlotFinalized)]);
     rig.wait_for_slots([103, 102, 101]).await;
     let levels = [101, 102, 103].map(|slot| rig.level(slot));
     let (sequence, computed) = (VerificationLevel::Sequence, VerificationLevel::Computed);
     assert_eq!(levels, [Some(sequence), Some(sequence), Some(computed)]);
     assert_eq!(rig.status.verified(), 102);
-    // What waits for its child lacks nothing, however long that takes.
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    // What waits for its child lacks nothing, however long that takes: a later bank without its transaction is given up
+    // before.
+    let is_transaction =
+        |update: &SubscribeUpdate| matches!(update.update_oneof, Some(UpdateOneof::Transaction(_)));
+    let mut incomplete = fork.bank(105, 1);
+    incomplete.retain(|update| !is_transaction(update));
+    incomplete.push(status(105, SlotStatus::SlotProcessed));
+    source.send_damaged(incomplete, []);
+    rig.wait("a gap", |rig| rig.status.gaps() > 0).await;
+    let gap = rig.status.last_gap().unwrap_or_default();
+    assert!(gap.starts_with("slot 105: "), "{gap}");
     source.send(chain.bank(104, 7));
     rig.wait_for_slots([104, 103, 103]).await;
-    assert_eq!((rig.status.gaps(), rig.status.sessions()), (0, 1));
+    assert_eq!((rig.status.gaps(), rig.status.sessions()), (1, 2));
     rig.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bank_is_confirmed_as_soon_as_an_open_child_lists_its_hash() {
-    let source = Source::new(None);
-    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
-    let (rig, mut chain) = Rig::start(config);
-    source.send(chain.chain(101..=102));
-    rig.wait_for_slots([102, 101, 100]).await;
+    let (source, rig, mut chain) = with_two_banks().await;
     // SlotHashes is the third update of a bank.
     let child = chain.bank(103, 7);
     source.send(child[..2].to_vec());
@@ -193,11 +214,7 @@ async fn a_bank_is_confirmed_as_soon_as_an_open_child_lists_its_hash() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bank_is_not_confirmed_by_an_open_child_that_lists_another_hash() {
-    let source = Source::new(None);
-    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
-    let (rig, mut chain) = Rig::start(config);
-    source.send(chain.chain(101..=102));
-    rig.wait_for_slots([102, 101, 100]).await;
+    let (source, rig, mut chain) = with_two_banks().await;
     let child = chain.bank(103, 7);
     let mut other = child[2].clone();
     if let Some(UpdateOneof::Account(update)) = &mut other.update_oneof {
@@ -317,9 +334,7 @@ async fn reporting(damaged: usize) -> (Source, Rig, Proven) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_is_replayed_with_another_hash_is_verified_as_the_second_bank() {
-    let source = Source::new(None);
-    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
-    let (rig, mut chain) = Rig::start(config);
+    let (source, rig, mut chain) = followed().await;
     source.send(chain.chain(101..=101));
     let mut second = chain.clone();
     source.send(chain.bank(102, 1));
@@ -352,9 +367,7 @@ async fn two_restarts_at_a_slot_are_found_by_the_hash_and_need_one_repair() {
 
 /// The cluster was restarted `count` times at a slot; that many `repairs` are needed.
 async fn follow_restart(count: u64, repairs: u64) {
-    let source = Source::new(None);
-    let config = config(vec![source_config(&source).await], VerifyMode::Sequence);
-    let (rig, mut chain) = Rig::start(config);
+    let (source, rig, mut chain) = followed().await;
     source.send(chain.chain(101..=102));
     // The bank of slot 105 is the first after a restart at slot 104.
     chain.hard_forks.push(HardFork { slot: 104, count });

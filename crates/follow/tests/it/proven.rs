@@ -10,12 +10,14 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
 use solana_slot_hashes::SlotHashes;
+use testkit::archive::HashedFields;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     SlotStatus, SubscribeUpdate, SubscribeUpdateAccountInfo, SubscribeUpdateBlockMeta,
 };
 use yellowstone_grpc_proto::solana::storage::confirmed_block as proto;
 
+use crate::archives::State;
 use crate::script::{account, message, status, transaction};
 use crate::snapshot::WALLET;
 
@@ -32,6 +34,8 @@ pub(crate) struct Proven {
     accounts: BTreeMap<Pubkey, AccountSharedData>,
     /// The newest first.
     slot_hashes: Vec<(u64, Hash)>,
+    /// What the newest bank's hash covers besides its accounts.
+    hashed: HashedFields,
 }
 
 impl Proven {
@@ -46,6 +50,7 @@ impl Proven {
             lt_hash: (*fields.lt_hash).clone(),
             accounts: accounts.into_iter().collect(),
             slot_hashes: Vec::new(),
+            hashed: HashedFields::at(fields.slot),
         }
     }
 
@@ -128,6 +133,13 @@ impl Proven {
                 _ => {}
             }
         }
+        self.hashed = HashedFields {
+            parent_slot: self.slot,
+            parent_hash: self.hash.to_bytes(),
+            signature_count,
+            last_blockhash: blockhash.to_bytes(),
+            hard_fork: self.hard_forks.last().map(|fork| (fork.slot, fork.count)),
+        };
         let inputs = BankHashInputs {
             parent_hash: self.hash.to_bytes(),
             signature_count,
@@ -137,6 +149,17 @@ impl Proven {
         };
         self.hash = Hash::new_from_array(inputs.hash());
         (self.slot, self.blockhash) = (slot, blockhash);
+    }
+
+    /// The state after the newest bank, for an archive.
+    pub(crate) fn state(&self) -> State {
+        State::new(self.slot, self.hashed, &self.accounts())
+    }
+
+    /// The accounts that were closed so far.
+    pub(crate) fn closed(&self) -> Vec<[u8; 32]> {
+        let closed = self.accounts.iter().filter(|(_, account)| account.lamports() == 0);
+        closed.map(|(pubkey, _)| pubkey.to_bytes()).collect()
     }
 
     /// Frozen and confirmed banks.

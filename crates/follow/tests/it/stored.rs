@@ -1,4 +1,5 @@
 //! A follower stores its state, and starts from it: the same accounts, blocks and proof.
+//! Not here: what a jump to an archive stores (`stored_jumps`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,38 +21,40 @@ use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use testkit::geyser_source::Source;
-use yellowstone_grpc_proto::geyser::SlotStatus;
+use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate};
 
+use crate::follows::Words;
 use crate::proofs::{config, source_config};
 use crate::proven::Proven;
 use crate::script::{account, status};
 use crate::snapshot;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-const GENESIS: Hash = Hash::new_from_array([42; 32]);
+pub(crate) const GENESIS: Hash = Hash::new_from_array([42; 32]);
 /// Rooted banks that are not stored yet.
-const DELAY: u64 = 16;
+pub(crate) const DELAY: u64 = 16;
 
-type Accounts = BTreeMap<Pubkey, AccountSharedData>;
+pub(crate) type Accounts = BTreeMap<Pubkey, AccountSharedData>;
 
 fn limits() -> LedgerConfig {
     LedgerConfig::new(100_000)
 }
 
 /// A follower with a directory.
-struct Rig {
-    reader: Reader,
-    history: Arc<History>,
-    status: Arc<FollowStatus>,
-    fields: BankFields,
+pub(crate) struct Rig {
+    pub(crate) reader: Reader,
+    pub(crate) history: Arc<History>,
+    pub(crate) status: Arc<FollowStatus>,
+    pub(crate) fields: BankFields,
     /// The accounts from which it started.
-    base: Accounts,
+    pub(crate) base: Accounts,
+    pub(crate) words: Words,
     handle: FollowHandle,
 }
 
 impl Rig {
     /// Starts from the directory, or from the snapshot.
-    fn start(config: FollowerConfig, dir: &Path) -> Self {
+    pub(crate) fn start(config: FollowerConfig, dir: &Path) -> Self {
         let directory = LedgerDirectory::new(&dir.join("ledger")).expect("a directory of ours");
         let directory = directory.with_delay(Duration::ZERO);
         let base = match directory.open().expect("undamaged") {
@@ -62,11 +65,12 @@ impl Rig {
         let (reader, history) = (follower.reader().clone(), Arc::clone(follower.history()));
         let (status, fields) = (Arc::clone(follower.status()), follower.snapshot_fields().clone());
         let base = accounts(&reader, Commitment::Finalized);
-        let handle = follower.start(Vec::new()).expect("it starts");
-        Self { reader, history, status, fields, base, handle }
+        let words = Words::default();
+        let handle = follower.start(vec![Box::new(words.clone())]).expect("it starts");
+        Self { reader, history, status, fields, base, words, handle }
     }
 
-    async fn wait(&self, what: &str, is_done: impl Fn(&FollowStatus) -> bool) {
+    pub(crate) async fn wait(&self, what: &str, is_done: impl Fn(&FollowStatus) -> bool) {
         let done = async {
             while !is_done(&self.status) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -77,13 +81,13 @@ impl Rig {
         }
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         let stopped = tokio::task::spawn_blocking(|| self.handle.stop()).await;
         stopped.expect("it ends").expect("without an error");
     }
 }
 
-fn accounts(reader: &Reader, commitment: Commitment) -> Accounts {
+pub(crate) fn accounts(reader: &Reader, commitment: Commitment) -> Accounts {
     let view = reader.view(commitment);
     let all = view.all().map(|(address, account)| {
         (Pubkey::try_from(address.as_bytes()).expect("32 bytes"), account.0.clone())
@@ -98,16 +102,16 @@ fn snapshot_base(dir: &Path) -> Base {
 }
 
 /// The chain above the snapshot, with all that a restart must bring back.
-struct RandomChain {
-    random: Rng,
-    proven: Proven,
+pub(crate) struct RandomChain {
+    pub(crate) random: Rng,
+    pub(crate) proven: Proven,
     /// The accounts after each bank.
-    states: BTreeMap<u64, Accounts>,
-    hashes: BTreeMap<u64, Hash>,
+    pub(crate) states: BTreeMap<u64, Accounts>,
+    pub(crate) hashes: BTreeMap<u64, Hash>,
 }
 
 impl RandomChain {
-    fn new(seed: u64, rig: &Rig) -> Self {
+    pub(crate) fn new(seed: u64, rig: &Rig) -> Self {
         let accounts = rig.base.clone();
         let proven = Proven::new(&rig.fields, accounts.clone().into_iter().collect());
         let slot = proven.slot;
@@ -116,9 +120,15 @@ impl RandomChain {
         Self { random, proven, states: [(slot, accounts)].into(), hashes }
     }
 
-    /// Sends banks that open, change and close accounts, some slots apart. Each of them is confirmed, and those that are
-    /// `depth` banks below are final.
-    fn send(&mut self, source: &Source, banks: u64, depth: usize) {
+    /// Sends banks.
+    pub(crate) fn send(&mut self, source: &Source, banks: u64, depth: usize) {
+        source.send(self.banks(banks, depth));
+    }
+
+    /// Banks that open, change and close accounts, some slots apart. Each of them is confirmed, and those that are `depth`
+    /// banks below are final.
+    pub(crate) fn banks(&mut self, banks: u64, depth: usize) -> Vec<SubscribeUpdate> {
+        let mut updates = Vec::new();
         for _ in 0..banks {
             let slot = self.proven.slot + self.random.u64(1..4);
             let mut writes = BTreeMap::new();
@@ -129,19 +139,21 @@ impl RandomChain {
                 let data = vec![self.random.u8(..); self.random.usize(0..300)];
                 writes.insert(pubkey, account(slot, pubkey, lamports, data));
             }
-            source.send(self.proven.bank_with(slot, writes.into_values().collect(), Vec::new()));
-            source.send(
+            let writes = writes.into_values().collect();
+            updates.extend(self.proven.bank_with(slot, writes, Vec::new()));
+            updates.extend(
                 [SlotStatus::SlotProcessed, SlotStatus::SlotConfirmed].map(|it| status(slot, it)),
             );
             self.states.insert(slot, self.proven.accounts());
             self.hashes.insert(slot, self.proven.hash);
             let rooted = self.hashes.keys().rev().nth(depth);
-            source.send(rooted.map(|slot| status(*slot, SlotStatus::SlotFinalized)));
+            updates.extend(rooted.map(|slot| status(*slot, SlotStatus::SlotFinalized)));
         }
+        updates
     }
 
     /// The slot of the bank that has this number of newer banks.
-    fn below(&self, banks: usize) -> u64 {
+    pub(crate) fn below(&self, banks: usize) -> u64 {
         *self.hashes.keys().rev().nth(banks).expect("a bank")
     }
 }
@@ -287,7 +299,7 @@ async fn a_state_that_is_not_what_was_verified_is_refused() {
     assert_eq!(text(&none), damaged("epochs: missing"));
     let newer = rewrite(dir.path(), |rows| rows.genesis[0] += 1, |_| {});
     let format =
-        "ledger DIR/ledger/followed has format 2, this version reads 1; fix: start with --reset";
+        "ledger DIR/ledger/followed has format 3, this version reads 2; fix: start with --reset";
     assert_eq!(text(&newer), format);
     // And the state itself is fine.
     let same = rewrite(dir.path(), |_| {}, |_| {});

@@ -19,6 +19,7 @@ pub(crate) enum FilterKind {
     TransactionStatus,
     Entry,
     Block,
+    BlockFooter,
     BlockMeta,
 }
 

@@ -39,6 +39,7 @@ pub(crate) enum Part {
     TransactionStatus,
     Entry,
     Block(Arc<BlockFilter>),
+    Footer { with_certificates: bool },
     BlockMeta,
 }
 
@@ -71,6 +72,9 @@ pub(crate) struct FilterSet {
     statuses: Vec<Named<TransactionFilter>>,
     entries: Vec<Named<()>>,
     blocks: Vec<Named<Arc<BlockFilter>>>,
+    footers: Vec<Named<()>>,
+    /// Whether a filter of footers includes certificates: they come in one message for all filters.
+    with_certificates: bool,
     blocks_meta: Vec<Named<()>>,
     data_slices: Arc<DataSlices>,
 }
@@ -79,8 +83,6 @@ impl FilterSet {
     /// Checks and compiles the filters of a request.
     pub(crate) fn new(request: &SubscribeRequest, config: &Config) -> Result<Self, Status> {
         let commitment = commitment(request.commitment)?;
-        // Accepted, and never matched: the ledgers have no block footers.
-        named(&request.block_footer, "block_footer", config, |_| Ok(()))?;
         let data_slices = DataSlices::new(&request.accounts_data_slice, config.data_slices_max)?;
         Ok(Self {
             commitment,
@@ -101,6 +103,11 @@ impl FilterSet {
             blocks: named(&request.blocks, "blocks", config, |filter| {
                 BlockFilter::new(filter, config).map(Arc::new)
             })?,
+            footers: named(&request.block_footer, "block_footer", config, |_| Ok(()))?,
+            with_certificates: request
+                .block_footer
+                .values()
+                .any(|filter| filter.include_certificates.unwrap_or(false)),
             blocks_meta: named(&request.blocks_meta, "blocks_meta", config, |_| Ok(()))?,
             data_slices: Arc::new(data_slices),
         })
@@ -124,6 +131,7 @@ impl FilterSet {
         ids(FilterKind::Slot, &self.slots).for_each(|(id, _)| add(id, all(id)));
         ids(FilterKind::Entry, &self.entries).for_each(|(id, _)| add(id, all(id)));
         ids(FilterKind::Block, &self.blocks).for_each(|(id, _)| add(id, all(id)));
+        ids(FilterKind::BlockFooter, &self.footers).for_each(|(id, _)| add(id, all(id)));
         ids(FilterKind::BlockMeta, &self.blocks_meta).for_each(|(id, _)| add(id, all(id)));
         keys
     }
@@ -140,7 +148,7 @@ impl FilterSet {
             self.transactions.iter().chain(&self.statuses).map(|named| named.filter.bytes());
         let blocks = self.blocks.iter().map(|named| named.filter.bytes());
         let others = self.slots.len() + self.entries.len() + self.blocks_meta.len();
-        let others = others * common::FILTER_BYTES;
+        let others = (others + self.footers.len()) * common::FILTER_BYTES;
         accounts.chain(transactions).chain(blocks).sum::<usize>() + others
     }
 
@@ -155,6 +163,7 @@ impl FilterSet {
                 all
             }
             UpdateKind::Entry { .. } => only_ids(FilterKind::Entry, &self.entries),
+            UpdateKind::Footer(_) => only_ids(FilterKind::BlockFooter, &self.footers),
             UpdateKind::Block(_) => only_ids(FilterKind::Block, &self.blocks),
             UpdateKind::BlockMeta(_) => only_ids(FilterKind::BlockMeta, &self.blocks_meta),
         };
@@ -217,6 +226,10 @@ impl FilterSet {
             (UpdateKind::Block(_), FilterKind::Block) => {
                 let named = self.blocks.get(number)?;
                 Some((&named.name[..], Part::Block(Arc::clone(&named.filter))))
+            }
+            (UpdateKind::Footer(_), FilterKind::BlockFooter) => {
+                let part = Part::Footer { with_certificates: self.with_certificates };
+                Some((&self.footers.get(number)?.name[..], part))
             }
             (UpdateKind::BlockMeta(_), FilterKind::BlockMeta) => {
                 Some((&self.blocks_meta.get(number)?.name[..], Part::BlockMeta))

@@ -138,6 +138,10 @@ pub(crate) fn short(update: &SubscribeUpdate) -> String {
                 (entry.starting_transaction_index, entry.executed_transaction_count);
             format!("entry {} {} {count} from {first}", entry.slot, entry.index)
         }
+        UpdateOneof::BlockFooter(footer) => {
+            let has_certificate = footer.block_final_cert.is_some();
+            format!("footer {} {has_certificate}", footer.slot)
+        }
         UpdateOneof::Pong(pong) => format!("pong {}", pong.id),
         other => format!("{other:?}"),
     };

@@ -82,7 +82,8 @@ async fn a_jump_of_the_ledger_closes_every_client_and_nothing_before_it_is_repla
     for subscription in &mut subscriptions {
         let status = subscription.end().await;
         assert_eq!(status.code(), Code::DataLoss);
-        let text = "the node has no blocks between slot 101 and slot 151: subscribe again, without from_slot";
+        let text = "the node has no blocks between slot 101 and slot 151: subscribe again, from slot 152 on or \
+                    without from_slot";
         assert_eq!(status.message(), text);
     }
     let from = |from_slot| SubscribeRequest {
@@ -90,6 +91,8 @@ async fn a_jump_of_the_ledger_closes_every_client_and_nothing_before_it_is_repla
         ..everything(CommitmentLevel::Processed)
     };
     let mut live = Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;
+    // Before the first bank after the jump.
+    let mut resumed = Subscription::start(&mut client, from(FIRST + 51)).await;
     for next in [None, Some(FIRST + 51)] {
         if let Some(slot) = next {
             full_bank(&mut ledger, slot);
@@ -104,6 +107,7 @@ async fn a_jump_of_the_ledger_closes_every_client_and_nothing_before_it_is_repla
     let mut replayed = Subscription::unchecked(&mut client).await;
     replayed.send(from(FIRST + 51)).await;
     assert_eq!(replayed.take(1).await, ["s: created_bank 152"]);
+    assert_eq!(resumed.take(1).await, ["s: created_bank 152"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,8 @@ mod client;
 mod commitments;
 mod entries;
 mod filters;
+mod footers;
+mod gossip;
 mod hostile;
 mod http2;
 mod ledger;

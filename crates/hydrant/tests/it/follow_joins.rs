@@ -4,26 +4,33 @@
 use std::path::Path;
 use std::time::Duration;
 
-use follow::{ArchiveSource, FollowerConfig};
+use follow::{ArchiveSource, FollowerConfig, LedgerDirectory};
 use ledger::Commitment;
+use solana_hash::Hash;
 use testkit::archive_server::ArchiveServer;
+use tokio::sync::watch;
 use tonic::Code;
 use yellowstone_grpc_proto::geyser::CommitmentLevel;
 
 use crate::followed_ledger::{
-    Following, SLOTS_PER_EPOCH, Source, assert_equal, config, wait, write_archive, write_snapshot,
+    Following, SLOTS_PER_EPOCH, Source, assert_equal, config, limits, snapshot_base, wait,
+    write_archive, write_snapshot,
 };
 use crate::grpc;
+use crate::resuming_subscriber::ResumingSubscriber;
 
 /// Slots that the source can replay.
 const WINDOW: u64 = 16;
 
-fn start(source: &Source, archive: &Path, upstream: &ArchiveServer, dir: &Path) -> Following {
+fn joining(source: &Source, upstream: &ArchiveServer, dir: &Path) -> FollowerConfig {
     let archives = ArchiveSource::new(upstream.start().into(), dir.to_owned(), 1);
     let poll_interval = Duration::from_millis(5);
     let archives = Some(ArchiveSource { poll_interval, ..archives });
-    let config = FollowerConfig { archives, ..config(source.grpc.address()) };
-    Following::start_with(config, archive, Vec::new())
+    FollowerConfig { archives, ..config(source.grpc.address()) }
+}
+
+fn start(source: &Source, archive: &Path, upstream: &ArchiveServer, dir: &Path) -> Following {
+    Following::start_with(joining(source, upstream, dir), archive, Vec::new())
 }
 
 /// Waits until all banks up to the source's last one are verified, and compares those after `slot`.
@@ -91,4 +98,63 @@ fn a_follower_joins_by_an_incremental_archive_and_verifies_every_bank_from_there
 #[test]
 fn a_follower_joins_by_a_full_archive_and_verifies_every_bank_from_there() {
     join(true);
+}
+
+/// Slots of the window of the next test: more than a follower has not stored.
+const LONG_WINDOW: u64 = 96;
+
+#[test]
+fn clients_resume_at_a_follower_that_starts_again_from_the_state_after_a_jump() {
+    let limit = ::grpc::Config { replay_slots_max: LONG_WINDOW, ..::grpc::Config::default() };
+    let source = Source::start_with(limit);
+    source.run_to(20);
+    let [dir, own] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let base = source.reader.view(Commitment::Finalized);
+    let archive = write_snapshot(&base, dir.path());
+    source.run_to(base.block().slot + LONG_WINDOW + SLOTS_PER_EPOCH);
+    let upstream = ArchiveServer::default();
+    let view = source.reader.view(Commitment::Finalized);
+    let jumped = view.block().slot;
+    upstream.set(None, Some(&write_archive(&view, Some(&base), dir.path())));
+    let config = joining(&source, &upstream, own.path());
+    let directory = LedgerDirectory::new(&dir.path().join("ledger")).expect("a directory");
+    let directory = directory.with_delay(Duration::ZERO);
+    let first = directory.create(snapshot_base(&archive), Hash::default()).expect("it is created");
+    let following = Following::start_from(config.clone(), first, Vec::new());
+    wait("the jump", || following.status.root() >= jumped || following.status.mismatch().is_some());
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (server, servers) = watch::channel(Some(following.grpc.address()));
+    let (end, ends) = watch::channel(None);
+    let subscribers =
+        [CommitmentLevel::Processed, CommitmentLevel::Confirmed, CommitmentLevel::Finalized];
+    let subscribers = subscribers.map(|level| {
+        let (server, end) = (servers.clone(), ends.clone());
+        let subscriber =
+            ResumingSubscriber { level, server, end, newest: jumped, is_deduplicated: true };
+        runtime.spawn(subscriber.run())
+    });
+    // Until the jump is stored, and the banks after it.
+    source.run_to(jumped + SLOTS_PER_EPOCH);
+    wait("the jump is stored", || following.status.stored() >= jumped);
+    server.send_replace(None);
+    following.stop();
+    let stored = directory.open().expect("undamaged").expect("a state");
+    let started = stored.slot();
+    assert!(started >= jumped, "{started}, {jumped}");
+    let stored = stored.into_base(Hash::default(), &limits()).expect("a base");
+    let following = Following::start_from(config, stored, Vec::new());
+    server.send_replace(Some(following.grpc.address()));
+    source.run_to(jumped + 2 * SLOTS_PER_EPOCH);
+    let last = source.slot(Commitment::Finalized);
+    check(&source, &following, started);
+    assert_eq!(following.status.jumps(), 0);
+    end.send_replace(Some(last));
+    for subscriber in subscribers {
+        let received = runtime.block_on(subscriber).expect("it runs").expect("nothing is missing");
+        assert!(received.resumed >= 1, "it never resumed");
+        let slots: Vec<u64> = received.slots.keys().copied().filter(|slot| *slot <= last).collect();
+        assert_eq!(slots, (jumped + 1..=last).collect::<Vec<_>>());
+    }
+    following.stop();
+    source.stop();
 }

@@ -128,12 +128,17 @@ impl Following {
     pub(super) fn start_with(
         config: FollowerConfig,
         archive: &Path,
+        sinks: Vec<Box<dyn EventSink>>,
+    ) -> Self {
+        Self::start_from(config, snapshot_base(archive), sinks)
+    }
+
+    /// From a base.
+    pub(super) fn start_from(
+        config: FollowerConfig,
+        base: Base,
         mut sinks: Vec<Box<dyn EventSink>>,
     ) -> Self {
-        let limits = LedgerConfig::new(100_000);
-        let loaded =
-            snapshot_ledger::load_snapshot(&limits, archive, None, 1, &Progress::default());
-        let base = Base::from_snapshot(loaded.expect("it loads")).expect("a base");
         let follower = Follower::new(config, base).expect("a follower");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -170,6 +175,16 @@ impl Following {
         self.handle.stop().expect("the follower ends well");
         self.grpc.shut_down();
     }
+}
+
+/// The ledger of an archive.
+pub(super) fn snapshot_base(archive: &Path) -> Base {
+    let loaded = snapshot_ledger::load_snapshot(&limits(), archive, None, 1, &Progress::default());
+    Base::from_snapshot(loaded.expect("it loads")).expect("a base")
+}
+
+pub(super) fn limits() -> LedgerConfig {
+    LedgerConfig::new(100_000)
 }
 
 /// Follows a source, and verifies it.
@@ -252,6 +267,7 @@ pub(super) fn write_archive(view: &View, base: Option<&View>, dir: &Path) -> Pat
         parent_hash: info.hash_components.parent_hash.to_bytes(),
         signature_count: info.hash_components.signature_count,
         last_blockhash: info.hash_components.last_blockhash.to_bytes(),
+        hard_fork: None,
     };
     let epoch = slot / SLOTS_PER_EPOCH;
     let unhashed = UnhashedFields {

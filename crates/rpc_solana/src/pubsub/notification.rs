@@ -215,6 +215,7 @@ pub(super) fn slot_updates(event: &LedgerEvent) -> Vec<SlotUpdate> {
         LedgerEvent::AccountsWritten { .. }
         | LedgerEvent::Executed(_)
         | LedgerEvent::TipMoved { .. }
+        | LedgerEvent::BlockFooter { .. }
         | LedgerEvent::Jumped { .. }
         | LedgerEvent::Voted(_)
         | LedgerEvent::Reverted { .. } => Vec::new(),

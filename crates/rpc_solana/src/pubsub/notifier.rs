@@ -127,8 +127,8 @@ fn publish_event(pubsub: &Arc<SolanaPubSub>, position: Position, event: &LedgerE
             batch.broadcast(SubscriptionKind::Root, &block.id.slot);
             advance(&mut batch, block.id, Commitment::Finalized);
         }
-        // They get accounts when the block is complete.
-        LedgerEvent::AccountsWritten { .. } => {}
+        // They get accounts when the block is complete, and no footers.
+        LedgerEvent::AccountsWritten { .. } | LedgerEvent::BlockFooter { .. } => {}
         // Subscribers get what it takes back with the next move of a commitment.
         LedgerEvent::Reverted { .. } => publish_slot_updates(&mut batch, event),
     }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lattice::{BankHashInputs, LtHash};
+use lattice::{BankHashInputs, HardFork, LtHash};
 use snapshot_solana::{
-    ArchiveWriteError, ArchivedBank, EpochStakes, EpochVoter, Progress, SnapshotError,
+    ArchiveWriteError, ArchivedBank, BankFields, EpochStakes, EpochVoter, Progress, SnapshotError,
     write_archive,
 };
 use solana::{Account, lt_hash};
@@ -41,38 +41,38 @@ fn accounts() -> Vec<(Pubkey, Arc<Account>)> {
 fn bank(status_cache: Vec<u8>) -> ArchivedBank {
     let mut sum = LtHash::EMPTY;
     accounts().iter().for_each(|(pubkey, account)| sum.mix_in(&lt_hash(pubkey, &account.0)));
-    let blockhashes: Vec<Hash> = (1..=5).map(|n| Hash::new_from_array([n; 32])).collect();
-    let inputs = BankHashInputs {
-        parent_hash: [8; 32],
-        signature_count: 6,
-        last_blockhash: [5; 32],
-        lt_hash: &sum,
-        hard_forks: 0,
-    };
     let voter = EpochVoter {
         vote_account: address(3),
         node: address(4),
         authorized_voter: Some(address(5)),
         stake: 77,
     };
-    ArchivedBank {
-        slot: SLOT,
-        parent_slot: SLOT - 2,
-        block_height: SLOT - 9,
-        bank_hash: Hash::new_from_array(inputs.hash()),
-        parent_hash: Hash::new_from_array([8; 32]),
-        transaction_count: 1_234,
+    let mut fields = BankFields::empty();
+    fields.slot = SLOT;
+    fields.parent_slot = SLOT - 2;
+    fields.block_height = SLOT - 9;
+    fields.parent_hash = Hash::new_from_array([8; 32]);
+    fields.transaction_count = 1_234;
+    fields.signature_count = 6;
+    fields.genesis_unix_timestamp = 1_700_000_000;
+    fields.epoch_schedule = EpochSchedule::custom(64, 64, false);
+    fields.ns_per_slot = 400_000_000;
+    fields.blockhashes = (1..=5).map(|n| Hash::new_from_array([n; 32])).collect();
+    fields.lamports_per_signature = 5_000;
+    fields.inflation = Inflation::default();
+    fields.epoch_stakes = [10, 11].map(|epoch| EpochStakes { epoch, voters: vec![voter] }).into();
+    // One of them is between the bank and its parent.
+    fields.hard_forks =
+        [(600, 1), (SLOT - 1, 2)].map(|(slot, count)| HardFork { slot, count }).into();
+    let inputs = BankHashInputs {
+        parent_hash: [8; 32],
         signature_count: 6,
-        leader: address(4),
-        genesis_unix_timestamp: 1_700_000_000,
-        epoch_schedule: EpochSchedule::custom(64, 64, false),
-        ns_per_slot: 400_000_000,
-        blockhashes,
-        lamports_per_signature: 5_000,
-        inflation: Inflation::default(),
-        epoch_stakes: [10, 11].map(|epoch| EpochStakes { epoch, voters: vec![voter] }).into(),
-        status_cache,
-    }
+        last_blockhash: [5; 32],
+        lt_hash: &sum,
+        hard_forks: 2,
+    };
+    fields.bank_hash = Hash::new_from_array(inputs.hash());
+    ArchivedBank { fields, leader: address(4), status_cache }
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn an_archive_that_was_written_is_read_as_it_was() {
     for (pubkey, account) in accounts() {
         assert_eq!(map.accounts[&pubkey], account.0);
     }
-    let read = snapshot.bank;
+    let (read, bank) = (snapshot.bank, bank.fields);
     assert_eq!(snapshot.lamports, second.lamports());
     assert_eq!((read.slot, read.parent_slot, read.block_height), (SLOT, SLOT - 2, SLOT - 9));
     assert_eq!((read.bank_hash, read.parent_hash), (bank.bank_hash, bank.parent_hash));
@@ -101,7 +101,7 @@ fn an_archive_that_was_written_is_read_as_it_was() {
     assert_eq!((read.blockhashes, read.epoch_schedule), (bank.blockhashes, bank.epoch_schedule));
     assert_eq!((read.epoch_stakes, read.lamports_per_signature), (bank.epoch_stakes, 5_000));
     assert_eq!((read.inflation.initial, read.inflation.foundation_term), (0.08, 7.0));
-    assert!(read.hard_forks.is_empty() && read.status_cache.newest_slot().is_none());
+    assert_eq!((read.hard_forks, read.status_cache.newest_slot()), (bank.hard_forks, None));
 }
 
 #[test]

@@ -26,13 +26,16 @@ pub struct HashedFields {
     pub signature_count: u64,
     /// Its blockhash.
     pub last_blockhash: [u8; 32],
+    /// A hard fork of the cluster: its slot, and how often the cluster was restarted there.
+    pub hard_fork: Option<(u64, u64)>,
 }
 
 impl HashedFields {
     /// Those of a bank that no other knows.
     pub fn at(slot: u64) -> Self {
         let (parent_hash, last_blockhash) = ([3; 32], [4; 32]);
-        Self { parent_slot: slot - 1, parent_hash, signature_count: 1, last_blockhash }
+        let (parent_slot, signature_count, hard_fork) = (slot - 1, 1, None);
+        Self { parent_slot, parent_hash, signature_count, last_blockhash, hard_fork }
     }
 }
 
@@ -121,10 +124,15 @@ pub fn bank_fields_with(
     lamports: u64,
     lattice: &LtHash,
 ) -> Vec<u8> {
-    let HashedFields { parent_slot, parent_hash, signature_count, last_blockhash: last } = hashed;
+    let HashedFields { parent_slot, parent_hash, signature_count, last_blockhash: last, hard_fork } =
+        hashed;
     let lattice = lattice.bytes();
     let bank_hash = hashv(&[&parent_hash, &signature_count.to_le_bytes(), &last]);
-    let bank_hash = hashv(&[bank_hash.as_ref(), &lattice]).to_bytes();
+    let mut bank_hash = hashv(&[bank_hash.as_ref(), &lattice]).to_bytes();
+    if let Some((_, count)) = hard_fork.filter(|(fork, _)| (parent_slot + 1..=slot).contains(fork))
+    {
+        bank_hash = hashv(&[&bank_hash, &count.to_le_bytes()]).to_bytes();
+    }
     let mut out = Vec::new();
     let mut raw = |bytes: &[u8]| out.extend_from_slice(bytes);
     let n = |number: u64| number.to_le_bytes();
@@ -141,7 +149,10 @@ pub fn bank_fields_with(
     raw(&bank_hash);
     raw(&parent_hash);
     raw(&n(parent_slot));
-    raw(&n(0)); // hard forks
+    raw(&n(hard_fork.iter().len() as u64));
+    hard_fork
+        .into_iter()
+        .for_each(|(fork, count)| [fork, count].iter().for_each(|it| raw(&n(*it))));
     raw(&n(unhashed.transaction_count));
     raw(&n(0)); // ticks
     raw(&n(signature_count));

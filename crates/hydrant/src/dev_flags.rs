@@ -1,86 +1,12 @@
-//! The command line: commands, flags, and their texts in `--help`.
+//! The flags of `hydrant dev`, and their texts in `--help`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use anyhow::Result;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::bench::BenchFlags;
-use crate::console::print_stderr;
-use crate::follow_flags::FollowFlags;
 use crate::log_format::LogFormat;
-use crate::test_validator;
-
-/// A read node for ledgers: accepts transactions, holds the state in memory, serves many clients.
-#[derive(Parser)]
-#[command(name = "hydrant", version, term_width = 100)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Command {
-    /// Run a local Solana ledger, as a replacement for solana-test-validator.
-    ///
-    /// Transactions are executed as they arrive, and slots advance by a clock. JSON-RPC and WebSocket
-    /// subscriptions are served to unmodified clients. Without --ledger everything is in memory.
-    Dev(Box<DevFlags>),
-    /// Follow a Solana chain from a snapshot and a Yellowstone gRPC stream, and serve it.
-    ///
-    /// All that is served is in memory. A start loads a snapshot, or the state in --ledger, and follows the stream from
-    /// its slot on.
-    Follow(Box<FollowFlags>),
-    /// Check a snapshot archive and print a summary of it.
-    ///
-    /// All its accounts are read into memory and hashed, and the hash is compared with the archive's.
-    Inspect(InspectFlags),
-    /// Generate load on any Solana JSON-RPC endpoint, and report latencies and rates.
-    ///
-    /// The inputs of requests are discovered from the endpoint. The load is read-only.
-    Bench(Box<BenchFlags>),
-}
-
-/// The whole command line, with the flags of `solana-test-validator` that are ignored or refused.
-pub(crate) fn command() -> clap::Command {
-    Cli::command().mut_subcommand("dev", test_validator::add)
-}
-
-/// Parses the command line. Ignored flags are reported on standard error. Refused flags are an error. If clap
-/// finds an error, the process ends.
-pub(crate) fn parse() -> Result<Command> {
-    let matches = command().get_matches();
-    if let Some(dev) = matches.subcommand_matches("dev") {
-        for line in test_validator::check_flags(dev)? {
-            print_stderr(&format!("hydrant: {line}"));
-        }
-    }
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|err| err.exit());
-    Ok(cli.command)
-}
-
-/// The flags of `hydrant inspect`.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct InspectFlags {
-    /// A full snapshot archive (snapshot-SLOT-HASH.tar.zst).
-    #[arg(value_name = "FILE")]
-    pub(crate) full: PathBuf,
-    /// An incremental archive on top of it.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) incremental: Option<PathBuf>,
-    /// The number of largest accounts, and of programs with the most data, to list.
-    #[arg(long, value_name = "COUNT", default_value_t = 10)]
-    pub(crate) largest: usize,
-    /// Threads that parse and hash, in addition to the one that decompresses [default: the number of
-    /// cores].
-    #[arg(long, value_name = "COUNT")]
-    pub(crate) threads: Option<usize>,
-    /// No progress on standard error.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-}
 
 /// The flags of `hydrant dev`, which are also the keys of the configuration file.
 #[derive(Args, Clone, Debug, Default, Deserialize)]

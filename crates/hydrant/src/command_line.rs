@@ -1,0 +1,62 @@
+//! The command line: the commands, and how it is parsed.
+//!
+//! Not here: the flags of a command, which are in a file of their own (`dev_flags`, `follow_flags`) or with the command
+//! (`inspect`, `bench`).
+
+use anyhow::Result;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::bench::BenchFlags;
+use crate::console::print_stderr;
+use crate::dev_flags::DevFlags;
+use crate::follow_flags::FollowFlags;
+use crate::inspect::InspectFlags;
+use crate::test_validator;
+
+/// A read node for ledgers: accepts transactions, holds the state in memory, serves many clients.
+#[derive(Parser)]
+#[command(name = "hydrant", version, term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a local Solana ledger, as a replacement for solana-test-validator.
+    ///
+    /// Transactions are executed as they arrive, and slots advance by a clock. JSON-RPC and WebSocket
+    /// subscriptions are served to unmodified clients. Without --ledger everything is in memory.
+    Dev(Box<DevFlags>),
+    /// Follow a Solana chain from a snapshot and a Yellowstone gRPC stream, and serve it.
+    ///
+    /// All that is served is in memory. A start loads a snapshot, or the state in --ledger, and follows the stream from
+    /// its slot on.
+    Follow(Box<FollowFlags>),
+    /// Check a snapshot archive and print a summary of it.
+    ///
+    /// All its accounts are read into memory and hashed, and the hash is compared with the archive's.
+    Inspect(InspectFlags),
+    /// Generate load on any Solana JSON-RPC endpoint, and report latencies and rates.
+    ///
+    /// The inputs of requests are discovered from the endpoint. The load is read-only.
+    Bench(Box<BenchFlags>),
+}
+
+/// The whole command line, with the flags of `solana-test-validator` that are ignored or refused.
+pub(crate) fn command() -> clap::Command {
+    Cli::command().mut_subcommand("dev", test_validator::add)
+}
+
+/// Parses the command line. Ignored flags are reported on standard error. Refused flags are an error. If clap
+/// finds an error, the process ends.
+pub(crate) fn parse() -> Result<Command> {
+    let matches = command().get_matches();
+    if let Some(dev) = matches.subcommand_matches("dev") {
+        for line in test_validator::check_flags(dev)? {
+            print_stderr(&format!("hydrant: {line}"));
+        }
+    }
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|err| err.exit());
+    Ok(cli.command)
+}
