@@ -31,4 +31,5 @@ mod snapshots;
 mod socket;
 mod storms;
 mod tpu_client;
+mod web_console;
 mod world;
