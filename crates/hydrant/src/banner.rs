@@ -24,6 +24,7 @@ pub(crate) struct Banner<'a> {
     pub(crate) pubsub: SocketAddr,
     pub(crate) tpu: SocketAddr,
     pub(crate) grpc: Option<SocketAddr>,
+    pub(crate) console: bool,
     pub(crate) ready_after: Duration,
     pub(crate) usage: NodeMemory,
 }
@@ -37,6 +38,9 @@ impl fmt::Display for Banner<'_> {
         writeln!(f, "  TPU        {} (QUIC)", self.tpu)?;
         if let Some(grpc) = self.grpc {
             writeln!(f, "  gRPC       http://{grpc} (Yellowstone)")?;
+        }
+        if self.console {
+            writeln!(f, "  Console    http://{}/ (in a browser)", self.rpc)?;
         }
         match self.ledger {
             Some(dir) => writeln!(f, "  Ledger     {}", dir.display())?,

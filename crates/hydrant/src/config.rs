@@ -45,6 +45,8 @@ pub(crate) struct NodeConfig {
     pub(crate) grpc: grpc::Config,
     /// `None`: gRPC is not served.
     pub(crate) grpc_port: Option<GrpcPort>,
+    /// Whether the console is served.
+    pub(crate) console: bool,
     pub(crate) forward: Vec<SocketAddr>,
     pub(crate) bind_address: IpAddr,
     pub(crate) rpc_port: u16,
@@ -138,6 +140,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         tpu_port: flags.tpu_port.or(file.tpu_port),
         grpc_port: flags.grpc_port.or_else(|| file.grpc_port.filter(|_| !flags.no_grpc)),
         no_grpc: flags.no_grpc || (file.no_grpc && flags.grpc_port.is_none()),
+        no_console: flags.no_console || file.no_console,
         tpu_connections_max: flags.tpu_connections_max.or(file.tpu_connections_max),
         identity_weights: flags.identity_weights.or(file.identity_weights),
         forward: flags.forward.into_iter().chain(file.forward).collect(),
@@ -180,6 +183,7 @@ impl NodeConfig {
             tpu_port: tpu_port(&flags)?,
             grpc: grpc_config(&flags)?,
             grpc_port: grpc_setup::port(flags.no_grpc, flags.grpc_port, flags.rpc_port)?,
+            console: !flags.no_console,
             forward: flags.forward.clone(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_port: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chain_solana::{ComputedVerification, EventSink, Snapshots};
 use http_server::Listeners;
-use jsonrpc::Health;
+use jsonrpc::{Health, HttpApi};
 use localnet::{Localnet, LocalnetHandle};
 use metrics::Collector;
 use rest::Rest;
 use rest_solana::SolanaRest;
 use rpc_solana::{NodeMemory, SolanaApi};
 use snapshot_server::{ArchivedLedger, SnapshotArchives, WithSnapshots};
+use web_console::LedgerKind;
 
 use crate::banner::Banner;
 use crate::config::{self, NodeConfig};
@@ -21,7 +22,7 @@ use crate::dev_flags::DevFlags;
 use crate::memory_report::ProcessMemory;
 use crate::process_setup::{
     BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
-    write_atomic,
+    with_console, write_atomic,
 };
 use crate::queue_metrics::QueueMetrics;
 use crate::signals::EndSignals;
@@ -234,7 +235,8 @@ async fn serve(
     let listeners =
         Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };
     node.context.metrics.add(Arc::clone(&archives) as Arc<dyn Collector>);
-    let http_api = Arc::new(WithSnapshots::new(archives, rest));
+    let http_api: Arc<dyn HttpApi<SolanaApi>> = Arc::new(WithSnapshots::new(archives, rest));
+    let http_api = with_console(config.console, LedgerKind::Local, http_api);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = tokio::spawn(jsonrpc::serve(
         Arc::clone(&node),
@@ -255,6 +257,7 @@ async fn serve(
         pubsub: pubsub_address,
         tpu: tpu.address(),
         grpc: grpc.as_ref().map(grpc::Server::address),
+        console: config.console,
         ready_after: now() - started,
         usage: NodeMemory::new(&node.api.reader, &node.api.history),
     };

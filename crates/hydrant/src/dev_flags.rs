@@ -152,6 +152,9 @@ pub(crate) struct DevFlags {
     /// Do not serve Yellowstone gRPC.
     #[arg(long, conflicts_with = "grpc_port", help_heading = "Serving")]
     pub(crate) no_grpc: bool,
+    /// Do not serve the console, the web page at `/` of the JSON-RPC port.
+    #[arg(long, help_heading = "Serving")]
+    pub(crate) no_console: bool,
     /// Maximum number of QUIC connections [default: 4000].
     #[arg(long, value_name = "COUNT", help_heading = "Serving")]
     pub(crate) tpu_connections_max: Option<usize>,

@@ -28,13 +28,14 @@ use rest_solana::SolanaRest;
 use rpc_solana::{NodeMemory, SolanaApi};
 use solana_keypair::Keypair;
 use solana_signer::Signer;
+use web_console::LedgerKind;
 
 use crate::console::{now, print_line, print_stderr};
 use crate::follow_flags::{FollowFile, FollowFlags, SendTo, Verify};
 use crate::memory_report::{self, MemoryLine, ProcessMemory};
 use crate::process_setup::{
     BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
-    write_atomic,
+    with_console, write_atomic,
 };
 use crate::signals::EndSignals;
 use crate::snapshot_file::SnapshotFile;
@@ -399,7 +400,7 @@ impl Node<'_> {
         let server = tokio::spawn(jsonrpc::serve(
             Arc::clone(&node),
             Arc::clone(&pubsub) as Arc<dyn http_server::WebSocketHandler>,
-            Some(rest),
+            Some(with_console(!self.flags.no_console, LedgerKind::Followed, rest)),
             listeners,
             // A message or a dropped sender both mean stop.
             async { drop(stopped.await) },

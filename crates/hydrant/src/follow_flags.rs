@@ -87,6 +87,9 @@ pub(crate) struct FollowFlags {
     /// Do not serve Yellowstone gRPC.
     #[arg(long, conflicts_with = "grpc_port", help_heading = "Serving")]
     pub(crate) no_grpc: bool,
+    /// Do not serve the console, the web page at `/` of the JSON-RPC port.
+    #[arg(long, help_heading = "Serving")]
+    pub(crate) no_console: bool,
     /// Read the table grpc from this TOML file: the limits of the gRPC server.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) config: Option<PathBuf>,

@@ -31,6 +31,12 @@ pub trait HttpApi<A: Api>: Send + Sync + 'static {
     /// Whether this API serves the path.
     fn owns_path(&self, path: &str) -> bool;
 
+    /// Whether this API serves the request with this head. It may serve some requests for a path that it does not own,
+    /// such as those of browsers.
+    fn owns_request(&self, head: &Parts) -> bool {
+        self.owns_path(head.uri.path())
+    }
+
     /// Answers a request. The future is dropped when the client disconnects, which ends all work for it.
     fn handle<'a>(
         &'a self,
@@ -68,7 +74,9 @@ impl<A: Api> RpcService<A> {
 
 impl<A: Api> HttpService for RpcService<A> {
     async fn handle(&self, request: HttpRequest) -> Response<ResponseBody> {
-        let Some(http_api) = self.api_for_path(request.head.uri.path()) else {
+        let http_api = self.http_api.as_deref();
+        let Some(http_api) = http_api.filter(|http_api| http_api.owns_request(&request.head))
+        else {
             let is_options = request.head.method == Method::OPTIONS;
             let mut response = route(&self.server, request).await;
             if is_options {

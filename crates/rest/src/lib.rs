@@ -48,3 +48,4 @@ pub use route::{
 };
 pub use route_table::RouteTable;
 pub use service::Rest;
+pub use static_response::StaticResponse;

@@ -123,9 +123,9 @@ impl<R: RestApi> Rest<R> {
             "/v1" | "/v1/" | "/v1/openapi.json" if !is_read => {
                 return Err(ApiError::method_not_allowed(READ_METHODS));
             }
-            "/v1" | "/v1/" => return self.explorer.respond(headers),
+            "/v1" | "/v1/" => return Ok(self.explorer.respond(headers)),
             "/v1/openapi.json" => {
-                return self.openapi.get_or_build(&self.api, server).await?.respond(headers);
+                return Ok(self.openapi.get_or_build(&self.api, server).await?.respond(headers));
             }
             _ => {}
         }

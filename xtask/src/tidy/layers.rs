@@ -16,7 +16,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["localnet", "follow", "response_cache", "loadgen_solana"],
     &["jsonrpc"],
     &["rpc_solana", "grpc", "rest", "snapshot_server"],
-    &["rest_solana"],
+    &["rest_solana", "web_console"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
 
@@ -46,6 +46,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("grpc", &["state", "index", "localnet", "svm"]),
     ("rest", &["state", "index", "localnet", "svm"]),
     ("rest_solana", &["state", "index", "localnet", "svm"]),
+    ("web_console", &["state", "index", "localnet", "svm"]),
 ];
 
 /// The crate that tests of any layer may use, and the other tools of the top layer too.

@@ -4,7 +4,8 @@
 //! What a flow needs from its registry is installed on the first run, from a committed lock file, into
 //! the client's `node_modules`, into a virtual environment under target/, or into Go's module cache.
 //! Bounds: 10 minutes to install, 5 minutes for a flow. Needs node 20, npm and python 3.11 on the path, and Go
-//! on the path or in /usr/local/go. A machine without Go skips that one flow, and the reason is printed.
+//! on the path or in /usr/local/go, and chromium. A machine without Go or chromium skips that one flow, and the reason is
+//! printed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -32,6 +33,8 @@ pub(crate) const FOLLOWED_FLAGS: &[&str] =
     &["--slot-ms", "200", "--deactivate-feature", "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g"];
 /// With all features: Anchor's flow deploys a program of version 3.
 const ANCHOR_FLAGS: &[&str] = &["--slot-ms", "100"];
+/// Some slots a second, as people look at them.
+const CONSOLE_FLAGS: &[&str] = &["--slot-ms", "200"];
 /// The minor version of Go 1 that `clients/go/go.mod` requires: the one of Debian 12.
 const GO_MINOR_MIN: u32 = 19;
 
@@ -69,6 +72,21 @@ fn kit_flow() -> Result<()> {
 #[test]
 fn kit_flow_on_a_followed_chain() -> Result<()> {
     node_js_flow("js-kit", "flow.test.js", Target::Follower)
+}
+
+/// The console in a browser. Its screenshots are in `target/tmp/console`.
+#[test]
+fn console_flow() -> Result<()> {
+    let Some(browser) = find_browser() else {
+        return skip("console_flow", "there is no chromium");
+    };
+    let folder = clients().join("js-console");
+    install_node_js(&folder)?;
+    let mut flow = Command::new("node");
+    flow.args(["--test", "--test-reporter=spec", "flow.test.js"]).current_dir(&folder);
+    flow.env("HYDRANT_CHROMIUM", browser);
+    flow.env("HYDRANT_SCREENSHOTS", Path::new(env!("CARGO_TARGET_TMPDIR")).join("console"));
+    run_flow(flow, Target::Dev(CONSOLE_FLAGS))
 }
 
 #[test]
@@ -224,6 +242,14 @@ fn install_python(folder: &Path, environment: &str) -> Result<PathBuf> {
 
 fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// The browser, if it is installed: `HYDRANT_CHROMIUM`, or Debian's on the path.
+fn find_browser() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join("chromium"));
+    let named = std::env::var_os("HYDRANT_CHROMIUM").map(PathBuf::from);
+    named.into_iter().chain(on_path).find(|file| file.is_file())
 }
 
 /// The command of a Go that is new enough, if it is installed.

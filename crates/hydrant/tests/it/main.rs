@@ -31,5 +31,6 @@ mod snapshots;
 mod socket;
 mod storms;
 mod tpu_client;
+mod web_console;
 mod world;
 mod yellowstone_client;
