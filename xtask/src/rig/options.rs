@@ -18,10 +18,13 @@ cargo xtask rig [OPTIONS]    a real validator, followed and compared; docs/geyse
   --validator FILE   a solana-test-validator 4.2.2 that is there
   --plugin FILE      a libhydrant_geyser.so that is there, of the same rustc
   --hydrant FILE     a hydrant that is there
-  --record SLOTS     keep the archive, and the stream of this many slots after it, for a test
+  --record SLOTS     keep the archive, and the stream of this many slots after it with the answers, for a test
+  --recorder FILE    the recorder that is there
+  --faults SECONDS   every so often, in turns: cut the stream, kill the follower, kill the validator [default: none]
 ";
 
 /// The options.
+#[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) dir: PathBuf,
     pub(crate) slots: usize,
@@ -33,6 +36,8 @@ pub(crate) struct Options {
     pub(crate) plugin: Option<PathBuf>,
     pub(crate) hydrant: Option<PathBuf>,
     pub(crate) recorded_slots: Option<u64>,
+    pub(crate) recorder: Option<PathBuf>,
+    pub(crate) faults: Option<Duration>,
 }
 
 impl Options {
@@ -49,6 +54,8 @@ impl Options {
             plugin: None,
             hydrant: None,
             recorded_slots: None,
+            recorder: None,
+            faults: None,
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -67,6 +74,11 @@ impl Options {
                 "--plugin" => options.plugin = Some(value()?.into()),
                 "--hydrant" => options.hydrant = Some(value()?.into()),
                 "--record" => options.recorded_slots = Some(value()?.parse().context("--record")?),
+                "--recorder" => options.recorder = Some(value()?.into()),
+                "--faults" => {
+                    options.faults =
+                        Some(Duration::from_secs(value()?.parse().context("--faults")?));
+                }
                 other => anyhow::bail!("no option named `{other}`\n\n{USAGE}"),
             }
         }
