@@ -92,7 +92,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let status = rig.follower_status();
     rig.stop();
     banks.read()?;
-    println!("{}", table(end, &banks, &answers, &status));
+    println!("{}", table(end, &banks, &answers, &status, options.slots_per_epoch));
     let report = options.dir.join("run").join("differences.json");
     std::fs::write(&report, answers.differences()).context("write the differences")?;
     println!("logs and what differs: {}", options.dir.join("run").display());
@@ -104,7 +104,13 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn table(end: &str, banks: &FrozenBanks, answers: &Answers, status: &Status) -> String {
+fn table(
+    end: &str,
+    banks: &FrozenBanks,
+    answers: &Answers,
+    status: &Status,
+    slots_per_epoch: u64,
+) -> String {
     let number =
         |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), |it| it.to_string());
     let mut text = format!(
@@ -125,7 +131,7 @@ fn table(end: &str, banks: &FrozenBanks, answers: &Answers, status: &Status) -> 
         banks.different(),
         banks.unknown(),
         banks.missed(),
-        banks.epochs(processes::SLOTS_PER_EPOCH),
+        banks.epochs(slots_per_epoch),
         number(status.verified),
         number(status.mismatched),
         number(status.gaps),

@@ -13,6 +13,8 @@ cargo xtask rig [OPTIONS]    a real validator, followed and compared; docs/geyse
   --slots COUNT      compare this many banks [default: 1000]
   --minutes COUNT    and end after this time [default: 30]
   --ticks COUNT      ticks of 6.25 ms in a slot [default: 16, which is 100 ms]
+  --epoch SLOTS      slots in an epoch, at least 32 [default: 32]; the validator makes no blocks any more if its root is
+                     not in the last epoch when one ends, so a slow or busy machine needs longer ones
   --tps COUNT        transfers a second of the load [default: 40]
   --no-load          only votes
   --validator FILE   a solana-test-validator 4.2.2 that is there
@@ -30,6 +32,7 @@ pub(crate) struct Options {
     pub(crate) slots: usize,
     pub(crate) time: Duration,
     pub(crate) ticks: u32,
+    pub(crate) slots_per_epoch: u64,
     pub(crate) tps: u32,
     pub(crate) has_load: bool,
     pub(crate) validator: Option<PathBuf>,
@@ -48,6 +51,7 @@ impl Options {
             slots: 1_000,
             time: Duration::from_secs(30 * 60),
             ticks: 16,
+            slots_per_epoch: 32,
             tps: 40,
             has_load: true,
             validator: None,
@@ -68,6 +72,7 @@ impl Options {
                     options.time = Duration::from_secs(60 * value()?.parse::<u64>()?);
                 }
                 "--ticks" => options.ticks = value()?.parse().context("--ticks")?,
+                "--epoch" => options.slots_per_epoch = value()?.parse().context("--epoch")?,
                 "--tps" => options.tps = value()?.parse().context("--tps")?,
                 "--no-load" => options.has_load = false,
                 "--validator" => options.validator = Some(value()?.into()),

@@ -19,14 +19,14 @@ use crate::rig::options::Options;
 use crate::shell::Cmd;
 use crate::workspace::root;
 
-/// An epoch boundary with rewards every 32 slots: the shortest epoch that Agave allows.
-pub(crate) const SLOTS_PER_EPOCH: u64 = 32;
 /// How long the validator may take to serve.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long its first archive may take: 100 slots and the time until they are final.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long the follower may take to load the archive.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(120);
+/// The system's own ports begin above it.
+const LAST_PORT: u16 = 32_000;
 /// How often these are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The feature that refuses programs of version 0: the load deploys published ones.
@@ -146,7 +146,12 @@ impl Rig {
         }
         command
             .args(["--quiet", "--bind-address", "127.0.0.1"])
-            .args(["--slots-per-epoch", &SLOTS_PER_EPOCH.to_string(), "--inflation-fixed", "0.05"])
+            .args([
+                "--slots-per-epoch",
+                &self.options.slots_per_epoch.to_string(),
+                "--inflation-fixed",
+                "0.05",
+            ])
             .args(["--ticks-per-slot", &self.options.ticks.to_string()])
             .args(["--deactivate-feature", VERSION_0_REFUSED])
             .args(["--rpc-port", &self.rpc.port().to_string()])
@@ -318,16 +323,18 @@ impl Drop for Rig {
     }
 }
 
-/// Ports that are free now. PubSub has the port after RPC's, for both nodes.
+/// Ports that are free now. PubSub has the port after RPC's, for both nodes. They are below those that the system gives
+/// to outgoing connections: one of these could take a port before its process listens.
 fn free_ports() -> Result<[u16; 7]> {
+    let first = 10_000 + u16::try_from(std::process::id() % 10_000)?;
+    let mut candidates = (first..LAST_PORT).step_by(2);
     let mut listeners = Vec::new();
     let mut ports = [0; 7];
     for port in &mut ports {
         *port = loop {
-            let one = TcpListener::bind(("127.0.0.1", 0))?;
-            let free = one.local_addr()?.port();
-            let Some(next) = free.checked_add(1) else { continue };
-            if let Ok(two) = TcpListener::bind(("127.0.0.1", next)) {
+            let free = candidates.next().context("no free port")?;
+            let listen = |port: u16| TcpListener::bind(("127.0.0.1", port));
+            if let (Ok(one), Ok(two)) = (listen(free), listen(free + 1)) {
                 listeners.extend([one, two]);
                 break free;
             }

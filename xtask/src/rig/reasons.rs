@@ -4,7 +4,10 @@ use serde_json::Value;
 
 /// Methods that are about the node itself, and why their answers differ.
 const REASONS: [(&str, &str); 10] = [
-    ("getBlockCommitment", "on Agave the votes for a block count a slot later"),
+    (
+        "getBlockCommitment",
+        "it counts votes in the processed state, which is another slot for a moment",
+    ),
     ("getClusterNodes", "the validator reads its own gossip; the follower reads it every 30 s"),
     ("getFirstAvailableBlock", "the follower's history begins at its archive"),
     ("getHighestSnapshotSlot", "the validator makes archives meanwhile"),
