@@ -1,6 +1,6 @@
 //! The answers of the validator and of the follower to the same calls.
 //!
-//! Shape: blocks and transactions of each slot are asked for once both have the slot as final. What belongs to now is
+//! Shape: while a run is recorded, the validator alone is asked, so that there are many answers. Then blocks and transactions of each slot are asked for once both have the slot as final. What belongs to now is
 //! asked of both about the same final slot (`nodes`).
 //! Bounds: a round compares the slots that became final, for at most [`ROUND_TIME`], and [`CALLS_PER_ROUND`] calls about
 //! now. If it is [`SLOTS_BEHIND_MAX`] slots behind, it leaves slots out, and counts them. Of a method, the first
@@ -96,7 +96,11 @@ impl Answers {
         for _ in 0..CALLS_PER_ROUND {
             let (method, params) = &calls[self.next_call % calls.len()];
             self.next_call += 1;
-            if let Err(err) = self.compare_now(method, params, None) {
+            let outcome = match self.recorded {
+                Some(_) => self.record_now(method, params.clone(), None),
+                None => self.compare_now(method, params),
+            };
+            if let Err(err) = outcome {
                 self.fail(&err);
             }
         }
@@ -114,7 +118,8 @@ impl Answers {
             self.first_slot = first["result"].as_u64().unwrap_or_default() + 1;
         }
         let newest = final_slot(self.nodes.validator)?.min(final_slot(self.nodes.follower)?);
-        let Some(newest) = newest.checked_sub(SLOTS_BEHIND) else { return Ok(()) };
+        let behind = if self.recorded.is_some() { 0 } else { SLOTS_BEHIND };
+        let newest = newest.saturating_sub(behind);
         let mut slot = self.next_slot.unwrap_or(self.first_slot + 3);
         if slot + SLOTS_BEHIND_MAX < newest {
             self.slots_left_out += newest - slot;
@@ -134,26 +139,36 @@ impl Answers {
         let of_validator = |(method, params): Call| call(self.nodes.validator, method, &params);
         let block = of_validator(calls::block(slot, "json"))?;
         let base64 = of_validator(calls::block(slot, "base64"))?;
+        if self.recorded.is_some() {
+            for (method, params) in calls::of_slot(slot, &block) {
+                let answer = call(self.nodes.validator, method, &params)?;
+                self.store(method, params, (None, Some(slot)), answer);
+            }
+            for (method, params) in calls::about_slot(slot, &block, &base64) {
+                self.record_now(method, params, Some(slot))?;
+            }
+            return Ok(());
+        }
         for (method, params) in calls::of_slot(slot, &block) {
             let pair = self.nodes.both(method, &params)?;
-            self.record(method, &params, pair, Some(slot));
+            self.record(method, &params, pair);
         }
         for (method, params) in calls::about_slot(slot, &block, &base64) {
-            self.compare_now(method, &params, Some(slot))?;
+            self.compare_now(method, &params)?;
         }
         Ok(())
     }
 
-    /// Compares the answers about one final slot. `of` is the slot whose block is asked for.
-    fn compare_now(&mut self, method: &'static str, params: &Value, of: Option<u64>) -> Result<()> {
+    /// Compares the answers about one final slot.
+    fn compare_now(&mut self, method: &'static str, params: &Value) -> Result<()> {
         match self.nodes.both_at_one_slot(method, params)? {
-            Some(pair) => self.record(method, params, pair, of),
+            Some(pair) => self.record(method, params, pair),
             None => self.methods.entry(method).or_default().not_compared += 1,
         }
         Ok(())
     }
 
-    fn record(&mut self, method: &'static str, params: &Value, pair: Pair, of: Option<u64>) {
+    fn record(&mut self, method: &'static str, params: &Value, pair: Pair) {
         let entry = self.methods.entry(method).or_default();
         let theirs = comparable(method, self.first_slot, pair.validator);
         let ours = comparable(method, self.first_slot, pair.follower);
@@ -169,10 +184,27 @@ impl Answers {
                 }));
             }
         }
+    }
+
+    fn record_now(&mut self, method: &'static str, params: Value, of: Option<u64>) -> Result<()> {
+        let (slot, answer) = self.nodes.of_validator(method, &params)?;
+        self.store(method, params, (Some(slot), of), answer);
+        Ok(())
+    }
+
+    /// Stores an answer of the validator, with the slot that it is about, and the slot whose block it is about.
+    fn store(
+        &mut self,
+        method: &'static str,
+        params: Value,
+        (slot, of): (Option<u64>, Option<u64>),
+        answer: Value,
+    ) {
+        let answer = comparable(method, self.first_slot, answer);
+        // Its slot was removed: the answer is the same at each later one.
+        let slot = slot.filter(|_| method != "getSignatureStatuses");
         if let Some(recorded) = self.recorded.as_mut().filter(|_| reason(method).is_none()) {
-            // Its slot was removed: the answer is the same at each later one.
-            let slot = pair.slot.filter(|_| method != "getSignatureStatuses");
-            recorded.push(Recorded { method, params: params.clone(), slot, of, answer: theirs });
+            recorded.push(Recorded { method, params, slot, of, answer });
         }
     }
 

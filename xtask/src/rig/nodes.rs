@@ -50,6 +50,16 @@ fn ask(node: SocketAddr, method: &str, params: &Value) -> Result<(Option<u64>, V
 }
 
 impl Nodes {
+    /// The validator's answer about a final slot, and the slot.
+    pub(crate) fn of_validator(&self, method: &str, params: &Value) -> Result<(u64, Value)> {
+        for _ in 0..TRIES {
+            if let (Some(slot), response) = ask(self.validator, method, params)? {
+                return Ok((slot, response));
+            }
+        }
+        anyhow::bail!("the final slot changed during each of {TRIES} calls of {method}")
+    }
+
     /// The answers to a call whose answer does not depend on the time.
     pub(crate) fn both(&self, method: &str, params: &Value) -> Result<Pair> {
         let validator = call(self.validator, method, params)?;
