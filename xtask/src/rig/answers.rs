@@ -28,6 +28,8 @@ const ROUND_TIME: Duration = Duration::from_millis(600);
 const SLOTS_BEHIND: u64 = 8;
 /// The validator stores the newest slots only.
 const SLOTS_BEHIND_MAX: u64 = 300;
+/// Not recorded: it is about the blocks above the final slot too, which are others in a replay.
+const NOT_RECORDED: &str = "getRecentPrioritizationFees";
 /// Differences of a method that are stored.
 const EXAMPLES_MAX: usize = 3;
 
@@ -170,8 +172,8 @@ impl Answers {
 
     fn record(&mut self, method: &'static str, params: &Value, pair: Pair) {
         let entry = self.methods.entry(method).or_default();
-        let theirs = comparable(method, self.first_slot, pair.validator);
-        let ours = comparable(method, self.first_slot, pair.follower);
+        let theirs = comparable(method, self.first_slot, pair.slot, pair.validator);
+        let ours = comparable(method, self.first_slot, pair.slot, pair.follower);
         if theirs == ours {
             entry.equal += 1;
         } else {
@@ -200,10 +202,12 @@ impl Answers {
         (slot, of): (Option<u64>, Option<u64>),
         answer: Value,
     ) {
-        let answer = comparable(method, self.first_slot, answer);
+        let answer = comparable(method, self.first_slot, slot, answer);
         // Its slot was removed: the answer is the same at each later one.
         let slot = slot.filter(|_| method != "getSignatureStatuses");
-        if let Some(recorded) = self.recorded.as_mut().filter(|_| reason(method).is_none()) {
+        if let Some(recorded) =
+            self.recorded.as_mut().filter(|_| method != NOT_RECORDED && reason(method).is_none())
+        {
             recorded.push(Recorded { method, params, slot, of, answer });
         }
     }

@@ -27,6 +27,8 @@ const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(300);
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(120);
 /// The system's own ports begin above it.
 const LAST_PORT: u16 = 32_000;
+/// Shreds that the validator stores.
+const SHREDS_MAX: u32 = 1_000_000;
 /// How often these are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The feature that refuses programs of version 0: the load deploys published ones.
@@ -154,6 +156,8 @@ impl Rig {
             ])
             .args(["--ticks-per-slot", &self.options.ticks.to_string()])
             .args(["--deactivate-feature", VERSION_0_REFUSED])
+            // By default it removes blocks after some 300 slots.
+            .args(["--limit-ledger-size", &SHREDS_MAX.to_string()])
             .args(["--rpc-port", &self.rpc.port().to_string()])
             .args(["--faucet-port", &faucet.to_string(), "--gossip-port", &gossip.to_string()])
             .arg("--geyser-plugin-config")

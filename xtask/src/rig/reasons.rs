@@ -2,8 +2,11 @@
 
 use serde_json::Value;
 
+/// Final slots whose fees are compared: a node has those of 150 blocks, up to its newest one.
+const FEES_SLOTS: u64 = 100;
+
 /// Methods that are about the node itself, and why their answers differ.
-const REASONS: [(&str, &str); 10] = [
+const REASONS: [(&str, &str); 9] = [
     (
         "getBlockCommitment",
         "it counts votes in the processed state, which is another slot for a moment",
@@ -21,7 +24,6 @@ const REASONS: [(&str, &str); 10] = [
         "about the node: the newest slot of which the source has said something",
     ),
     ("getRecentPerformanceSamples", "the validator counts minutes since its start"),
-    ("getRecentPrioritizationFees", "the follower's history begins at its archive"),
     ("minimumLedgerSlot", "the follower's history begins at its archive"),
 ];
 
@@ -30,9 +32,15 @@ pub(crate) fn reason(method: &str) -> Option<&'static str> {
     REASONS.iter().find(|(name, _)| *name == method).map(|(_, reason)| *reason)
 }
 
-/// Removes what is about the node, or about the time of the call, from an answer: signatures below the follower's first
-/// block, and the processed slot that statuses are read at.
-pub(crate) fn comparable(method: &str, first_slot: u64, mut response: Value) -> Value {
+/// Removes what is about the node, or about the time of the call, from an answer about a final slot: signatures below the
+/// follower's first block, the processed slot that statuses are read at, and the fees of blocks that are not final, with
+/// as many of the oldest ones.
+pub(crate) fn comparable(
+    method: &str,
+    first_slot: u64,
+    final_slot: Option<u64>,
+    mut response: Value,
+) -> Value {
     match method {
         "getSignaturesForAddress" => {
             if let Some(all) = response["result"].as_array_mut() {
@@ -42,6 +50,13 @@ pub(crate) fn comparable(method: &str, first_slot: u64, mut response: Value) -> 
         "getSignatureStatuses" => {
             if let Some(context) = response["result"]["context"].as_object_mut() {
                 context.remove("slot");
+            }
+        }
+        "getRecentPrioritizationFees" => {
+            let newest = final_slot.unwrap_or(u64::MAX);
+            let slots = first_slot.max(newest.saturating_sub(FEES_SLOTS))..=newest;
+            if let Some(all) = response["result"].as_array_mut() {
+                all.retain(|it| it["slot"].as_u64().is_some_and(|slot| slots.contains(&slot)));
             }
         }
         _ => {}
@@ -59,8 +74,16 @@ mod tests {
     fn only_what_is_below_the_archive_is_removed() {
         let response = json!({"result": [{"slot": 9}, {"slot": 5}, {"slot": 4}]});
         let expected = json!({"result": [{"slot": 9}, {"slot": 5}]});
-        assert_eq!(comparable("getSignaturesForAddress", 5, response.clone()), expected);
-        assert_eq!(comparable("getProgramAccounts", 5, response.clone()), response);
+        assert_eq!(comparable("getSignaturesForAddress", 5, None, response.clone()), expected);
+        assert_eq!(comparable("getProgramAccounts", 5, None, response.clone()), response);
+    }
+
+    #[test]
+    fn fees_of_blocks_that_are_not_final_are_not_compared() {
+        let response =
+            json!({"result": [{"slot": 99}, {"slot": 100}, {"slot": 200}, {"slot": 201}]});
+        let expected = json!({"result": [{"slot": 100}, {"slot": 200}]});
+        assert_eq!(comparable("getRecentPrioritizationFees", 5, Some(200), response), expected);
     }
 
     #[test]
