@@ -117,8 +117,15 @@ impl Rig {
                 Ok("the follower was killed and started again".to_owned())
             }
             _ => {
+                // A client of web3.js ends when its node does.
+                if self.options.has_load {
+                    self.kill("load")?;
+                }
                 self.kill("validator")?;
                 self.start_validator(false)?;
+                if self.options.has_load {
+                    self.start_load(self.options.tps)?;
+                }
                 Ok("the validator was killed and started again".to_owned())
             }
         }
