@@ -8,6 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import {
   TOKEN_2022_PROGRAM_ID,
   TOKEN_PROGRAM_ID,
+  approve,
   burn,
   closeAccount,
   createAccount,
@@ -49,7 +50,10 @@ const TPS = Number(process.env.RIG_TPS ?? 40);
 const KEPT = 64;
 
 const counts = {};
-const addresses = { accounts: [], tokens: [], mints: [], programs: [], tables: [], stakes: [], nonces: [] };
+const addresses = {
+  accounts: [], tokens: [], mints: [], owners: [], delegates: [], programs: [], tables: [], stakes: [], nonces: [],
+  messages: [],
+};
 const count = (name, by = 1) => { counts[name] = (counts[name] ?? 0) + by; };
 const keep = (kind, address) => {
   addresses[kind].push(address.toBase58());
@@ -117,7 +121,11 @@ async function tokens(programId) {
   await transfer(connection, payer, one.account, two.account, one.owner, 400_000n, [], CONFIRMED, programId);
   await burn(connection, payer, two.account, mint, two.owner, 400_000n, [], CONFIRMED, programId);
   await closeAccount(connection, payer, two.account, payer.publicKey, two.owner, [], CONFIRMED, programId);
+  const delegate = Keypair.generate().publicKey;
+  await approve(connection, payer, one.account, delegate, one.owner, 5n, [], CONFIRMED, programId);
   keep('tokens', one.account);
+  keep('owners', one.owner.publicKey);
+  if (programId === TOKEN_PROGRAM_ID) keep('delegates', delegate);
 }
 
 async function programs() {
@@ -209,6 +217,10 @@ async function nonces() {
 function report() {
   const file = process.env.RIG_ADDRESSES;
   if (file) {
+    const transaction = new Transaction().add(move(payer, INCINERATOR, 1));
+    transaction.feePayer = payer.publicKey;
+    transaction.recentBlockhash = latest.blockhash;
+    addresses.messages = [transaction.compileMessage().serialize().toString('base64')];
     writeFileSync(`${file}.new`, JSON.stringify(addresses));
     renameSync(`${file}.new`, file);
   }

@@ -1,11 +1,14 @@
-//! Records a stream: `record URL FROM_SLOT SLOTS FILE`. `cargo xtask rig --record` runs it.
+//! Records a stream: `record stream URL FROM_SLOT SLOTS FILE`. And packs what was recorded: `record pack FROM TO`.
+//! `cargo xtask rig --record` runs it.
 //!
-//! Out: the messages that a follower gets, each after its length, in zstd: from a slot until a later one is final.
-//! The time of a message and the names of its filters are left out.
+//! Out: the messages that a follower gets, each after its length: from a slot until a later one is final. The time of a
+//! message and the names of its filters are left out. A packed file is in zstd; an archive (`.zst`) is packed anew.
+//! Bounds: what is packed is in memory. The stream is not packed while it is read: its server closes slow clients.
 #![expect(clippy::print_stdout, reason = "it reports to its caller")]
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::pin::Pin;
 
 use anyhow::{Context, Result, ensure};
@@ -24,12 +27,35 @@ const WINDOW_LOG: u32 = 27;
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [url, from_slot, slots, file] = args.as_slice() else {
-        anyhow::bail!("record URL FROM_SLOT SLOTS FILE");
-    };
-    let (from_slot, slots): (u64, u64) = (from_slot.parse()?, slots.parse()?);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(record(url, from_slot, from_slot + slots, file))
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["stream", url, from_slot, slots, file] => {
+            let (from_slot, slots): (u64, u64) = (from_slot.parse()?, slots.parse()?);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(record(url, from_slot, from_slot + slots - 1, file))
+        }
+        ["pack", from, to] => pack(from.as_ref(), to.as_ref()),
+        _ => anyhow::bail!("record stream URL FROM_SLOT SLOTS FILE | record pack FROM TO"),
+    }
+}
+
+/// Packs a file as small as it gets, and removes it if the other one has another name.
+fn pack(from: &Path, to: &Path) -> Result<()> {
+    let mut bytes = std::fs::read(from).with_context(|| from.display().to_string())?;
+    if from.extension().is_some_and(|it| it == "zst") {
+        bytes = zstd::decode_all(&*bytes)?;
+    }
+    let mut out = zstd::Encoder::new(Vec::new(), 19)?;
+    out.long_distance_matching(true)?;
+    out.window_log(WINDOW_LOG)?;
+    out.write_all(&bytes)?;
+    let packed = out.finish()?;
+    std::fs::write(to, &packed)?;
+    if from != to {
+        std::fs::remove_file(from)?;
+    }
+    println!("{}: {} bytes of {}", to.display(), packed.len(), bytes.len());
+    Ok(())
 }
 
 async fn record(url: &str, from_slot: u64, last_slot: u64, file: &str) -> Result<()> {
@@ -53,9 +79,7 @@ async fn record(url: &str, from_slot: u64, last_slot: u64, file: &str) -> Result
     let requests: Pin<Box<dyn Stream<Item = SubscribeRequest> + Send>> =
         Box::pin(futures_util::stream::iter([request]).chain(futures_util::stream::pending()));
     let mut updates = client.subscribe(requests).await?.into_inner();
-    let mut out = zstd::Encoder::new(File::create(file).context(file.to_owned())?, 19)?;
-    out.long_distance_matching(true)?;
-    out.window_log(WINDOW_LOG)?;
+    let mut out = BufWriter::new(File::create(file).context(file.to_owned())?);
     let (mut count, mut bytes) = (0_u64, 0_u64);
     loop {
         let update = updates.next().await.context("the stream ended")??;
@@ -73,7 +97,7 @@ async fn record(url: &str, from_slot: u64, last_slot: u64, file: &str) -> Result
             break;
         }
     }
-    out.finish()?;
+    out.flush()?;
     ensure!(count > 0, "nothing was recorded");
     println!("recorded {count} messages, {bytes} bytes");
     Ok(())

@@ -6,16 +6,21 @@
 //! load (`clients/js-web3/load.js`) and the follower run as processes, and this program compares: the lines "bank
 //! frozen" of both logs (`frozen_banks`), and the answers of both RPC ports (`answers`).
 //! Bounds: slots and minutes, whichever is reached first. All processes end with this program's run.
-//! Not here: CI. A build of the validator takes an hour.
+//! Not here: CI, which replays a recorded run: a build of the validator takes long.
 
 mod answers;
 mod build;
+mod calls;
 mod clock;
+mod cuts;
 mod frozen_banks;
 mod json_rpc;
+mod nodes;
 mod options;
 mod processes;
+mod reasons;
 mod recording;
+mod system_libraries;
 
 use std::time::Duration;
 
@@ -24,9 +29,11 @@ use anyhow::{Context, Result, ensure};
 use crate::rig::answers::Answers;
 use crate::rig::clock::{now, pause};
 use crate::rig::frozen_banks::FrozenBanks;
+use crate::rig::nodes::Nodes;
 use crate::rig::options::Options;
 pub(crate) use crate::rig::options::USAGE;
 use crate::rig::processes::{Rig, Status};
+use crate::rig::recording::Recording;
 
 /// How often the logs are read.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -37,15 +44,21 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let options = Options::parse(args)?;
     let programs = build::programs(&options)?;
-    let recorder = options.recorded_slots.map(|_| recording::build(&options.dir)).transpose()?;
+    let recorder = match (&options.recorder, options.recorded_slots) {
+        (Some(recorder), _) => Some(recorder.clone()),
+        (None, Some(_)) => Some(recording::build(&options.dir)?),
+        (None, None) => None,
+    };
     let mut rig = Rig::start(&options, &programs)?;
-    if let (Some(recorder), Some(slots)) = (recorder, options.recorded_slots) {
-        recording::run(&recorder, &rig, slots)?;
-    }
+    let mut recording = match (recorder, options.recorded_slots) {
+        (Some(recorder), Some(slots)) => Some(Recording::start(recorder, &rig, slots)?),
+        _ => None,
+    };
     let mut banks = FrozenBanks::new(&rig.validator_log(), &rig.follower_log());
-    let mut answers = Answers::new(rig.rpc(), rig.follower_rpc(), rig.addresses_file());
+    let nodes = Nodes { validator: rig.rpc(), follower: rig.follower_rpc() };
+    let mut answers = Answers::new(nodes, rig.addresses_file(), recording.is_some());
     let started = now();
-    let mut last_report = started;
+    let (mut last_report, mut last_fault, mut faults) = (started, started, 0);
     let mut end = "the time is over";
     while started.elapsed() < options.time {
         pause(POLL_INTERVAL);
@@ -55,12 +68,21 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             end = "a process ended";
             break;
         }
-        if banks.equal() + banks.different() >= options.slots {
+        if recording.is_none() && banks.equal() + banks.different() >= options.slots {
             end = "the slots are done";
             break;
         }
         if banks.equal() > 0 {
             answers.round();
+        }
+        if recording.as_mut().is_some_and(|it| it.is_done().unwrap_or(true)) {
+            // What was compared in this round is recorded too.
+            answers.round();
+            recording.take().map(|it| it.finish(&rig, &mut answers)).transpose()?;
+        }
+        if options.faults.is_some_and(|interval| last_fault.elapsed() > interval) {
+            println!("{}", rig.make_fault(faults)?);
+            (last_fault, faults) = (now(), faults + 1);
         }
         if last_report.elapsed() > REPORT_INTERVAL {
             last_report = now();
@@ -70,17 +92,25 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let status = rig.follower_status();
     rig.stop();
     banks.read()?;
-    println!("{}", table(end, &banks, &answers, &status));
+    println!("{}", table(end, &banks, &answers, &status, options.slots_per_epoch));
     let report = options.dir.join("run").join("differences.json");
     std::fs::write(&report, answers.differences()).context("write the differences")?;
     println!("logs and what differs: {}", options.dir.join("run").display());
     ensure!(banks.equal() > 0, "no bank was compared");
     ensure!(banks.different() == 0, "{} banks differ", banks.different());
     ensure!(status.mismatched == Some(0), "false alarms: {:?}", status.mismatched);
+    let unexplained = answers.unexplained();
+    ensure!(unexplained.is_empty(), "answers differ without a reason: {}", unexplained.join(" "));
     Ok(())
 }
 
-fn table(end: &str, banks: &FrozenBanks, answers: &Answers, status: &Status) -> String {
+fn table(
+    end: &str,
+    banks: &FrozenBanks,
+    answers: &Answers,
+    status: &Status,
+    slots_per_epoch: u64,
+) -> String {
     let number =
         |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), |it| it.to_string());
     let mut text = format!(
@@ -94,16 +124,20 @@ fn table(end: &str, banks: &FrozenBanks, answers: &Answers, status: &Status) -> 
          | banks verified by their children | {} |\n\
          | mismatches reported (false alarms) | {} |\n\
          | gaps | {} |\n\
-         | late writes | {} |\n",
+         | late writes | {} |\n\
+         | banks requested again | {} |\n\
+         | jumps to a newer archive | {} |\n",
         banks.equal(),
         banks.different(),
         banks.unknown(),
         banks.missed(),
-        banks.epochs(processes::SLOTS_PER_EPOCH),
+        banks.epochs(slots_per_epoch),
         number(status.verified),
         number(status.mismatched),
         number(status.gaps),
         number(status.late_writes),
+        number(status.repairs),
+        number(status.jumps),
     );
     text.push_str(&answers.table());
     text.push_str(&banks.examples());

@@ -16,6 +16,7 @@ mod memory_usage;
 mod methods;
 pub mod pubsub;
 mod solana_api;
+mod stored_transaction;
 
 pub use config::{Config, ConfigError};
 pub use memory_usage::NodeMemory;

@@ -107,8 +107,8 @@ impl ScratchVm {
             .then(|| nonce::usable(&transaction, &last_blockhash, |key| self.set.vm().account(key)))
             .flatten();
         let is_known = nonce.is_some() || bank.blockhashes.is_valid(recent);
-        let refusal =
-            refusal.or_else(|| (!is_known).then_some(TransactionError::BlockhashNotFound));
+        // As in Agave: a transaction whose blockhash is too old is not looked up.
+        let refusal = if is_known { refusal } else { Some(TransactionError::BlockhashNotFound) };
         let outcome = self.set.run(&transaction, nonce, &last_blockhash);
         let tokens =
             status_meta::token_balances(&outcome, |mint| self.set.account(view, mint).cloned());

@@ -1,286 +1,272 @@
 //! The answers of the validator and of the follower to the same calls.
 //!
-//! Shape: what belongs to one slot (blocks, transactions) is asked once both have the slot as final. What belongs to
-//! now is asked of both again and again until the answers are equal, or for [`TRIES`] times: the nodes are not at the
-//! same slot at all times.
-//! Bounds: a round compares one slot, in at most [`CALLS_PER_ROUND`] calls; one difference of a method is stored.
+//! Shape: while a run is recorded, the validator alone is asked, so that there are many answers. Then blocks and transactions of each slot are asked for once both have the slot as final. What belongs to now is
+//! asked of both about the same final slot (`nodes`).
+//! Bounds: a round compares the slots that became final, for at most [`ROUND_TIME`], and [`CALLS_PER_ROUND`] calls about
+//! now. If it is [`SLOTS_BEHIND_MAX`] slots behind, it leaves slots out, and counts them. Of a method, the first
+//! [`EXAMPLES_MAX`] differences are stored.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::rig::clock::pause;
+use crate::rig::calls::{self, Call};
+use crate::rig::clock::now;
 use crate::rig::json_rpc::call;
+use crate::rig::nodes::{Nodes, Pair, final_slot};
+use crate::rig::reasons::{comparable, reason};
 
 /// Calls about now, in one round.
 const CALLS_PER_ROUND: usize = 6;
-/// Times that a call about now is made until both answer the same.
-const TRIES: u32 = 25;
-/// Pause between them.
-const PAUSE: Duration = Duration::from_millis(15);
-/// Transactions of a block that are asked for.
-const TRANSACTIONS_PER_BLOCK: usize = 3;
+/// How long a round may compare slots.
+const ROUND_TIME: Duration = Duration::from_millis(600);
 /// Slots behind the newest final one: both have it.
 const SLOTS_BEHIND: u64 = 8;
-
-const TOKEN: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
-const TOKEN_2022: &str = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb";
-const STAKE: &str = "Stake11111111111111111111111111111111111111";
-const VOTE: &str = "Vote111111111111111111111111111111111111111";
-const SYSVARS: [&str; 7] = [
-    "SysvarC1ock11111111111111111111111111111111",
-    "SysvarS1otHashes111111111111111111111111111",
-    "SysvarS1otHistory11111111111111111111111111",
-    "SysvarRecentB1ockHashes11111111111111111111",
-    "SysvarStakeHistory1111111111111111111111111",
-    "SysvarEpochRewards1111111111111111111111111",
-    "SysvarRent111111111111111111111111111111111",
-];
+/// The validator stores the newest slots only.
+const SLOTS_BEHIND_MAX: u64 = 300;
+/// Not recorded: it is about the blocks above the final slot too, which are others in a replay.
+const NOT_RECORDED: &str = "getRecentPrioritizationFees";
+/// Differences of a method that are stored.
+const EXAMPLES_MAX: usize = 3;
 
 /// What was found of a method.
 #[derive(Default)]
 struct Method {
     equal: usize,
     different: usize,
-    example: Option<Value>,
+    /// The nodes were never at the same slot.
+    not_compared: usize,
+    examples: Vec<Value>,
+}
+
+/// An answer of the validator.
+pub(crate) struct Recorded {
+    pub(crate) method: &'static str,
+    pub(crate) params: Value,
+    /// The final slot that it is about; `None` if it is the same at all later ones.
+    pub(crate) slot: Option<u64>,
+    /// The slot whose block it is about.
+    pub(crate) of: Option<u64>,
+    pub(crate) answer: Value,
 }
 
 /// The comparison.
 pub(crate) struct Answers {
-    validator: SocketAddr,
-    follower: SocketAddr,
+    nodes: Nodes,
     addresses: PathBuf,
-    methods: BTreeMap<String, Method>,
+    methods: BTreeMap<&'static str, Method>,
+    /// The follower's first block.
+    first_slot: u64,
     next_slot: Option<u64>,
     next_call: usize,
+    slots: u64,
+    slots_left_out: u64,
     failures: usize,
+    last_failure: String,
+    /// The validator's answers, while a run is recorded.
+    recorded: Option<Vec<Recorded>>,
 }
 
 impl Answers {
-    pub(crate) fn new(validator: SocketAddr, follower: SocketAddr, addresses: PathBuf) -> Self {
-        let methods = BTreeMap::new();
-        let (next_slot, next_call, failures) = (None, 0, 0);
-        Self { validator, follower, addresses, methods, next_slot, next_call, failures }
+    /// Compares from the follower's first block on.
+    pub(crate) fn new(nodes: Nodes, addresses: PathBuf, is_recorded: bool) -> Self {
+        Self {
+            nodes,
+            addresses,
+            methods: BTreeMap::new(),
+            first_slot: 0,
+            next_slot: None,
+            next_call: 0,
+            slots: 0,
+            slots_left_out: 0,
+            failures: 0,
+            last_failure: String::new(),
+            recorded: is_recorded.then(Vec::new),
+        }
     }
 
-    /// Compares one slot and some calls. A node that does not answer is counted and is no difference.
+    /// Compares slots and some calls about now. A node that does not answer is counted and is no difference.
     pub(crate) fn round(&mut self) {
-        if self.compare_slot().is_err() {
-            self.failures += 1;
+        if let Err(err) = self.compare_slots() {
+            self.fail(&err);
         }
-        let calls = self.calls();
+        let calls = calls::about_now(&self.addresses);
         for _ in 0..CALLS_PER_ROUND {
             let (method, params) = &calls[self.next_call % calls.len()];
             self.next_call += 1;
-            if self.compare_now(method, params).is_err() {
-                self.failures += 1;
+            let outcome = match self.recorded {
+                Some(_) => self.record_now(method, params.clone(), None),
+                None => self.compare_now(method, params),
+            };
+            if let Err(err) = outcome {
+                self.fail(&err);
             }
         }
     }
 
-    fn both(&self, method: &str, params: &Value) -> Result<(Value, Value)> {
-        Ok((call(self.validator, method, params)?, call(self.follower, method, params)?))
+    fn fail(&mut self, err: &anyhow::Error) {
+        self.failures += 1;
+        self.last_failure = format!("{err:#}");
     }
 
-    fn compare_slot(&mut self) -> Result<()> {
-        let newest = |node| -> Result<u64> {
-            Ok(call(node, "getSlot", &json!([]))?["result"].as_u64().unwrap_or_default())
-        };
-        let final_slot = newest(self.validator)?.min(newest(self.follower)?);
-        let slot = self.next_slot.unwrap_or_else(|| final_slot.saturating_sub(1));
-        if slot + SLOTS_BEHIND > final_slot {
-            self.next_slot = Some(slot);
+    fn compare_slots(&mut self) -> Result<()> {
+        if self.first_slot == 0 {
+            let first = call(self.nodes.follower, "getFirstAvailableBlock", &json!([]))?;
+            // The first one is the archive's, whose transactions the follower does not have.
+            self.first_slot = first["result"].as_u64().unwrap_or_default() + 1;
+        }
+        let newest = final_slot(self.nodes.validator)?.min(final_slot(self.nodes.follower)?);
+        let behind = if self.recorded.is_some() { 0 } else { SLOTS_BEHIND };
+        let newest = newest.saturating_sub(behind);
+        let mut slot = self.next_slot.unwrap_or(self.first_slot + 3);
+        if slot + SLOTS_BEHIND_MAX < newest {
+            self.slots_left_out += newest - slot;
+            slot = newest;
+        }
+        let started = now();
+        while slot <= newest && started.elapsed() < ROUND_TIME {
+            self.next_slot = Some(slot + 1);
+            self.compare_slot(slot)?;
+            self.slots += 1;
+            slot += 1;
+        }
+        Ok(())
+    }
+
+    fn compare_slot(&mut self, slot: u64) -> Result<()> {
+        let of_validator = |(method, params): Call| call(self.nodes.validator, method, &params);
+        let block = of_validator(calls::block(slot, "json"))?;
+        let base64 = of_validator(calls::block(slot, "base64"))?;
+        if self.recorded.is_some() {
+            for (method, params) in calls::of_slot(slot, &block) {
+                let answer = call(self.nodes.validator, method, &params)?;
+                self.store(method, params, (None, Some(slot)), answer);
+            }
+            for (method, params) in calls::about_slot(slot, &block, &base64) {
+                self.record_now(method, params, Some(slot))?;
+            }
             return Ok(());
         }
-        self.next_slot = Some(slot + 1);
-        let block = call(self.validator, "getBlock", &json!([slot, details("json", "full")]))?;
-        for (encoding, level) in [
-            ("json", "full"),
-            ("base64", "full"),
-            ("jsonParsed", "full"),
-            ("json", "accounts"),
-            ("json", "signatures"),
-            ("json", "none"),
-        ] {
-            self.compare_once("getBlock", &json!([slot, details(encoding, level)]))?;
+        for (method, params) in calls::of_slot(slot, &block) {
+            let pair = self.nodes.both(method, &params)?;
+            self.record(method, &params, pair);
         }
-        self.compare_once("getBlockTime", &json!([slot]))?;
-        self.compare_once("getBlocks", &json!([slot.saturating_sub(3), slot]))?;
-        self.compare_once("getBlocksWithLimit", &json!([slot.saturating_sub(3), 3]))?;
-        let transactions = block["result"]["transactions"].as_array().cloned().unwrap_or_default();
-        // The first one is often a vote.
-        for transaction in transactions.iter().rev().take(TRANSACTIONS_PER_BLOCK) {
-            let signature = &transaction["transaction"]["signatures"][0];
-            for encoding in ["json", "jsonParsed"] {
-                let options = json!({"encoding": encoding, "maxSupportedTransactionVersion": 0});
-                self.compare_once("getTransaction", &json!([signature, options]))?;
-            }
-            let search = json!({"searchTransactionHistory": true});
-            self.compare_now("getSignatureStatuses", &json!([[signature], search]))?;
+        for (method, params) in calls::about_slot(slot, &block, &base64) {
+            self.compare_now(method, &params)?;
         }
         Ok(())
     }
 
-    fn compare_once(&mut self, method: &str, params: &Value) -> Result<()> {
-        let (theirs, ours) = self.both(method, params)?;
-        self.record(method, params, theirs, ours);
-        Ok(())
-    }
-
-    fn compare_now(&mut self, method: &str, params: &Value) -> Result<()> {
-        let (mut theirs, mut ours) = self.both(method, params)?;
-        for _ in 1..TRIES {
-            if theirs == ours {
-                break;
-            }
-            // The later of two slots cannot be reached backwards: ask the one that is behind again.
-            let slot = |value: &Value| value["result"]["context"]["slot"].as_u64();
-            match (slot(&theirs), slot(&ours)) {
-                (Some(one), Some(two)) if one > two => ours = call(self.follower, method, params)?,
-                (Some(one), Some(two)) if one < two => {
-                    theirs = call(self.validator, method, params)?;
-                }
-                _ => (theirs, ours) = self.both(method, params)?,
-            }
-            pause(PAUSE);
+    /// Compares the answers about one final slot.
+    fn compare_now(&mut self, method: &'static str, params: &Value) -> Result<()> {
+        match self.nodes.both_at_one_slot(method, params)? {
+            Some(pair) => self.record(method, params, pair),
+            None => self.methods.entry(method).or_default().not_compared += 1,
         }
-        self.record(method, params, theirs, ours);
         Ok(())
     }
 
-    fn record(&mut self, method: &str, params: &Value, theirs: Value, ours: Value) {
-        let entry = self.methods.entry(method.to_owned()).or_default();
+    fn record(&mut self, method: &'static str, params: &Value, pair: Pair) {
+        let entry = self.methods.entry(method).or_default();
+        let theirs = comparable(method, self.first_slot, pair.slot, pair.validator);
+        let ours = comparable(method, self.first_slot, pair.slot, pair.follower);
         if theirs == ours {
             entry.equal += 1;
-            return;
-        }
-        entry.different += 1;
-        let first = difference(&theirs, &ours, String::new());
-        entry.example.get_or_insert_with(|| {
-            json!({"params": params, "first_difference": first, "validator": theirs, "follower": ours})
-        });
-    }
-
-    /// The calls about now.
-    fn calls(&self) -> Vec<(&'static str, Value)> {
-        let text = std::fs::read_to_string(&self.addresses).unwrap_or_default();
-        let made: Value = serde_json::from_str(&text).unwrap_or_default();
-        let newest = |kind: &str| made[kind].as_array().and_then(|all| all.last()).cloned();
-        let final_now = json!({"commitment": "finalized"});
-        let parsed = json!({"commitment": "finalized", "encoding": "jsonParsed"});
-        let base64 = json!({"commitment": "finalized", "encoding": "base64"});
-        let mut calls = vec![
-            ("getEpochInfo", json!([final_now])),
-            ("getSlot", json!([final_now])),
-            ("getBlockHeight", json!([final_now])),
-            ("getTransactionCount", json!([final_now])),
-            ("getLatestBlockhash", json!([final_now])),
-            ("getVoteAccounts", json!([final_now])),
-            ("getSupply", json!([final_now])),
-            ("getLargestAccounts", json!([final_now])),
-            ("getInflationRate", json!([])),
-            ("getInflationGovernor", json!([final_now])),
-            ("getLeaderSchedule", json!([])),
-            ("getSlotLeader", json!([final_now])),
-            ("getBlockProduction", json!([final_now])),
-            ("getEpochSchedule", json!([])),
-            ("getStakeMinimumDelegation", json!([final_now])),
-            ("getMinimumBalanceForRentExemption", json!([165])),
-            ("getGenesisHash", json!([])),
-            ("getVersion", json!([])),
-            ("getIdentity", json!([])),
-            ("getClusterNodes", json!([])),
-            ("getHealth", json!([])),
-            ("getHighestSnapshotSlot", json!([])),
-            ("getFirstAvailableBlock", json!([])),
-            ("minimumLedgerSlot", json!([])),
-            ("getMaxRetransmitSlot", json!([])),
-            ("getMaxShredInsertSlot", json!([])),
-            ("getRecentPerformanceSamples", json!([1])),
-            ("getRecentPrioritizationFees", json!([])),
-            ("getMultipleAccounts", json!([SYSVARS, base64])),
-            ("getProgramAccounts", json!([STAKE, parsed])),
-            ("getProgramAccounts", json!([VOTE, base64])),
-            ("getProgramAccounts", json!([TOKEN_2022, parsed])),
-            (
-                "getProgramAccounts",
-                json!([TOKEN, {
-                    "commitment": "finalized", "encoding": "base64",
-                    "filters": [{"dataSize": 82}], "withContext": true
-                }]),
-            ),
-        ];
-        calls.extend(SYSVARS.map(|sysvar| ("getAccountInfo", json!([sysvar, parsed]))));
-        if let Some(mint) = newest("mints") {
-            calls.push(("getTokenSupply", json!([mint, final_now])));
-            calls.push(("getTokenLargestAccounts", json!([mint, final_now])));
-            calls.push(("getAccountInfo", json!([mint, parsed])));
-        }
-        if let Some(account) = newest("tokens") {
-            calls.push(("getTokenAccountBalance", json!([account, final_now])));
-            calls.push(("getAccountInfo", json!([account, parsed])));
-            calls.push(("getSignaturesForAddress", json!([account, final_now])));
-        }
-        for account in made["accounts"].as_array().into_iter().flatten().take(4) {
-            calls.push(("getBalance", json!([account, final_now])));
-            calls.push(("getSignaturesForAddress", json!([account, {"limit": 20}])));
-            calls.push(("getTokenAccountsByOwner", json!([account, {"programId": TOKEN}, parsed])));
-        }
-        for kind in ["programs", "tables", "stakes", "nonces"] {
-            if let Some(address) = newest(kind) {
-                calls.push(("getAccountInfo", json!([address, parsed])));
+        } else {
+            entry.different += 1;
+            if entry.examples.len() < EXAMPLES_MAX {
+                let first = difference(&theirs, &ours, String::new());
+                entry.examples.push(json!({
+                    "slot": pair.slot, "params": params, "first_difference": first,
+                    "validator": theirs, "follower": ours,
+                }));
             }
         }
-        if let Some(stakes) = made["stakes"].as_array() {
-            calls.push(("getInflationReward", json!([stakes])));
+    }
+
+    fn record_now(&mut self, method: &'static str, params: Value, of: Option<u64>) -> Result<()> {
+        let (slot, answer) = self.nodes.of_validator(method, &params)?;
+        self.store(method, params, (Some(slot), of), answer);
+        Ok(())
+    }
+
+    /// Stores an answer of the validator, with the slot that it is about, and the slot whose block it is about.
+    fn store(
+        &mut self,
+        method: &'static str,
+        params: Value,
+        (slot, of): (Option<u64>, Option<u64>),
+        answer: Value,
+    ) {
+        let answer = comparable(method, self.first_slot, slot, answer);
+        // Its slot was removed: the answer is the same at each later one.
+        let slot = slot.filter(|_| method != "getSignatureStatuses");
+        if let Some(recorded) =
+            self.recorded.as_mut().filter(|_| method != NOT_RECORDED && reason(method).is_none())
+        {
+            recorded.push(Recorded { method, params, slot, of, answer });
         }
-        calls
+    }
+
+    /// The validator's answers so far, if they are recorded. None is recorded from now on.
+    pub(crate) fn take_recorded(&mut self) -> Vec<Recorded> {
+        self.recorded.take().unwrap_or_default()
+    }
+
+    /// Methods with answers that differ without a reason.
+    pub(crate) fn unexplained(&self) -> Vec<&'static str> {
+        let differ = |(name, it): (&&'static str, &Method)| {
+            (it.different > 0 && reason(name).is_none()).then_some(*name)
+        };
+        self.methods.iter().filter_map(differ).collect()
     }
 
     /// The state in one line.
     pub(crate) fn line(&self) -> String {
         let sum = |count: fn(&Method) -> usize| self.methods.values().map(count).sum::<usize>();
         format!(
-            "answers: {} equal, {} differ, {} rounds without an answer",
+            "answers: {} equal, {} differ ({}), {} not at one slot, {} failed calls; {} slots, {} left out",
             sum(|it| it.equal),
             sum(|it| it.different),
-            self.failures
+            self.unexplained().join(" "),
+            sum(|it| it.not_compared),
+            self.failures,
+            self.slots,
+            self.slots_left_out,
         )
     }
 
     /// A line for each method.
     pub(crate) fn table(&self) -> String {
-        let mut text =
-            "\n| method | equal | differ | first difference |\n|---|---|---|---|\n".to_owned();
-        for (name, Method { equal, different, example }) in &self.methods {
-            let first = example
-                .as_ref()
-                .map_or("", |it| it["first_difference"].as_str().unwrap_or_default());
+        let mut text = format!(
+            "\nBlocks and transactions of {} slots were compared, and {} slots were left out. {} calls failed{}{}.\n\n\
+             | method | equal | differ | not at one slot | why, or the first difference |\n|---|---|---|---|---|\n",
+            self.slots,
+            self.slots_left_out,
+            self.failures,
+            if self.last_failure.is_empty() { "" } else { ", the last one: " },
+            self.last_failure,
+        );
+        for (name, Method { equal, different, not_compared, examples }) in &self.methods {
+            let first = examples.first().and_then(|it| it["first_difference"].as_str());
+            let why = first.map_or("", |first| reason(name).unwrap_or(first));
             // Writing to a String does not fail.
-            let _ = writeln!(text, "| {name} | {equal} | {different} | {first} |");
+            let _ = writeln!(text, "| {name} | {equal} | {different} | {not_compared} | {why} |");
         }
         text
     }
 
     /// The stored differences, as JSON.
     pub(crate) fn differences(&self) -> String {
-        let of = |(name, method): (&String, &Method)| Some((name.clone(), method.example.clone()?));
+        let of = |(name, method): (&&str, &Method)| {
+            (!method.examples.is_empty()).then(|| ((*name).to_owned(), json!(method.examples)))
+        };
         Value::Object(self.methods.iter().filter_map(of).collect()).to_string()
     }
-}
-
-fn details(encoding: &str, level: &str) -> Value {
-    json!({
-        "encoding": encoding,
-        "transactionDetails": level,
-        "maxSupportedTransactionVersion": 0,
-        "rewards": true,
-    })
 }
 
 /// Where two values differ first.

@@ -30,6 +30,8 @@ pub(crate) struct Parts {
 /// A log that is read while it grows.
 struct Log {
     path: PathBuf,
+    /// Which file that was at the last reading.
+    target: PathBuf,
     at: u64,
     /// The beginning of a line whose end is not written yet.
     rest: String,
@@ -44,11 +46,29 @@ pub(crate) struct FrozenBanks {
 
 impl Log {
     fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), at: 0, rest: String::new(), banks: BTreeMap::new() }
+        Self {
+            path: path.to_owned(),
+            target: PathBuf::new(),
+            at: 0,
+            rest: String::new(),
+            banks: BTreeMap::new(),
+        }
     }
 
     fn read(&mut self) -> Result<()> {
-        let Ok(mut file) = File::open(&self.path) else { return Ok(()) };
+        // The validator's is a link to the log of its last start.
+        let Ok(target) = self.path.canonicalize() else { return Ok(()) };
+        if target != self.target {
+            let last = std::mem::replace(&mut self.target, target);
+            self.read_from(&last)?;
+            (self.at, self.rest) = (0, String::new());
+        }
+        let target = self.target.clone();
+        self.read_from(&target)
+    }
+
+    fn read_from(&mut self, path: &Path) -> Result<()> {
+        let Ok(mut file) = File::open(path) else { return Ok(()) };
         file.seek(SeekFrom::Start(self.at))?;
         let mut bytes = Vec::new();
         self.at += file.read_to_end(&mut bytes).context("read a log")? as u64;

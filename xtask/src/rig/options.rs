@@ -13,26 +13,34 @@ cargo xtask rig [OPTIONS]    a real validator, followed and compared; docs/geyse
   --slots COUNT      compare this many banks [default: 1000]
   --minutes COUNT    and end after this time [default: 30]
   --ticks COUNT      ticks of 6.25 ms in a slot [default: 16, which is 100 ms]
+  --epoch SLOTS      slots in an epoch, at least 32 [default: 32]; the validator makes no blocks any more if its root is
+                     not in the last epoch when one ends, so a slow or busy machine needs longer ones
   --tps COUNT        transfers a second of the load [default: 40]
   --no-load          only votes
   --validator FILE   a solana-test-validator 4.2.2 that is there
   --plugin FILE      a libhydrant_geyser.so that is there, of the same rustc
   --hydrant FILE     a hydrant that is there
-  --record SLOTS     keep the archive, and the stream of this many slots after it, for a test
+  --record SLOTS     keep the archive, and the stream of this many slots after it with the answers, for a test
+  --recorder FILE    the recorder that is there
+  --faults SECONDS   every so often, in turns: cut the stream, kill the follower, kill the validator [default: none]
 ";
 
 /// The options.
+#[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) dir: PathBuf,
     pub(crate) slots: usize,
     pub(crate) time: Duration,
     pub(crate) ticks: u32,
+    pub(crate) slots_per_epoch: u64,
     pub(crate) tps: u32,
     pub(crate) has_load: bool,
     pub(crate) validator: Option<PathBuf>,
     pub(crate) plugin: Option<PathBuf>,
     pub(crate) hydrant: Option<PathBuf>,
     pub(crate) recorded_slots: Option<u64>,
+    pub(crate) recorder: Option<PathBuf>,
+    pub(crate) faults: Option<Duration>,
 }
 
 impl Options {
@@ -43,12 +51,15 @@ impl Options {
             slots: 1_000,
             time: Duration::from_secs(30 * 60),
             ticks: 16,
+            slots_per_epoch: 32,
             tps: 40,
             has_load: true,
             validator: None,
             plugin: None,
             hydrant: None,
             recorded_slots: None,
+            recorder: None,
+            faults: None,
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -61,12 +72,18 @@ impl Options {
                     options.time = Duration::from_secs(60 * value()?.parse::<u64>()?);
                 }
                 "--ticks" => options.ticks = value()?.parse().context("--ticks")?,
+                "--epoch" => options.slots_per_epoch = value()?.parse().context("--epoch")?,
                 "--tps" => options.tps = value()?.parse().context("--tps")?,
                 "--no-load" => options.has_load = false,
                 "--validator" => options.validator = Some(value()?.into()),
                 "--plugin" => options.plugin = Some(value()?.into()),
                 "--hydrant" => options.hydrant = Some(value()?.into()),
                 "--record" => options.recorded_slots = Some(value()?.parse().context("--record")?),
+                "--recorder" => options.recorder = Some(value()?.into()),
+                "--faults" => {
+                    options.faults =
+                        Some(Duration::from_secs(value()?.parse().context("--faults")?));
+                }
                 other => anyhow::bail!("no option named `{other}`\n\n{USAGE}"),
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: all of them end with [`Rig`].
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,19 +13,22 @@ use serde_json::{Value, json};
 
 use crate::rig::build::Programs;
 use crate::rig::clock::{now, pause};
+use crate::rig::cuts::Wire;
 use crate::rig::json_rpc;
 use crate::rig::options::Options;
 use crate::shell::Cmd;
 use crate::workspace::root;
 
-/// An epoch boundary with rewards every 32 slots: the shortest epoch that Agave allows.
-pub(crate) const SLOTS_PER_EPOCH: u64 = 32;
 /// How long the validator may take to serve.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long its first archive may take: 100 slots and the time until they are final.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long the follower may take to load the archive.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(120);
+/// The system's own ports begin above it.
+const LAST_PORT: u16 = 32_000;
+/// Shreds that the validator stores.
+const SHREDS_MAX: u32 = 1_000_000;
 /// How often these are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The feature that refuses programs of version 0: the load deploys published ones.
@@ -33,20 +36,31 @@ const VERSION_0_REFUSED: &str = "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g";
 
 /// A run.
 pub(crate) struct Rig {
+    options: Options,
+    programs: Programs,
     dir: PathBuf,
     processes: Vec<(&'static str, Child)>,
     rpc: SocketAddr,
     grpc: SocketAddr,
     follower_rpc: SocketAddr,
+    /// Of the validator: metrics, faucet, gossip.
+    ports: [u16; 3],
+    follower_grpc: u16,
+    /// Between the validator and the follower, if there are faults.
+    wire: Option<Wire>,
+    /// What followers that were killed had counted.
+    past: Status,
 }
 
 /// What the follower has counted.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Status {
     pub(crate) verified: Option<u64>,
     pub(crate) mismatched: Option<u64>,
     pub(crate) gaps: Option<u64>,
     pub(crate) late_writes: Option<u64>,
+    pub(crate) repairs: Option<u64>,
+    pub(crate) jumps: Option<u64>,
 }
 
 impl Rig {
@@ -57,43 +71,100 @@ impl Rig {
             fs::remove_dir_all(&dir)?;
         }
         fs::create_dir_all(dir.join("snapshot"))?;
-        let ports = free_ports()?;
+        let [rpc, grpc, follower, metrics, faucet, gossip, follower_grpc] = free_ports()?;
         let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-        let [rpc, grpc, metrics, faucet, gossip, follower] = ports.map(local);
-        let mut rig = Self { dir, processes: Vec::new(), rpc, grpc, follower_rpc: follower };
-        rig.start_validator(options, programs, metrics, [faucet.port(), gossip.port()])?;
+        let mut rig = Self {
+            options: options.clone(),
+            programs: programs.clone(),
+            dir,
+            processes: Vec::new(),
+            rpc: local(rpc),
+            grpc: local(grpc),
+            follower_rpc: local(follower),
+            ports: [metrics, faucet, gossip],
+            follower_grpc,
+            wire: None,
+            past: Status::default(),
+        };
+        if options.faults.is_some() {
+            rig.wire = Some(Wire::start(rig.grpc)?);
+        }
+        rig.start_validator(true)?;
         println!(
-            "the validator serves at http://{rpc}, its plugin at http://{grpc} and http://{metrics}/metrics"
+            "the validator serves at http://{}, its plugin at http://{} and http://127.0.0.1:{metrics}/metrics",
+            rig.rpc, rig.grpc
         );
         if options.has_load {
             rig.start_load(options.tps)?;
         }
         rig.wait_for_archive()?;
-        rig.start_follower(programs)?;
-        println!("the follower serves at http://{follower}");
+        rig.start_follower()?;
+        println!("the follower serves at http://{}", rig.follower_rpc);
         Ok(rig)
     }
 
-    fn start_validator(
-        &mut self,
-        options: &Options,
-        programs: &Programs,
-        metrics: SocketAddr,
-        [faucet, gossip]: [u16; 2],
-    ) -> Result<()> {
+    /// Cuts the stream, or kills and restarts a process: the `turn`-th fault. Returns what it did, in words.
+    pub(crate) fn make_fault(&mut self, turn: usize) -> Result<String> {
+        match turn % 3 {
+            0 => {
+                let cut = self.wire.as_ref().map_or(0, Wire::cut);
+                Ok(format!("{cut} connections to the plugin were cut"))
+            }
+            1 => {
+                self.past = self.follower_status();
+                self.kill("follower")?;
+                self.start_follower()?;
+                Ok("the follower was killed and started again".to_owned())
+            }
+            _ => {
+                // A client of web3.js ends when its node does.
+                if self.options.has_load {
+                    self.kill("load")?;
+                }
+                self.kill("validator")?;
+                self.start_validator(false)?;
+                if self.options.has_load {
+                    self.start_load(self.options.tps)?;
+                }
+                Ok("the validator was killed and started again".to_owned())
+            }
+        }
+    }
+
+    /// Kills a process, as `kill -9` does.
+    fn kill(&mut self, name: &str) -> Result<()> {
+        let at = self.processes.iter().position(|(other, _)| *other == name);
+        let (_, mut child) = self.processes.remove(at.context("it does not run")?);
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    }
+
+    fn start_validator(&mut self, is_new: bool) -> Result<()> {
+        let [metrics, faucet, gossip] = self.ports;
         let config = self.dir.join("geyser.json");
         let settings = json!({
-            "libpath": programs.plugin,
+            "libpath": self.programs.plugin,
             "address": self.grpc,
-            "metrics_address": metrics,
+            "metrics_address": format!("127.0.0.1:{metrics}"),
         });
         fs::write(&config, settings.to_string())?;
-        let mut command = Command::new(&programs.validator);
+        let mut command = Command::new(&self.programs.validator);
+        if is_new {
+            command.arg("--reset");
+        }
         command
-            .args(["--reset", "--quiet", "--bind-address", "127.0.0.1"])
-            .args(["--slots-per-epoch", &SLOTS_PER_EPOCH.to_string(), "--inflation-fixed", "0.05"])
-            .args(["--ticks-per-slot", &options.ticks.to_string()])
+            .args(["--quiet", "--bind-address", "127.0.0.1"])
+            .args([
+                "--slots-per-epoch",
+                &self.options.slots_per_epoch.to_string(),
+                "--inflation-fixed",
+                "0.05",
+            ])
+            .args(["--ticks-per-slot", &self.options.ticks.to_string()])
             .args(["--deactivate-feature", VERSION_0_REFUSED])
+            // By default it removes blocks after some 300 slots.
+            .args(["--limit-ledger-size", &SHREDS_MAX.to_string()])
             .args(["--rpc-port", &self.rpc.port().to_string()])
             .args(["--faucet-port", &faucet.to_string(), "--gossip-port", &gossip.to_string()])
             .arg("--geyser-plugin-config")
@@ -135,15 +206,20 @@ impl Rig {
         })
     }
 
-    fn start_follower(&mut self, programs: &Programs) -> Result<()> {
-        let mut command = Command::new(&programs.hydrant);
+    fn start_follower(&mut self) -> Result<()> {
+        let mut command = Command::new(&self.programs.hydrant);
+        let source = self.wire.as_ref().map_or(self.grpc, Wire::address);
         command
-            .args(["follow", "--quiet", "--log", "--source", &self.grpc_url()])
+            .args(["follow", "--quiet", "--log", "--source", &format!("http://{source}")])
             .args(["--snapshot", &format!("http://{}", self.rpc), "--snapshot-dir"])
             .arg(self.dir.join("snapshot"))
             .args(["--rpc-port", &self.follower_rpc.port().to_string()])
+            .args(["--grpc-port", &self.follower_grpc.to_string()])
             .env("RUST_LOG", "info,follow::frozen_banks=debug")
             .current_dir(&self.dir);
+        if self.options.faults.is_some() {
+            command.arg("--ledger").arg(self.dir.join("followed"));
+        }
         self.spawn("follower", command)?;
         let serves = |rig: &Self| json_rpc::call(rig.follower_rpc, "getSlot", &json!([])).is_ok();
         self.wait_for("the follower serves", FOLLOW_TIMEOUT, serves)
@@ -151,7 +227,8 @@ impl Rig {
 
     /// Starts a program whose output goes to a file with its name.
     fn spawn(&mut self, name: &'static str, mut command: Command) -> Result<()> {
-        let log = File::create(self.dir.join(format!("{name}.log")))?;
+        let log = self.dir.join(format!("{name}.log"));
+        let log = OpenOptions::new().create(true).append(true).open(log)?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = command.spawn().with_context(|| format!("start the {name}"))?;
         self.processes.push((name, child));
@@ -215,20 +292,23 @@ impl Rig {
         self.follower_rpc
     }
 
-    /// The follower's counters, if it still serves.
+    /// The counters of all followers so far; unknown if the last one does not serve.
     pub(crate) fn follower_status(&self) -> Status {
         let Ok(text) = json_rpc::get(self.follower_rpc, "/metrics") else {
             return Status::default();
         };
-        let value = |event: &str| {
+        let value = |event: &str, past: Option<u64>| {
             let name = format!("hydrant_follow_events_total{{event=\"{event}\"}} ");
-            text.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse().ok())
+            let value = text.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse().ok());
+            value.map(|value: u64| value + past.unwrap_or(0))
         };
         Status {
-            verified: value("verified_bank"),
-            mismatched: value("mismatched_bank"),
-            gaps: value("gap"),
-            late_writes: value("late_write"),
+            verified: value("verified_bank", self.past.verified),
+            mismatched: value("mismatched_bank", self.past.mismatched),
+            gaps: value("gap", self.past.gaps),
+            late_writes: value("late_write", self.past.late_writes),
+            repairs: value("repair", self.past.repairs),
+            jumps: value("jump", self.past.jumps),
         }
     }
 
@@ -254,16 +334,18 @@ impl Drop for Rig {
     }
 }
 
-/// Ports that are free now. PubSub has the port after RPC's, for both nodes.
-fn free_ports() -> Result<[u16; 6]> {
+/// Ports that are free now. PubSub has the port after RPC's, for both nodes. They are below those that the system gives
+/// to outgoing connections: one of these could take a port before its process listens.
+fn free_ports() -> Result<[u16; 7]> {
+    let first = 10_000 + u16::try_from(std::process::id() % 10_000)?;
+    let mut candidates = (first..LAST_PORT).step_by(2);
     let mut listeners = Vec::new();
-    let mut ports = [0; 6];
+    let mut ports = [0; 7];
     for port in &mut ports {
         *port = loop {
-            let one = TcpListener::bind(("127.0.0.1", 0))?;
-            let free = one.local_addr()?.port();
-            let Some(next) = free.checked_add(1) else { continue };
-            if let Ok(two) = TcpListener::bind(("127.0.0.1", next)) {
+            let free = candidates.next().context("no free port")?;
+            let listen = |port: u16| TcpListener::bind(("127.0.0.1", port));
+            if let (Ok(one), Ok(two)) = (listen(free), listen(free + 1)) {
                 listeners.extend([one, two]);
                 break free;
             }

@@ -1,17 +1,41 @@
-//! A recorded run, for a test that replays it: the archive, the stream after it, the validator's log of the
-//! same banks.
+//! A recorded run, for a test that replays it: the archive, the stream after it, the validator's log of the same banks,
+//! and its answers.
+//!
+//! Shape: a program of the plugin's workspace reads the stream beside the follower (`geyser/examples/record.rs`), while
+//! the rig compares answers. It packs the files too.
+//! Bounds: [`ANSWERS_MAX`] answers of a method, spread over the run.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 
 use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
 
+use crate::rig::answers::{Answers, Recorded};
 use crate::rig::processes::Rig;
 use crate::shell::{Cmd, cargo};
 use crate::workspace::root;
 
 /// What the validator writes before a bank's parts.
 const MARK: &str = "bank frozen: ";
+/// Answers of a method that are stored.
+const ANSWERS_MAX: usize = 24;
+/// Methods that have more parameters than others.
+const ANSWERS_OF: [(&str, usize); 3] =
+    [("getBlock", 120), ("getTransaction", 60), ("getAccountInfo", 60)];
+/// Slots below the last final one whose answers are stored: the follower's final slot comes later.
+const SLOTS_BELOW_LAST: u64 = 4;
+
+/// A recording that goes on.
+pub(crate) struct Recording {
+    recorder: PathBuf,
+    child: Child,
+    to: PathBuf,
+    first: u64,
+    last: u64,
+}
 
 /// Builds the recorder. Returns its file.
 pub(crate) fn build(dir: &Path) -> Result<PathBuf> {
@@ -24,32 +48,98 @@ pub(crate) fn build(dir: &Path) -> Result<PathBuf> {
     Ok(target.join("release/examples/record"))
 }
 
-/// Records as many slots after the follower's archive. Returns the directory.
-pub(crate) fn run(recorder: &Path, rig: &Rig, slots: u64) -> Result<PathBuf> {
-    let to = rig.dir().join("recorded");
-    fs::create_dir_all(&to)?;
-    let (archive, slot) = archive(&rig.dir().join("snapshot"))?;
-    let name = archive.file_name().context("an archive without a name")?;
-    fs::copy(&archive, to.join(name))?;
-    let (first, last) = (slot + 1, slot + slots);
-    Cmd::new(&recorder.to_string_lossy())
-        .args([rig.grpc_url(), first.to_string(), slots.to_string()])
-        .args([to.join("stream.zst").to_string_lossy()])
-        .run()?;
-    let log = fs::read_to_string(rig.validator_log())?;
+impl Recording {
+    /// Records as many slots after the follower's archive, until the last one is final.
+    pub(crate) fn start(recorder: PathBuf, rig: &Rig, slots: u64) -> Result<Self> {
+        let to = rig.dir().join("recorded");
+        fs::create_dir_all(&to)?;
+        let (archive, slot) = archive(&rig.dir().join("snapshot"))?;
+        fs::copy(&archive, to.join(archive.file_name().context("an archive without a name")?))?;
+        let child = Command::new(&recorder)
+            .args(["stream", &rig.grpc_url(), &(slot + 1).to_string(), &slots.to_string()])
+            .arg(to.join("stream"))
+            .spawn()
+            .context("start the recorder")?;
+        Ok(Self { recorder, child, to, first: slot + 1, last: slot + slots })
+    }
+
+    /// Whether the stream's last slot was final.
+    pub(crate) fn is_done(&mut self) -> Result<bool> {
+        let Some(status) = self.child.try_wait()? else { return Ok(false) };
+        ensure!(status.success(), "the recorder ended: {status}");
+        Ok(true)
+    }
+
+    /// Writes what else is recorded, and packs all of it. Returns the directory.
+    pub(crate) fn finish(mut self, rig: &Rig, answers: &mut Answers) -> Result<PathBuf> {
+        let (first, last, to) = (self.first, self.last, std::mem::take(&mut self.to));
+        let log = fs::read_to_string(rig.validator_log())?;
+        let lines = frozen_banks(&log, first, last);
+        ensure!(!lines.is_empty(), "the validator's log has none of the slots {first} to {last}");
+        fs::write(to.join("frozen_banks.log"), lines)?;
+        let answers = selected(answers.take_recorded(), first, last - SLOTS_BELOW_LAST);
+        fs::write(to.join("answers"), answers)?;
+        let (archive, _) = archive(&to)?;
+        for (from, packed) in [
+            (to.join("stream"), to.join("stream.zst")),
+            (to.join("answers"), to.join("answers.zst")),
+            (archive.clone(), archive),
+        ] {
+            Cmd::new(&self.recorder.to_string_lossy())
+                .args(["pack", &from.to_string_lossy(), &packed.to_string_lossy()])
+                .run()?;
+        }
+        println!("recorded slots {first} to {last}: {}", to.display());
+        Ok(to)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // It has ended unless the run failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The validator's lines about banks of these slots.
+fn frozen_banks(log: &str, first: u64, last: u64) -> String {
     let mut lines = String::new();
     for line in log.lines() {
         let Some(at) = line.find(MARK) else { continue };
         let slot = line[at + MARK.len()..].split(' ').next().and_then(|slot| slot.parse().ok());
         if slot.is_some_and(|slot: u64| (first..=last).contains(&slot)) {
-            lines.push_str(&line[at..]);
+            // What follows the parts counts accounts of the validator's storage.
+            let end = line.find(", stats:").unwrap_or(line.len());
+            lines.push_str(&line[at..end]);
             lines.push('\n');
         }
     }
-    ensure!(!lines.is_empty(), "the validator's log has none of the slots {first} to {last}");
-    fs::write(to.join("frozen_banks.log"), lines)?;
-    println!("recorded slots {first} to {last}: {}", to.display());
-    Ok(to)
+    lines
+}
+
+/// The answers about these slots, some of each method, one a line.
+fn selected(recorded: Vec<Recorded>, first: u64, last: u64) -> String {
+    let mut methods: BTreeMap<&str, Vec<Recorded>> = BTreeMap::new();
+    for answer in recorded {
+        let is_recorded =
+            |slot: Option<u64>| slot.is_none_or(|slot| (first..=last).contains(&slot));
+        if is_recorded(answer.slot) && is_recorded(answer.of) {
+            methods.entry(answer.method).or_default().push(answer);
+        }
+    }
+    let mut lines: Vec<(Option<u64>, Value)> = Vec::new();
+    for (method, answers) in methods {
+        let max =
+            ANSWERS_OF.iter().find(|(name, _)| *name == method).map_or(ANSWERS_MAX, |it| it.1);
+        let step = answers.len().div_ceil(max);
+        for Recorded { params, slot, answer, .. } in answers.into_iter().step_by(step) {
+            let line = json!({"slot": slot, "method": method, "params": params, "answer": answer});
+            lines.push((slot, line));
+        }
+    }
+    lines.sort_by_key(|(slot, _)| slot.unwrap_or(u64::MAX));
+    lines.iter().map(|(_, line)| format!("{line}\n")).collect()
 }
 
 /// The archive that the follower has loaded, and its slot.
@@ -63,4 +153,34 @@ fn archive(dir: &Path) -> Result<(PathBuf, u64)> {
         }
     }
     anyhow::bail!("{} has no archive", dir.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_of_the_recorded_slots_are_taken_without_what_follows_the_parts() {
+        let line = |slot: u64| format!("[x] bank frozen: {slot} hash: A, stats: B {{ c: 1 }}\n");
+        let log: String = (1..5).map(line).collect();
+        assert_eq!(frozen_banks(&log, 2, 3), "bank frozen: 2 hash: A\nbank frozen: 3 hash: A\n");
+    }
+
+    #[test]
+    fn answers_are_spread_over_the_run_and_those_of_other_slots_are_left_out() {
+        let answer = |slot| Recorded {
+            method: "getSlot",
+            params: json!([]),
+            slot: Some(slot),
+            of: None,
+            answer: json!({"result": slot}),
+        };
+        let lines = selected((0..100).map(answer).collect(), 2, 97);
+        let slots: Vec<u64> = lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["slot"].as_u64().unwrap())
+            .collect();
+        assert_eq!(slots.len(), ANSWERS_MAX);
+        assert_eq!((slots[0], slots[ANSWERS_MAX - 1]), (2, 94));
+    }
 }

@@ -40,8 +40,8 @@ const DIFFERENCES: [(&str, &str); 13] = [
 ];
 
 /// A node over HTTP. Dropping it stops the server.
-struct Served {
-    client: JsonRpcClient,
+pub(super) struct Served {
+    pub(super) client: JsonRpcClient,
     _runtime: Runtime,
 }
 
@@ -94,7 +94,10 @@ impl Served {
         })
     }
 
-    fn of_follower(following: &Following, genesis_hash: Hash) -> (Self, Arc<LeaderSender>) {
+    pub(super) fn of_follower(
+        following: &Following,
+        genesis_hash: Hash,
+    ) -> (Self, Arc<LeaderSender>) {
         let (reader, history) = (following.reader.clone(), Arc::clone(&following.history));
         let (facts, identity) = (UpstreamFacts { genesis_hash }, Keypair::new());
         let info = cluster_info(&following.fields, &reader, &facts, identity.pubkey());

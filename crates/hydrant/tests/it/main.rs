@@ -24,6 +24,7 @@ mod methods;
 mod node;
 mod observability;
 mod programs;
+mod recorded_validator;
 mod resuming_subscriber;
 mod rust_client;
 mod signals;

@@ -45,6 +45,27 @@ fn a_simulation_reports_what_would_be_and_changes_nothing() {
 }
 
 #[test]
+fn a_transaction_that_was_executed_is_refused_for_its_blockhash_once_that_is_too_old() {
+    let node = Node::start(&on_demand());
+    let alice = Keypair::new();
+    node.airdrop(&alice.pubkey(), SOL);
+    let pay =
+        signed(&[transfer(&alice.pubkey(), &alice.pubkey(), 1)], &[&alice], &node.blockhash());
+    node.send(pay.clone());
+    let simulated = || {
+        let view = node.reader.view(Commitment::Confirmed);
+        node.simulator.simulate(&view, request(pay.clone())).expect("a simulation").err
+    };
+    assert_eq!(simulated(), Some(TransactionError::AlreadyProcessed));
+    // Each makes a block. A blockhash is valid for 150 of them.
+    for _ in 0..151 {
+        node.airdrop(&alice.pubkey(), 1);
+    }
+    assert_eq!(simulated(), Some(TransactionError::BlockhashNotFound));
+    node.stop();
+}
+
+#[test]
 fn a_simulation_sees_the_block_of_its_view() {
     let node = Node::start(&on_demand());
     let alice = Keypair::new();

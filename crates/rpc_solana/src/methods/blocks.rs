@@ -25,12 +25,12 @@ use solana_transaction::versioned::TransactionVersion;
 use solana_transaction_status::{
     BlockEncodingOptions, ConfirmedBlock, EncodeError, TransactionDetails,
     TransactionWithStatusMeta, UiConfirmedBlock, UiTransactionEncoding,
-    VersionedTransactionWithStatusMeta,
 };
 
 use crate::commitment::{level, view_of};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
+use crate::stored_transaction::with_meta;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getBlock", Execution::Medium, block).with_dependencies(dependencies),
@@ -68,14 +68,6 @@ pub(super) fn confirmed_history(
 /// The oldest slot whose block is retained, or the first slot of the ledger if it has no block yet.
 pub(super) fn first_available(api: &SolanaApi, history: &HistorySnapshot) -> Slot {
     history.first_slot().unwrap_or(api.cluster_info.first_slot)
-}
-
-/// A transaction in the form that Agave's encoders accept.
-pub(super) fn with_meta(executed: &ExecutedTransaction) -> VersionedTransactionWithStatusMeta {
-    VersionedTransactionWithStatusMeta {
-        transaction: executed.transaction.clone(),
-        meta: executed.meta.clone(),
-    }
 }
 
 fn block(api: &SolanaApi, params: Params<'_>) -> MethodResult {

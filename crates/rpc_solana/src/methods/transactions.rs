@@ -24,6 +24,7 @@ use solana_transaction_status::{
 use super::{blocks, parse_key};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
+use crate::stored_transaction::with_meta;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getTransaction", Execution::Light, transaction)
@@ -46,7 +47,7 @@ fn transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     }
     let confirmed = ConfirmedTransactionWithStatusMeta {
         slot: executed.slot,
-        tx_with_meta: TransactionWithStatusMeta::Complete(blocks::with_meta(executed)),
+        tx_with_meta: TransactionWithStatusMeta::Complete(with_meta(executed)),
         block_time: Some(executed.block_time),
         index: executed.index,
     };
@@ -164,5 +165,5 @@ fn memo(executed: &ExecutedTransaction) -> Option<String> {
     let is_memo = |key: &_| v1::check_id(key) || v3::check_id(key) || v4::check_id(key);
     // Agave's function needs its own copy, so a copy is made only if there is a memo.
     let has_memo = executed.account_keys.iter().any(is_memo);
-    has_memo.then(|| extract_and_fmt_memos(&blocks::with_meta(executed))).flatten()
+    has_memo.then(|| extract_and_fmt_memos(&with_meta(executed))).flatten()
 }

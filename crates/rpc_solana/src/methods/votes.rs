@@ -112,10 +112,10 @@ fn block_commitment(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let views = api.reader.views();
     let epoch = api.cluster_info.epoch_schedule.get_epoch(views.processed.block().slot);
     let voters = api.cluster.voters(epoch);
-    let total_stake = match &voters {
-        Some(voters) => voters.total(),
-        None => activated_stakes(api, &views.finalized)?.total(),
-    };
+    // As in Agave: what is staked now, which is what the votes for a block are counted by.
+    let of_view = if voters.is_some() { &views.processed } else { &views.finalized };
+    let stakes = activated_stakes(api, of_view)?;
+    let total_stake = stakes.total();
     let history = api.history.snapshot();
     let root = history.newest_slot(Commitment::Finalized);
     let is_reported = slot.saturating_add(ROOTED_SLOTS_REPORTED) > root;
@@ -125,7 +125,7 @@ fn block_commitment(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     };
     let mut commitment = [0u64; MAX_LOCKOUT_HISTORY + 1];
     if voters.is_some() {
-        for (vote_account, stake) in &activated_stakes(api, &views.processed)?.0 {
+        for (vote_account, stake) in &stakes.0 {
             if let Some(depth) = lockout_depth(&views.processed, vote_account, slot) {
                 commitment[depth] = commitment[depth].saturating_add(*stake);
             }

@@ -18,12 +18,13 @@ use solana_rpc_client_types::response::{
 };
 use solana_transaction_status::{
     BlockEncodingOptions, ConfirmedBlock, EncodeError, TransactionWithStatusMeta, UiConfirmedBlock,
-    UiTransactionEncoding, VersionedTransactionWithStatusMeta,
+    UiTransactionEncoding,
 };
 use subscriptions::SubscriptionId;
 
 use super::solana_subscriptions::SolanaPubSub;
 use super::subscription::{BlockFilter, Subscription};
+use crate::stored_transaction::with_meta;
 
 #[derive(Serialize)]
 struct Notification<T> {
@@ -144,12 +145,7 @@ pub(super) fn block(
         .transactions
         .iter()
         .filter(matches)
-        .map(|executed| {
-            TransactionWithStatusMeta::Complete(VersionedTransactionWithStatusMeta {
-                transaction: executed.transaction.clone(),
-                meta: executed.meta.clone(),
-            })
-        })
+        .map(|executed| TransactionWithStatusMeta::Complete(with_meta(executed)))
         .collect();
     if transactions.is_empty() && filter != BlockFilter::All {
         return None;

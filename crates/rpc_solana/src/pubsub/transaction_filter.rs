@@ -21,12 +21,13 @@ use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_transaction_status::{
     BlockEncodingOptions, ConfirmedBlock, EncodedTransactionWithStatusMeta, TransactionDetails,
-    TransactionWithStatusMeta, UiTransactionEncoding, VersionedTransactionWithStatusMeta,
+    TransactionWithStatusMeta, UiTransactionEncoding,
 };
 use subscriptions::{AddressSet, ExactKey, Filter};
 
 use super::key_kind;
 use crate::commitment::level;
+use crate::stored_transaction::with_meta;
 
 /// The most addresses in one list.
 const ADDRESSES_MAX: usize = 50_000;
@@ -216,10 +217,7 @@ fn encode_transaction(
     encoding: UiTransactionEncoding,
     options: BlockEncodingOptions,
 ) -> Option<EncodedTransactionWithStatusMeta> {
-    let transaction = TransactionWithStatusMeta::Complete(VersionedTransactionWithStatusMeta {
-        transaction: executed.transaction.clone(),
-        meta: executed.meta.clone(),
-    });
+    let transaction = TransactionWithStatusMeta::Complete(with_meta(executed));
     let block = ConfirmedBlock {
         previous_blockhash: String::new(),
         blockhash: String::new(),

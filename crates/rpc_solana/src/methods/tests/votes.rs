@@ -1,11 +1,14 @@
 //! Vote accounts, their stake, and the stake behind a block.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use chain_solana::{Cluster, ClusterNode, InflationSchedule, LeaderSchedule, View, VoteStakes};
 use serde_json::{Value, json};
 use solana_account::AccountSharedData;
 use solana_address_lookup_table_interface::program as lookup_table_program;
 use solana_address_lookup_table_interface::state::{AddressLookupTable, LookupTableMeta};
+use solana_clock::Epoch;
 use solana_nonce::state::{Data, DurableNonce, State};
 use solana_nonce::versions::Versions;
 use solana_pubkey::Pubkey;
@@ -128,4 +131,40 @@ fn all_stake_stands_behind_every_block() {
     }
     let message = "Invalid params: invalid type: string \"1\", expected u64.";
     world.refused("getBlockCommitment", json!(["1"]), -32602, message);
+}
+
+/// A cluster whose leaders were determined by other stakes than those of now.
+struct OtherVoters(Arc<dyn Cluster>);
+
+impl Cluster for OtherVoters {
+    fn leaders(&self, epoch: Epoch) -> Option<Arc<LeaderSchedule>> {
+        self.0.leaders(epoch)
+    }
+
+    fn stakes(&self, view: &View) -> Option<Arc<VoteStakes>> {
+        self.0.stakes(view)
+    }
+
+    fn voters(&self, _: Epoch) -> Option<Arc<VoteStakes>> {
+        Some(Arc::new(VoteStakes([(keypair(2).pubkey(), 7)].into())))
+    }
+
+    fn nodes(&self) -> Option<Arc<[ClusterNode]>> {
+        self.0.nodes()
+    }
+
+    fn inflation(&self) -> Option<Arc<InflationSchedule>> {
+        self.0.inflation()
+    }
+}
+
+#[test]
+fn the_stake_behind_a_block_and_all_stake_are_counted_by_the_stakes_of_now() {
+    let mut world = World::new();
+    world.api.cluster = Arc::new(OtherVoters(Arc::clone(&world.api.cluster)));
+    let mut stakes = [0; 32];
+    // Vote account 2 votes for 70 and 78, and 40 for neither.
+    stakes[0] = 800;
+    let expected = json!({"commitment": stakes, "totalStake": 850});
+    assert_eq!(world.ok("getBlockCommitment", json!([70])), expected);
 }

@@ -1,0 +1,95 @@
+//! Methods whose answers differ for a reason, as in docs/methods.md, and the parts of answers that are not compared.
+
+use serde_json::Value;
+
+/// Final slots whose fees are compared: a node has those of 150 blocks, up to its newest one.
+const FEES_SLOTS: u64 = 100;
+
+/// Methods that are about the node itself, and why their answers differ.
+const REASONS: [(&str, &str); 9] = [
+    (
+        "getBlockCommitment",
+        "it counts votes in the processed state, which is another slot for a moment",
+    ),
+    ("getClusterNodes", "the validator reads its own gossip; the follower reads it every 30 s"),
+    ("getFirstAvailableBlock", "the follower's history begins at its archive"),
+    ("getHighestSnapshotSlot", "the validator makes archives meanwhile"),
+    ("getIdentity", "a follower is no member of the cluster, and has a key of its own"),
+    (
+        "getMaxRetransmitSlot",
+        "about the node: the newest slot of which the source has said something",
+    ),
+    (
+        "getMaxShredInsertSlot",
+        "about the node: the newest slot of which the source has said something",
+    ),
+    ("getRecentPerformanceSamples", "the validator counts minutes since its start"),
+    ("minimumLedgerSlot", "the follower's history begins at its archive"),
+];
+
+/// Why the answers to a method differ; `None` if they must be equal.
+pub(crate) fn reason(method: &str) -> Option<&'static str> {
+    REASONS.iter().find(|(name, _)| *name == method).map(|(_, reason)| *reason)
+}
+
+/// Removes what is about the node, or about the time of the call, from an answer about a final slot: signatures below the
+/// follower's first block, the processed slot that statuses are read at, and the fees of blocks that are not final, with
+/// as many of the oldest ones.
+pub(crate) fn comparable(
+    method: &str,
+    first_slot: u64,
+    final_slot: Option<u64>,
+    mut response: Value,
+) -> Value {
+    match method {
+        "getSignaturesForAddress" => {
+            if let Some(all) = response["result"].as_array_mut() {
+                all.retain(|it| it["slot"].as_u64().is_none_or(|slot| slot >= first_slot));
+            }
+        }
+        "getSignatureStatuses" => {
+            if let Some(context) = response["result"]["context"].as_object_mut() {
+                context.remove("slot");
+            }
+        }
+        "getRecentPrioritizationFees" => {
+            let newest = final_slot.unwrap_or(u64::MAX);
+            let slots = first_slot.max(newest.saturating_sub(FEES_SLOTS))..=newest;
+            if let Some(all) = response["result"].as_array_mut() {
+                all.retain(|it| it["slot"].as_u64().is_some_and(|slot| slots.contains(&slot)));
+            }
+        }
+        _ => {}
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_below_the_archive_is_removed() {
+        let response = json!({"result": [{"slot": 9}, {"slot": 5}, {"slot": 4}]});
+        let expected = json!({"result": [{"slot": 9}, {"slot": 5}]});
+        assert_eq!(comparable("getSignaturesForAddress", 5, None, response.clone()), expected);
+        assert_eq!(comparable("getProgramAccounts", 5, None, response.clone()), response);
+    }
+
+    #[test]
+    fn fees_of_blocks_that_are_not_final_are_not_compared() {
+        let response =
+            json!({"result": [{"slot": 99}, {"slot": 100}, {"slot": 200}, {"slot": 201}]});
+        let expected = json!({"result": [{"slot": 100}, {"slot": 200}]});
+        assert_eq!(comparable("getRecentPrioritizationFees", 5, Some(200), response), expected);
+    }
+
+    #[test]
+    fn accounts_and_blocks_must_be_equal() {
+        for method in ["getAccountInfo", "getBlock", "getTransaction", "getSupply"] {
+            assert_eq!(reason(method), None);
+        }
+    }
+}
