@@ -1,6 +1,6 @@
 //! The command line: commands, flags, and their texts in `--help`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -28,6 +28,13 @@ pub(crate) enum Command {
     /// Transactions are executed as they arrive, and slots advance by a clock. JSON-RPC and WebSocket
     /// subscriptions are served to unmodified clients. Without --ledger everything is in memory.
     Dev(Box<DevFlags>),
+    /// Run a local Solana ledger under the name, flags and defaults of solana-test-validator.
+    ///
+    /// The same as `dev`, except that the ledger is stored in ./test-ledger, --config is the Solana CLI's file, and the
+    /// first lines of the output are those of solana-test-validator. A link to this program that is named
+    /// solana-test-validator does the same.
+    #[command(name = test_validator::COMMAND)]
+    TestValidator(Box<DevFlags>),
     /// Follow a Solana chain from a snapshot and a Yellowstone gRPC stream, and serve it.
     ///
     /// All that is served is in memory. A start loads a snapshot, or the state in --ledger, and follows the stream from
@@ -45,20 +52,35 @@ pub(crate) enum Command {
 
 /// The whole command line, with the flags of `solana-test-validator` that are ignored or refused.
 pub(crate) fn command() -> clap::Command {
-    Cli::command().mut_subcommand("dev", test_validator::add)
+    Cli::command()
+        .mut_subcommand("dev", test_validator::add)
+        .mut_subcommand(test_validator::COMMAND, test_validator::add_to_own)
 }
 
 /// Parses the command line. Ignored flags are reported on standard error. Refused flags are an error. If clap
 /// finds an error, the process ends.
 pub(crate) fn parse() -> Result<Command> {
-    let matches = command().get_matches();
-    if let Some(dev) = matches.subcommand_matches("dev") {
-        for line in test_validator::check_flags(dev)? {
-            print_stderr(&format!("hydrant: {line}"));
-        }
-    }
+    let args = test_validator::arguments(std::env::args_os().collect());
+    let matches = command().get_matches_from(args);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|err| err.exit());
-    Ok(cli.command)
+    match (matches.subcommand(), cli.command) {
+        (Some((_, flags)), Command::Dev(dev)) => {
+            report(&test_validator::check_flags(flags)?);
+            Ok(Command::Dev(dev))
+        }
+        (Some((_, flags)), Command::TestValidator(dev)) => {
+            report(&test_validator::check_flags(flags)?);
+            test_validator::with_defaults(*dev, flags).map(Box::new).map(Command::TestValidator)
+        }
+        (_, command) => Ok(command),
+    }
+}
+
+/// Prints a line for each ignored flag.
+fn report(lines: &[String]) {
+    for line in lines {
+        print_stderr(&format!("hydrant: {line}"));
+    }
 }
 
 /// The flags of `hydrant inspect`.
@@ -130,8 +152,10 @@ pub(crate) struct DevFlags {
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) slots_per_epoch: Option<u64>,
     /// Start the next block at this slot, at most 18446744069414584319.
+    ///
+    /// Without a value: the slot of the cluster of --url.
     #[arg(short, long, value_name = "SLOT", help_heading = "Ledger")]
-    pub(crate) warp_slot: Option<u64>,
+    pub(crate) warp_slot: Option<Option<u64>>,
     /// Slots of history to retain: about 3.6 KB for an empty one [default: 10000].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) history_slots: Option<u64>,
@@ -154,7 +178,7 @@ pub(crate) struct DevFlags {
     pub(crate) from_incremental_snapshot: Option<PathBuf>,
     /// The account that gets 500,000,000 SOL at genesis: an address or a keypair file.
     ///
-    /// Default: the keypair of the Solana CLI (~/.config/solana/id.json), if it exists.
+    /// Default: the keypair of the Solana CLI (of its configuration, or ~/.config/solana/id.json), if it exists.
     #[arg(long, value_name = "PUBKEY", help_heading = "Genesis")]
     pub(crate) mint: Option<String>,
     /// SOL of the faucet at genesis [default: 1000000].
@@ -162,7 +186,7 @@ pub(crate) struct DevFlags {
     pub(crate) faucet_sol: Option<f64>,
     /// Maximum SOL of one airdrop [default: no limit].
     #[arg(long, value_name = "SOL", help_heading = "Genesis")]
-    pub(crate) faucet_per_request_sol_cap: Option<f64>,
+    pub(crate) faucet_per_request_sol_cap: Option<Option<f64>>,
     /// Constant inflation rate, all of it for stakes: 0.08 is 8 % a year [default: falling from 8 %,
     /// as on a new cluster].
     #[arg(long, value_name = "RATE", help_heading = "Genesis")]
@@ -191,6 +215,25 @@ pub(crate) struct DevFlags {
     #[serde(deserialize_with = "rows")]
     pub(crate) upgradeable_program: Vec<String>,
 
+    /// The cluster to clone from: the URL of its JSON-RPC, or mainnet-beta, testnet, devnet or localhost.
+    #[arg(short, long, value_name = "URL", help_heading = "Clone")]
+    pub(crate) url: Option<String>,
+    /// Clone this account from --url when the ledger is created. Can be repeated.
+    #[arg(short, long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
+    pub(crate) clone: Vec<String>,
+    /// The same, but an account that does not exist is skipped. Can be repeated.
+    #[arg(long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
+    pub(crate) maybe_clone: Vec<String>,
+    /// Clone this upgradeable program with its data. Can be repeated.
+    #[arg(long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
+    pub(crate) clone_upgradeable_program: Vec<String>,
+    /// Clone this address lookup table with the accounts that it lists. Can be repeated.
+    #[arg(long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
+    pub(crate) deep_clone_address_lookup_table: Vec<String>,
+    /// Leave the features inactive that are inactive on --url.
+    #[arg(long, help_heading = "Clone")]
+    pub(crate) clone_feature_set: bool,
+
     /// An index to maintain; all others are off. Can be repeated [default: all indices].
     ///
     /// A request by an index that is off scans all accounts of the program, or all accounts.
@@ -209,8 +252,8 @@ pub(crate) struct DevFlags {
     )]
     pub(crate) account_index_include_key: Vec<String>,
 
-    /// Address to listen on [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS", help_heading = "Serving")]
+    /// Address to listen on, or a name that has one [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS", value_parser = bind_address, help_heading = "Serving")]
     pub(crate) bind_address: Option<IpAddr>,
     /// Port for JSON-RPC, and for WebSocket by upgrade. The next port is for WebSocket only. 0 uses two
     /// free ports [default: 8899].
@@ -320,6 +363,15 @@ pub(crate) enum FeatureBase {
     All,
     /// Those of mainnet.
     Mainnet,
+}
+
+/// An IP address, or the first one of a name.
+fn bind_address(text: &str) -> Result<IpAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let found = (text, 0).to_socket_addrs().map_err(|err| err.to_string())?.next();
+    found.map(|address| address.ip()).ok_or_else(|| "the name has no address".to_owned())
 }
 
 /// In a file, an argument with several values is an array of arrays. Here it is flat, as in clap.

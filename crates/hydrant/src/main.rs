@@ -5,6 +5,7 @@ mod banner;
 mod bench;
 mod bounds;
 mod cli;
+mod clone;
 mod config;
 mod console;
 mod dev;
@@ -21,6 +22,7 @@ mod queue_metrics;
 mod rlimit;
 mod signals;
 mod snapshot_file;
+mod solana_cli_config;
 mod status_line;
 mod test_validator;
 mod tpu;
@@ -29,6 +31,7 @@ mod validator_log;
 
 use std::process::ExitCode;
 
+use crate::banner::OutputStyle;
 use crate::cli::Command;
 
 // Many short-lived responses on many threads are slow with the system's allocator.
@@ -38,7 +41,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[expect(clippy::print_stderr, reason = "the error that ends the process")]
 fn main() -> ExitCode {
     let result = cli::parse().and_then(|command| match command {
-        Command::Dev(flags) => dev::run(*flags),
+        Command::Dev(flags) => dev::run(*flags, OutputStyle::Hydrant),
+        Command::TestValidator(flags) => dev::run(*flags, OutputStyle::TestValidator),
         Command::Follow(flags) => follow::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
