@@ -33,6 +33,9 @@ const ELF_BYTES_MAX: u64 = (10 << 20) - 45;
 /// Bytes of a keypair's file: 64 numbers, with any spacing.
 const KEYPAIR_BYTES_MAX: u64 = 16 << 10;
 
+/// Where an account's file is searched for: the values of these variables, then this directory.
+const SEARCH_DIRS: ([&str; 2], &str) = (["BPF_OUT_DIR", "SBF_OUT_DIR"], "tests/fixtures");
+
 /// What `solana account --output json` writes.
 #[derive(Deserialize)]
 struct AccountFile {
@@ -52,7 +55,11 @@ pub(crate) fn address_or_keypair(text: &str) -> Result<Pubkey> {
 }
 
 /// One account; `address` is an address, a keypair file, or "-" for the address in the file.
+///
+/// A relative path that does not exist is searched for in [`SEARCH_DIRS`], as `solana-test-validator` does.
 pub(crate) fn account(address: &str, path: &Path) -> Result<GenesisAccount> {
+    let found = find(path);
+    let path = found.as_path();
     let text = input_file::read(path, FILE_BYTES_MAX)?;
     let file: AccountFile = serde_json::from_slice(&text).with_context(|| {
         format!("{}: not in the format of `solana account --output json`", path.display())
@@ -62,20 +69,28 @@ pub(crate) fn account(address: &str, path: &Path) -> Result<GenesisAccount> {
             .with_context(|| format!("{}: pubkey {:?}", path.display(), file.pubkey))?,
         address => address_or_keypair(address)?,
     };
-    let UiAccount { lamports, data, owner, executable, rent_epoch, space: _ } = file.account;
-    let owner =
-        Pubkey::from_str(&owner).with_context(|| format!("{}: owner {owner:?}", path.display()))?;
-    let data = decode(&data).with_context(|| format!("{}: the account's data", path.display()))?;
-    let account = AccountSharedData::from(solana_account::Account {
-        lamports,
-        data,
-        owner,
-        executable,
-        rent_epoch,
-    });
+    let account = decode_account(file.account).with_context(|| path.display().to_string())?;
     let genesis_account = GenesisAccount { address, account };
     localnet::check_account(&genesis_account).with_context(|| path.display().to_string())?;
     Ok(genesis_account)
+}
+
+/// The path, or the first one that exists in a directory of [`SEARCH_DIRS`].
+fn find(path: &Path) -> PathBuf {
+    let (variables, fixtures) = SEARCH_DIRS;
+    let dirs = variables.iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let candidates = dirs.chain([PathBuf::from(fixtures)]).map(|dir| dir.join(path));
+    let mut candidates = std::iter::once(path.to_path_buf()).chain(candidates);
+    candidates.find(|candidate| candidate.exists()).unwrap_or_else(|| path.to_path_buf())
+}
+
+/// An account as JSON-RPC encodes it.
+pub(crate) fn decode_account(encoded: UiAccount) -> Result<AccountSharedData> {
+    let UiAccount { lamports, data, owner, executable, rent_epoch, space: _ } = encoded;
+    let owner = Pubkey::from_str(&owner).with_context(|| format!("owner {owner:?}"))?;
+    let data = decode(&data).context("the account's data")?;
+    let account = solana_account::Account { lamports, data, owner, executable, rent_epoch };
+    Ok(AccountSharedData::from(account))
 }
 
 /// The data of an account. At most one byte more than an account may have is decompressed.

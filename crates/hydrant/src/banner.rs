@@ -11,8 +11,17 @@ use solana_pubkey::Pubkey;
 
 use crate::memory_report::MemoryLine;
 
+/// Whose words the banner and the status line use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputStyle {
+    Hydrant,
+    /// Those of `solana-test-validator`, which scripts search for.
+    TestValidator,
+}
+
 /// The facts that a user needs first.
 pub(crate) struct Banner<'a> {
+    pub(crate) style: OutputStyle,
     pub(crate) cluster_info: &'a ClusterInfo,
     pub(crate) vote_account: Pubkey,
     pub(crate) faucet: Pubkey,
@@ -31,6 +40,31 @@ pub(crate) struct Banner<'a> {
 
 impl fmt::Display for Banner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.style {
+            OutputStyle::Hydrant => self.fmt_own(f),
+            OutputStyle::TestValidator => self.fmt_test_validator(f),
+        }
+    }
+}
+
+impl Banner<'_> {
+    fn fmt_test_validator(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cluster = self.cluster_info;
+        if let Some(dir) = self.ledger {
+            writeln!(f, "Ledger location: {}", dir.display())?;
+            writeln!(f, "Log: {}", dir.join(localnet::LOG_FILE).display())?;
+        }
+        writeln!(f, "Identity: {}", cluster.identity)?;
+        writeln!(f, "Genesis Hash: {}", cluster.genesis_hash)?;
+        writeln!(f, "Version: {}", rpc_solana::api_version())?;
+        writeln!(f, "Vote Account: {}", self.vote_account)?;
+        writeln!(f, "Shred Version: {}", cluster.shred_version)?;
+        writeln!(f, "TPU QUIC Address: {}", self.tpu)?;
+        writeln!(f, "JSON RPC URL: http://{}", self.rpc)?;
+        write!(f, "WebSocket PubSub URL: ws://{}", self.pubsub)
+    }
+
+    fn fmt_own(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cluster = self.cluster_info;
         writeln!(f, "Hydrant {}, ready in {:?}", env!("CARGO_PKG_VERSION"), self.ready_after)?;
         writeln!(f, "  JSON-RPC   http://{}", self.rpc)?;

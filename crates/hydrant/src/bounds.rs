@@ -76,7 +76,7 @@ pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
         ),
         flag(
             "--warp-slot",
-            flags.warp_slot,
+            flags.warp_slot.flatten(),
             0..=localnet::WARP_SLOT_MAX,
             ": 2^32 slots must be left",
         ),

@@ -28,6 +28,13 @@ pub(crate) enum Command {
     /// Transactions are executed as they arrive, and slots advance by a clock. JSON-RPC and WebSocket
     /// subscriptions are served to unmodified clients. Without --ledger everything is in memory.
     Dev(Box<DevFlags>),
+    /// Run a local Solana ledger under the name, flags and defaults of solana-test-validator.
+    ///
+    /// The same as `dev`, except that the ledger is stored in ./test-ledger, --config is the Solana CLI's file, and the
+    /// first lines of the output are those of solana-test-validator. A link to this program that is named
+    /// solana-test-validator does the same.
+    #[command(name = test_validator::COMMAND)]
+    TestValidator(Box<DevFlags>),
     /// Follow a Solana chain from a snapshot and a Yellowstone gRPC stream, and serve it.
     ///
     /// All that is served is in memory. A start loads a snapshot, or the state in --ledger, and follows the stream from
@@ -45,18 +52,33 @@ pub(crate) enum Command {
 
 /// The whole command line, with the flags of `solana-test-validator` that are ignored or refused.
 pub(crate) fn command() -> clap::Command {
-    Cli::command().mut_subcommand("dev", test_validator::add)
+    Cli::command()
+        .mut_subcommand("dev", test_validator::add)
+        .mut_subcommand(test_validator::COMMAND, test_validator::add_to_own)
 }
 
 /// Parses the command line. Ignored flags are reported on standard error. Refused flags are an error. If clap
 /// finds an error, the process ends.
 pub(crate) fn parse() -> Result<Command> {
-    let matches = command().get_matches();
-    if let Some(dev) = matches.subcommand_matches("dev") {
-        for line in test_validator::check_flags(dev)? {
-            print_stderr(&format!("hydrant: {line}"));
-        }
-    }
+    let args = test_validator::arguments(std::env::args_os().collect());
+    let matches = command().get_matches_from(args);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|err| err.exit());
-    Ok(cli.command)
+    match (matches.subcommand(), cli.command) {
+        (Some((_, flags)), Command::Dev(dev)) => {
+            report(&test_validator::check_flags(flags)?);
+            Ok(Command::Dev(dev))
+        }
+        (Some((_, flags)), Command::TestValidator(dev)) => {
+            report(&test_validator::check_flags(flags)?);
+            test_validator::with_defaults(*dev, flags).map(Box::new).map(Command::TestValidator)
+        }
+        (_, command) => Ok(command),
+    }
+}
+
+/// Prints a line for each ignored flag.
+fn report(lines: &[String]) {
+    for line in lines {
+        print_stderr(&format!("hydrant: {line}"));
+    }
 }

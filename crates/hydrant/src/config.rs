@@ -10,7 +10,9 @@ use solana_inflation::Inflation;
 use solana_native_token::LAMPORTS_PER_SOL;
 
 use crate::accounts_file;
+use crate::banner::OutputStyle;
 use crate::bounds::{self, SHRED_BYTES};
+use crate::clone::CloneRequest;
 use crate::dev_flags::{DevFlags, FeatureBase};
 use crate::grpc_setup;
 use crate::index_flags;
@@ -18,6 +20,7 @@ use crate::input_file;
 use crate::log_format::LogFormat;
 use crate::process_setup::GrpcPort;
 use crate::snapshot_file::SnapshotFile;
+use crate::solana_cli_config;
 
 /// Microseconds of a tick: 160 ticks a second, as on a cluster.
 const TICK_US: u64 = 6_250;
@@ -38,6 +41,8 @@ const CACHE_BYTES_MAX_DEFAULT: u64 = 256 << 20;
 pub(crate) struct NodeConfig {
     pub(crate) localnet: localnet::Config,
     pub(crate) snapshot: Option<SnapshotFile>,
+    /// What a new ledger takes from a cluster.
+    pub(crate) clone: Option<CloneRequest>,
     pub(crate) rpc: rpc_solana::Config,
     pub(crate) pubsub: rpc_solana::pubsub::Config,
     pub(crate) quic: ::tpu::Config,
@@ -58,6 +63,7 @@ pub(crate) struct NodeConfig {
     pub(crate) cache_bytes_max: u64,
     pub(crate) reset: bool,
     pub(crate) quiet: bool,
+    pub(crate) style: OutputStyle,
     pub(crate) log: bool,
     pub(crate) log_format: LogFormat,
 }
@@ -118,6 +124,18 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
             .or(file.faucet_per_request_sol_cap),
         inflation_fixed: flags.inflation_fixed.or(file.inflation_fixed),
         features: flags.features.or(file.features),
+        url: flags.url.or(file.url),
+        clone: concat(flags.clone, file.clone),
+        maybe_clone: concat(flags.maybe_clone, file.maybe_clone),
+        clone_upgradeable_program: concat(
+            flags.clone_upgradeable_program,
+            file.clone_upgradeable_program,
+        ),
+        deep_clone_address_lookup_table: concat(
+            flags.deep_clone_address_lookup_table,
+            file.deep_clone_address_lookup_table,
+        ),
+        clone_feature_set: flags.clone_feature_set || file.clone_feature_set,
         deactivate_feature: concat(flags.deactivate_feature, file.deactivate_feature),
         account: concat(flags.account, file.account),
         account_dir: flags.account_dir.into_iter().chain(file.account_dir).collect(),
@@ -175,6 +193,7 @@ impl NodeConfig {
             // The pool's threads simulate transactions, and none may have to wait for a VM.
             localnet: localnet_config(&flags, pool.threads)?,
             snapshot: snapshot_file(&flags, cores)?,
+            clone: CloneRequest::from_flags(&flags)?,
             rpc: rpc_config(&flags)?,
             pubsub: pubsub_config(&flags)?,
             pool,
@@ -192,6 +211,7 @@ impl NodeConfig {
             account_dirs: flags.account_dir,
             reset: flags.reset,
             quiet: flags.quiet,
+            style: OutputStyle::Hydrant,
             log: flags.log,
             log_format: flags.log_format.unwrap_or_default(),
         })
@@ -218,7 +238,7 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         slot_ms,
         finalize_after,
         slots_per_epoch: flags.slots_per_epoch.unwrap_or(defaults.slots_per_epoch),
-        warp_slot: flags.warp_slot,
+        warp_slot: flags.warp_slot.flatten(),
         history: history(flags, defaults.history, finalize_after)?,
         queue_max: flags.queue_max.unwrap_or(defaults.queue_max),
         queue_compute_units_max: flags
@@ -230,7 +250,7 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
             .unwrap_or(defaults.faucet_lamports),
         airdrop_lamports_max: lamports(
             "faucet-per-request-sol-cap",
-            flags.faucet_per_request_sol_cap,
+            flags.faucet_per_request_sol_cap.flatten(),
         )?,
         inflation: inflation(flags, defaults.inflation)?,
         mint: mint(flags)?,
@@ -378,11 +398,12 @@ fn mint(flags: &DevFlags) -> Result<Option<solana_pubkey::Pubkey>> {
     if let Some(mint) = &flags.mint {
         return accounts_file::address_or_keypair(mint).context("--mint").map(Some);
     }
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let keypair = home.map(|home| home.join(".config/solana/id.json"));
-    Ok(keypair
-        .filter(|path| path.exists())
-        .and_then(|path| accounts_file::address_or_keypair(&path.to_string_lossy()).ok()))
+    let Some(home) = std::env::var_os("HOME").map(PathBuf::from) else { return Ok(None) };
+    let chosen =
+        solana_cli_config::keypair_path(&home.join(solana_cli_config::FILE)).ok().flatten();
+    let keypair = chosen.unwrap_or_else(|| home.join(".config/solana/id.json"));
+    let exists = keypair.exists();
+    Ok(exists.then(|| accounts_file::address_or_keypair(&keypair.to_string_lossy()).ok()).flatten())
 }
 
 fn accounts(flags: &DevFlags) -> Result<Vec<localnet::GenesisAccount>> {
@@ -529,7 +550,8 @@ mod tests {
     #[test]
     fn a_warp_leaves_slots_to_continue() {
         let warp_to = |warp_slot| {
-            check(DevFlags { warp_slot: Some(warp_slot), ..DevFlags::default() }, "").map(drop)
+            check(DevFlags { warp_slot: Some(Some(warp_slot)), ..DevFlags::default() }, "")
+                .map(drop)
         };
         assert!(warp_to(localnet::WARP_SLOT_MAX).is_ok());
         let err = warp_to(u64::MAX).expect_err("no slot is left").to_string();

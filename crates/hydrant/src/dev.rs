@@ -15,9 +15,10 @@ use rpc_solana::{NodeMemory, SolanaApi};
 use snapshot_server::{ArchivedLedger, SnapshotArchives, WithSnapshots};
 use web_console::LedgerKind;
 
-use crate::banner::Banner;
+use crate::banner::{Banner, OutputStyle};
+use crate::clone::Cloned;
 use crate::config::{self, NodeConfig};
-use crate::console::{now, print_line};
+use crate::console::{now, print_line, print_stderr};
 use crate::dev_flags::DevFlags;
 use crate::memory_report::ProcessMemory;
 use crate::process_setup::{
@@ -35,10 +36,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const OPEN_STACK_BYTES: usize = 8 << 20;
 
 /// Runs the node until a signal ends it.
-pub(crate) fn run(flags: DevFlags) -> Result<()> {
+pub(crate) fn run(flags: DevFlags, style: OutputStyle) -> Result<()> {
     let started = now();
     let check = flags.check;
     let mut config = NodeConfig::from_flags(config::with_file(flags)?)?;
+    config.style = style;
     if check {
         check_genesis(&config)?;
         print_line("settings are valid");
@@ -51,6 +53,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
         has_date(),
         "the system's clock is before 1970, which HTTP cannot represent: set the clock"
     );
+    clone_accounts(&mut config)?;
     rlimit::raise_nofile(config.rpc.connections_max);
     let listeners = bind(config.bind_address, config.rpc_port, config.grpc_port)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -78,6 +81,21 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
         warn_ahead(&config, ahead);
     }
     runtime.block_on(serve(&config, localnet, listeners, started))
+}
+
+/// Fetches what a new ledger takes from a cluster. An existing ledger has its accounts.
+fn clone_accounts(config: &mut NodeConfig) -> Result<()> {
+    let Some(request) = config.clone.take() else { return Ok(()) };
+    if contains_ledger(config)? && !config.reset {
+        print_stderr("hydrant: --clone and similar flags are ignored: the ledger exists already");
+        return Ok(());
+    }
+    let Cloned { accounts, inactive_features, slot } = request.fetch()?;
+    config.localnet.accounts.extend(accounts);
+    config.localnet.features.deactivated.extend(inactive_features);
+    config.localnet.warp_slot = slot.or(config.localnet.warp_slot);
+    config.localnet.check()?;
+    Ok(())
 }
 
 /// Finds the errors that a start would find while it creates a ledger, and writes nothing. An archive is not
@@ -247,6 +265,7 @@ async fn serve(
         async { drop(stopped.await) },
     ));
     let banner = Banner {
+        style: config.style,
         cluster_info: &cluster_info,
         vote_account,
         faucet,
@@ -267,8 +286,9 @@ async fn serve(
     let start_memory = tokio::spawn(process_memory.measure_at_first_root(Arc::clone(&node)));
     let tpu_log = tokio::spawn(tpu.log_periodically());
     let memory_log = tokio::spawn(memory_report::log_periodically(Arc::clone(&node))?);
-    let line = (!config.quiet && status_line::has_reader())
-        .then(|| tokio::spawn(status_line::draw(node.api.reader.clone(), Arc::clone(&pubsub))));
+    let line = (!config.quiet && status_line::has_reader()).then(|| {
+        tokio::spawn(status_line::draw(node.api.reader.clone(), Arc::clone(&pubsub), config.style))
+    });
 
     let ledger_ended = wait_for_shutdown(&mut signals, &running).await;
     if let Some(line) = line {

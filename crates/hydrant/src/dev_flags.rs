@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::log_format::LogFormat;
+use crate::process_setup::address_of_name;
 
 /// The flags of `hydrant dev`, which are also the keys of the configuration file.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -56,8 +57,10 @@ pub(crate) struct DevFlags {
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) slots_per_epoch: Option<u64>,
     /// Start the next block at this slot, at most 18446744069414584319.
+    ///
+    /// Without a value: the slot of the cluster of --url.
     #[arg(short, long, value_name = "SLOT", help_heading = "Ledger")]
-    pub(crate) warp_slot: Option<u64>,
+    pub(crate) warp_slot: Option<Option<u64>>,
     /// Slots of history to retain: about 3.6 KB for an empty one [default: 10000].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) history_slots: Option<u64>,
@@ -80,7 +83,7 @@ pub(crate) struct DevFlags {
     pub(crate) from_incremental_snapshot: Option<PathBuf>,
     /// The account that gets 500,000,000 SOL at genesis: an address or a keypair file.
     ///
-    /// Default: the keypair of the Solana CLI (~/.config/solana/id.json), if it exists.
+    /// Default: the keypair of the Solana CLI (of its configuration, or ~/.config/solana/id.json), if it exists.
     #[arg(long, value_name = "PUBKEY", help_heading = "Genesis")]
     pub(crate) mint: Option<String>,
     /// SOL of the faucet at genesis [default: 1000000].
@@ -88,7 +91,7 @@ pub(crate) struct DevFlags {
     pub(crate) faucet_sol: Option<f64>,
     /// Maximum SOL of one airdrop [default: no limit].
     #[arg(long, value_name = "SOL", help_heading = "Genesis")]
-    pub(crate) faucet_per_request_sol_cap: Option<f64>,
+    pub(crate) faucet_per_request_sol_cap: Option<Option<f64>>,
     /// Constant inflation rate, all of it for stakes: 0.08 is 8 % a year [default: falling from 8 %,
     /// as on a new cluster].
     #[arg(long, value_name = "RATE", help_heading = "Genesis")]
@@ -117,6 +120,25 @@ pub(crate) struct DevFlags {
     #[serde(deserialize_with = "rows")]
     pub(crate) upgradeable_program: Vec<String>,
 
+    /// The cluster to clone from: the URL of its JSON-RPC, or mainnet-beta, testnet, devnet or localhost.
+    #[arg(short, long, value_name = "URL", help_heading = "Clone")]
+    pub(crate) url: Option<String>,
+    /// Clone this account from --url when the ledger is created. Can be repeated.
+    #[arg(short, long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
+    pub(crate) clone: Vec<String>,
+    /// The same, but an account that does not exist is skipped. Can be repeated.
+    #[arg(long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
+    pub(crate) maybe_clone: Vec<String>,
+    /// Clone this upgradeable program with its data. Can be repeated.
+    #[arg(long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
+    pub(crate) clone_upgradeable_program: Vec<String>,
+    /// Clone this address lookup table with the accounts that it lists. Can be repeated.
+    #[arg(long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
+    pub(crate) deep_clone_address_lookup_table: Vec<String>,
+    /// Leave the features inactive that are inactive on --url.
+    #[arg(long, help_heading = "Clone")]
+    pub(crate) clone_feature_set: bool,
+
     /// An index to maintain; all others are off. Can be repeated [default: all indices].
     ///
     /// A request by an index that is off scans all accounts of the program, or all accounts.
@@ -135,8 +157,8 @@ pub(crate) struct DevFlags {
     )]
     pub(crate) account_index_include_key: Vec<String>,
 
-    /// Address to listen on [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS", help_heading = "Serving")]
+    /// Address to listen on, or a name that has one [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS", value_parser = address_of_name, help_heading = "Serving")]
     pub(crate) bind_address: Option<IpAddr>,
     /// Port for JSON-RPC, and for WebSocket by upgrade. The next port is for WebSocket only. 0 uses two
     /// free ports [default: 8899].

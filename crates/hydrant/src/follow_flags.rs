@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::log_format::LogFormat;
+use crate::process_setup::address_of_name;
 
 /// The flags of `hydrant follow`.
 #[derive(Args, Clone, Debug)]
@@ -74,8 +75,8 @@ pub(crate) struct FollowFlags {
     #[arg(long, value_name = "COUNT", help_heading = "Chain")]
     pub(crate) history_slots: Option<u64>,
 
-    /// Address to listen on [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS", help_heading = "Serving")]
+    /// Address to listen on, or a name that has one [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS", value_parser = address_of_name, help_heading = "Serving")]
     pub(crate) bind_address: Option<IpAddr>,
     /// Port of JSON-RPC and REST; WebSocket has the next one; 0 lets the system choose [default: 8899].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]

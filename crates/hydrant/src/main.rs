@@ -4,6 +4,7 @@ mod accounts_file;
 mod banner;
 mod bench;
 mod bounds;
+mod clone;
 mod command_line;
 mod config;
 mod console;
@@ -22,6 +23,7 @@ mod queue_metrics;
 mod rlimit;
 mod signals;
 mod snapshot_file;
+mod solana_cli_config;
 mod status_line;
 mod test_validator;
 mod tpu;
@@ -30,6 +32,7 @@ mod validator_log;
 
 use std::process::ExitCode;
 
+use crate::banner::OutputStyle;
 use crate::command_line::Command;
 
 // Many short-lived responses on many threads are slow with the system's allocator.
@@ -39,7 +42,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[expect(clippy::print_stderr, reason = "the error that ends the process")]
 fn main() -> ExitCode {
     let result = command_line::parse().and_then(|command| match command {
-        Command::Dev(flags) => dev::run(*flags),
+        Command::Dev(flags) => dev::run(*flags, OutputStyle::Hydrant),
+        Command::TestValidator(flags) => dev::run(*flags, OutputStyle::TestValidator),
         Command::Follow(flags) => follow::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),

@@ -1,7 +1,7 @@
 //! What every node's process sets up: ports, log, CPU pool, signals, files that other programs read.
 
 use std::io::IsTerminal;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -129,6 +129,15 @@ pub(crate) fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
     let temporary = PathBuf::from(temporary);
     std::fs::write(&temporary, text)?;
     std::fs::rename(&temporary, path)
+}
+
+/// An IP address, or the first one of a name.
+pub(crate) fn address_of_name(text: &str) -> Result<IpAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let found = (text, 0).to_socket_addrs().map_err(|err| err.to_string())?.next();
+    found.map(|address| address.ip()).ok_or_else(|| "the name has no address".to_owned())
 }
 
 #[cfg(test)]

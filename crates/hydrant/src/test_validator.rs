@@ -1,12 +1,20 @@
-//! The flags of `solana-test-validator` 4.2.2 that `hydrant dev` does not have.
+//! `solana-test-validator` 4.2.2: its flags that `hydrant dev` does not have, and the command of its name.
 //!
 //! Shape: [`FLAGS`] lists them in two groups. Flags that have no meaning here, or that request the default, are
 //! ignored, and a line at the start says why. Flags that would change what a user sees are refused, with what to use
 //! instead. [`add`] adds them to the command, hidden; [`check_flags`] handles those on the command line.
+//! The command [`COMMAND`] is `dev` with the defaults of [`with_defaults`]. A program that is called [`PROGRAM`] is that
+//! command ([`arguments`]).
 //! Not here: the flags that both programs have (`cli`).
 
-use anyhow::{Result, bail};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::dev_flags::DevFlags;
+use crate::solana_cli_config;
 
 /// How a flag is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +39,6 @@ enum Values {
 /// A flag of `solana-test-validator`.
 struct Flag {
     long: &'static str,
-    short: Option<char>,
     /// An alternative long name.
     alias: Option<&'static str>,
     values: Values,
@@ -39,11 +46,7 @@ struct Flag {
 }
 
 const fn flag(long: &'static str, values: Values, handling: FlagHandling) -> Flag {
-    Flag { long, short: None, alias: None, values, handling }
-}
-
-const fn short(short: char, flag: Flag) -> Flag {
-    Flag { short: Some(short), ..flag }
+    Flag { long, alias: None, values, handling }
 }
 
 const fn alias(alias: &'static str, flag: Flag) -> Flag {
@@ -55,10 +58,6 @@ use Values::{AtMostOne, Many, None as No, One};
 
 const NO_GOSSIP: FlagHandling = Ignored("this ledger has one node and no gossip");
 const NO_BIGTABLE: FlagHandling = Ignored("Hydrant does not use Bigtable");
-const NO_CLONE: FlagHandling = Refused(
-    "Hydrant does not fetch from a cluster; save the account with `solana account ADDRESS --output \
-     json --output-file FILE` and load it with --account or --account-dir",
-);
 const HISTORY: FlagHandling =
     Refused("the node stores history itself; see --history-slots and --history-bytes");
 const BLOCK_AND_VOTE: FlagHandling = Ignored("this subscription is always enabled");
@@ -66,7 +65,6 @@ const BLOCK_AND_VOTE: FlagHandling = Ignored("this subscription is always enable
 /// The flags of `solana-test-validator` 4.2.2 that are not flags of `hydrant dev`, and `--gossip-host` of earlier
 /// versions, which Anchor still passes.
 const FLAGS: &[Flag] = &[
-    short('u', flag("url", One, Ignored("Hydrant does not fetch from a cluster"))),
     flag("faucet-port", One, Ignored("use requestAirdrop; there is no faucet port")),
     flag(
         "faucet-time-slice-secs",
@@ -109,22 +107,6 @@ const FLAGS: &[Flag] = &[
     flag("rpc-bigtable-app-profile-id", One, NO_BIGTABLE),
     flag("enable-rpc-bigtable-ledger-storage", No, HISTORY),
     flag("enable-bigtable-ledger-upload", No, HISTORY),
-    short('c', flag("clone", Many, NO_CLONE)),
-    flag("maybe-clone", Many, NO_CLONE),
-    flag("deep-clone-address-lookup-table", Many, NO_CLONE),
-    flag(
-        "clone-upgradeable-program",
-        Many,
-        Refused(
-            "Hydrant does not fetch from a cluster; save the program with `solana program dump \
-             ADDRESS FILE` and load it with --upgradeable-program or --bpf-program",
-        ),
-    ),
-    flag(
-        "clone-feature-set",
-        No,
-        Refused("Hydrant does not fetch from a cluster; select features with --features"),
-    ),
     flag(
         "faucet-per-time-sol-cap",
         AtMostOne,
@@ -163,17 +145,31 @@ const FLAGS: &[Flag] = &[
     flag("alpenglow", No, Refused("this ledger has one node and no consensus; omit this flag")),
 ];
 
+/// The program that this one replaces.
+const PROGRAM: &str = "solana-test-validator";
+/// The command of that name.
+pub(crate) const COMMAND: &str = "test-validator";
+/// Where the ledger is stored without `--ledger`.
+const LEDGER_DIR: &str = "test-ledger";
+/// `--config` of `dev`, in the command of the other name.
+const OWN_CONFIG: &str = "hydrant-config";
+
 /// The short form of `--config`, which means another file in `solana-test-validator`.
 const CONFIG_SHORT: char = 'C';
 const CONFIG_REFUSED: &str = "-C means the Solana CLI's configuration in solana-test-validator, which \
                               reads only the keypair from it; use --mint";
-const CONFIG_ID: &str = "solana-cli-config";
+const REFUSED_CONFIG: &str = "refused-config";
+const CLI_CONFIG: &str = "cli-config";
 
-/// Adds the flags to the command `dev`, hidden in its help.
+/// Adds the flags to the command `dev`, hidden in its help, and `-C`, which is refused.
 pub(crate) fn add(command: Command) -> Command {
+    let config = Arg::new(REFUSED_CONFIG).short(CONFIG_SHORT).hide(true).num_args(1);
+    add_flags(command).arg(config)
+}
+
+fn add_flags(command: Command) -> Command {
     let arg = |flag: &Flag| {
-        let arg =
-            Arg::new(flag.long).long(flag.long).short(flag.short).alias(flag.alias).hide(true);
+        let arg = Arg::new(flag.long).long(flag.long).alias(flag.alias).hide(true);
         match flag.values {
             No => arg.action(ArgAction::Count),
             One => arg.action(ArgAction::Append).num_args(1).allow_hyphen_values(true),
@@ -181,8 +177,47 @@ pub(crate) fn add(command: Command) -> Command {
             Many => arg.action(ArgAction::Append).num_args(1..),
         }
     };
-    let config = Arg::new(CONFIG_ID).short(CONFIG_SHORT).hide(true).num_args(1);
-    command.args(FLAGS.iter().map(arg)).arg(config)
+    command.args(FLAGS.iter().map(arg))
+}
+
+/// Adds them to the command of the other name, where `--config` is the Solana CLI's file.
+pub(crate) fn add_to_own(command: Command) -> Command {
+    let version = format!(
+        "{} (src:hydrant-{}; client:Hydrant)",
+        rpc_solana::api_version(),
+        env!("CARGO_PKG_VERSION")
+    );
+    let config = Arg::new(CLI_CONFIG)
+        .short(CONFIG_SHORT)
+        .long("config")
+        .value_name("FILE")
+        .help_heading("Configuration")
+        .help("The Solana CLI's configuration, of which only the keypair is read: the mint");
+    add_flags(command.mut_arg("config", |arg| arg.long(OWN_CONFIG)))
+        .arg(config)
+        .display_name(PROGRAM)
+        .version(version)
+}
+
+/// The arguments, with the command that the program's name stands for.
+pub(crate) fn arguments(mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_program = args.first().is_some_and(|name| Path::new(name).ends_with(PROGRAM));
+    if is_program {
+        args.insert(1, COMMAND.into());
+    }
+    args
+}
+
+/// The flags with the defaults of `solana-test-validator`.
+pub(crate) fn with_defaults(mut flags: DevFlags, matches: &ArgMatches) -> Result<DevFlags> {
+    flags.ledger.get_or_insert_with(|| PathBuf::from(LEDGER_DIR));
+    if let Some(path) = matches.get_one::<String>(CLI_CONFIG)
+        && flags.mint.is_none()
+    {
+        let keypair = solana_cli_config::keypair_path(Path::new(path)).context("--config")?;
+        flags.mint = keypair.map(|path| path.to_string_lossy().into_owned());
+    }
+    Ok(flags)
 }
 
 /// One line for each ignored flag on the command line, with the reason. An error if a flag is refused.
@@ -196,7 +231,8 @@ pub(crate) fn check_flags(matches: &ArgMatches) -> Result<Vec<String>> {
             Refused(why) => refused.push(format!("--{}: {why}", flag.long)),
         }
     }
-    if is_present(CONFIG_ID) {
+    // The command of the other name does not have it.
+    if matches.try_contains_id(REFUSED_CONFIG).unwrap_or_default() {
         refused.push(CONFIG_REFUSED.to_owned());
     }
     if !refused.is_empty() {
@@ -207,7 +243,7 @@ pub(crate) fn check_flags(matches: &ArgMatches) -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, FromArgMatches};
 
     use super::*;
     use crate::command_line::Cli;
@@ -316,14 +352,51 @@ mod tests {
     #[test]
     fn all_refused_flags_are_named_at_once_and_short_forms_are_known() {
         let err =
-            parse(&["-u", "devnet", "-c", "abc", "--alpenglow"]).expect_err("two are refused");
+            parse(&["-u", "devnet", "-c", "abc", "--alpenglow", "--geyser-plugin-config", "a"])
+                .expect_err("two are refused");
         let message = err.to_string();
-        assert!(message.contains("--clone: ") && message.contains("--alpenglow: "), "{message}");
-        assert!(!message.contains("--url"), "{message}");
+        let refused = ["--geyser-plugin-config: ", "--alpenglow: "];
+        assert!(refused.iter().all(|flag| message.contains(flag)), "{message}");
+        assert!(!message.contains("--url") && !message.contains("--clone"), "{message}");
         let err = parse(&["-C", "cli.yml"]).expect_err("another file");
         assert!(err.to_string().contains("use --mint"), "{err}");
-        assert_eq!(parse(&["--url", "devnet", "-r"]).expect("it is ignored").len(), 1);
+        assert_eq!(parse(&["--gossip-port", "1", "-r"]).expect("it is ignored").len(), 1);
         assert!(parse(&["--quiet"]).expect("it is supported").is_empty());
+    }
+
+    #[test]
+    fn a_program_of_the_other_name_is_the_command_of_that_name() {
+        let args = |name: &str| arguments(vec![name.into(), "-r".into()]);
+        for name in ["solana-test-validator", "/usr/bin/solana-test-validator"] {
+            assert_eq!(args(name), [name, COMMAND, "-r"]);
+        }
+        assert_eq!(args("/usr/bin/hydrant"), ["/usr/bin/hydrant", "-r"]);
+        assert!(arguments(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn the_command_of_the_other_name_has_its_own_configuration_and_ledger() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("config.yml");
+        std::fs::write(&path, "keypair_path: /a/id.json\n").expect("it is written");
+        let path = path.display().to_string();
+        let parse = |flags: &[&str]| {
+            let args = [&["hydrant", COMMAND], flags].concat();
+            let matches =
+                crate::command_line::command().try_get_matches_from(args).expect("known flags");
+            let flags = matches.subcommand_matches(COMMAND).expect("it is that command");
+            let dev = DevFlags::from_arg_matches(flags).expect("valid flags");
+            assert!(check_flags(flags).expect("none is refused").is_empty());
+            with_defaults(dev, flags).expect("a valid file")
+        };
+        for config in ["-C", "--config"] {
+            let flags = parse(&[config, &path]);
+            assert_eq!(flags.mint.as_deref(), Some("/a/id.json"));
+            assert_eq!((flags.config, flags.ledger), (None, Some(LEDGER_DIR.into())));
+        }
+        let own = parse(&["-C", &path, "--mint", "m", "--ledger", "l", "--hydrant-config", "h"]);
+        assert_eq!(own.mint.as_deref(), Some("m"));
+        assert_eq!((own.config, own.ledger), (Some("h".into()), Some("l".into())));
     }
 
     #[test]

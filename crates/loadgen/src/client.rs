@@ -16,16 +16,26 @@ pub struct Client {
     endpoint: Endpoint,
     runtime: Runtime,
     connection: Connection,
+    body_bytes_max: usize,
 }
 
 impl Client {
     /// Connects.
     pub fn open(endpoint: impl Into<Endpoint>) -> Result<Self, LoadError> {
+        Self::open_with_body_limit(endpoint, usize::MAX)
+    }
+
+    /// Connects. A call whose response has more than `body_bytes_max` bytes is an error.
+    pub fn open_with_body_limit(
+        endpoint: impl Into<Endpoint>,
+        body_bytes_max: usize,
+    ) -> Result<Self, LoadError> {
         let endpoint = endpoint.into();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|err| LoadError::Thread(err.to_string()))?;
-        let connection = runtime.block_on(Connection::open(endpoint.clone()))?;
-        Ok(Self { endpoint, runtime, connection })
+        let connection = Connection::open_with_body_limit(endpoint.clone(), body_bytes_max);
+        let connection = runtime.block_on(connection)?;
+        Ok(Self { endpoint, runtime, connection, body_bytes_max })
     }
 
     /// The server.
@@ -36,8 +46,14 @@ impl Client {
     /// Calls a method and returns its result.
     pub fn call(&mut self, method: &str, params: &Value) -> Result<Value, LoadError> {
         let request = self.endpoint.call(method, params);
-        let HttpResponse { status, body, .. } = self.exchange(&request)?;
+        let body_bytes_max = self.body_bytes_max;
+        let HttpResponse { status, body, body_bytes, .. } = self.exchange(&request)?;
         let call_error = |error: String| LoadError::Call { method: method.to_owned(), error };
+        if body_bytes > body.len() as u64 {
+            let error =
+                format!("HTTP {status}: {body_bytes} bytes, the maximum is {body_bytes_max}");
+            return Err(call_error(error));
+        }
         let mut response: Value = serde_json::from_slice(body)
             .map_err(|_| call_error(format!("HTTP {status}: {}", String::from_utf8_lossy(body))))?;
         match response.get("error") {
@@ -66,7 +82,9 @@ impl Client {
     /// Connects again if the connection cannot be used any more.
     fn reconnect(&mut self) -> Result<(), LoadError> {
         if !self.connection.is_usable() {
-            self.connection = self.runtime.block_on(Connection::open(self.endpoint.clone()))?;
+            let connection =
+                Connection::open_with_body_limit(self.endpoint.clone(), self.body_bytes_max);
+            self.connection = self.runtime.block_on(connection)?;
         }
         Ok(())
     }

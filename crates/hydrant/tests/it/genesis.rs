@@ -151,16 +151,12 @@ fn flags_of_test_validator_are_ignored_with_a_line_or_refused_with_an_alternativ
         "127.0.0.1",
         "--dynamic-port-range",
         "20000-20099",
-        "--url",
-        "https://api.devnet.solana.com",
     ];
     let node = start_node(&ignored)?;
     let log = node.log();
     for flag in ignored.iter().filter(|flag| flag.starts_with("--")) {
         ensure!(log.contains(&format!("{flag} is ignored: ")), "{flag} is not in {log}");
     }
-    let cloned = ["--url", "devnet", "--clone", "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"];
-    refused(&cloned, &["--clone: ", "load it with --account"])?;
     let plugin = ["--geyser-plugin-config", "plugin.json"];
     refused(&plugin, &["--geyser-plugin-config: ", "WebSocket subscriptions"])
 }

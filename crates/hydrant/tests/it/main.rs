@@ -5,8 +5,10 @@
 
 mod bench;
 mod clients;
+mod clone;
 mod crash;
 mod disk;
+mod drop_in;
 mod entry_chain;
 mod faults;
 mod flags;

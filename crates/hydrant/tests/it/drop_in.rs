@@ -1,0 +1,86 @@
+//! The program under the name of `solana-test-validator`.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use solana_keypair::{Keypair, write_keypair_file};
+use solana_signer::Signer;
+use tempfile::TempDir;
+use testkit::node::NodeCommand;
+
+use crate::node::HYDRANT;
+use crate::world::World;
+
+/// A link of that name in `dir`.
+fn link(dir: &TempDir) -> Result<PathBuf> {
+    let path = dir.path().join("solana-test-validator");
+    symlink(HYDRANT, &path)?;
+    Ok(path)
+}
+
+#[test]
+fn a_link_of_that_name_runs_with_the_flags_and_output_of_test_validator() -> Result<()> {
+    let dir = TempDir::new()?;
+    let wallet = Keypair::new();
+    let keypair = dir.path().join("wallet.json");
+    write_keypair_file(&wallet, &keypair).map_err(|err| anyhow::anyhow!("{err}"))?;
+    let config = dir.path().join("config.yml");
+    fs::write(&config, format!("---\nkeypair_path: {}\n", keypair.display()))?;
+    let ledger = dir.path().join("anchor/test-ledger");
+    fs::create_dir_all(&ledger)?;
+    // Anchor's log is in the ledger directory before the start.
+    fs::write(ledger.join("test-ledger-log.txt"), "")?;
+    let command = NodeCommand::new(Command::new(link(&dir)?)).args([
+        "-C".as_ref(),
+        config.as_os_str(),
+        "--ledger".as_ref(),
+        ledger.as_os_str(),
+        "--reset".as_ref(),
+        "--rpc-port".as_ref(),
+        "0".as_ref(),
+        "--gossip-port".as_ref(),
+        "23000".as_ref(),
+        "--faucet-per-request-sol-cap".as_ref(),
+        "--bind-address".as_ref(),
+        "localhost".as_ref(),
+    ]);
+    let node = command.logged().watched().start()?;
+    let world = World::new(&node);
+    let log = node.log();
+    let genesis = world.rpc.get_genesis_hash()?;
+    let lines = [
+        format!("Ledger location: {}", ledger.display()),
+        format!("Log: {}", ledger.join("validator.log").display()),
+        format!("Identity: {}", world.rpc.get_identity()?),
+        format!("Genesis Hash: {genesis}"),
+        format!("Version: {}", world.rpc.get_version()?.solana_core),
+        format!("JSON RPC URL: http://{}", node.rpc),
+        format!("WebSocket PubSub URL: ws://{}", node.ws),
+        "hydrant: --gossip-port is ignored: this ledger has one node and no gossip".to_owned(),
+    ];
+    for line in &lines {
+        ensure!(log.lines().any(|found| found == line), "{line} is not in {log}");
+    }
+    ensure!(fs::read_to_string(ledger.join("validator.log"))?.contains(&genesis.to_string()));
+    ensure!(ledger.join("test-ledger-log.txt").exists(), "a file of others");
+    ensure!(world.rpc.get_balance(&wallet.pubkey())? > 0, "the wallet of the CLI is the mint");
+    Ok(())
+}
+
+#[test]
+fn its_version_and_help_are_those_of_the_name() -> Result<()> {
+    let dir = TempDir::new()?;
+    let link = link(&dir)?;
+    let text = |flag: &str| -> Result<String> {
+        Ok(String::from_utf8(Command::new(&link).arg(flag).output()?.stdout)?)
+    };
+    let version = text("--version")?;
+    ensure!(version.starts_with("solana-test-validator 4.2."), "{version}");
+    ensure!(version.contains("client:Hydrant"), "{version}");
+    let help = text("--help")?;
+    ensure!(help.contains("--hydrant-config") && help.contains("--clone"), "{help}");
+    Ok(())
+}
