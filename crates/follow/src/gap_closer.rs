@@ -18,14 +18,14 @@ use std::time::Duration;
 
 use chain_solana::Reader;
 use lattice::LtHash;
-use ledger::Slot;
+use ledger::{BlockId, Slot};
 use loadgen::Endpoint;
 use snapshot_solana::{ArchiveName, LoadedState, Progress, Snapshot, SnapshotError};
 use solana_pubkey::Pubkey;
 use tokio::sync::mpsc::WeakSender;
 use tokio::sync::oneshot;
 
-use crate::archive_changes::{ArchiveChanges, TooManyChanges};
+use crate::archive_changes::{AccountAfter, ArchiveChanges, TooManyChanges};
 use crate::download::{
     ArchiveKind, DownloadError, DownloadLimits, DownloadProgress, download, newest_archive,
 };
@@ -174,16 +174,17 @@ impl GapCloser {
                 (Some(full), on_top)
             }
         };
-        let jumped = self.load_and_jump(full.clone(), incremental.clone()).await;
+        let loaded = self.load(full.clone(), incremental.clone()).await;
         let is_archive_at_fault =
-            matches!(jumped, Err(CloseError::Archive(_) | CloseError::Changes(_)));
+            matches!(loaded, Err(CloseError::Archive(_) | CloseError::Changes(_)));
+        // Before the jump: the node may end at any time after it.
         for path in full.iter().chain(&incremental) {
             if is_archive_at_fault {
                 self.refuse(path);
             }
             remove(path);
         }
-        jumped
+        self.jump(loaded?).await
     }
 
     /// What to load; `None` if nothing helps yet.
@@ -239,11 +240,12 @@ impl GapCloser {
         }
     }
 
-    async fn load_and_jump(
+    /// Compares archives with the confirmed state.
+    async fn load(
         &self,
         full: Option<PathBuf>,
         incremental: Option<PathBuf>,
-    ) -> Result<(), CloseError> {
+    ) -> Result<Loaded, CloseError> {
         let (sender, state) = oneshot::channel();
         self.send(Message::State(sender)).await?;
         let state = state.await.map_err(|_| CloseError::Ended)?;
@@ -263,7 +265,7 @@ impl GapCloser {
         // A thread of its own, not the runtime's: a long load must not delay the node's end.
         let thread = std::thread::Builder::new().name("archive".into());
         thread.spawn(move || drop(sender.send(load.run()))).map_err(CloseError::Thread)?;
-        let loaded = loop {
+        let (snapshot, changes) = loop {
             match tokio::time::timeout(LOG_INTERVAL, &mut loaded).await {
                 Ok(loaded) => break loaded.map_err(|_| CloseError::Panicked)??,
                 Err(_) => {
@@ -273,7 +275,11 @@ impl GapCloser {
                 }
             }
         };
-        let (Snapshot { bank: fields, lamports, .. }, changes) = loaded;
+        Ok(Loaded { from, snapshot, changes })
+    }
+
+    async fn jump(&self, loaded: Loaded) -> Result<(), CloseError> {
+        let Loaded { from, snapshot: Snapshot { bank: fields, lamports, .. }, changes } = loaded;
         let (done, is_done) = oneshot::channel();
         let jump = Jump { from, fields, lamports, changes, done };
         self.send(Message::Jump(Box::new(jump))).await?;
@@ -295,6 +301,14 @@ impl GapCloser {
     }
 }
 
+/// Archives that were loaded.
+struct Loaded {
+    /// The confirmed block that they were compared with.
+    from: BlockId,
+    snapshot: Snapshot,
+    changes: Vec<AccountAfter>,
+}
+
 /// A load of archives, for a thread.
 struct Load {
     state: ConfirmedState,
@@ -308,7 +322,7 @@ struct Load {
 }
 
 impl Load {
-    fn run(self) -> Result<(Snapshot, Vec<crate::archive_changes::AccountAfter>), CloseError> {
+    fn run(self) -> Result<(Snapshot, Vec<AccountAfter>), CloseError> {
         let Self { state, reader, full, incremental, bytes_max, status, threads, progress } = self;
         let ConfirmedState { view, lt_hash } = state;
         let (slot, accounts_len) = (view.block().slot, view.len());

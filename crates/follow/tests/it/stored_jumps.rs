@@ -55,6 +55,20 @@ impl Upstream {
         config(&self.source_url, self.archives_address, verify, dir)
     }
 
+    /// Cuts the follower's stream, and waits for one that begins at this slot or later. Whatever is sent then is not sent
+    /// in the stream before.
+    async fn cut(&self, first_available: u64) {
+        let before = self.source.requests().len();
+        self.source.limit_replay(first_available);
+        self.source.cut();
+        let another = async {
+            while self.source.requests().len() == before {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(CHILD_TIMEOUT, another).await.expect("another stream");
+    }
+
     /// Serves an archive of a bank: a full one, or one on top of the snapshot.
     fn serve(&self, bank: &Archived, is_full: bool) {
         if is_full {
@@ -263,8 +277,10 @@ fn a_follower_that_is_killed_after_a_jump_comes_back_verified_and_reports_each_b
             let (updates, archived, first) =
                 gap(&mut chain, (random.u64(2..20), random.u64(2..60)));
             upstream.serve(&archived, random.bool());
-            upstream.source.limit_replay(first);
-            upstream.source.cut();
+            match follower {
+                Some(_) => runtime.block_on(upstream.cut(first)),
+                None => upstream.source.limit_replay(first),
+            }
             upstream.source.send(updates);
             let mut follower = follower.unwrap_or_else(|| Following::start(&upstream, dir.path()));
             let jumped = archived.slot();
@@ -306,8 +322,7 @@ async fn restart_after_hard_fork(verify: VerifyMode, is_last: bool) {
     let (rest, archived, first) = gap(&mut chain, (if is_last { 1 } else { 6 }, 2 + DELAY));
     updates.extend(rest);
     upstream.serve(&archived, is_last);
-    upstream.source.limit_replay(first);
-    upstream.source.cut();
+    upstream.cut(first).await;
     upstream.source.send(updates);
     let jumped = archived.slot();
     rig.wait("the jump is stored", |it| it.stored() >= jumped).await;

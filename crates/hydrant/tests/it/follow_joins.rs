@@ -133,8 +133,8 @@ fn clients_resume_at_a_follower_that_starts_again_from_the_state_after_a_jump() 
             ResumingSubscriber { level, server, end, newest: jumped, is_deduplicated: true };
         runtime.spawn(subscriber.run())
     });
-    // Until the jump is stored, and the banks after it.
-    source.run_to(jumped + SLOTS_PER_EPOCH);
+    // Until the jump is stored, and banks after it: the follower's root is 31 slots behind, and 16 more are not stored.
+    source.run_to(jumped + 2 * SLOTS_PER_EPOCH);
     wait("the jump is stored", || following.status.stored() >= jumped);
     server.send_replace(None);
     following.stop();
@@ -144,8 +144,8 @@ fn clients_resume_at_a_follower_that_starts_again_from_the_state_after_a_jump() 
     let stored = stored.into_base(Hash::default(), &limits()).expect("a base");
     let following = Following::start_from(config, stored, Vec::new());
     server.send_replace(Some(following.grpc.address()));
-    source.run_to(jumped + 2 * SLOTS_PER_EPOCH);
-    let last = source.slot(Commitment::Finalized);
+    source.run_to(jumped + 3 * SLOTS_PER_EPOCH);
+    let last = jumped + 2 * SLOTS_PER_EPOCH - 4;
     check(&source, &following, started);
     assert_eq!(following.status.jumps(), 0);
     end.send_replace(Some(last));
