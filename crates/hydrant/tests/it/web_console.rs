@@ -131,7 +131,7 @@ fn the_page_and_its_files_are_sent_once() -> Result<()> {
         assert_eq!(send(&node, "HEAD", file, &[])?.text, "", "{file}");
         assert_eq!(send(&node, "PUT", file, &[])?.status, 405, "{file}");
     }
-    ensure!(bytes < 48 * 1024, "{bytes} bytes");
+    ensure!(bytes < 60 * 1024, "{bytes} bytes");
     assert_eq!(send(&node, "GET", "/console/0/app.js", &[])?.status, 404);
     Ok(())
 }
