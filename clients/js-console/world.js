@@ -64,10 +64,11 @@ export async function screenshot(page, name) {
   await page.screenshot({ path: join(screenshots, `${name}.png`) });
 }
 
-// The number that a statistic of the overview shows.
+// The number that a statistic of the overview shows; null as long as it shows none.
 export async function stat(page, name) {
   const text = await page.locator(`[data-stat="${name}"]`).textContent();
-  return Number(text.replace(/,/g, ''));
+  const value = Number(text.replace(/,/g, ''));
+  return Number.isNaN(value) ? null : value;
 }
 
 // Resolves when `text` is somewhere in the view.
