@@ -16,6 +16,10 @@ use crate::vm::ExecutionOutcome;
 use crate::working_set::{AccountSource, WorkingSet};
 use crate::{nonce, status_meta};
 
+/// Blocks for which a simulation accepts a blockhash. As in Agave, they are 6 fewer than the 150 for which the
+/// transaction is valid: it must still be valid when it has been forwarded to the leader.
+const SIMULATED_BLOCKHASH_AGE_MAX: u64 = 150 - 6;
+
 /// The sysvars that change with slots, epochs or restarts.
 const SYSVARS: [Pubkey; 9] = [
     sysvar::epoch_rewards::ID,
@@ -103,10 +107,12 @@ impl ScratchVm {
         self.set.load(view, &transaction.message);
 
         let recent = transaction.message.recent_blockhash();
-        let nonce = (!bank.blockhashes.is_valid(recent))
+        let is_recent =
+            bank.blockhashes.age(recent).is_some_and(|age| age <= SIMULATED_BLOCKHASH_AGE_MAX);
+        let nonce = (!is_recent)
             .then(|| nonce::usable(&transaction, &last_blockhash, |key| self.set.vm().account(key)))
             .flatten();
-        let is_known = nonce.is_some() || bank.blockhashes.is_valid(recent);
+        let is_known = nonce.is_some() || is_recent;
         // As in Agave: a transaction whose blockhash is too old is not looked up.
         let refusal = if is_known { refusal } else { Some(TransactionError::BlockhashNotFound) };
         let outcome = self.set.run(&transaction, nonce, &last_blockhash);

@@ -43,19 +43,21 @@ pub(crate) fn comparable(
 ) -> Value {
     match method {
         "getSignaturesForAddress" => {
-            if let Some(all) = response["result"].as_array_mut() {
+            if let Some(all) = response.pointer_mut("/result").and_then(Value::as_array_mut) {
                 all.retain(|it| it["slot"].as_u64().is_none_or(|slot| slot >= first_slot));
             }
         }
         "getSignatureStatuses" => {
-            if let Some(context) = response["result"]["context"].as_object_mut() {
+            if let Some(context) =
+                response.pointer_mut("/result/context").and_then(Value::as_object_mut)
+            {
                 context.remove("slot");
             }
         }
         "getRecentPrioritizationFees" => {
             let newest = final_slot.unwrap_or(u64::MAX);
             let slots = first_slot.max(newest.saturating_sub(FEES_SLOTS))..=newest;
-            if let Some(all) = response["result"].as_array_mut() {
+            if let Some(all) = response.pointer_mut("/result").and_then(Value::as_array_mut) {
                 all.retain(|it| it["slot"].as_u64().is_some_and(|slot| slots.contains(&slot)));
             }
         }

@@ -219,13 +219,12 @@ fn respond(client: &mut JsonRpcClient, recorded: &Recorded, first: u64) -> Value
     let mut response: Value = serde_json::from_slice(response.body).expect("JSON");
     let fields = response.as_object_mut().expect("an object");
     fields.retain(|key, _| key == "result" || key == "error");
-    if slot.is_none()
-        && let Some(context) = response["result"]["context"].as_object_mut()
-    {
+    let context = response.pointer_mut("/result/context").and_then(Value::as_object_mut);
+    if let Some(context) = context.filter(|_| slot.is_none()) {
         context.remove("slot");
     }
     if method == "getSignaturesForAddress"
-        && let Some(all) = response["result"].as_array_mut()
+        && let Some(all) = response.pointer_mut("/result").and_then(Value::as_array_mut)
     {
         all.retain(|it| it["slot"].as_u64().is_some_and(|slot| slot >= first));
     }
