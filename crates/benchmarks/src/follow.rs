@@ -5,11 +5,13 @@
 //! a follower, as fast as it takes them, and then once more at their own rate to another one. Both verify every bank.
 //! Measured: updates a second from the first byte to the tip's event, beside prost's decoding of the same messages in
 //! this run; at mainnet's rate the time from when block metadata is due until the bank is the tip, also while stake
-//! rewards are paid; from when the child's SlotHashes is due until the bank is confirmed; and the CPU time of the lattice hash.
+//! rewards are paid; from when the child's SlotHashes is due until the bank is confirmed; the time in which the follower hashes accounts;
+//! and what the follower holds above the rooted state ([`memory`]).
 //! Source, decoding and writer share the machine's cores.
 
 mod chain;
 mod events;
+mod memory;
 mod messages;
 mod shape;
 mod snapshot;
@@ -34,6 +36,7 @@ use yellowstone_grpc_proto::geyser::SubscribeUpdate;
 
 use self::chain::{Chain, Slot};
 use self::events::Times;
+use self::memory::AboveRoot;
 use self::snapshot::SnapshotFile;
 use self::source::Pace;
 use crate::arguments::value_of;
@@ -122,13 +125,20 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         let ms = |quantile: f64| of.value_at_quantile(quantile) as f64 / 1e3;
         println!("{name:38} {:9.2} {:8.2} {:8.2}", ms(0.5), ms(0.99), of.max() as f64 / 1e3);
     }
-    let share = lattice_ms / size.slot_time.as_secs_f64() / 1e3;
-    println!("lattice hash: {lattice_ms:.2} ms of CPU a slot, {:.1} % of a core", share * 100.0);
+    let slot_s = size.slot_time.as_secs_f64();
+    let share = paced.hash_time.as_secs_f64() / slots.len() as f64 / slot_s;
+    println!(
+        "lattice hash: {:.2} ms a slot while it is open, {:.1} % of a core; {lattice_ms:.2} ms of CPU at its end, once an account",
+        share * slot_s * 1e3,
+        share * 100.0
+    );
     println!(
         "the writer's thread at mainnet's rate: {:.1} % of a core, with the streams' {:.1} %",
         paced.cores(&["follow"])? * 100.0,
         paced.cores(&["follow", events::STREAM_THREAD])? * 100.0
     );
+
+    println!("above the rooted state, at most, at mainnet's rate: {}", paced.memory);
 
     threshold::at_least("follow_applied_of_mainnet", applied / UPDATES_PER_S, "x", 3.0);
     threshold::at_most("follow_lag_p99", lags.value_at_quantile(0.99) as f64 / 1e3, "ms", 20.0);
@@ -138,6 +148,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let verdict_ms = verdicts.value_at_quantile(0.99) as f64 / 1e3;
     threshold::at_most("follow_verdict_p99", verdict_ms, "ms", 5.0);
     threshold::at_most("follow_lattice_share", share, "cores", 0.05);
+    threshold::at_most("follow_above_root", paced.memory.megabytes(), "MB", 64.0);
     Ok(())
 }
 
@@ -199,10 +210,18 @@ fn follow_chain(snapshot: &SnapshotFile, slots: &Arc<[Slot]>, pace: Pace) -> Res
         .context("load the snapshot")?;
     let follower = Follower::new(config, Base::from_snapshot(loaded)?)?;
     let status = Arc::clone(follower.status());
+    let mut memory = AboveRoot::new(follower.reader());
     let last = slots.last().context("a slot")?.slot;
     let recorder = events::Recorder::new(last);
     let handle = follower.start(vec![Box::new(recorder.clone())])?;
-    let is_done = recorder.wait(TIMEOUT);
+    let started = now();
+    let is_done = loop {
+        let is_done = recorder.wait(memory::INTERVAL);
+        if is_done || started.elapsed() > TIMEOUT {
+            break is_done;
+        }
+        memory.observe(&status);
+    };
     ensure!(
         is_done,
         "the last bank is not the tip: the tip is {}, gaps {:?}, the stream {:?}, mismatch {:?}",
@@ -216,5 +235,6 @@ fn follow_chain(snapshot: &SnapshotFile, slots: &Arc<[Slot]>, pace: Pace) -> Res
     ensure!(status.gaps() == 0 && status.sessions() == 1, "the stream was cut");
     handle.stop()?;
     source.stop();
-    Ok(Times { moments: recorder, began, pace, cpu })
+    let hash_time = status.proof().hash_time();
+    Ok(Times { moments: recorder, began, pace, cpu, memory, hash_time })
 }

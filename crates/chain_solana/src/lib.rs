@@ -34,7 +34,7 @@ pub use cluster::{Cluster, ClusterNode, VoteStakes};
 pub use cluster_info::ClusterInfo;
 pub use event::{AccountUpdate, EventSink, LedgerEvent, RevertReason, Vote};
 pub use faucet::{AirdropError, Faucet};
-pub use history::{AddressSignature, History, HistoryLimits, HistorySnapshot, is_rooted};
+pub use history::{History, HistoryLimits, HistorySnapshot, TransactionPosition, is_rooted};
 pub use identifiers::{feature_set, shred_version};
 pub use inflation::InflationSchedule;
 pub use leader_schedule::LeaderSchedule;

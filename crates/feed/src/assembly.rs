@@ -1,9 +1,11 @@
 //! An open bank: what a source has sent of it, and what is still missing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::hash_map::Entry as MapEntry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Instant;
 
 use foldhash::quality::RandomState;
+use ledger::BlockId;
 use solana::Entry;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
@@ -23,6 +25,15 @@ const SYSVARS: [(Pubkey, &str); 4] = [
 /// Bytes of the map entries of an account or a transaction.
 pub(crate) const ENTRY_BYTES: usize = 64;
 
+/// The last write of an account in an open bank.
+pub(crate) struct HeldWrite<A> {
+    pub(crate) write: AccountWrite<A>,
+    pub(crate) bytes: usize,
+    /// The bank's writes before it.
+    written_at: u64,
+    is_unsettled: bool,
+}
+
 /// Bytes of a link of Proof of History.
 const LINK_BYTES: usize = size_of::<Entry>() + ENTRY_BYTES;
 
@@ -37,9 +48,19 @@ pub(crate) enum Added {
 /// An open bank.
 pub(crate) struct Assembly<A, T, M> {
     pub(crate) bank_id: Option<u64>,
+    /// Distinguishes it from all other open banks of the feed.
+    pub(crate) number: u64,
+    /// The id that it will be reported with, if the caller has requested it.
+    pub(crate) reserved: Option<BlockId>,
     pub(crate) is_created: bool,
     pub(crate) first_received: Instant,
-    pub(crate) accounts: HashMap<Pubkey, (AccountWrite<A>, usize), RandomState>,
+    pub(crate) accounts: HashMap<Pubkey, HeldWrite<A>, RandomState>,
+    /// Accounts whose last write was not taken ([`Self::take_settled`]), each once, with the time of a write.
+    unsettled: VecDeque<(Pubkey, u64)>,
+    /// Accounts that were written first since [`Self::take_new`].
+    new: Vec<Pubkey>,
+    /// The account writes so far.
+    writes: u64,
     pub(crate) transactions: BTreeMap<u64, T>,
     pub(crate) entries: BTreeMap<u64, Entry>,
     pub(crate) meta: Option<BlockMeta<M>>,
@@ -47,12 +68,17 @@ pub(crate) struct Assembly<A, T, M> {
 }
 
 impl<A, T, M> Assembly<A, T, M> {
-    pub(crate) fn new(bank_id: Option<u64>, now: Instant) -> Self {
+    pub(crate) fn new(bank_id: Option<u64>, number: u64, now: Instant) -> Self {
         Self {
             bank_id,
+            number,
+            reserved: None,
             is_created: false,
             first_received: now,
             accounts: HashMap::default(),
+            unsettled: VecDeque::new(),
+            new: Vec::new(),
+            writes: 0,
             transactions: BTreeMap::new(),
             entries: BTreeMap::new(),
             meta: None,
@@ -68,15 +94,76 @@ impl<A, T, M> Assembly<A, T, M> {
     /// Adds a write if it is newer than the one that is there.
     pub(crate) fn add_account(&mut self, write: AccountWrite<A>, bytes: usize) -> Added {
         let bytes = bytes + ENTRY_BYTES;
-        let before = match self.accounts.get(&write.pubkey) {
-            Some((known, _)) if known.write_version >= write.write_version => {
+        let written_at = self.writes;
+        let before = match self.accounts.entry(write.pubkey) {
+            MapEntry::Occupied(entry) if entry.get().write.write_version >= write.write_version => {
                 return Added::Duplicate;
             }
-            Some((_, before)) => *before,
-            None => 0,
+            MapEntry::Occupied(mut entry) => {
+                let held = entry.get_mut();
+                if !held.is_unsettled {
+                    self.unsettled.push_back((write.pubkey, written_at));
+                }
+                let before = held.bytes;
+                *held = HeldWrite { write, bytes, written_at, is_unsettled: true };
+                before
+            }
+            MapEntry::Vacant(entry) => {
+                self.new.push(write.pubkey);
+                self.unsettled.push_back((write.pubkey, written_at));
+                entry.insert(HeldWrite { write, bytes, written_at, is_unsettled: true });
+                0
+            }
         };
-        self.accounts.insert(write.pubkey, (write, bytes));
+        self.writes += 1;
         self.added(before, bytes)
+    }
+
+    /// Takes the accounts that more than `settled_after` writes of the bank have left alone. If one is written again, it
+    /// is taken again. Cost: what is taken, and each account once in that many writes.
+    pub(crate) fn take_settled(&mut self, settled_after: u64) -> Vec<Pubkey> {
+        let mut settled = Vec::new();
+        let is_old = |writes: u64, written_at: u64| writes - written_at > settled_after;
+        while let Some((pubkey, queued_at)) = self.unsettled.front().copied()
+            && is_old(self.writes, queued_at)
+        {
+            self.unsettled.pop_front();
+            let Some(held) = self.accounts.get_mut(&pubkey) else { continue };
+            if is_old(self.writes, held.written_at) {
+                held.is_unsettled = false;
+                settled.push(pubkey);
+            } else {
+                self.unsettled.push_back((pubkey, held.written_at));
+            }
+        }
+        settled
+    }
+
+    /// Takes the accounts that were written first since the last call.
+    pub(crate) fn take_new(&mut self) -> Vec<Pubkey> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// All accounts are to be taken again.
+    pub(crate) fn forget_taken(&mut self) {
+        let written = self.accounts.iter().map(|(pubkey, held)| (*pubkey, held.written_at));
+        let mut unsettled: Vec<_> = written.collect();
+        unsettled.sort_unstable_by_key(|(_, written_at)| *written_at);
+        self.new = unsettled.iter().map(|(pubkey, _)| *pubkey).collect();
+        self.unsettled = unsettled.into();
+        self.accounts.values_mut().for_each(|held| held.is_unsettled = true);
+    }
+
+    /// The accounts that were not taken since they were written last.
+    pub(crate) fn take_unsettled(&mut self) -> Vec<Pubkey> {
+        self.unsettled.drain(..).map(|(pubkey, _)| pubkey).collect()
+    }
+
+    /// The transactions from `first` on, without a gap.
+    pub(crate) fn transactions_from(&mut self, first: u64) -> impl Iterator<Item = &mut T> {
+        let numbered = self.transactions.range_mut(first..).zip(first..);
+        let next = numbered.take_while(|((index, _), expected)| **index == *expected);
+        next.map(|((_, transaction), _)| transaction)
     }
 
     /// Adds a transaction.

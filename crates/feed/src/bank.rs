@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ledger::BlockId;
+use ledger::{BlockId, Slot};
 use solana::Entry;
 use solana_pubkey::Pubkey;
 
@@ -19,15 +19,30 @@ pub struct AccountWrite<A> {
     pub account: A,
 }
 
+/// The name of a bank while it is open ([`Feed::open_banks`](crate::Feed::open_banks)). No other bank of the feed has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OpenId {
+    /// The source.
+    pub source: SourceId,
+    /// The slot.
+    pub slot: Slot,
+    pub(crate) number: u64,
+}
+
 /// A whole bank. Its parent was in an earlier event, or is the root.
 #[derive(Clone, Debug)]
 pub struct Bank<A, T, M> {
-    /// The id. The version rises with each bank of the feed.
+    /// The id. The version is that of no other bank of the feed.
     pub id: BlockId,
     /// The parent.
     pub parent: BlockId,
     /// The source that completed it.
     pub source: SourceId,
+    /// Its name while it was open.
+    pub open: OpenId,
+    /// The accounts whose last write was not taken while it was open
+    /// ([`Feed::take_settled`](crate::Feed::take_settled)), each once, in no order.
+    pub unsettled: Vec<Pubkey>,
     /// When its first update was received.
     pub first_received: Instant,
     /// When the update was received that completed it.

@@ -81,15 +81,18 @@ impl BankTree {
         Some(self.rooted[at].1)
     }
 
-    /// Adds a bank whose parent is there, and names it.
-    pub(crate) fn add(&mut self, slot: Slot, parent: BlockId, blockhash: Hash) -> BlockId {
+    /// An id for a bank of the slot, which no other bank has.
+    pub(crate) fn reserve(&mut self, slot: Slot) -> BlockId {
         self.version += 1;
-        let id = BlockId { slot, version: self.version };
+        BlockId { slot, version: self.version }
+    }
+
+    /// Adds a bank whose parent is there, with an id that was reserved.
+    pub(crate) fn add(&mut self, id: BlockId, parent: BlockId, blockhash: Hash) {
         self.nodes.insert(id, Node::new(parent, blockhash));
         if let Some(node) = self.nodes.get_mut(&parent) {
             node.children.push(id);
         }
-        id
     }
 
     /// Whether `bank` is `ancestor` or descends from it.

@@ -17,6 +17,10 @@ pub struct FeedConfig {
     pub incomplete_timeout: Duration,
     /// Voters whose last vote is remembered. Default: 16,384.
     pub voters_max: usize,
+    /// An account of an open bank is settled when more than this many of the bank's writes came after the account's last
+    /// one ([`Feed::take_settled`](crate::Feed::take_settled)). 0 settles each at
+    /// once, which costs a hash for each write. Default: 384.
+    pub settled_after: u64,
     /// Whether a bank is confirmed, and becomes the root, only once the caller has approved it. Default: no.
     pub needs_approval: bool,
 }
@@ -29,6 +33,7 @@ impl Default for FeedConfig {
             bytes_max: 1 << 30,
             incomplete_timeout: Duration::from_secs(2),
             voters_max: 16_384,
+            settled_after: 384,
             needs_approval: false,
         }
     }

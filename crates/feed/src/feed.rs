@@ -9,7 +9,7 @@ use solana_pubkey::Pubkey;
 
 use crate::approval::Approval;
 use crate::assembly::{Added, Assembly};
-use crate::bank::{AccountWrite, Bank};
+use crate::bank::{AccountWrite, Bank, OpenId};
 use crate::bank_tree::BankTree;
 use crate::config::FeedConfig;
 use crate::event::{DropReason, Event, Gap, GapReason};
@@ -20,6 +20,7 @@ use crate::votes::Votes;
 
 mod approve;
 mod jump;
+mod open_banks;
 
 /// From updates to whole banks, tips and roots. `A`, `T` and `M` are the caller's account, transaction and block meta.
 ///
@@ -28,6 +29,8 @@ pub struct Feed<A, T, M> {
     config: FeedConfig,
     sessions: BTreeMap<SourceId, Session<A, T, M>>,
     next_source: u64,
+    /// The number of the bank that was opened last.
+    open_number: u64,
     tree: BankTree,
     votes: Votes,
     confirmed: BlockId,
@@ -72,6 +75,7 @@ impl<A, T, M> Feed<A, T, M> {
             config,
             sessions: BTreeMap::new(),
             next_source: 0,
+            open_number: 0,
             tree: BankTree::new(root, blockhash),
             confirmed: root,
             tip: root,
@@ -194,6 +198,16 @@ impl<A, T, M> Feed<A, T, M> {
         self.events.pop_front()
     }
 
+    /// The bounds.
+    pub fn config(&self) -> &FeedConfig {
+        &self.config
+    }
+
+    /// Bytes of open banks, of banks that wait for their parents, and of the write versions of unrooted ones.
+    pub fn open_bytes(&self) -> usize {
+        self.sessions.values().map(|session| session.bytes).sum()
+    }
+
     /// The root.
     pub fn root(&self) -> BlockId {
         self.tree.root()
@@ -213,7 +227,7 @@ impl<A, T, M> Feed<A, T, M> {
     pub fn stats(&self) -> FeedStats {
         FeedStats {
             open_banks: self.sessions.values().map(Session::open_banks).sum(),
-            open_bytes: self.sessions.values().map(|session| session.bytes).sum(),
+            open_bytes: self.open_bytes(),
             unrooted_banks: self.tree.unrooted(),
             ..self.stats
         }
@@ -240,7 +254,7 @@ impl<A, T, M> Feed<A, T, M> {
         }
         let lacks_entries = session.lacks_entries;
         let entry = session.slot(slot, config)?;
-        let (outcome, is_whole) = match entry.target(bank_id, now)? {
+        let (outcome, is_whole) = match entry.target(bank_id, &mut self.open_number, now)? {
             Target::Ended => return Ok(Outcome::Ignored),
             Target::Done(at) => {
                 let UpdateKind::Account { pubkey, write_version, account } = kind else {
@@ -302,7 +316,7 @@ impl<A, T, M> Feed<A, T, M> {
         let mut replaced_bytes = 0;
         match status {
             SlotStatus::CreatedBank => {
-                let Some((bytes, banks)) = entry.create(bank_id, now)? else {
+                let Some((bytes, banks)) = entry.create(bank_id, &mut self.open_number, now)? else {
                     return Ok(Outcome::Duplicate);
                 };
                 self.stats.unreported_banks += banks;
@@ -442,7 +456,9 @@ impl<A, T, M> Feed<A, T, M> {
         let mut bank = entry.open.remove(at);
         session.bytes -= bank.bytes;
         let entries = bank.take_entries();
-        let Assembly { bank_id, first_received, accounts, transactions, meta, .. } = bank;
+        let unsettled = bank.take_unsettled();
+        let open = OpenId { source, slot, number: bank.number };
+        let Assembly { bank_id, reserved, first_received, accounts, transactions, meta, .. } = bank;
         let Some(meta) = meta else { return };
         let done = match link {
             Link::Known(id) => {
@@ -450,9 +466,10 @@ impl<A, T, M> Feed<A, T, M> {
                 Done::new::<A>(bank_id, id, &[])
             }
             Link::Report(parent) => {
-                let mut accounts: Vec<_> = accounts.into_values().map(|(write, _)| write).collect();
+                let mut accounts: Vec<_> = accounts.into_values().map(|held| held.write).collect();
                 accounts.sort_unstable_by_key(|write| write.pubkey);
-                let id = self.tree.add(slot, parent, meta.blockhash);
+                let id = reserved.unwrap_or_else(|| self.tree.reserve(slot));
+                self.tree.add(id, parent, meta.blockhash);
                 let done = Done::new(bank_id, id, &accounts);
                 self.stats.banks += 1;
                 if meta.entries_count > 0 && entries.is_empty() {
@@ -462,6 +479,8 @@ impl<A, T, M> Feed<A, T, M> {
                     id,
                     parent,
                     source,
+                    open,
+                    unsettled,
                     first_received,
                     completed: now,
                     accounts,

@@ -7,7 +7,8 @@
 //! [`Feed::handle`] for each update and takes the events with [`Feed::poll_event`].
 //! Bounds: [`FeedConfig`]; a source at a bound is closed with a [`Gap`] that says what was dropped. The caller then
 //! opens another one, which starts after the root.
-//! Invariant: nothing of an open bank is in an event. Writes and transactions of two banks are never mixed, if the
+//! Invariant: nothing of an open bank is in an event. A caller that prepares one must hide what it has prepared.
+//! Writes and transactions of two banks are never mixed, if the
 //! source names its banks.
 //! Not here: what an account, a transaction or a block meta holds. They are types of the caller.
 #![forbid(unsafe_code)]
@@ -24,7 +25,7 @@ mod stats;
 mod update;
 mod votes;
 
-pub use bank::{AccountWrite, Bank};
+pub use bank::{AccountWrite, Bank, OpenId};
 pub use config::FeedConfig;
 pub use event::{DropReason, Event, Gap, GapReason, Missing};
 pub use feed::Feed;

@@ -28,6 +28,7 @@ mod jump;
 mod leader_sender;
 mod nodes;
 mod older_statuses;
+mod prepared_bank;
 mod proof_status;
 mod simulator;
 mod source_slots;

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use chain_solana::{
@@ -91,6 +92,8 @@ pub struct ProofStatus {
     pub(crate) verified_banks: AtomicU64,
     pub(crate) mismatched_banks: AtomicU64,
     pub(crate) repairs: AtomicU64,
+    /// Nanoseconds in which accounts were hashed.
+    pub(crate) hash_nanos: AtomicU64,
     pub(crate) verifier_bytes: AtomicU64,
     first_mismatch: ArcSwapOption<BankMismatch>,
     /// The one that is not resolved, after the slot of the bank that has to be verified.
@@ -100,6 +103,11 @@ pub struct ProofStatus {
 }
 
 impl ProofStatus {
+    /// The time in which accounts were hashed so far.
+    pub fn hash_time(&self) -> Duration {
+        Duration::from_nanos(self.hash_nanos.load(Ordering::Relaxed))
+    }
+
     /// Nothing is proven yet. A bank needs `required` to be shown as confirmed. `sources` are the URLs of independent
     /// sources.
     pub(crate) fn new(required: Option<VerificationLevel>, sources: Vec<String>) -> Self {
@@ -111,6 +119,7 @@ impl ProofStatus {
             verified_banks: AtomicU64::new(0),
             mismatched_banks: AtomicU64::new(0),
             repairs: AtomicU64::new(0),
+            hash_nanos: AtomicU64::new(0),
             verifier_bytes: AtomicU64::new(0),
             first_mismatch: ArcSwapOption::empty(),
             mismatch: ArcSwapOption::empty(),

@@ -37,6 +37,8 @@ pub struct FollowStatus {
     pub(crate) reverted: AtomicU64,
     pub(crate) open_banks: AtomicU64,
     pub(crate) open_bytes: AtomicU64,
+    /// What open banks need in the ledger, besides what the feed holds of them.
+    pub(crate) prepared_bytes: AtomicU64,
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) cluster_bytes: AtomicU64,
     /// The newest bank on disk, or 0.
@@ -140,6 +142,7 @@ impl Collector for FollowStatus {
         let bytes = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         vec![
             ("follow_open_banks", bytes(&self.open_bytes)),
+            ("follow_prepared_banks", bytes(&self.prepared_bytes)),
             ("follow_queue", bytes(&self.queued_bytes)),
             ("follow_verifier", bytes(&self.proof.verifier_bytes)),
             ("follow_proofs", self.proof.bytes() as u64),
@@ -170,6 +173,13 @@ impl Collector for FollowStatus {
         }
         family.put(&[("at", "verified")], self.verified());
         family.put(&[("at", "stored")], self.stored());
+        let help = "Time in which the accounts of banks were hashed.";
+        out.single(
+            "hydrant_follow_hash_microseconds_total",
+            MetricKind::Counter,
+            help,
+            self.proof.hash_time().as_micros() as u64,
+        );
         let help = "Banks that lack something or wait for their parents.";
         out.single("hydrant_follow_open_banks", MetricKind::Gauge, help, count(&self.open_banks));
         let help =

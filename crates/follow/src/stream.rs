@@ -154,7 +154,7 @@ pub(crate) struct Reports {
 pub(crate) fn update_of(
     source: SourceId,
     (converted, bytes): (convert::Converted, usize),
-) -> Update<WrittenAccount, ExecutedTransaction, BlockFacts> {
+) -> Update<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts> {
     let convert::Converted { slot, bank_id, kind } = converted;
     Update { source, slot, bank_id, bytes, kind }
 }

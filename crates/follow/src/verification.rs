@@ -19,10 +19,11 @@ use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_sdk_ids::sysvar;
 use verify::{
-    EpochStakes, FrozenBank, Level, Mismatch, Reporter, RootBank, SignedVote, SourceId, Verdict,
+    EpochStakes, Level, Mismatch, Reporter, RootBank, SignedVote, SourceId, SummedBank, Verdict,
     VerdictChange, Verifier, VerifierConfig, VerifierError, WRITTEN_LISTED_MAX,
 };
 
+use crate::prepared_bank::PreparedBank;
 use crate::proof_status::ProofStatus;
 use crate::stored_rows::LatticeRow;
 use crate::stream::Reports;
@@ -155,14 +156,16 @@ impl Verification {
     /// if banks are not verified.
     pub(crate) fn freeze(
         &mut self,
-        bank: &FrozenBank<'_>,
+        bank: &SummedBank<'_>,
+        prepared: &PreparedBank,
         now: Duration,
     ) -> Result<BankHashes, VerifierError> {
         let Some(verifier) = &mut self.verifier else {
             return Ok(BankHashes { bank_hash: Hash::default(), components: Default::default() });
         };
         let parent_hash = verifier.bank_hash(bank.parent).unwrap_or_default();
-        let reported = parent_hash_of(bank);
+        let sysvars = BankSysvars::of(prepared);
+        let reported = sysvars.parent_hash;
         // The root, or a bank that was found right: if the child lists another hash, the child is wrong.
         let required = self.proof.required();
         let is_right = match verifier.verdict(bank.parent) {
@@ -174,10 +177,10 @@ impl Verification {
             true => Vec::new(),
             false => verifier.child_reports(bank.parent, reported, now)?,
         };
-        if let Some(slot) = restart_of(bank) {
+        if let Some(slot) = sysvars.restart {
             verifier.add_hard_fork(slot);
         }
-        changed.extend(verifier.freeze(bank, now)?);
+        changed.extend(verifier.freeze_summed(bank, now)?);
         let bank_hash = verifier.bank_hash(bank.block).unwrap_or_default();
         let lt_hash = verifier.lt_hash(bank.block);
         let components = BankHashComponents {
@@ -193,7 +196,7 @@ impl Verification {
             self.limit(Limitation::Stakes(bank.block.slot));
         }
         if is_right && reported != parent_hash {
-            self.handle_wrong_child(bank, parent_hash, reported);
+            self.handle_wrong_child(prepared, parent_hash, reported);
         }
         self.handle_changes(&changed);
         Ok(BankHashes { bank_hash, components })
@@ -362,20 +365,19 @@ impl Verification {
     }
 
     /// A child lists another hash than that of its parent, which was found right or is the root.
-    fn handle_wrong_child(&mut self, bank: &FrozenBank<'_>, computed: Hash, reported: Hash) {
-        let mut accounts: Vec<_> = bank.changes.iter().map(|change| change.pubkey).collect();
+    fn handle_wrong_child(&mut self, bank: &PreparedBank, computed: Hash, reported: Hash) {
+        let accounts = bank.accounts();
         let accounts_written_len = accounts.len();
-        accounts.sort_unstable();
-        accounts.truncate(WRITTEN_LISTED_MAX);
+        let listed = accounts.map(|(pubkey, _)| *pubkey).take(WRITTEN_LISTED_MAX);
         let mismatch = Mismatch {
             computed,
             reported,
             reporter: Reporter::Child,
             is_first: true,
-            accounts_written: accounts.into(),
+            accounts_written: listed.collect(),
             accounts_written_len,
         };
-        self.handle_mismatch(bank.block, bank.parent.slot, &mismatch);
+        self.handle_mismatch(bank.id, bank.parent.slot, &mismatch);
     }
 
     /// `slot` is that of the hash. The bank is requested again once, and the mismatch is reported if it comes again.
@@ -469,21 +471,25 @@ fn log_mismatch(outcome: &str, slot: Slot, mismatch: &Mismatch) {
     );
 }
 
-/// The hash that a bank lists for its parent. A bank that lists none, or that of another slot, lists a wrong one.
-fn parent_hash_of(bank: &FrozenBank<'_>) -> Hash {
-    let slot_hashes =
-        bank.changes.iter().rev().find(|change| change.pubkey == sysvar::slot_hashes::ID);
-    let listed = slot_hashes
-        .and_then(|change| change.after.as_ref())
-        .and_then(|account| verify::newest_slot_hash(account.0.data()));
-    let of_parent = listed.filter(|(slot, _)| *slot == bank.parent.slot);
-    of_parent.map(|(_, hash)| hash).unwrap_or_default()
+/// What the sysvars of a bank say of other banks.
+struct BankSysvars {
+    /// The hash that it lists for its parent. A bank that lists none, or that of another slot, lists a wrong one.
+    parent_hash: Hash,
+    /// The slot of a restart of the cluster (a hard fork) that the bank is the first to follow: it changes LastRestartSlot.
+    restart: Option<Slot>,
 }
 
-/// The slot of a restart of the cluster (a hard fork) that the bank is the first to follow: it changes LastRestartSlot.
-fn restart_of(bank: &FrozenBank<'_>) -> Option<Slot> {
-    let sysvar = |change: &&verify::AccountChange| change.pubkey == sysvar::last_restart_slot::ID;
-    let after = bank.changes.iter().rev().find(sysvar)?.after.as_ref()?;
-    let slot = Slot::from_le_bytes(*after.0.data().first_chunk()?);
-    (bank.parent.slot < slot && slot <= bank.block.slot).then_some(slot)
+impl BankSysvars {
+    fn of(bank: &PreparedBank) -> Self {
+        let listed = bank.account(&sysvar::slot_hashes::ID);
+        let listed = listed.and_then(|account| verify::newest_slot_hash(account.0.data()));
+        let of_parent = listed.filter(|(slot, _)| *slot == bank.parent.slot);
+        let restart = bank.account(&sysvar::last_restart_slot::ID);
+        let restart = restart.and_then(|account| account.0.data().first_chunk());
+        let restart = restart.map(|bytes| Slot::from_le_bytes(*bytes));
+        Self {
+            parent_hash: of_parent.map(|(_, hash)| hash).unwrap_or_default(),
+            restart: restart.filter(|slot| bank.parent.slot < *slot && *slot <= bank.id.slot),
+        }
+    }
 }

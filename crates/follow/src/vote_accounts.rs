@@ -27,6 +27,21 @@ struct Tower {
     root: Slot,
 }
 
+/// What a vote account says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VoteAccountState {
+    voted: Option<Slot>,
+    root: Option<Slot>,
+}
+
+impl VoteAccountState {
+    /// What the account says; `None` if it is no vote account.
+    pub(crate) fn read(account: &Account) -> Option<Self> {
+        let state = VoteStateView::try_new(account.0.data_clone()).ok()?;
+        Some(Self { voted: state.last_voted_slot(), root: state.root_slot() })
+    }
+}
+
 /// The vote accounts with stake.
 #[derive(Default)]
 pub(crate) struct VoteAccounts {
@@ -65,16 +80,25 @@ impl VoteAccounts {
         account: &Account,
         slot: Slot,
     ) -> Option<(Pubkey, Slot, u64)> {
+        self.record_state(pubkey, VoteAccountState::read(account)?, slot)
+    }
+
+    /// As [`Self::record`], an account that was read before.
+    pub(crate) fn record_state(
+        &mut self,
+        pubkey: &Pubkey,
+        state: VoteAccountState,
+        slot: Slot,
+    ) -> Option<(Pubkey, Slot, u64)> {
         let stake = self.stakes.as_ref()?.stake_of(pubkey);
         if stake == 0 {
             return None;
         }
-        let state = VoteStateView::try_new(account.0.data_clone()).ok()?;
         let tower = self.towers.entry(*pubkey).or_default();
         // A vote can only be for a bank before the one that it landed in.
         let past = |voted: Option<Slot>| voted.filter(|voted| *voted < slot).unwrap_or_default();
-        tower.root = tower.root.max(past(state.root_slot()));
-        tower.voted = tower.voted.max(past(state.last_voted_slot()));
+        tower.root = tower.root.max(past(state.root));
+        tower.voted = tower.voted.max(past(state.voted));
         Some((*pubkey, tower.voted, stake))
     }
 

@@ -2,7 +2,9 @@
 //!
 //! In: updates, streams that open and close, the time. Out: the ledger's state, its history, and events to the sinks,
 //! each after its state is published.
-//! Invariant: a bank is opened, written and completed between two publications, so nothing of an open bank is shown.
+//! Shape: what a bank writes is applied as it comes, as a block that no tip leads to (`open_banks`), and the rest when the
+//! bank is whole (`write_bank`). Work that no reader waits for follows later (`put_off`).
+//! Invariant: a tip moves to a bank only when it is whole, so nothing of an open bank is shown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,20 +12,18 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use chain_solana::{
-    AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, EventSink,
-    ExecutedTransaction, History, LedgerEvent, Reader, RevertReason,
+    Block, BlockInfo, EventSink, ExecutedTransaction, History, LedgerEvent, Reader, RevertReason,
 };
-use feed::{Bank, DropReason, Event, Feed, Gap, SourceId, UpdateKind};
-use ledger::{Address, AddressId, BlockId, Change, Commitment, KeyKind, Record, Slot};
-use query::{Ledger, LedgerError};
+use feed::{DropReason, Event, Feed, Gap, SourceId, UpdateKind};
+use ledger::{Address, BlockId, Commitment, Slot};
+use query::Ledger;
 use solana::Account;
 use solana_account::ReadableAccount;
-use solana_clock::Clock;
 use solana_sdk_ids::sysvar;
 use tokio::sync::{mpsc, watch};
-use verify::{AccountChange, EpochStakes, FrozenBank};
+use verify::EpochStakes;
 
-use crate::account_updates::{BankUpdates, WriteVersions};
+use crate::account_updates::WriteVersions;
 use crate::clock::{now, unix_ms};
 use crate::cluster_tracker::ClusterTracker;
 use crate::convert::{BlockFacts, Converted, WrittenAccount};
@@ -33,16 +33,20 @@ use crate::status::FollowStatus;
 use crate::store_thread::{RootedBank, StoreQueue};
 use crate::stored_rows::BankRow;
 use crate::stream::{Beginning, Message, update_of};
-use crate::verification::{Action, BankHashes, Verification};
+use crate::verification::{Action, Verification};
 use crate::vote_accounts::VoteAccounts;
 use crate::votes::{self, StakeTables, VoteThread};
 
 mod jump;
+mod open_banks;
+mod put_off;
+mod write_bank;
+
+use open_banks::OpenBanks;
+use put_off::PutOff;
 
 /// Epochs whose stakes are stored: the root's, the next one, and the one after it.
 const EPOCHS_MAX: usize = 3;
-/// Changes of a bank from which on they are hashed on another thread: a thread costs some 50 us.
-const CONCURRENT_CHANGES_MIN: usize = 256;
 
 /// A bank above the root, or the root.
 struct Frozen {
@@ -55,7 +59,7 @@ struct Frozen {
 
 /// The writer's state.
 pub(crate) struct Writer {
-    pub(crate) feed: Feed<WrittenAccount, ExecutedTransaction, BlockFacts>,
+    pub(crate) feed: Feed<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts>,
     pub(crate) ledger: Ledger<Account, BlockInfo>,
     reader: Reader,
     pub(crate) history: Arc<History>,
@@ -73,6 +77,8 @@ pub(crate) struct Writer {
     vote_accounts: VoteAccounts,
     write_versions: WriteVersions,
     banks: BTreeMap<BlockId, Frozen>,
+    open_banks: OpenBanks,
+    put_off: PutOff,
     session: Option<(u64, SourceId)>,
     /// The feed jumps next.
     pending_jump: Option<Jump>,
@@ -86,7 +92,7 @@ pub(crate) struct Writer {
 impl Writer {
     /// A writer whose root is `block`.
     pub(crate) fn new(
-        feed: Feed<WrittenAccount, ExecutedTransaction, BlockFacts>,
+        feed: Feed<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts>,
         (ledger, reader): (Ledger<Account, BlockInfo>, Reader),
         history: Arc<History>,
         status: Arc<FollowStatus>,
@@ -112,6 +118,8 @@ impl Writer {
             vote_accounts: VoteAccounts::default(),
             write_versions: WriteVersions::default(),
             banks: BTreeMap::from([(id, root)]),
+            open_banks: OpenBanks::default(),
+            put_off: PutOff::default(),
             session: None,
             pending_jump: None,
             unsent: Vec::new(),
@@ -143,6 +151,7 @@ impl Writer {
                         continue;
                     };
                     self.now = received.saturating_duration_since(self.started);
+                    let batch_len = updates.len() as u64;
                     for update in updates {
                         if self.verification.is_stopped() {
                             break;
@@ -151,6 +160,8 @@ impl Writer {
                         self.feed.handle(update_of(source, update), received);
                         self.take_events()?;
                     }
+                    self.do_due(received)?;
+                    self.prepare_banks(batch_len)?;
                 }
                 Message::Closed(session) => {
                     if self.session.is_some_and(|(open, _)| open == session) {
@@ -173,11 +184,13 @@ impl Writer {
                         self.feed.handle_timeout(now);
                     }
                     self.take_events()?;
+                    self.do_due(now)?;
+                    self.prepare_banks(0)?;
                     self.update_status();
                 }
             }
         }
-        Ok(())
+        self.do_put_off()
     }
 
     /// A bank that was just created lists the hash of its parent, which may be known.
@@ -185,6 +198,9 @@ impl Writer {
         let UpdateKind::Account { pubkey, account, .. } = &update.kind else { return };
         if *pubkey != sysvar::slot_hashes::ID {
             return;
+        }
+        if update.slot > self.feed.tip().slot {
+            self.put_off.begin();
         }
         let Some((slot, hash)) = verify::newest_slot_hash(account.account.0.data()) else { return };
         let of_slot = BlockId { slot, version: 0 }..=BlockId { slot, version: u64::MAX };
@@ -217,7 +233,7 @@ impl Writer {
                 Event::Dropped { bank, reason } => self.drop_bank(bank, reason)?,
                 Event::Tip(bank) => self.move_tip(bank)?,
                 Event::Confirmed(bank) => self.confirm(bank)?,
-                Event::Root(bank) => self.set_root(bank)?,
+                Event::Root(bank) => self.put_off.root(bank, self.now),
                 Event::Jumped { from, to } => self.apply_jump(from, to)?,
                 Event::LateWrite { bank, write } => {
                     self.status.late_writes.fetch_add(1, Ordering::Relaxed);
@@ -235,8 +251,9 @@ impl Writer {
 
     fn publish(&mut self) {
         // What a view shows as confirmed or final, history shows too.
-        self.history.publish();
-        self.ledger.publish();
+        let history = self.history.publish_first();
+        let ledger = self.ledger.publish_first();
+        self.put_off.retire((history, ledger), self.now);
         self.update_status();
         for event in std::mem::take(&mut self.unsent) {
             let is_update = matches!(event, LedgerEvent::AccountsWritten { .. });
@@ -287,161 +304,6 @@ impl Writer {
         }
     }
 
-    fn write_bank(
-        &mut self,
-        bank: Bank<WrittenAccount, ExecutedTransaction, BlockFacts>,
-    ) -> Result<(), FollowError> {
-        let id = bank.id;
-        let failed = |err: LedgerError| FollowError::Ledger { bank: id, err };
-        // The feed reports a bank after its parent, and removes it before.
-        let Some(parent) = self.banks.get(&bank.parent) else { return Ok(()) };
-        if self.verification.is_full() {
-            self.feed.retract(id);
-            return Ok(());
-        }
-        let (parent_info, previous_blockhash) = (Arc::clone(&parent.info), parent.block.blockhash);
-        let tip = self.ledger.tip(Commitment::Processed);
-        self.ledger.open(id, bank.parent, Arc::clone(&parent_info)).map_err(failed)?;
-        self.enter_epoch(id.slot);
-        let clock = bank.accounts.iter().find(|write| write.pubkey == sysvar::clock::ID);
-        let clock =
-            clock.and_then(|it| bincode::deserialize::<Clock>(it.account.account.0.data()).ok());
-        let facts = bank.meta.meta;
-        let clock_time = clock.map_or(parent_info.unix_timestamp, |clock| clock.unix_timestamp);
-        let block_time = facts.block_time.unwrap_or(clock_time);
-        let mut capitalization = i128::from(parent_info.capitalization);
-        let (mut changes, mut writes, mut account_changes) = (Vec::new(), Vec::new(), Vec::new());
-        let is_needed = self.sinks.iter().any(|sink| sink.needs_account_updates());
-        let mut updates = BankUpdates::new(is_needed, bank.accounts.len());
-        for write in bank.accounts {
-            let address = Address::from(write.pubkey.to_bytes());
-            let before = self.ledger.record(&address);
-            let WrittenAccount { account, signature } = write.account;
-            let closed = (account.0.lamports() == 0).then(|| Arc::new(account.clone()));
-            let record = account.into_record();
-            if let (Some(updates), Some(account)) = (&mut updates, record.clone().or(closed)) {
-                let (pubkey, write_version) = (write.pubkey, write.write_version);
-                updates.push(AccountUpdate { pubkey, account, write_version, signature });
-            }
-            let lamports = |account: &Option<Arc<Account>>| {
-                account.as_ref().map_or(0, |account| i128::from(account.0.lamports()))
-            };
-            capitalization += lamports(&record) - lamports(&before);
-            writes.push((write.pubkey, record.clone(), removed_keys(&before, &record)));
-            account_changes.push(AccountChange {
-                pubkey: write.pubkey,
-                before,
-                after: record.clone(),
-            });
-            changes.push(Change { address, record });
-        }
-        // Before the bank's writes are applied: the ledger has the state of its parent.
-        self.cluster.add_bank((id, bank.parent), &account_changes, &self.ledger);
-        let signatures =
-            bank.transactions.iter().map(|executed| executed.transaction.signatures.len() as u64);
-        let frozen = FrozenBank {
-            block: id,
-            parent: bank.parent,
-            changes: &account_changes,
-            signature_count: signatures.sum(),
-            blockhash: bank.meta.blockhash,
-        };
-        let (hashes, ids) = self.hash_and_apply(&frozen, changes, &parent_info)?;
-        let info = Arc::new(BlockInfo {
-            block: id,
-            parent: bank.parent,
-            block_height: facts.block_height.unwrap_or(parent_info.block_height + 1),
-            blockhashes: Arc::new(parent_info.blockhashes.with(bank.meta.blockhash)),
-            transaction_count: parent_info.transaction_count + bank.transactions.len() as u64,
-            unix_timestamp: clock_time,
-            capitalization: u64::try_from(capitalization).unwrap_or_default(),
-            bank_hash: hashes.bank_hash,
-            hash_components: hashes.components,
-            complete: true,
-        });
-        log_frozen(&info);
-        self.ledger.complete(id, Arc::clone(&info)).map_err(failed)?;
-        // Opening it made it the tip; the feed says which bank is.
-        self.ledger.set_tip(tip).map_err(failed)?;
-        let writes = writes.into_iter().zip(ids);
-        let block = Arc::new(Block {
-            id,
-            parent: bank.parent,
-            block_height: info.block_height,
-            blockhash: bank.meta.blockhash,
-            previous_blockhash,
-            bank_hash: hashes.bank_hash,
-            hash_components: hashes.components,
-            block_time,
-            transaction_count: info.transaction_count,
-            transactions: bank
-                .transactions
-                .into_iter()
-                .map(|transaction| Arc::new(ExecutedTransaction { block_time, ..transaction }))
-                .collect(),
-            rewards: facts.rewards,
-            reward_partitions: facts.reward_partitions,
-            entries: bank.entries,
-            writes: writes
-                .map(|((pubkey, account, removed_keys), id)| AccountWrite {
-                    pubkey,
-                    id,
-                    account,
-                    removed_keys,
-                })
-                .collect(),
-        });
-        if let Some(thread) = &self.votes
-            && !thread.send(&block.transactions)
-        {
-            self.status.dropped_votes.fetch_add(1, Ordering::Relaxed);
-        }
-        self.record_votes(&block);
-        let timestamp_ms = unix_ms();
-        let root = self.ledger.root().slot;
-        self.unsent.push(LedgerEvent::BankCreated {
-            block: id,
-            parent: bank.parent,
-            root,
-            timestamp_ms,
-        });
-        if let Some(updates) = updates {
-            let updates = self.write_versions.assign(updates);
-            self.unsent.push(LedgerEvent::AccountsWritten { block: id, updates });
-        }
-        self.unsent.push(LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms });
-        self.history.record_block(&block);
-        let (is_executed, is_confirmed) = (false, false);
-        self.banks.insert(id, Frozen { block, info, is_executed, is_confirmed });
-        Ok(())
-    }
-
-    /// Computes the hashes of a bank, and writes its accounts into the open block: at the same time if they are many,
-    /// because both take milliseconds. The block's own properties follow when it is completed.
-    fn hash_and_apply(
-        &mut self,
-        frozen: &FrozenBank<'_>,
-        changes: Vec<Change<Account>>,
-        parent_info: &Arc<BlockInfo>,
-    ) -> Result<(BankHashes, Vec<AddressId>), FollowError> {
-        let (bank, now) = (frozen.block, self.now);
-        let (verification, ledger) = (&mut self.verification, &mut self.ledger);
-        let is_large = verification.is_on() && changes.len() >= CONCURRENT_CHANGES_MIN;
-        let mut hash = || verification.freeze(frozen, now);
-        let apply = || ledger.apply(bank, changes, Arc::clone(parent_info));
-        let (hashes, ids) = if is_large {
-            std::thread::scope(|scope| {
-                let hashes = scope.spawn(hash);
-                let ids = apply();
-                hashes.join().map(|hashes| (hashes, ids)).map_err(|_| FollowError::Panicked)
-            })?
-        } else {
-            (hash(), apply())
-        };
-        let hashes = hashes.map_err(|err| FollowError::Verify { bank, err })?;
-        Ok((hashes, ids.map_err(|err| FollowError::Ledger { bank, err })?))
-    }
-
     /// Takes the stakes that the cluster's tracker computed.
     pub(crate) fn take_epoch_stakes(&mut self) {
         for stakes in self.cluster.take_new_stakes() {
@@ -463,8 +325,8 @@ impl Writer {
         }
     }
 
-    /// Takes the stakes of the epoch of a slot, and the state of their vote accounts in the open bank.
-    fn enter_epoch(&mut self, slot: Slot) {
+    /// Takes the stakes of the epoch of a slot, and the state of their vote accounts in the parent of its bank.
+    fn enter_epoch(&mut self, slot: Slot, parent: BlockId) {
         if self.vote_accounts.has_stakes(slot) {
             return;
         }
@@ -472,28 +334,11 @@ impl Writer {
         self.vote_accounts.set_stakes(slot, table.cloned());
         let pubkeys: Vec<_> = self.vote_accounts.pubkeys().copied().collect();
         let accounts = pubkeys.iter().filter_map(|pubkey| {
-            let account = self.ledger.record(&Address::from(pubkey.to_bytes()))?;
+            let account = self.ledger.record_at(parent, &Address::from(pubkey.to_bytes()))?;
             Some((pubkey, account))
         });
         for (pubkey, account) in accounts {
             self.vote_accounts.record(pubkey, &account, slot);
-        }
-    }
-
-    /// The votes that a bank's vote accounts have: they choose the tip, and bound the root.
-    fn record_votes(&mut self, block: &Block) {
-        let slot = block.id.slot;
-        let mut votes = Vec::new();
-        for write in &block.writes {
-            if let Some(account) = &write.account
-                && solana_sdk_ids::vote::check_id(account.0.owner())
-            {
-                votes.extend(self.vote_accounts.record(&write.pubkey, account, slot));
-            }
-        }
-        self.feed.record_votes(votes);
-        if self.verification.is_on() {
-            self.feed.set_root_max(self.vote_accounts.super_majority_root(slot));
         }
     }
 
@@ -532,7 +377,8 @@ impl Writer {
             return Ok(());
         }
         self.ledger.set_tip(bank).map_err(|err| FollowError::Ledger { bank, err })?;
-        self.history.set_tip(bank);
+        self.history.enter_tip(bank);
+        self.put_off.limits(self.now);
         for id in self.chain_to(bank, |_, frozen| frozen.is_executed) {
             let Some(frozen) = self.banks.get_mut(&id) else { continue };
             frozen.is_executed = true;
@@ -610,36 +456,4 @@ impl Writer {
         }
         rooted.into_iter().try_for_each(|bank| store.push(bank))
     }
-}
-
-/// The line that Agave logs of a bank, so that the logs of both can be compared.
-fn log_frozen(bank: &BlockInfo) {
-    let BankHashComponents { signature_count, last_blockhash, lt_checksum, .. } =
-        bank.hash_components;
-    tracing::debug!(
-        target: "follow::frozen_banks",
-        "bank frozen: {} hash: {} signature_count: {signature_count} last_blockhash: {last_blockhash} \
-         capitalization: {}, accounts_lt_hash checksum: {lt_checksum}",
-        bank.block.slot,
-        bank.bank_hash,
-        bank.capitalization
-    );
-}
-
-/// The keys by which an account was found before a bank and is not after it.
-fn removed_keys(
-    before: &Option<Arc<Account>>,
-    after: &Option<Arc<Account>>,
-) -> Vec<(KeyKind, Address)> {
-    let keys = |account: &Option<Arc<Account>>| {
-        let mut keys = Vec::new();
-        if let Some(account) = account {
-            account.keys(&mut |kind, address| keys.push((kind, address)));
-        }
-        keys
-    };
-    let after = keys(after);
-    let mut before = keys(before);
-    before.retain(|key| !after.contains(key));
-    before
 }

@@ -1,6 +1,7 @@
 //! What each block wrote, until every commitment has published it: the writer's part of [`ChangeTracker`].
 //!
-//! Bounds: eight bytes for each record written above the root and for each of its keys.
+//! Bounds: eight bytes for each record written above the root and for each of its keys; twice that in a block that is open
+//! unseen, however often it writes a record.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,6 +10,9 @@ use address::AddressTable;
 use ledger::{AddressId, BlockId, Commitment, Key};
 
 use crate::change_tracker::{ChangeTracker, Dependency};
+
+/// Numbers below which a block is not compacted.
+const COMPACTED_MIN: usize = 4_096;
 
 /// What was written, by block.
 pub(crate) struct BlockWrites {
@@ -22,6 +26,25 @@ pub(crate) struct BlockWrites {
 struct Block {
     parent: Option<BlockId>,
     numbers: Vec<u64>,
+    /// How many there were when they were compacted last; `None` if some of them may be published, so that their order
+    /// counts.
+    compacted: Option<usize>,
+}
+
+impl Block {
+    fn new(parent: Option<BlockId>, compacted: Option<usize>) -> Self {
+        Self { parent, numbers: Vec::new(), compacted }
+    }
+
+    /// Removes what is there twice, if that may be half of all.
+    fn compact(&mut self) {
+        let Some(compacted) = self.compacted else { return };
+        if self.numbers.len() > 2 * compacted.max(COMPACTED_MIN) {
+            self.numbers.sort_unstable();
+            self.numbers.dedup();
+            self.compacted = Some(self.numbers.len());
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,7 +59,7 @@ const COMMITMENTS: [Commitment; 3] =
 
 impl BlockWrites {
     pub(crate) fn new(root: BlockId) -> Self {
-        let block = Block { parent: None, numbers: Vec::new() };
+        let block = Block::new(None, None);
         Self {
             change_tracker: Arc::new(ChangeTracker::new()),
             blocks: HashMap::from([(root, block)]),
@@ -50,7 +73,12 @@ impl BlockWrites {
     }
 
     pub(crate) fn open(&mut self, block: BlockId, parent: BlockId) {
-        self.blocks.insert(block, Block { parent: Some(parent), numbers: Vec::new() });
+        self.blocks.insert(block, Block::new(Some(parent), None));
+    }
+
+    /// As [`Self::open`], a block that is not published before it is complete.
+    pub(crate) fn open_unseen(&mut self, block: BlockId, parent: BlockId) {
+        self.blocks.insert(block, Block::new(Some(parent), Some(0)));
     }
 
     /// Records that a block writes a record with these keys, whose other versions had the keys `before`.
@@ -70,6 +98,7 @@ impl BlockWrites {
         let gone = before.filter(|key| !keys.contains(key));
         block.numbers.extend(record);
         block.numbers.extend(keys.iter().copied().chain(gone).filter_map(number));
+        block.compact();
     }
 
     /// Marks everything that becomes visible when these blocks are published, and the blocks themselves if they are
@@ -77,6 +106,9 @@ impl BlockWrites {
     pub(crate) fn publish(&mut self, tips: [BlockId; 3], has_new_facts: [bool; 3]) -> u64 {
         self.version += 1;
         self.change_tracker.prepare(self.version);
+        if let Some(block) = self.blocks.get_mut(&tips[0]) {
+            block.compacted = None;
+        }
         for (at, commitment) in COMMITMENTS.into_iter().enumerate() {
             let (shown, tip) = (self.published[at], tips[at]);
             let len = self.blocks.get(&tip).map_or(0, |block| block.numbers.len());
@@ -117,5 +149,36 @@ impl BlockWrites {
     /// Forgets the blocks on which nothing can be built any more.
     pub(crate) fn retain_blocks(&mut self, is_there: impl Fn(BlockId) -> bool) {
         self.blocks.retain(|block, _| is_there(*block));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::KeyKind;
+
+    use super::*;
+
+    #[test]
+    fn a_record_that_an_unseen_block_writes_again_and_again_takes_its_numbers_once() {
+        let id = |slot| BlockId { slot, version: slot };
+        let addresses = AddressTable::new(100, 7);
+        let retained = |n: u8| addresses.retain(&ledger::Address::from([n; 32]));
+        let record = retained(1).expect("there is space");
+        let key = Key { kind: KeyKind(2), id: retained(2).expect("there is space") };
+        let mut writes = BlockWrites::new(id(0));
+        writes.open_unseen(id(1), id(0));
+        let address = |id| addresses.address(id).expect("it is retained");
+        let tracker = Arc::clone(writes.change_tracker());
+        let of_record = tracker.watch(Dependency::Record(&address(record)));
+        let of_key = tracker.watch(Dependency::Key(key.kind, &address(key.id)));
+        for _ in 0..100_000 {
+            writes.write(id(1), &addresses, record, &[key], std::iter::empty());
+        }
+        let len = writes.blocks[&id(1)].numbers.len();
+        assert!(len <= 2 * COMPACTED_MIN + 2, "{len}");
+        let version = writes.publish([id(1), id(0), id(0)], [true, false, false]);
+        for number in [of_record, of_key] {
+            assert_eq!(tracker.changed_at(Commitment::Processed, number), version);
+        }
     }
 }

@@ -50,6 +50,11 @@ pub enum LedgerError {
     TableFull(#[from] TableFull),
 }
 
+/// The state that readers saw before a publication. Dropping it frees what only it had.
+pub struct Retired<R, M> {
+    _published: Arc<Published<R, M>>,
+}
+
 /// The usage of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerUsage {
@@ -183,6 +188,20 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(())
     }
 
+    /// As [`Self::open`], and no tip moves: readers see nothing of the block, whatever is published, until
+    /// [`Self::set_tip`], which must come after [`Self::complete`]. Several such blocks may be open at once. One that is dropped leaves nothing.
+    pub fn open_unseen(
+        &mut self,
+        block: BlockId,
+        parent: BlockId,
+        meta: Arc<M>,
+    ) -> Result<(), LedgerError> {
+        self.seal_root();
+        self.state.open(block, parent, meta)?;
+        self.block_writes.open_unseen(block, parent);
+        Ok(())
+    }
+
     /// Applies `changes` to an open block, all or nothing. Of several changes to one address the
     /// last counts. Returns the id of every change's address, in their order. The ids are valid until the block is
     /// rooted or dropped, and then until the second publish after that.
@@ -285,6 +304,13 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     /// Cost: each page that is written afterwards is copied once. State that no reader needs any more is
     /// freed here, with the index entries that were retained for it.
     pub fn publish(&mut self) {
+        drop(self.publish_first());
+        self.reclaim();
+    }
+
+    /// As [`Self::publish`], without freeing anything: the caller drops what it gets, and calls [`Self::reclaim`], when
+    /// it has time. Until then the state before is in memory, too.
+    pub fn publish_first(&mut self) -> Retired<R, M> {
         self.seal_root();
         let records = IndexedRecords { state: &self.state, index: &self.index };
         self.ranks.refill(&self.addresses, records, 0);
@@ -320,8 +346,13 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             addresses: Arc::clone(&self.addresses),
             _epoch: self.addresses.epoch(),
         };
-        self.published.store(Arc::new(published));
+        let retired = self.published.swap(Arc::new(published));
         self.block_writes.retain_blocks(|block| self.state.contains_block(block));
+        Retired { _published: retired }
+    }
+
+    /// Frees some of the index entries that no reader needs any more.
+    pub fn reclaim(&mut self) {
         self.index.reclaim_some(self.addresses.oldest_pinned_epoch());
     }
 
@@ -329,9 +360,19 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     ///
     /// Cost: two lookups, whatever the ledger's size.
     pub fn record(&self, address: &Address) -> Option<Arc<R>> {
+        self.record_at(self.processed, address)
+    }
+
+    /// As [`Self::record`], at any block at or above the root. `None` for a block that does not exist.
+    pub fn record_at(&self, block: BlockId, address: &Address) -> Option<Arc<R>> {
         let id = self.addresses.lookup(address)?;
-        let snapshot = self.state.snapshot(self.processed).ok()?;
+        let snapshot = self.state.snapshot(block).ok()?;
         Some(snapshot.version(id)?.record(address_resolver(&self.addresses)))
+    }
+
+    /// Whether `block` is the root or above it.
+    pub fn contains_block(&self, block: BlockId) -> bool {
+        self.state.contains_block(block)
     }
 
     /// The block that readers at `commitment` see after the next publish.
@@ -502,6 +543,43 @@ mod tests {
         assert_eq!(after.record(&address(1)).map(|purse| purse.amount), Some(5));
         assert_eq!(after.record(&address(9)), None, "a key without a record");
         assert_eq!(amounts(&before), [], "a view stays as it is");
+        Ok(())
+    }
+
+    #[test]
+    fn blocks_that_are_open_unseen_are_seen_once_they_are_the_tip_and_leave_nothing() -> TestResult {
+        let (mut ledger, reader) = ledger(20);
+        let (one, left, right) = (block(1, 1), block(2, 2), block(3, 3));
+        add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        ledger.publish();
+        let before = ledger.usage();
+        for (open, owner) in [(left, 8), (right, 7)] {
+            ledger.open_unseen(open, one, Arc::new("open"))?;
+            for amount in 0..3 {
+                let changes = vec![purse(1, owner, amount), purse(2, owner, 10 + amount)];
+                ledger.apply(open, changes, Arc::new("written"))?;
+                ledger.publish();
+            }
+        }
+        let view = reader.view(Commitment::Processed);
+        assert_eq!((view.block(), amounts(&view)), (one, vec![(1, 1)]));
+        assert_eq!([9, 8, 7].map(|owner| owned(&view, owner)), [vec![1], vec![], vec![]]);
+        let amount_at = |ledger: &Ledger<Purse, _>, block| {
+            ledger.record_at(block, &address(2)).map(|purse| purse.amount)
+        };
+        assert_eq!([one, left, right].map(|at| amount_at(&ledger, at)), [None, Some(12), Some(12)]);
+        assert_eq!(ledger.versions(), 5, "a block has one version of a record");
+        ledger.drop_fork(left)?;
+        ledger.complete(right, Arc::new("complete"))?;
+        ledger.set_tip(right)?;
+        ledger.publish();
+        let view = reader.view(Commitment::Processed);
+        assert_eq!((view.block(), amounts(&view)), (right, vec![(1, 2), (2, 12)]));
+        assert_eq!([9, 8, 7].map(|owner| owned(&view, owner)), [vec![], vec![], vec![1, 2]]);
+        ledger.drop_fork(right)?;
+        ledger.publish();
+        assert!(!ledger.contains_block(left) && !ledger.contains_block(right));
+        assert_eq!((ledger.usage(), ledger.record_at(right, &address(1))), (before, None));
         Ok(())
     }
 

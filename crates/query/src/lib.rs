@@ -31,7 +31,7 @@ pub use change_tracker::{ChangeTracker, Dependency, WATCHED_MAX};
 pub use index::KeyKindUsage;
 pub use index_config::{IndexConfig, IndexCoverage, IndexKeyFilter};
 pub use ledger_memory::LedgerMemory;
-pub use ledger_writer::{Ledger, LedgerConfig, LedgerError, LedgerUsage};
+pub use ledger_writer::{Ledger, LedgerConfig, LedgerError, LedgerUsage, Retired};
 pub use page::{Cursor, Page, PageLimits, PageSearch, StaleCursor};
 pub use rank_index::RankBounds;
 pub use state::{BlockError, UNROOTED_MAX};

@@ -1,4 +1,7 @@
 //! A frozen bank, and its hash.
+//!
+//! Shape: [`LatticeChange`] is the sum of what a bank changed. It does not depend on the order of accounts or on the state
+//! between the first and the last one, so a caller may add accounts while the bank is open.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,6 +55,65 @@ pub struct FrozenBank<'a> {
     pub blockhash: Hash,
 }
 
+/// The part of an account in the sum over all accounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountHash(LtHash);
+
+impl AccountHash {
+    /// That of an account. An account that does not exist has no part.
+    ///
+    /// Cost: about 1 us for a small account; 45 us for one of 128 KiB.
+    pub fn new(pubkey: &Pubkey, account: Option<&Account>) -> Self {
+        Self(account.map_or(LtHash::EMPTY, |account| lt_hash(pubkey, &account.0)))
+    }
+}
+
+/// What a bank has changed of the sum over all accounts. It depends on no other bank but its parent, whose states are
+/// the first ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatticeChange(LtHash);
+
+impl Default for LatticeChange {
+    fn default() -> Self {
+        Self(LtHash::EMPTY)
+    }
+}
+
+impl LatticeChange {
+    /// The bank replaces this state of an account. Each state that was added is removed before the next one is added, and
+    /// that in the parent before the first one; accounts may come in any order.
+    pub fn remove(&mut self, hash: &AccountHash) {
+        self.0.mix_out(&hash.0);
+    }
+
+    /// The bank has written this state of an account.
+    pub fn add(&mut self, hash: &AccountHash) {
+        self.0.mix_in(&hash.0);
+    }
+
+    /// Adds the change of other accounts, or of other steps.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.mix_in(&other.0);
+    }
+}
+
+/// A bank that will not change any more, whose accounts were added up.
+#[derive(Clone, Debug)]
+pub struct SummedBank<'a> {
+    /// Its block.
+    pub block: BlockId,
+    /// The block on which it was built.
+    pub parent: BlockId,
+    /// What it changed.
+    pub change: &'a LatticeChange,
+    /// The accounts that it changed, sorted.
+    pub written: &'a [Pubkey],
+    /// Signatures that its transactions require, those that failed included.
+    pub signature_count: u64,
+    /// Its blockhash.
+    pub blockhash: Hash,
+}
+
 /// What a frozen bank's hash is computed from, besides the bank.
 #[derive(Clone, Copy)]
 pub(crate) struct ParentHashes<'a> {
@@ -88,19 +150,15 @@ pub(crate) struct Bank {
 }
 
 impl Bank {
-    /// Computes the hashes of a bank.
+    /// Computes the hash of a bank.
     pub(crate) fn freeze(
-        bank: &FrozenBank<'_>,
+        bank: &SummedBank<'_>,
         parent: ParentHashes<'_>,
         hard_forks: &[HardFork],
         now: Duration,
     ) -> Self {
-        let changes = net_changes(bank.changes);
         let mut sum = parent.lt_hash.clone();
-        for (pubkey, change) in &changes {
-            sum.mix_out(&hash(pubkey, change.before));
-            sum.mix_in(&hash(pubkey, change.after));
-        }
+        sum.mix_in(&bank.change.0);
         let inputs = BankHashInputs {
             parent_hash: parent.bank_hash.to_bytes(),
             signature_count: bank.signature_count,
@@ -109,10 +167,7 @@ impl Bank {
             hard_forks: crossed_hard_forks(hard_forks, bank.parent.slot, bank.block.slot),
         };
         let bank_hash = Hash::new_from_array(inputs.hash());
-        let mut written: Vec<Pubkey> = changes.into_keys().copied().collect();
-        let written_len = written.len();
-        written.sort_unstable();
-        written.truncate(WRITTEN_LISTED_MAX);
+        let listed = bank.written.len().min(WRITTEN_LISTED_MAX);
         Self {
             parent: bank.parent,
             bank_hash,
@@ -123,8 +178,8 @@ impl Bank {
             voted: None,
             verdict: Verdict::Pending,
             frozen_at: now,
-            written: written.into(),
-            written_len,
+            written: bank.written[..listed].into(),
+            written_len: bank.written.len(),
         }
     }
 
@@ -140,19 +195,23 @@ struct NetChange<'a> {
     after: Option<&'a Account>,
 }
 
-/// The change of each account. Accounts that end as they began are not in it.
-fn net_changes(changes: &[AccountChange]) -> HashMap<&Pubkey, NetChange<'_>, RandomState> {
+/// The sum of a bank's changes, and the accounts that it changed, sorted. Accounts that end as they began are not among
+/// them.
+pub(crate) fn sum_changes(changes: &[AccountChange]) -> (LatticeChange, Vec<Pubkey>) {
     let mut net: HashMap<_, NetChange<'_>, RandomState> = HashMap::default();
     for AccountChange { pubkey, before, after } in changes {
         let (before, after) = (before.as_deref(), after.as_deref());
-        net.entry(pubkey)
+        net.entry(*pubkey)
             .and_modify(|change| change.after = after)
             .or_insert(NetChange { before, after });
     }
     net.retain(|_, change| change.before != change.after);
-    net
-}
-
-fn hash(pubkey: &Pubkey, account: Option<&Account>) -> LtHash {
-    account.map_or(LtHash::EMPTY, |account| lt_hash(pubkey, &account.0))
+    let mut sum = LatticeChange::default();
+    for (pubkey, change) in &net {
+        sum.remove(&AccountHash::new(pubkey, change.before));
+        sum.add(&AccountHash::new(pubkey, change.after));
+    }
+    let mut written: Vec<Pubkey> = net.into_keys().collect();
+    written.sort_unstable();
+    (sum, written)
 }

@@ -24,7 +24,7 @@ mod verdict;
 mod verifier;
 mod vote;
 
-pub use bank::{AccountChange, FrozenBank, RootBank};
+pub use bank::{AccountChange, AccountHash, FrozenBank, LatticeChange, RootBank, SummedBank};
 pub use error::VerifierError;
 pub use reports::SourceId;
 pub use slot_hashes::{newest_slot_hash, slot_hashes};

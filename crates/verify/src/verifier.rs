@@ -7,7 +7,9 @@ use lattice::{BankHashInputs, HardFork, LtHash, crossed_hard_forks};
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 
-use crate::bank::{Bank, ChildReport, FrozenBank, ParentHashes, RootBank};
+use crate::bank::{
+    Bank, ChildReport, FrozenBank, ParentHashes, RootBank, SummedBank, sum_changes,
+};
 use crate::error::VerifierError;
 use crate::reports::{SourceId, SourceReports};
 use crate::stakes::EpochStakes;
@@ -148,7 +150,35 @@ impl Verifier {
         bank: &FrozenBank<'_>,
         now: Duration,
     ) -> Result<Vec<VerdictChange>, VerifierError> {
+        let FrozenBank { block, parent, changes, signature_count, blockhash } = *bank;
+        self.check_next(block, parent)?;
+        let (change, written) = sum_changes(changes);
+        let (change, written) = (&change, &written[..]);
+        let bank = SummedBank { block, parent, change, written, signature_count, blockhash };
+        self.freeze_summed(&bank, now)
+    }
+
+    /// As [`Self::freeze`], a bank whose accounts were added up before.
+    ///
+    /// Cost: microseconds.
+    pub fn freeze_summed(
+        &mut self,
+        bank: &SummedBank<'_>,
+        now: Duration,
+    ) -> Result<Vec<VerdictChange>, VerifierError> {
         let (block, parent) = (bank.block, bank.parent);
+        let parent = self.check_next(block, parent)?;
+        let bank = Bank::freeze(bank, parent, &self.hard_forks, now);
+        self.banks.insert(block, bank);
+        Ok(self.judge_slot(block.slot, now))
+    }
+
+    /// The hashes of the parent, if a bank may be frozen on it.
+    fn check_next(
+        &self,
+        block: BlockId,
+        parent: BlockId,
+    ) -> Result<ParentHashes<'_>, VerifierError> {
         if block.slot <= parent.slot {
             return Err(VerifierError::NotAboveParent { block, parent });
         }
@@ -159,10 +189,7 @@ impl Verifier {
             let max = self.config.banks_max;
             return Err(VerifierError::TooManyBanks { max });
         }
-        let parent = self.hashes(parent).ok_or(VerifierError::UnknownBank(parent))?;
-        let bank = Bank::freeze(bank, parent, &self.hard_forks, now);
-        self.banks.insert(block, bank);
-        Ok(self.judge_slot(block.slot, now))
+        self.hashes(parent).ok_or(VerifierError::UnknownBank(parent))
     }
 
     /// A child of `block` lists its hash in SlotHashes ([`newest_slot_hash`](crate::newest_slot_hash)).

@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use testkit::clock::now;
 
 use super::chain::Slot;
+use super::memory::AboveRoot;
 use super::source::Pace;
 
 /// The threads that receive and decode.
@@ -71,6 +72,9 @@ pub(super) struct Times {
     pub(super) pace: Pace,
     /// Nanoseconds of CPU time by the name of the thread.
     pub(super) cpu: BTreeMap<String, u64>,
+    pub(super) memory: AboveRoot,
+    /// In which the follower hashed accounts.
+    pub(super) hash_time: Duration,
 }
 
 impl Times {

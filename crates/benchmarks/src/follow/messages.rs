@@ -180,7 +180,7 @@ pub(super) fn block_meta(slot: u64, hashes: [&Hash; 2], transactions: u64) -> Up
     UpdateOneof::BlockMeta(SubscribeUpdateBlockMeta {
         slot,
         blockhash: own.to_string(),
-        block_time: Some(proto::UnixTimestamp { timestamp: 1_700_000_000 }),
+        block_time: Some(proto::UnixTimestamp { timestamp: 1_700_000_000 + slot as i64 }),
         block_height: Some(proto::BlockHeight { block_height: slot }),
         parent_slot: slot - 1,
         parent_blockhash: parent.to_string(),

@@ -6,8 +6,11 @@
 //! anything. It has the chain of the processed block, and says what of it is confirmed and final. It finds the open
 //! block's transactions by signature, and by address once their block is the tip. Blocks of other forks wait for the
 //! tip to move; a block that is reverted leaves nothing behind.
+//! A ledger that shows no open block may prepare one: its transactions are added as they come, and no reader finds them
+//! until the block is the tip.
 //! Bounds: [`HistoryLimits`], enforced whenever a block is recorded and whenever the tip moves: the lowest blocks are
-//! removed with all their entries, those of other forks included. The open block is additional.
+//! removed with all their entries, those of other forks included. The open block is additional, and with
+//! [`History::enter_tip`] one block more.
 
 #[cfg(test)]
 mod model;
@@ -25,7 +28,7 @@ use parking_lot::Mutex;
 use crate::block::{Block, ExecutedTransaction};
 use writer_state::WriterState;
 
-pub use snapshot::{AddressSignature, HistorySnapshot, is_rooted};
+pub use snapshot::{HistorySnapshot, TransactionPosition, is_rooted};
 pub use writer_state::HistoryLimits;
 
 /// The history of a ledger: one writer, any number of readers. Readers see no change before [`Self::publish`].
@@ -56,6 +59,27 @@ impl History {
         self.writer.lock().record_transactions(block, transactions);
     }
 
+    /// How many transactions of an open block were prepared; `None` if it cannot be: its parent is not the tip, or another
+    /// block is open.
+    pub fn prepared_len(&self, block: BlockId, parent: BlockId) -> Option<usize> {
+        self.writer.lock().prepared_len(block, parent)
+    }
+
+    /// Adds the next transactions of an open block for which [`Self::prepared_len`] is known. No reader finds them before
+    /// the block is the tip, and the block must be recorded with the same ones. A tip that moves elsewhere discards them.
+    pub fn prepare<'a>(
+        &self,
+        block: BlockId,
+        transactions: impl Iterator<Item = &'a Arc<ExecutedTransaction>>,
+    ) {
+        self.writer.lock().prepare(block, transactions);
+    }
+
+    /// Removes what was prepared of an open block.
+    pub fn discard_prepared(&self, block: BlockId) {
+        self.writer.lock().discard_prepared(block);
+    }
+
     /// Adds a frozen block without its account writes, and removes the lowest blocks beyond the
     /// limits. Readers find it when the tip is the block or a descendant.
     pub fn record_block(&self, block: &Block) {
@@ -72,6 +96,16 @@ impl History {
     /// is another one, is removed.
     pub fn set_tip(&self, block: BlockId) {
         self.writer.lock().set_tip(block);
+    }
+
+    /// As [`Self::set_tip`], and the limits are enforced later, with [`Self::enforce_limits`].
+    pub fn enter_tip(&self, block: BlockId) {
+        self.writer.lock().enter_tip(block);
+    }
+
+    /// Removes the lowest blocks beyond the limits.
+    pub fn enforce_limits(&self) {
+        self.writer.lock().enforce_limits();
     }
 
     /// Makes a frozen block the confirmed tip. It must be on the chain of the processed tip at the next publish.
@@ -93,7 +127,12 @@ impl History {
     /// Publishes all changes. The root must be confirmed or an ancestor of confirmed, and so must be confirmed for
     /// processed.
     pub fn publish(&self) {
+        drop(self.publish_first());
+    }
+
+    /// As [`Self::publish`]. Returns what readers saw before: dropping it frees what only it had.
+    pub fn publish_first(&self) -> Arc<HistorySnapshot> {
         let snapshot = self.writer.lock().to_published();
-        self.published.store(Arc::new(snapshot));
+        self.published.swap(Arc::new(snapshot))
     }
 }

@@ -5,8 +5,8 @@
 //! Invariant: the blocks are those from the oldest retained one to the tip, without a gap, and every entry is of one
 //! of them or of the open block. So a slot has one block here, and the slots of the tips say what is confirmed and
 //! what is final.
-//! Shape: a published map is copied at the next write to it. A signature maps to a position, so that copies need no
-//! reference counts.
+//! Shape: a published map is copied at the next write to it. Signatures and addresses map to positions, so that copies need
+//! no reference counts.
 //! Not here: the blocks of other forks, limits (`writer_state`).
 
 use std::ops::RangeBounds;
@@ -21,22 +21,21 @@ use solana_signature::Signature;
 
 use crate::block::{Block, ExecutedTransaction, transaction_bytes};
 
-/// A transaction that has an address among its accounts.
-#[derive(Clone, Debug)]
-pub struct AddressSignature(pub Arc<ExecutedTransaction>);
-
-/// Position of a transaction.
-#[derive(Clone, Copy, Debug)]
-struct TransactionPosition {
-    slot: Slot,
+/// Position of a transaction on the chain of the tip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TransactionPosition {
+    /// The slot of its block.
+    pub slot: Slot,
     /// Index in its block, in the order of execution.
-    index: usize,
+    pub index: u32,
 }
 
 /// The maps that snapshots share.
 type Map<K, V> = GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
 /// The transactions of each address, the oldest first.
-pub(super) type ByAddress = Map<Pubkey, Vector<AddressSignature>>;
+pub(super) type ByAddress = Map<Pubkey, Vector<TransactionPosition>>;
+/// The position of each transaction.
+pub(super) type Positions = Map<Signature, TransactionPosition>;
 
 /// A retained block, without its account writes.
 #[derive(Clone)]
@@ -73,7 +72,7 @@ pub struct HistorySnapshot {
     chain: OrdMap<Slot, StoredBlock>,
     open: OpenBlock,
     /// Positions of all transactions, including those of the open block.
-    positions: Map<Signature, TransactionPosition>,
+    pub(super) positions: Positions,
     pub(super) by_address: ByAddress,
     /// Bytes of all retained blocks, including those of other forks.
     pub(super) blocks_bytes: u64,
@@ -95,6 +94,11 @@ impl HistorySnapshot {
     /// The same with other lists by address.
     pub(super) fn with_by_address(&self, by_address: &ByAddress) -> Self {
         Self { by_address: by_address.clone(), ..self.clone() }
+    }
+
+    /// The same without the open block.
+    pub(super) fn without_open(self, positions: &Positions) -> Self {
+        Self { open: OpenBlock::default(), positions: positions.clone(), ..self }
     }
 
     /// The slot of the newest block at a commitment. At processed it may be the open block.
@@ -149,17 +153,27 @@ impl HistorySnapshot {
         signature: &Signature,
         commitment: Commitment,
     ) -> Option<&Arc<ExecutedTransaction>> {
-        let TransactionPosition { slot, index } = *self.positions.get(signature)?;
-        let stored = self.chain.get(&slot);
-        let in_block = stored.and_then(|stored| stored.block.transactions.get(index));
-        let mut found = in_block.into_iter().chain(self.open.transactions.get(index));
+        let position = *self.positions.get(signature)?;
+        let open = self.open.transactions.get(position.index as usize);
+        let mut found = self.transaction_at(position).into_iter().chain(open);
         let found = found.find(|transaction| transaction.signature() == *signature);
-        found.filter(|_| self.commitment(slot) >= commitment)
+        found.filter(|_| self.commitment(position.slot) >= commitment)
     }
 
-    /// The transactions of frozen blocks with this address, the oldest first, at processed.
+    /// The transaction at a position, of a frozen block.
+    pub fn transaction_at(
+        &self,
+        position: TransactionPosition,
+    ) -> Option<&Arc<ExecutedTransaction>> {
+        self.chain.get(&position.slot)?.block.transactions.get(position.index as usize)
+    }
+
+    /// The positions of the transactions of frozen blocks with this address, the oldest first, at processed.
     /// [`Self::newest_slot`] says where those of a higher commitment end.
-    pub fn signatures_for_address(&self, address: &Pubkey) -> Option<&Vector<AddressSignature>> {
+    pub fn signatures_for_address(
+        &self,
+        address: &Pubkey,
+    ) -> Option<&Vector<TransactionPosition>> {
         self.by_address.get(address)
     }
 
@@ -197,6 +211,10 @@ impl HistorySnapshot {
 
     pub(super) fn is_open(&self, id: BlockId) -> bool {
         self.open.id == Some(id)
+    }
+
+    pub(super) fn open_len(&self) -> usize {
+        self.open.transactions.len()
     }
 
     pub(super) fn has_open_block(&self) -> bool {
@@ -247,19 +265,17 @@ impl HistorySnapshot {
         let slot = *slot;
         let stored = self.chain.remove(&slot)?;
         self.blocks_bytes -= stored.bytes;
-        for transaction in &stored.block.transactions {
-            self.positions.remove(&transaction.signature());
-        }
-        stored.remove_from(&mut self.by_address);
+        stored.remove_from(&mut self.by_address, &mut self.positions);
         Some(stored)
     }
 
     fn add(&mut self, transaction: &Arc<ExecutedTransaction>, index: usize) {
+        // A block has fewer transactions than that.
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
         let position = TransactionPosition { slot: transaction.slot, index };
         self.positions.insert(transaction.signature(), position);
         for key in &transaction.account_keys {
-            let entry = AddressSignature(Arc::clone(transaction));
-            self.by_address.entry(*key).or_default().push_back(entry);
+            self.by_address.entry(*key).or_default().push_back(position);
         }
     }
 
@@ -273,7 +289,7 @@ impl HistorySnapshot {
             self.positions.remove(&transaction.signature());
             for key in &transaction.account_keys {
                 trim(&mut self.by_address, key, |entries| match entries.back() {
-                    Some(entry) if entry.0.slot >= slot => entries.pop_back().is_some(),
+                    Some(entry) if entry.slot >= slot => entries.pop_back().is_some(),
                     _ => false,
                 });
             }
@@ -282,12 +298,15 @@ impl HistorySnapshot {
 }
 
 impl StoredBlock {
-    /// Removes the block's transactions, which must be the oldest, from the lists of their addresses.
-    pub(super) fn remove_from(&self, by_address: &mut ByAddress) {
+    /// Removes the block's transactions, which must be the oldest, from the lists of their addresses and from the positions.
+    pub(super) fn remove_from(&self, by_address: &mut ByAddress, positions: &mut Positions) {
         let slot = self.block.id.slot;
+        for transaction in &self.block.transactions {
+            positions.remove(&transaction.signature());
+        }
         for key in self.block.transactions.iter().flat_map(|one| &one.account_keys) {
             trim(by_address, key, |entries| match entries.front() {
-                Some(entry) if entry.0.slot <= slot => entries.pop_front().is_some(),
+                Some(entry) if entry.slot <= slot => entries.pop_front().is_some(),
                 _ => false,
             });
         }
@@ -298,7 +317,7 @@ impl StoredBlock {
 fn trim(
     by_address: &mut ByAddress,
     key: &Pubkey,
-    remove_one: impl Fn(&mut Vector<AddressSignature>) -> bool,
+    remove_one: impl Fn(&mut Vector<TransactionPosition>) -> bool,
 ) {
     let Some(entries) = by_address.get_mut(key) else { return };
     while remove_one(entries) {}

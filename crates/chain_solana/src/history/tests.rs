@@ -120,7 +120,15 @@ impl Harness {
         let slot = parent.slot + 1 + self.rng.u64(..2);
         let id = BlockId { slot, version: self.versions };
         let transactions = self.new_transactions(id, parent);
-        if opens {
+        let is_hidden = opens
+            && self.model.open.is_none()
+            && self.rng.bool()
+            && self.history.prepared_len(id, parent).is_some();
+        if is_hidden {
+            if self.prepare(id, parent, &transactions) {
+                return;
+            }
+        } else if opens {
             let (first, second) = transactions.split_at(transactions.len() / 2);
             self.history.record_transactions(id, first);
             self.history.record_transactions(id, second);
@@ -138,8 +146,36 @@ impl Harness {
         }
     }
 
+    /// Prepares a block in parts, while the tips may move. Readers find nothing of it. True if it ends there.
+    fn prepare(
+        &mut self,
+        id: BlockId,
+        parent: BlockId,
+        transactions: &[Arc<ExecutedTransaction>],
+    ) -> bool {
+        let len = self.rng.usize(..=transactions.len());
+        self.history.prepare(id, transactions[..len / 2].iter());
+        self.publish();
+        if let Some(known) = self.history.prepared_len(id, parent) {
+            self.history.prepare(id, transactions[known..len].iter());
+        }
+        self.publish();
+        match self.rng.u8(..6) {
+            0 => self.history.discard_prepared(id),
+            // It stays, until a tip moves or another block is opened.
+            1 => {}
+            _ => return false,
+        }
+        true
+    }
+
     fn set_tip(&mut self, id: BlockId) {
-        self.history.set_tip(id);
+        if self.rng.bool() {
+            self.history.set_tip(id);
+        } else {
+            self.history.enter_tip(id);
+            self.history.enforce_limits();
+        }
         self.model.set_tip(id);
     }
 
@@ -207,8 +243,9 @@ impl Harness {
             for address in (0..ADDRESSES).map(address) {
                 let newest = found.newest_slot(commitment);
                 let all = found.signatures_for_address(&address);
-                let all = all.into_iter().flatten().filter(|entry| entry.0.slot <= newest);
-                let signatures: Vec<_> = all.map(|entry| entry.0.signature()).collect();
+                let all = all.into_iter().flatten().filter(|entry| entry.slot <= newest);
+                let found_at = |entry| found.transaction_at(entry).expect("it is retained");
+                let signatures: Vec<_> = all.map(|entry| found_at(*entry).signature()).collect();
                 assert_eq!(signatures, model.signatures(&address, commitment, first));
             }
             for id in &blocks {

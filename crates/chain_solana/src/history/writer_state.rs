@@ -3,7 +3,8 @@
 //! In: frozen blocks, and moves of the tips. Out: the chain that is published.
 //! Shape: a block that is not an ancestor of the tip waits in `forks`, without entries. When the tip moves to another
 //! fork, the blocks that it leaves go there, the newest first, and those that it enters come from there.
-//! Cost of a move: the blocks that are left and entered, with their transactions.
+//! Cost of a move: the blocks that are left and entered, with their transactions. Those of a prepared block are there
+//! already: while it is open, they are in the writer's maps, and what is published comes from [`FrozenMaps`].
 //! Bounds: [`HistoryLimits`] count the blocks of all forks. The lowest blocks are removed first, whatever their fork.
 //! The tip's block and the one that was recorded last are always retained.
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use ledger::BlockId;
 
-use super::snapshot::{ByAddress, HistorySnapshot, StoredBlock};
+use super::snapshot::{ByAddress, HistorySnapshot, Positions, StoredBlock};
 use crate::block::{Block, ExecutedTransaction};
 
 /// Limits of the retained history.
@@ -28,16 +29,25 @@ pub struct HistoryLimits {
 pub(super) struct WriterState {
     limits: HistoryLimits,
     all: HistorySnapshot,
-    /// The transactions of each address, as of the newest frozen block.
-    by_address: ByAddress,
+    frozen: FrozenMaps,
+    /// Whether readers do not find the open block's transactions by signature.
+    hides_open: bool,
     /// Frozen blocks that are not ancestors of the tip.
     forks: BTreeMap<BlockId, StoredBlock>,
+}
+
+/// The maps as of the newest frozen block.
+struct FrozenMaps {
+    by_address: ByAddress,
+    positions: Positions,
 }
 
 impl WriterState {
     pub(super) fn new(limits: HistoryLimits, root: BlockId) -> Self {
         let all = HistorySnapshot::new(root);
-        Self { limits, by_address: all.by_address.clone(), all, forks: BTreeMap::new() }
+        let (by_address, positions) = (all.by_address.clone(), all.positions.clone());
+        let frozen = FrozenMaps { by_address, positions };
+        Self { limits, frozen, hides_open: false, all, forks: BTreeMap::new() }
     }
 
     /// What readers may see. The lists by address are the largest part, and copied only once a block.
@@ -52,7 +62,9 @@ impl WriterState {
             tips.confirmed,
             tips.processed
         );
-        self.all.with_by_address(&self.by_address)
+        let FrozenMaps { by_address, positions } = &self.frozen;
+        let published = self.all.with_by_address(by_address);
+        if self.hides_open { published.without_open(positions) } else { published }
     }
 
     pub(super) fn record_transactions(
@@ -61,11 +73,42 @@ impl WriterState {
         transactions: &[Arc<ExecutedTransaction>],
     ) {
         if !self.all.is_open(block) {
-            self.all.remove_open();
+            self.remove_open();
         }
+        self.hides_open = false;
         for transaction in transactions {
             self.all.add_to_open(block, transaction);
         }
+    }
+
+    pub(super) fn prepared_len(&self, block: BlockId, parent: BlockId) -> Option<usize> {
+        if self.all.is_open(block) {
+            return self.hides_open.then(|| self.all.open_len());
+        }
+        let is_next = self.all.tips.processed == parent && !self.all.has_open_block();
+        is_next.then_some(0)
+    }
+
+    pub(super) fn prepare<'a>(
+        &mut self,
+        block: BlockId,
+        transactions: impl Iterator<Item = &'a Arc<ExecutedTransaction>>,
+    ) {
+        for transaction in transactions {
+            self.hides_open = true;
+            self.all.add_to_open(block, transaction);
+        }
+    }
+
+    pub(super) fn discard_prepared(&mut self, block: BlockId) {
+        if self.hides_open && self.all.is_open(block) {
+            self.remove_open();
+        }
+    }
+
+    fn remove_open(&mut self) {
+        self.all.remove_open();
+        self.hides_open = false;
     }
 
     pub(super) fn record_block(&mut self, block: &Block) {
@@ -96,6 +139,16 @@ impl WriterState {
     }
 
     pub(super) fn set_tip(&mut self, tip: BlockId) {
+        self.enter_tip(tip);
+        self.prune(tip);
+    }
+
+    pub(super) fn enforce_limits(&mut self) {
+        self.prune(self.all.tips.processed);
+    }
+
+    /// Moves the tip. The limits are not enforced.
+    pub(super) fn enter_tip(&mut self, tip: BlockId) {
         let mut entered = Vec::new();
         let mut fork_point = tip;
         while let Some(stored) = self.forks.remove(&fork_point) {
@@ -104,7 +157,7 @@ impl WriterState {
         }
         let is_child = |stored: &StoredBlock| self.all.is_open(stored.block.id);
         if self.all.newest() != Some(fork_point) || !entered.last().is_some_and(is_child) {
-            self.all.remove_open();
+            self.remove_open();
         }
         // Blocks are removed from the lowest up. So if the fork point is gone, none of the chain is below it.
         let is_retained = self.all.contains(fork_point);
@@ -116,7 +169,16 @@ impl WriterState {
         }
         entered.into_iter().rev().for_each(|stored| self.all.push(stored));
         self.all.tips.processed = tip;
-        self.prune(tip);
+        self.freeze_maps();
+    }
+
+    /// The maps have nothing of an open block, if there is none.
+    fn freeze_maps(&mut self) {
+        if !self.all.has_open_block() {
+            self.hides_open = false;
+            self.frozen.by_address.clone_from(&self.all.by_address);
+            self.frozen.positions.clone_from(&self.all.positions);
+        }
     }
 
     pub(super) fn confirm(&mut self, block: BlockId) {
@@ -161,6 +223,7 @@ impl WriterState {
             self.all.tips.confirmed = parent;
         }
         for id in dropped {
+            self.discard_prepared(id);
             let stored = self.forks.remove(&id);
             self.all.blocks_bytes -= stored.map_or(0, |stored| stored.bytes);
         }
@@ -178,7 +241,7 @@ impl WriterState {
 
     /// Removes blocks beyond the limits, but not `retained`.
     fn prune(&mut self, retained: BlockId) {
-        // The published lists by address have nothing of an open block, so they differ.
+        // The published maps have nothing of an open block, so they differ.
         let has_open = self.all.has_open_block();
         let highest_fork = self.forks.keys().next_back().copied();
         let newest = self.all.newest().max(highest_fork).map_or(0, |newest| newest.slot);
@@ -191,14 +254,13 @@ impl WriterState {
                 None => {
                     let removed = self.all.remove_oldest();
                     if has_open {
-                        removed.iter().for_each(|one| one.remove_from(&mut self.by_address));
+                        let FrozenMaps { by_address, positions } = &mut self.frozen;
+                        removed.iter().for_each(|one| one.remove_from(by_address, positions));
                     }
                 }
             }
         }
-        if !has_open {
-            self.by_address.clone_from(&self.all.by_address);
-        }
+        self.freeze_maps();
     }
 
     /// The lowest block that is neither that of the tip nor `retained`.

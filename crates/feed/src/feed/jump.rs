@@ -42,7 +42,8 @@ impl<A, T, M> Feed<A, T, M> {
         for bank in self.tree.subtree(from).into_iter().filter(|bank| *bank != from) {
             self.drop_bank(bank, DropReason::Abandoned);
         }
-        let to = self.tree.add(slot, from, blockhash);
+        let to = self.tree.reserve(slot);
+        self.tree.add(to, from, blockhash);
         (self.confirmed, self.tip) = (to, to);
         self.events.push_back(Event::Jumped { from, to });
         self.tree.set_root(to);

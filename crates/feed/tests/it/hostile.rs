@@ -34,6 +34,7 @@ impl Rig {
             voters_max: 10,
             sources_max: 2,
             needs_approval: false,
+            settled_after: 512,
         };
         let mut feed = Feed::new(config, ROOT, hash(10));
         let source = feed.open_source().expect("a free source");

@@ -7,4 +7,5 @@ mod entries;
 mod follows;
 mod hostile;
 mod joins;
+mod open_banks;
 mod stream;

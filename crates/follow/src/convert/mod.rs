@@ -8,6 +8,8 @@ mod fields;
 mod meta;
 mod transaction;
 
+use std::sync::Arc;
+
 use chain_solana::ExecutedTransaction;
 use feed::{BlockMeta, SlotStatus, UpdateKind};
 use ledger::Slot;
@@ -33,7 +35,7 @@ const UPDATE_BYTES: usize = 128;
 pub(crate) struct Converted {
     pub(crate) slot: Slot,
     pub(crate) bank_id: Option<u64>,
-    pub(crate) kind: UpdateKind<WrittenAccount, ExecutedTransaction, BlockFacts>,
+    pub(crate) kind: UpdateKind<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts>,
 }
 
 impl Converted {
@@ -120,7 +122,7 @@ fn account_update(update: SubscribeUpdateAccount) -> Result<Option<Converted>, C
 fn transaction_update(update: SubscribeUpdateTransaction) -> Result<Converted, ConvertError> {
     let info = update.transaction.ok_or(ConvertError::Missing("transaction"))?;
     let index = info.index;
-    let transaction = transaction::executed(update.slot, info)?;
+    let transaction = Arc::new(transaction::executed(update.slot, info)?);
     let kind = UpdateKind::Transaction { index, transaction };
     Ok(Converted { slot: update.slot, bank_id: bank_id(Some(update.bank_id)), kind })
 }

@@ -14,11 +14,12 @@ use solana::Account;
 use solana_sdk_ids::sysvar;
 use tokio::sync::oneshot;
 
-use super::{Frozen, Writer, removed_keys};
+use super::{Frozen, Writer};
 use crate::base::block_of_bank;
 use crate::clock::{now, unix_ms};
 use crate::error::FollowError;
 use crate::jump::{ConfirmedState, Jump, JumpRefusal};
+use crate::prepared_bank::removed_keys;
 use crate::vote_accounts::VoteAccounts;
 
 impl Writer {
@@ -57,6 +58,7 @@ impl Writer {
         let Some(jump) = self.pending_jump.take() else { return Ok(()) };
         let Jump { fields, lamports, changes, done, .. } = jump;
         // What was reverted and rooted is sent before.
+        self.do_put_off()?;
         self.publish();
         let failed = |err: LedgerError| FollowError::Ledger { bank: to, err };
         let Some(parent) = self.banks.get(&from) else { return Ok(()) };

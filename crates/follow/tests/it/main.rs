@@ -9,6 +9,7 @@ mod hostile;
 mod http;
 mod joins;
 mod leaders;
+mod open_banks;
 mod proofs;
 mod proven;
 mod script;

@@ -38,6 +38,8 @@ pub(crate) fn config(sources: Vec<SourceConfig>, verify: VerifyMode) -> Follower
         },
         feed: FeedConfig {
             incomplete_timeout: Duration::from_millis(300),
+            // Whatever comes is prepared at once.
+            settled_after: 0,
             ..FeedConfig::default()
         },
         history: HistoryLimits { slots_max: 1_000, bytes_max: 1 << 30 },
@@ -52,8 +54,8 @@ pub(crate) fn config(sources: Vec<SourceConfig>, verify: VerifyMode) -> Follower
 
 /// A follower of scripted sources.
 pub(crate) struct Rig {
-    reader: Reader,
-    history: Arc<History>,
+    pub(crate) reader: Reader,
+    pub(crate) history: Arc<History>,
     pub(crate) status: Arc<FollowStatus>,
     handle: FollowHandle,
     _dir: TempDir,

@@ -2,7 +2,7 @@
 //!
 //! Bounds: [`MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT`] signatures per result.
 
-use chain_solana::{AddressSignature, ExecutedTransaction, HistorySnapshot};
+use chain_solana::{ExecutedTransaction, HistorySnapshot, TransactionPosition};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, RawValue};
@@ -82,10 +82,8 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
 }
 
 /// Position of a transaction in the ledger: slot, and index in the block.
-type LedgerPosition = (Slot, u32);
-
-fn position_of(executed: &ExecutedTransaction) -> LedgerPosition {
-    (executed.slot, executed.index)
+fn position_of(executed: &ExecutedTransaction) -> TransactionPosition {
+    TransactionPosition { slot: executed.slot, index: executed.index }
 }
 
 fn signatures_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -107,19 +105,19 @@ fn signatures_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (history, _, newest) = blocks::confirmed_history(api, context)?;
     let before = before.map(|before| find_position(&history, &before, newest)).transpose()?;
     let until = until.map(|until| find_position(&history, &until, newest)).transpose()?;
-    let end = before.unwrap_or_else(|| (newest.saturating_add(1), 0));
+    let end = TransactionPosition { slot: newest.saturating_add(1), index: 0 };
+    let end = before.unwrap_or(end);
     let found: Vec<RpcConfirmedTransactionStatusWithSignature> = history
         .signatures_for_address(&address)
         .map(|entries| {
-            let count = entries
-                .binary_search_by_key(&end, |entry| position_of(&entry.0))
-                .unwrap_or_else(|insert_at| insert_at);
+            let count = entries.binary_search(&end).unwrap_or_else(|insert_at| insert_at);
             let older = entries.focus().narrow(..count).into_iter().rev();
             let in_range =
-                older.take_while(|entry| until.is_none_or(|until| position_of(&entry.0) > until));
+                older.take_while(|entry| until.is_none_or(|until| **entry > until));
             in_range
                 .take(limit)
-                .map(|AddressSignature(executed)| signature_status(&history, executed))
+                .filter_map(|entry| history.transaction_at(*entry))
+                .map(|executed| signature_status(&history, executed))
                 .collect()
         })
         .unwrap_or_default();
@@ -131,7 +129,7 @@ fn find_position(
     history: &HistorySnapshot,
     signature: &Signature,
     newest: Slot,
-) -> Result<LedgerPosition, RpcError> {
+) -> Result<TransactionPosition, RpcError> {
     let executed = history.transaction(signature, Commitment::Processed);
     let executed = executed.filter(|executed| executed.slot <= newest);
     executed.map(|executed| position_of(executed)).ok_or_else(|| {

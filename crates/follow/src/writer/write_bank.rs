@@ -1,0 +1,271 @@
+//! A whole bank becomes a block: the rest of its writes, its hash, its properties, and the events that tell of it.
+//!
+//! In: a whole bank, and what was prepared of it while it was open. Out: a complete block of the ledger, which is frozen
+//! in history. No tip moves here.
+//! Invariant: what was prepared counts only if it is of this bank and of its parent. If not, it is discarded and the bank
+//! is written from the beginning.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use chain_solana::{
+    AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, ExecutedTransaction,
+    LedgerEvent,
+};
+use feed::Bank;
+use ledger::{Address, BlockId};
+use query::{Ledger, LedgerError};
+use solana::Account;
+use solana_account::ReadableAccount;
+use solana_clock::Clock;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::sysvar;
+use svm::AccountSource;
+use verify::SummedBank;
+
+use super::{Frozen, Writer};
+use crate::account_updates::BankUpdates;
+use crate::clock::unix_ms;
+use crate::convert::{BlockFacts, WrittenAccount};
+use crate::error::FollowError;
+use crate::prepared_bank::{Hashing, PreparedAccount, PreparedBank};
+use crate::verification::BankHashes;
+
+/// A bank of the feed.
+type WholeBank = Bank<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts>;
+
+impl Writer {
+    pub(super) fn write_bank(&mut self, bank: WholeBank) -> Result<(), FollowError> {
+        let id = bank.id;
+        self.put_off.wait_for_child();
+        self.root_surplus()?;
+        let prepared = self.take_prepared(bank.open, bank.parent)?;
+        // The feed reports a bank after its parent, and removes it before.
+        let is_known = self.banks.contains_key(&bank.parent);
+        let is_full = is_known && self.verification.is_full();
+        if is_full {
+            self.feed.retract(id);
+        }
+        let Some(parent) = self.banks.get(&bank.parent).filter(|_| !is_full) else {
+            return prepared.map_or(Ok(()), |prepared| self.discard(&prepared));
+        };
+        let (parent_info, previous_blockhash) = (Arc::clone(&parent.info), parent.block.blockhash);
+        self.enter_epoch(id.slot, bank.parent);
+        let prepared = self.written(&bank, prepared, &parent_info)?;
+        let changes = prepared.cluster_changes();
+        let state = StateAt { ledger: &self.ledger, block: bank.parent };
+        self.cluster.add_bank((id, bank.parent), &changes, &state);
+        let hashes = self.freeze(&bank, &prepared)?;
+        let clock_time = clock_time(&prepared).unwrap_or(parent_info.unix_timestamp);
+        let facts = bank.meta.meta;
+        let capitalization = i128::from(parent_info.capitalization) + prepared.lamports();
+        let info = Arc::new(BlockInfo {
+            block: id,
+            parent: bank.parent,
+            block_height: facts.block_height.unwrap_or(parent_info.block_height + 1),
+            blockhashes: Arc::new(parent_info.blockhashes.with(bank.meta.blockhash)),
+            transaction_count: parent_info.transaction_count + bank.transactions.len() as u64,
+            unix_timestamp: clock_time,
+            capitalization: u64::try_from(capitalization).unwrap_or_default(),
+            bank_hash: hashes.bank_hash,
+            hash_components: hashes.components,
+            complete: true,
+        });
+        log_frozen(&info);
+        let failed = |err: LedgerError| FollowError::Ledger { bank: id, err };
+        self.ledger.complete(id, Arc::clone(&info)).map_err(failed)?;
+        let is_needed = self.sinks.iter().any(|sink| sink.needs_account_updates());
+        let updates = account_updates(is_needed, bank.accounts, &prepared);
+        self.record_votes(&prepared);
+        let block_time = facts.block_time.unwrap_or(clock_time);
+        let block = Arc::new(Block {
+            id,
+            parent: bank.parent,
+            block_height: info.block_height,
+            blockhash: bank.meta.blockhash,
+            previous_blockhash,
+            bank_hash: hashes.bank_hash,
+            hash_components: hashes.components,
+            block_time,
+            transaction_count: info.transaction_count,
+            transactions: self.with_time((id, bank.parent), bank.transactions, block_time),
+            rewards: facts.rewards,
+            reward_partitions: facts.reward_partitions,
+            entries: bank.entries,
+            writes: prepared.into_accounts().map(account_write).collect(),
+        });
+        if let Some(thread) = &self.votes
+            && !thread.send(&block.transactions)
+        {
+            self.status.dropped_votes.fetch_add(1, Ordering::Relaxed);
+        }
+        let timestamp_ms = unix_ms();
+        let root = self.ledger.root().slot;
+        self.unsent.push(LedgerEvent::BankCreated {
+            block: id,
+            parent: bank.parent,
+            root,
+            timestamp_ms,
+        });
+        if let Some(updates) = updates {
+            let updates = self.write_versions.assign(updates);
+            self.unsent.push(LedgerEvent::AccountsWritten { block: id, updates });
+        }
+        self.unsent.push(LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms });
+        if let Some(known) = self.history.prepared_len(id, bank.parent) {
+            self.history.prepare(id, block.transactions.iter().skip(known));
+        }
+        self.history.record_block(&block);
+        let (is_executed, is_confirmed) = (false, false);
+        self.banks.insert(id, Frozen { block, info, is_executed, is_confirmed });
+        Ok(())
+    }
+
+    /// The bank with all its writes: with those that were not prepared.
+    fn written(
+        &mut self,
+        bank: &WholeBank,
+        prepared: Option<PreparedBank>,
+        parent_info: &Arc<BlockInfo>,
+    ) -> Result<PreparedBank, FollowError> {
+        let status = Arc::clone(&self.status);
+        let hashing = Hashing { nanos: &status.proof.hash_nanos, is_open: false };
+        let hashing = self.verification.is_on().then_some(hashing);
+        if let Some(mut prepared) = prepared {
+            let written = |pubkey: &Pubkey| {
+                let at = bank.accounts.binary_search_by_key(pubkey, |write| write.pubkey).ok()?;
+                Some((*pubkey, bank.accounts[at].account.account.clone()))
+            };
+            let rest = bank.unsettled.iter().filter_map(written);
+            prepared.write(&mut self.ledger, rest, hashing)?;
+            if prepared.accounts().len() == bank.accounts.len() {
+                return Ok(prepared);
+            }
+            // The feed has taken more than it gave.
+            self.discard(&prepared)?;
+        }
+        let (id, parent, ledger) = (bank.id, bank.parent, &mut self.ledger);
+        let opened = PreparedBank::open(ledger, id, parent, Arc::clone(parent_info));
+        let mut opened = opened.map_err(|err| FollowError::Ledger { bank: id, err })?;
+        let all = bank.accounts.iter().map(|write| (write.pubkey, write.account.account.clone()));
+        opened.write(ledger, all, hashing)?;
+        Ok(opened)
+    }
+
+    fn freeze(
+        &mut self,
+        bank: &WholeBank,
+        prepared: &PreparedBank,
+    ) -> Result<BankHashes, FollowError> {
+        let signatures =
+            bank.transactions.iter().map(|executed| executed.transaction.signatures.len() as u64);
+        let frozen = SummedBank {
+            block: bank.id,
+            parent: bank.parent,
+            change: prepared.change(),
+            written: &prepared.changed_pubkeys(),
+            signature_count: signatures.sum(),
+            blockhash: bank.meta.blockhash,
+        };
+        let hashes = self.verification.freeze(&frozen, prepared, self.now);
+        hashes.map_err(|err| FollowError::Verify { bank: bank.id, err })
+    }
+
+    /// The transactions with the time of their block. Those that were prepared have it, unless the block's metadata
+    /// contradicts its Clock.
+    fn with_time(
+        &self,
+        (bank, parent): (BlockId, BlockId),
+        mut transactions: Vec<Arc<ExecutedTransaction>>,
+        block_time: i64,
+    ) -> Vec<Arc<ExecutedTransaction>> {
+        let known = self.history.prepared_len(bank, parent).unwrap_or_default();
+        let mut prepared = transactions.iter().take(known);
+        if prepared.any(|executed| executed.block_time != block_time) {
+            self.history.discard_prepared(bank);
+        }
+        for executed in &mut transactions {
+            set_time(executed, block_time);
+        }
+        transactions
+    }
+
+    /// The votes that a bank's vote accounts have: they choose the tip, and bound the root.
+    fn record_votes(&mut self, bank: &PreparedBank) {
+        let slot = bank.id.slot;
+        let mut votes = Vec::new();
+        for (pubkey, account) in bank.accounts() {
+            if let Some(state) = account.votes {
+                votes.extend(self.vote_accounts.record_state(pubkey, state, slot));
+            }
+        }
+        self.feed.record_votes(votes);
+        if self.verification.is_on() {
+            self.feed.set_root_max(self.vote_accounts.super_majority_root(slot));
+        }
+    }
+}
+
+/// The accounts after a block.
+struct StateAt<'a> {
+    ledger: &'a Ledger<Account, BlockInfo>,
+    block: BlockId,
+}
+
+impl AccountSource for StateAt<'_> {
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        self.ledger.record_at(self.block, &Address::from(key.to_bytes()))
+    }
+}
+
+/// Sets the time of a transaction's block, in place if nothing else has the transaction.
+pub(super) fn set_time(executed: &mut Arc<ExecutedTransaction>, block_time: i64) {
+    if executed.block_time != block_time {
+        Arc::make_mut(executed).block_time = block_time;
+    }
+}
+
+/// The time of the Clock sysvar.
+fn clock_time(bank: &PreparedBank) -> Option<i64> {
+    unix_timestamp(bank.account(&sysvar::clock::ID)?)
+}
+
+/// The time in a Clock sysvar.
+pub(super) fn unix_timestamp(clock: &Account) -> Option<i64> {
+    bincode::deserialize::<Clock>(clock.0.data()).ok().map(|clock| clock.unix_timestamp)
+}
+
+fn account_write((pubkey, account): (Pubkey, PreparedAccount)) -> AccountWrite {
+    let PreparedAccount { after, id, removed_keys, .. } = account;
+    AccountWrite { pubkey, id, account: after, removed_keys }
+}
+
+/// The writes of a bank, if they are needed. Both have the same accounts, in order.
+fn account_updates(
+    is_needed: bool,
+    writes: Vec<feed::AccountWrite<WrittenAccount>>,
+    prepared: &PreparedBank,
+) -> Option<BankUpdates> {
+    let mut updates = BankUpdates::new(is_needed, writes.len())?;
+    for (write, (pubkey, prepared)) in writes.into_iter().zip(prepared.accounts()) {
+        let WrittenAccount { account, signature } = write.account;
+        let account = prepared.after.clone().unwrap_or_else(|| Arc::new(account));
+        let (pubkey, write_version) = (*pubkey, write.write_version);
+        updates.push(AccountUpdate { pubkey, account, write_version, signature });
+    }
+    Some(updates)
+}
+
+/// The line that Agave logs of a bank, so that the logs of both can be compared.
+fn log_frozen(bank: &BlockInfo) {
+    let BankHashComponents { signature_count, last_blockhash, lt_checksum, .. } =
+        bank.hash_components;
+    tracing::debug!(
+        target: "follow::frozen_banks",
+        "bank frozen: {} hash: {} signature_count: {signature_count} last_blockhash: {last_blockhash} \
+         capitalization: {}, accounts_lt_hash checksum: {lt_checksum}",
+        bank.block.slot,
+        bank.bank_hash,
+        bank.capitalization
+    );
+}
