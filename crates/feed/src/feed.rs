@@ -316,7 +316,8 @@ impl<A, T, M> Feed<A, T, M> {
         let mut replaced_bytes = 0;
         match status {
             SlotStatus::CreatedBank => {
-                let Some((bytes, banks)) = entry.create(bank_id, &mut self.open_number, now)? else {
+                let Some((bytes, banks)) = entry.create(bank_id, &mut self.open_number, now)?
+                else {
                     return Ok(Outcome::Duplicate);
                 };
                 self.stats.unreported_banks += banks;

@@ -547,7 +547,8 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_are_open_unseen_are_seen_once_they_are_the_tip_and_leave_nothing() -> TestResult {
+    fn blocks_that_are_open_unseen_are_seen_once_they_are_the_tip_and_leave_nothing() -> TestResult
+    {
         let (mut ledger, reader) = ledger(20);
         let (one, left, right) = (block(1, 1), block(2, 2), block(3, 3));
         add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;

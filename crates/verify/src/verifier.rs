@@ -7,9 +7,7 @@ use lattice::{BankHashInputs, HardFork, LtHash, crossed_hard_forks};
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 
-use crate::bank::{
-    Bank, ChildReport, FrozenBank, ParentHashes, RootBank, SummedBank, sum_changes,
-};
+use crate::bank::{Bank, ChildReport, FrozenBank, ParentHashes, RootBank, SummedBank, sum_changes};
 use crate::error::VerifierError;
 use crate::reports::{SourceId, SourceReports};
 use crate::stakes::EpochStakes;

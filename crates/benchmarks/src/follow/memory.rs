@@ -56,6 +56,8 @@ impl AboveRoot {
 impl fmt::Display for AboveRoot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.1} MB", self.megabytes())?;
-        self.most.iter().try_for_each(|(part, bytes)| write!(f, ", {part} {:.1}", *bytes as f64 / 1e6))
+        self.most
+            .iter()
+            .try_for_each(|(part, bytes)| write!(f, ", {part} {:.1}", *bytes as f64 / 1e6))
     }
 }

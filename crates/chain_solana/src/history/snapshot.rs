@@ -170,10 +170,7 @@ impl HistorySnapshot {
 
     /// The positions of the transactions of frozen blocks with this address, the oldest first, at processed.
     /// [`Self::newest_slot`] says where those of a higher commitment end.
-    pub fn signatures_for_address(
-        &self,
-        address: &Pubkey,
-    ) -> Option<&Vector<TransactionPosition>> {
+    pub fn signatures_for_address(&self, address: &Pubkey) -> Option<&Vector<TransactionPosition>> {
         self.by_address.get(address)
     }
 

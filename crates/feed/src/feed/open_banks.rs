@@ -72,11 +72,7 @@ impl<A, T, M> Feed<A, T, M> {
     }
 
     /// The transactions of an open bank from an index on, up to the first that is missing.
-    pub fn open_transactions(
-        &mut self,
-        open: OpenId,
-        first: u64,
-    ) -> impl Iterator<Item = &mut T> {
+    pub fn open_transactions(&mut self, open: OpenId, first: u64) -> impl Iterator<Item = &mut T> {
         self.assembly_mut(open).into_iter().flat_map(move |bank| bank.transactions_from(first))
     }
 

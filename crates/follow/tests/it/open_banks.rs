@@ -47,8 +47,7 @@ fn owner(slot: u64) -> [u8; 32] {
 
 /// A bank with many accounts of its own owner and some transactions, up to its block meta.
 fn bank(chain: &mut Proven, slot: u64) -> Vec<SubscribeUpdate> {
-    let mut writes: Vec<_> =
-        (10..10 + ACCOUNTS).map(|n| owned(slot, n, 5, owner(slot))).collect();
+    let mut writes: Vec<_> = (10..10 + ACCOUNTS).map(|n| owned(slot, n, 5, owner(slot))).collect();
     writes.push(account(slot, WALLET, slot, Vec::new()));
     chain.bank_with(slot, writes, (0..3).map(|index| transaction(slot, index)).collect())
 }
@@ -80,9 +79,8 @@ fn prepared_bytes(rig: &Rig) -> u64 {
 fn seen(rig: &Rig, owner: [u8; 32]) -> (Vec<Vec<(Pubkey, u64)>>, usize, usize) {
     let accounts = Commitment::ALL.map(|commitment| {
         let view = rig.reader.view(commitment);
-        let lamports = |account: &solana::Account| {
-            solana_account::ReadableAccount::lamports(&account.0)
-        };
+        let lamports =
+            |account: &solana::Account| solana_account::ReadableAccount::lamports(&account.0);
         let all = view.all().map(|(address, account)| {
             let pubkey = Pubkey::try_from(address.as_bytes()).expect("32 bytes");
             (pubkey, lamports(&account))
@@ -288,8 +286,7 @@ async fn a_bank_whose_metadata_names_another_parent_than_its_sysvar_is_written_a
     });
     let hashes = solana_slot_hashes::SlotHashes::new(&[(101, solana_hash::Hash::default())]);
     let data = bincode::serialize(&hashes).expect("it has a wire form");
-    updates[at.expect("the sysvar")] =
-        account(103, sysvar::slot_hashes::ID.to_bytes(), 1, data);
+    updates[at.expect("the sysvar")] = account(103, sysvar::slot_hashes::ID.to_bytes(), 1, data);
     let meta = updates.pop();
     source.send(updates);
     rig.wait("it is prepared", |rig| prepared_bytes(rig) > 0).await;
@@ -297,10 +294,8 @@ async fn a_bank_whose_metadata_names_another_parent_than_its_sysvar_is_written_a
     rig.wait_for_slots([103, 102, 100]).await;
     let view = rig.reader.view(Commitment::Processed);
     assert_eq!(view.meta().parent.slot, 102);
-    let total: u64 = view
-        .all()
-        .map(|(_, account)| solana_account::ReadableAccount::lamports(&account.0))
-        .sum();
+    let total: u64 =
+        view.all().map(|(_, account)| solana_account::ReadableAccount::lamports(&account.0)).sum();
     assert_eq!(view.meta().capitalization, total);
     let mut keys = 0;
     view.all().for_each(|(_, account)| account.keys(&mut |_, _| keys += 1));

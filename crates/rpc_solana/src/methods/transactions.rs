@@ -112,8 +112,7 @@ fn signatures_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         .map(|entries| {
             let count = entries.binary_search(&end).unwrap_or_else(|insert_at| insert_at);
             let older = entries.focus().narrow(..count).into_iter().rev();
-            let in_range =
-                older.take_while(|entry| until.is_none_or(|until| **entry > until));
+            let in_range = older.take_while(|entry| until.is_none_or(|until| **entry > until));
             in_range
                 .take(limit)
                 .filter_map(|entry| history.transaction_at(*entry))
