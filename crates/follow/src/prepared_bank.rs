@@ -268,6 +268,7 @@ impl PreparedBank {
 impl Hashing<'_> {
     /// The sum of what accounts change, and their hashes if they are needed again. What an account's earlier writes added
     /// is still in the sum.
+    #[expect(clippy::vec_box, reason = "a hash has 2 KiB, and moves into an account's entry")]
     fn sum(self, steps: &[Step]) -> (LatticeChange, Vec<Box<AccountHash>>) {
         let started = now();
         let (mut change, mut hashes) = (LatticeChange::default(), Vec::new());
