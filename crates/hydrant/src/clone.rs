@@ -12,7 +12,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail, ensure};
 use loadgen::{Client, Endpoint};
 use localnet::GenesisAccount;
-use serde_json::{Value, json};
+use serde_json::json;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_account_decoder_client_types::UiAccount;
 use solana_address_lookup_table_interface::state::AddressLookupTable;

@@ -9,6 +9,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -149,6 +150,11 @@ const FLAGS: &[Flag] = &[
 const PROGRAM: &str = "solana-test-validator";
 /// The command of that name.
 pub(crate) const COMMAND: &str = "test-validator";
+/// What `--version` prints after the program's name.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let own = env!("CARGO_PKG_VERSION");
+    format!("{} (src:hydrant-{own}; client:Hydrant)", rpc_solana::api_version())
+});
 /// Where the ledger is stored without `--ledger`.
 const LEDGER_DIR: &str = "test-ledger";
 /// `--config` of `dev`, in the command of the other name.
@@ -182,11 +188,6 @@ fn add_flags(command: Command) -> Command {
 
 /// Adds them to the command of the other name, where `--config` is the Solana CLI's file.
 pub(crate) fn add_to_own(command: Command) -> Command {
-    let version = format!(
-        "{} (src:hydrant-{}; client:Hydrant)",
-        rpc_solana::api_version(),
-        env!("CARGO_PKG_VERSION")
-    );
     let config = Arg::new(CLI_CONFIG)
         .short(CONFIG_SHORT)
         .long("config")
@@ -196,7 +197,7 @@ pub(crate) fn add_to_own(command: Command) -> Command {
     add_flags(command.mut_arg("config", |arg| arg.long(OWN_CONFIG)))
         .arg(config)
         .display_name(PROGRAM)
-        .version(version)
+        .version(VERSION.as_str())
 }
 
 /// The arguments, with the command that the program's name stands for.
