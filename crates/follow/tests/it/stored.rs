@@ -10,10 +10,11 @@ use chain_solana::{History, Reader, Verification};
 use fastrand::Rng;
 use follow::{
     Base, FollowError, FollowHandle, FollowStatus, Follower, FollowerConfig, LedgerDirectory,
-    VerifyMode,
+    StoredLedger, VerifyMode,
 };
 use ledger::Commitment;
 use ledger_store::{CallerRows, LedgerStore, NewLedger};
+use parking_lot::Mutex;
 use query::LedgerConfig;
 use snapshot_solana::{BankFields, Progress};
 use solana::Account;
@@ -40,6 +41,14 @@ fn limits() -> LedgerConfig {
     LedgerConfig::new(100_000)
 }
 
+/// A process that is being started has the locks of this one until its program runs. No directory is opened meanwhile.
+pub(crate) static PROCESS_STARTS: Mutex<()> = Mutex::new(());
+
+fn open(directory: &LedgerDirectory) -> Result<Option<StoredLedger>, FollowError> {
+    let _none = PROCESS_STARTS.lock();
+    directory.open()
+}
+
 /// A follower with a directory.
 pub(crate) struct Rig {
     pub(crate) reader: Reader,
@@ -57,7 +66,7 @@ impl Rig {
     pub(crate) fn start(config: FollowerConfig, dir: &Path) -> Self {
         let directory = LedgerDirectory::new(&dir.join("ledger")).expect("a directory of ours");
         let directory = directory.with_delay(Duration::ZERO);
-        let base = match directory.open().expect("undamaged") {
+        let base = match open(&directory).expect("undamaged") {
             Some(stored) => stored.into_base(GENESIS, &limits()).expect("a base"),
             None => directory.create(snapshot_base(dir), GENESIS).expect("it is created"),
         };
@@ -238,7 +247,7 @@ async fn stored_state(verify: VerifyMode) -> tempfile::TempDir {
 /// Why a state is not started from.
 fn refusal(dir: &Path, genesis: Hash) -> FollowError {
     let directory = LedgerDirectory::new(&dir.join("ledger")).expect("a directory of ours");
-    let opened = directory.open().map(|stored| stored.expect("a state"));
+    let opened = open(&directory).map(|stored| stored.expect("a state"));
     match opened.and_then(|stored| stored.into_base(genesis, &limits())) {
         Ok(_) => panic!("it opens"),
         Err(err) => err,
@@ -251,7 +260,10 @@ fn rewrite(
     rows: impl FnOnce(&mut CallerRows),
     accounts: impl FnOnce(&mut BTreeMap<Pubkey, Arc<Account>>),
 ) -> tempfile::TempDir {
-    let opened = LedgerStore::<store::Fjall>::open(&dir.join("ledger/followed"));
+    let opened = {
+        let _none = PROCESS_STARTS.lock();
+        LedgerStore::<store::Fjall>::open(&dir.join("ledger/followed"))
+    };
     let opened = opened.expect("undamaged").expect("a state");
     let (mut new_rows, block) = (opened.rows.clone(), opened.blocks.last().cloned());
     let mut all = BTreeMap::new();
@@ -305,7 +317,7 @@ async fn a_state_that_is_not_what_was_verified_is_refused() {
     let same = rewrite(dir.path(), |_| {}, |_| {});
     for dir in [&dir, &same] {
         let directory = LedgerDirectory::new(&dir.path().join("ledger")).expect("ours");
-        let stored = directory.open().expect("undamaged").expect("a state");
+        let stored = open(&directory).expect("undamaged").expect("a state");
         assert_eq!(stored.genesis_hash(), GENESIS);
         assert!(stored.into_base(GENESIS, &limits()).is_ok());
     }
@@ -318,14 +330,14 @@ async fn a_directory_that_does_not_fit_is_refused_with_a_reason() {
     let other = refusal(dir.path(), Hash::new_from_array([9; 32])).to_string();
     assert!(other.contains(&GENESIS.to_string()) && other.contains("--reset"), "{other}");
     let directory = LedgerDirectory::new(&path).expect("ours");
-    let open = directory.open().expect("undamaged").expect("a state");
-    let in_use = directory.open().err().map(|err| err.to_string()).unwrap_or_default();
+    let open = open(&directory).expect("undamaged").expect("a state");
+    let in_use = open(&directory).err().map(|err| err.to_string()).unwrap_or_default();
     assert!(in_use.contains("is in use by process"), "{in_use}");
     drop(open);
     let created = directory.create(snapshot_base(dir.path()), GENESIS);
     assert!(created.is_err(), "a state is not overwritten");
     directory.reset().expect("it is removed");
-    assert!(directory.open().expect("nothing").is_none());
+    assert!(open(&directory).expect("nothing").is_none());
     std::fs::write(path.join("notes.txt"), b"mine").expect("written");
     let foreign = LedgerDirectory::new(&path).err().map(|err| err.to_string()).unwrap_or_default();
     assert!(foreign.contains("it holds notes.txt"), "{foreign}");
@@ -340,7 +352,7 @@ async fn a_state_that_was_not_verified_is_followed_without_verification_only() {
     let dir = stored_state(VerifyMode::Off).await;
     let directory = LedgerDirectory::new(&dir.path().join("ledger")).expect("ours");
     for (verify, is_refused) in [(VerifyMode::Sequence, true), (VerifyMode::Off, false)] {
-        let stored = directory.open().expect("undamaged").expect("a state");
+        let stored = open(&directory).expect("undamaged").expect("a state");
         let base = stored.into_base(GENESIS, &limits()).expect("a base");
         let source = Source::new(None);
         let follower = Follower::new(config(vec![source_config(&source).await], verify), base);

@@ -23,7 +23,7 @@ use yellowstone_grpc_proto::geyser::SubscribeUpdate;
 use crate::archives::State;
 use crate::proofs;
 use crate::snapshot;
-use crate::stored::{DELAY, RandomChain, Rig, accounts};
+use crate::stored::{DELAY, PROCESS_STARTS, RandomChain, Rig, accounts};
 
 const KILLS: &str = "HYDRANT_KILLS";
 const KILLS_DEFAULT: usize = 4;
@@ -167,7 +167,8 @@ impl Restart<'_> {
     fn check_blocks(&self, rig: &Rig, after: u64, newest: u64) {
         let Self { verify, chain, what, .. } = self;
         let history = rig.history.snapshot();
-        for (slot, hash) in chain.hashes.range(snapshot::SLOT + 1..=newest) {
+        let above = chain.hashes.range(..=newest).filter(|(slot, _)| **slot > snapshot::SLOT);
+        for (slot, hash) in above {
             let block = history.block(*slot, Commitment::Processed);
             assert!(block.is_some() || *slot <= after, "{what}: no block {slot}");
             let Some(block) = block else { continue };
@@ -226,12 +227,14 @@ impl Following {
             upstream.source_url.clone(),
             upstream.archives_address.to_string(),
         ];
+        let starting = PROCESS_STARTS.lock();
         let mut child = Command::new(env::current_exe().expect("this test"))
             .args(["--exact", "stored_jumps::follow_until_killed", "--nocapture"])
             .env(CHILD, paths.join("\n"))
             .stdout(Stdio::piped())
             .spawn()
             .expect("a child");
+        drop(starting);
         let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
         let at = |line: String| {
             let numbers = line.strip_prefix("at ")?.split(' ').map(str::parse::<u64>);
