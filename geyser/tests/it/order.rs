@@ -4,7 +4,7 @@ use agave_geyser_plugin_interface::geyser_plugin_interface::SlotStatus;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     CommitmentLevel, GetBlockHeightRequest, GetLatestBlockhashRequest, GetSlotRequest,
-    IsBlockhashValidRequest, SubscribeGossipRequest,
+    IsBlockhashValidRequest,
 };
 
 use crate::client::{Subscription, connect, everything};
@@ -182,8 +182,6 @@ async fn the_calls_read_the_newest_whole_banks() {
         let answer = client.is_blockhash_valid(request).await.expect("an answer").into_inner();
         assert_eq!((answer.slot, answer.valid), (260, valid), "{slot}");
     }
-    let err = client.subscribe_gossip(SubscribeGossipRequest {}).await.expect_err("no gossip");
-    assert_eq!(err.code(), tonic::Code::Unimplemented);
 }
 
 /// Subscribes from a slot as soon as the log has it.

@@ -330,10 +330,10 @@ async fn a_directory_that_does_not_fit_is_refused_with_a_reason() {
     let other = refusal(dir.path(), Hash::new_from_array([9; 32])).to_string();
     assert!(other.contains(&GENESIS.to_string()) && other.contains("--reset"), "{other}");
     let directory = LedgerDirectory::new(&path).expect("ours");
-    let open = open(&directory).expect("undamaged").expect("a state");
+    let opened = open(&directory).expect("undamaged").expect("a state");
     let in_use = open(&directory).err().map(|err| err.to_string()).unwrap_or_default();
     assert!(in_use.contains("is in use by process"), "{in_use}");
-    drop(open);
+    drop(opened);
     let created = directory.create(snapshot_base(dir.path()), GENESIS);
     assert!(created.is_err(), "a state is not overwritten");
     directory.reset().expect("it is removed");
