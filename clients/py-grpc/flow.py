@@ -34,10 +34,24 @@ class StepsCalls:
         info = geyser.SubscribeReplayInfo(messages.SubscribeReplayInfoRequest())
         assert info.first_available <= geyser.GetSlot(messages.GetSlotRequest()).slot
 
-    def step_gossip_has_this_node(self, world):
+    def step_gossip_has_the_nodes_of_the_cluster(self, world):
         stream = world.geyser.SubscribeGossip(messages.SubscribeGossipRequest(), timeout=30)
-        nodes = next(stream).snapshot.nodes
-        assert [base58(node.pubkey) for node in nodes] == [world.rpc("getIdentity")["identity"]]
+        found = set()
+        # A node that has just started to follow knows them a second later. The timeout ends the stream.
+        for update in stream:
+            if update.HasField("snapshot"):
+                found = {base58(node.pubkey) for node in update.snapshot.nodes}
+            elif update.HasField("node"):
+                found.add(base58(update.node.pubkey))
+            elif update.HasField("removed"):
+                found.discard(base58(update.removed.pubkey))
+            try:
+                expected = {node["pubkey"] for node in world.rpc("getClusterNodes")}
+            except AssertionError:
+                continue  # they are unknown yet
+            if found == expected:
+                break
+        assert len(found) == 1
         stream.cancel()
 
     def step_deshred_is_not_served(self, world):
