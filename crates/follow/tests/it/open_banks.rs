@@ -175,8 +175,8 @@ async fn two_open_banks_of_different_forks_are_prepared_at_once_and_not_mixed() 
     let mut fork = chain.clone();
     let (left, right) = (bank(&mut fork, 102), bank(&mut chain, 103));
     let mut pairs: Vec<SubscribeUpdate> = Vec::new();
-    let (mut left, mut right) = (left.into_iter(), right.into_iter());
-    while let Some(update) = left.next() {
+    let mut right = right.into_iter();
+    for update in left {
         pairs.push(update);
         pairs.extend(right.next());
     }
