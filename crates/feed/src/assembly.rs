@@ -26,7 +26,7 @@ const SYSVARS: [(Pubkey, &str); 4] = [
 pub(crate) const ENTRY_BYTES: usize = 64;
 
 /// The last write of an account in an open bank.
-pub(crate) struct HeldWrite<A> {
+pub(crate) struct OpenWrite<A> {
     pub(crate) write: AccountWrite<A>,
     pub(crate) bytes: usize,
     /// The bank's writes before it.
@@ -54,7 +54,7 @@ pub(crate) struct Assembly<A, T, M> {
     pub(crate) reserved: Option<BlockId>,
     pub(crate) is_created: bool,
     pub(crate) first_received: Instant,
-    pub(crate) accounts: HashMap<Pubkey, HeldWrite<A>, RandomState>,
+    pub(crate) accounts: HashMap<Pubkey, OpenWrite<A>, RandomState>,
     /// Accounts whose last write was not taken ([`Self::take_settled`]), each once, with the time of a write.
     unsettled: VecDeque<(Pubkey, u64)>,
     /// Accounts that were written first since [`Self::take_new`].
@@ -100,18 +100,18 @@ impl<A, T, M> Assembly<A, T, M> {
                 return Added::Duplicate;
             }
             MapEntry::Occupied(mut entry) => {
-                let held = entry.get_mut();
-                if !held.is_unsettled {
+                let last = entry.get_mut();
+                if !last.is_unsettled {
                     self.unsettled.push_back((write.pubkey, written_at));
                 }
-                let before = held.bytes;
-                *held = HeldWrite { write, bytes, written_at, is_unsettled: true };
+                let before = last.bytes;
+                *last = OpenWrite { write, bytes, written_at, is_unsettled: true };
                 before
             }
             MapEntry::Vacant(entry) => {
                 self.new.push(write.pubkey);
                 self.unsettled.push_back((write.pubkey, written_at));
-                entry.insert(HeldWrite { write, bytes, written_at, is_unsettled: true });
+                entry.insert(OpenWrite { write, bytes, written_at, is_unsettled: true });
                 0
             }
         };
@@ -128,12 +128,12 @@ impl<A, T, M> Assembly<A, T, M> {
             && is_old(self.writes, queued_at)
         {
             self.unsettled.pop_front();
-            let Some(held) = self.accounts.get_mut(&pubkey) else { continue };
-            if is_old(self.writes, held.written_at) {
-                held.is_unsettled = false;
+            let Some(last) = self.accounts.get_mut(&pubkey) else { continue };
+            if is_old(self.writes, last.written_at) {
+                last.is_unsettled = false;
                 settled.push(pubkey);
             } else {
-                self.unsettled.push_back((pubkey, held.written_at));
+                self.unsettled.push_back((pubkey, last.written_at));
             }
         }
         settled
@@ -146,12 +146,12 @@ impl<A, T, M> Assembly<A, T, M> {
 
     /// All accounts are to be taken again.
     pub(crate) fn forget_taken(&mut self) {
-        let written = self.accounts.iter().map(|(pubkey, held)| (*pubkey, held.written_at));
+        let written = self.accounts.iter().map(|(pubkey, last)| (*pubkey, last.written_at));
         let mut unsettled: Vec<_> = written.collect();
         unsettled.sort_unstable_by_key(|(_, written_at)| *written_at);
         self.new = unsettled.iter().map(|(pubkey, _)| *pubkey).collect();
         self.unsettled = unsettled.into();
-        self.accounts.values_mut().for_each(|held| held.is_unsettled = true);
+        self.accounts.values_mut().for_each(|last| last.is_unsettled = true);
     }
 
     /// The accounts that were not taken since they were written last.

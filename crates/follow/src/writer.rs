@@ -2,8 +2,8 @@
 //!
 //! In: updates, streams that open and close, the time. Out: the ledger's state, its history, and events to the sinks,
 //! each after its state is published.
-//! Shape: what a bank writes is applied as it comes, as a block that no tip leads to (`open_banks`), and the rest when the
-//! bank is whole (`write_bank`). Work that no reader waits for follows later (`put_off`).
+//! Shape: what a bank writes is applied as it comes, as a block that no tip leads to (`prepare_banks`), and the rest when the
+//! bank is whole (`write_bank`). Work that no reader waits for follows later (`do_put_off`).
 //! Invariant: a tip moves to a bank only when it is whole, so nothing of an open bank is shown.
 
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ use crate::cluster_tracker::ClusterTracker;
 use crate::convert::{BlockFacts, Converted, WrittenAccount};
 use crate::error::FollowError;
 use crate::jump::Jump;
+use crate::open_banks::OpenBanks;
+use crate::put_off::PutOff;
 use crate::status::FollowStatus;
 use crate::store_thread::{RootedBank, StoreQueue};
 use crate::stored_rows::{BankRow, JumpRow, LatticeRow};
@@ -37,13 +39,10 @@ use crate::verification::{Action, Verification};
 use crate::vote_accounts::VoteAccounts;
 use crate::votes::{self, StakeTables, VoteThread};
 
+mod do_put_off;
 mod jump;
-mod open_banks;
-mod put_off;
+mod prepare_banks;
 mod write_bank;
-
-use open_banks::OpenBanks;
-use put_off::PutOff;
 
 /// Epochs whose stakes are stored: the root's, the next one, and the one after it.
 const EPOCHS_MAX: usize = 3;

@@ -46,6 +46,8 @@ use crate::vote::{self, Tower};
 pub const LOG_FILE: &str = "validator.log";
 /// The directory of the snapshots that a server may make, within a ledger directory.
 pub const SNAPSHOTS_DIR: &str = "snapshots";
+/// What Anchor writes into the ledger directory before it starts a validator.
+const ANCHOR_LOG_FILE: &str = "test-ledger-log.txt";
 /// The store's directory within a ledger directory.
 const STORE_DIR: &str = "store";
 
@@ -533,7 +535,8 @@ fn create_store(
     std::fs::create_dir_all(dir).map_err(dir_error)?;
     for entry in std::fs::read_dir(dir).map_err(dir_error)? {
         let name = entry.map_err(dir_error)?.file_name();
-        let is_known = name == STORE_DIR || name == LOG_FILE || name == SNAPSHOTS_DIR;
+        let is_known =
+            [STORE_DIR, LOG_FILE, SNAPSHOTS_DIR, ANCHOR_LOG_FILE].iter().any(|it| name == *it);
         if !is_known && !NodeKeypairs::is_file(&name) {
             return Err(LocalnetError::NotEmpty {
                 dir: dir.display().to_string(),

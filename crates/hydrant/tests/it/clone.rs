@@ -14,6 +14,7 @@ use solana_instruction::Instruction;
 use solana_loader_v3_interface::get_program_data_address;
 use solana_loader_v3_interface::state::UpgradeableLoaderState;
 use solana_pubkey::Pubkey;
+use solana_signer::Signer;
 use tempfile::TempDir;
 
 use crate::clients::ProgramElves;
@@ -88,6 +89,8 @@ fn a_new_ledger_has_what_it_cloned_from_another_node() -> Result<()> {
         "--warp-slot",
         "1000",
     ])?;
+    let there = World::new(&upstream);
+    there.airdrop(&listed, 1)?;
     let url = upstream.rpc_url();
     let [funded_text, missing_text, table_text] = [funded, missing, table].map(|it| it.to_string());
     let node = start_node(&[
@@ -106,13 +109,12 @@ fn a_new_ledger_has_what_it_cloned_from_another_node() -> Result<()> {
         "--clone-feature-set",
         "--warp-slot",
     ])?;
-    let (there, here) = (World::new(&upstream), World::new(&node));
+    let here = World::new(&node);
     for address in [funded, listed, table, program] {
         ensure!(here.rpc.get_account(&address)? == there.rpc.get_account(&address)?, "{address}");
     }
     ensure!(node.log().contains(&format!("--maybe-clone {missing}: no such account")));
     ensure!(here.rpc.get_balance(&missing)? == 0);
-    ensure!(here.rpc.get_slot()? >= 1_000, "the slot of the cluster");
 
     // A program is called as if it had been deployed at genesis.
     let data = here.rpc.get_account_data(&get_program_data_address(&program))?;
@@ -123,7 +125,8 @@ fn a_new_ledger_has_what_it_cloned_from_another_node() -> Result<()> {
             == UpgradeableLoaderState::ProgramData { slot: 0, upgrade_authority_address: expected },
         "{state:?}"
     );
-    here.airdrop(&solana_signer::Signer::pubkey(&here.payer), 10)?;
+    here.airdrop(&here.payer.pubkey(), 10)?;
+    ensure!(here.rpc.get_slot()? >= 1_000, "the slot of the cluster");
     let call = Instruction::new_with_bytes(program, &[], Vec::new());
     let called = here.sign(&[call], &[], &[], here.rpc.get_latest_blockhash()?)?;
     let logs = here.rpc.simulate_transaction(&called)?.value.logs.context("logs")?;

@@ -29,21 +29,6 @@ const OPEN_BANKS_MAX: usize = 4;
 /// ones, and hashes less often.
 const BATCHES_QUIET: u64 = 3;
 
-/// What is prepared.
-#[derive(Default)]
-pub(super) struct OpenBanks {
-    prepared: Vec<(OpenId, PreparedBank)>,
-    /// Preparing has failed. The next whole bank is written at once, and reports why if it fails again.
-    is_off: bool,
-}
-
-impl OpenBanks {
-    /// Estimated bytes, without what the feed's open banks hold.
-    pub(super) fn bytes(&self) -> usize {
-        self.prepared.iter().map(|(_, prepared)| prepared.bytes()).sum()
-    }
-}
-
 impl Writer {
     /// Applies what came of the open banks, the last of it in a batch of so many updates.
     pub(super) fn prepare_banks(&mut self, batch_len: u64) -> Result<(), FollowError> {
