@@ -38,12 +38,7 @@ impl Writer {
     pub(super) fn write_bank(&mut self, bank: WholeBank) -> Result<(), FollowError> {
         let id = bank.id;
         self.put_off.wait_for_child();
-        if self.vote_accounts.has_stakes(id.slot) {
-            self.root_surplus()?;
-        } else {
-            // The first bank of an epoch. A root that was put off may make the epoch's stakes known.
-            self.do_put_off()?;
-        }
+        self.root_surplus()?;
         let prepared = self.take_prepared(bank.open, bank.parent)?;
         // The feed reports a bank after its parent, and removes it before.
         let is_known = self.banks.contains_key(&bank.parent);
