@@ -30,7 +30,8 @@ const OPEN_BANKS_MAX: usize = 4;
 const BATCHES_QUIET: u64 = 3;
 
 impl Writer {
-    /// Applies what came of the open banks, the last of it in a batch of so many updates.
+    /// Applies what the open banks have since the last call. `batch_len` is the number of updates that came last: an account
+    /// waits longer for its next write if they come in large batches.
     pub(super) fn prepare_banks(&mut self, batch_len: u64) -> Result<(), FollowError> {
         self.discard_ended()?;
         if self.open_banks.is_off || self.verification.is_stopped() {
