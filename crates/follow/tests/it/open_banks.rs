@@ -109,7 +109,7 @@ async fn a_reader_sees_nothing_of_an_open_bank_and_then_all_of_it() {
     // Its SlotHashes confirms its parent, so something is published while it is open.
     rig.wait_for_slots([101, 101, 100]).await;
     rig.wait("it is prepared", |rig| addresses(rig) > known + usize::from(ACCOUNTS)).await;
-    assert!(prepared_bytes(&rig) > 0);
+    rig.wait("its bytes are counted", |rig| prepared_bytes(rig) > 0).await;
     source.send([status(101, SlotStatus::SlotFinalized)]);
     rig.wait_for_slots([101, 101, 101]).await;
     let (accounts, transactions, owned) = seen(&rig, owner(102));
