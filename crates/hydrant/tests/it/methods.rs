@@ -71,10 +71,12 @@ const METHODS: [&str; 53] = [
     "simulateTransaction",
 ];
 /// The methods that Agave does not have.
-const EXTENSIONS: [&str; 4] = [
+const EXTENSIONS: [&str; 6] = [
+    "getPriorityFeeEstimate",
     "getProgramAccountsV2",
     "getTokenAccountsByMint",
     "getTokenAccountsByOwnerV2",
+    "getTransactionsForAddress",
     "hydrantGetVerification",
 ];
 const SUBSCRIPTIONS: [&str; 9] = [

@@ -21,12 +21,11 @@ use solana_rpc_client_types::config::{
     RpcBlockConfig, RpcBlocksConfigWrapper, RpcContextConfig, RpcEncodingConfigWrapper,
 };
 use solana_rpc_client_types::request::MAX_GET_CONFIRMED_BLOCKS_RANGE;
-use solana_transaction::versioned::TransactionVersion;
 use solana_transaction_status::{
-    BlockEncodingOptions, ConfirmedBlock, EncodeError, TransactionDetails,
-    TransactionWithStatusMeta, UiConfirmedBlock, UiTransactionEncoding,
+    BlockEncodingOptions, ConfirmedBlock, TransactionDetails, TransactionWithStatusMeta, UiConfirmedBlock, UiTransactionEncoding,
 };
 
+use super::encode_transaction::check_version;
 use crate::commitment::{level, view_of};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
@@ -174,7 +173,8 @@ impl BlockEncoder {
             TransactionDetails::Signatures => {}
             // Nothing may fail after the first byte is sent.
             TransactionDetails::Full | TransactionDetails::Accounts => {
-                block.transactions.iter().try_for_each(|executed| self.check(executed))?;
+                let mut all = block.transactions.iter();
+                all.try_for_each(|executed| check_version(executed, self.version_max))?;
             }
         }
         let template = ListTemplate::at_first_list(&without_transactions)?;
@@ -182,17 +182,6 @@ impl BlockEncoder {
             None,
             TransactionStream { block: Arc::clone(block), encoder: self, template, written: 0 },
         ))
-    }
-
-    /// -32015 for a transaction of a version that the client does not support, as in Agave.
-    fn check(&self, executed: &ExecutedTransaction) -> Result<(), RpcError> {
-        let TransactionVersion::Number(version) = executed.transaction.version() else {
-            return Ok(());
-        };
-        if self.version_max.is_some_and(|max| version <= max) {
-            return Ok(());
-        }
-        Err(RpcCustomError::from(EncodeError::UnsupportedTransactionVersion(version)).into())
     }
 
     /// A block with this transaction only, or with none.

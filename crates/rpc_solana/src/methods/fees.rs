@@ -114,7 +114,7 @@ fn block_fee(
 }
 
 /// Microlamports per compute unit; `None` if the transaction requests no compute units.
-fn price(executed: &ExecutedTransaction, features: &FeatureSet) -> Option<u64> {
+pub(super) fn price(executed: &ExecutedTransaction, features: &FeatureSet) -> Option<u64> {
     let message = &executed.transaction.message;
     let is_v1 = matches!(message, VersionedMessage::V1(_));
     if !is_v1 && !message.static_account_keys().contains(&compute_budget::ID) {
@@ -134,7 +134,7 @@ fn price(executed: &ExecutedTransaction, features: &FeatureSet) -> Option<u64> {
 }
 
 /// Those of `accounts` that a transaction may write to.
-fn written<'a>(
+pub(super) fn written<'a>(
     executed: &'a ExecutedTransaction,
     accounts: &'a HashSet<Pubkey>,
 ) -> impl Iterator<Item = &'a Pubkey> {

@@ -6,8 +6,10 @@
 mod account_list;
 mod accounts;
 mod accounts_reader;
+mod address_history;
 mod blocks;
 mod cost;
+mod encode_transaction;
 mod epoch;
 mod fees;
 mod index_selection;
@@ -15,6 +17,7 @@ mod leaders;
 mod node_info;
 mod paginated;
 mod parse_key;
+mod priority_fees;
 mod programs;
 mod samples;
 mod send;
@@ -27,6 +30,7 @@ mod tests;
 mod tokens;
 mod transaction_codec;
 mod transactions;
+mod transactions_for_address;
 mod upstream;
 mod verification;
 mod votes;
@@ -48,6 +52,7 @@ const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     leaders::METHODS,
     node_info::METHODS,
     paginated::METHODS,
+    priority_fees::METHODS,
     programs::METHODS,
     samples::METHODS,
     send::METHODS,
@@ -57,6 +62,7 @@ const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     slot::METHODS,
     tokens::METHODS,
     transactions::METHODS,
+    transactions_for_address::METHODS,
     verification::METHODS,
     votes::METHODS,
 ];

@@ -14,13 +14,12 @@ use solana_rpc_client_types::config::{
 use solana_rpc_client_types::request::MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT;
 use solana_rpc_client_types::response::RpcConfirmedTransactionStatusWithSignature;
 use solana_signature::Signature;
-use solana_transaction::versioned::TransactionVersion;
 use solana_transaction_status::{
-    ConfirmedTransactionWithStatusMeta, EncodeError, EncodedConfirmedTransactionWithStatusMeta,
-    TransactionConfirmationStatus, TransactionWithStatusMeta, UiTransactionEncoding,
-    extract_and_fmt_memos,
+    EncodedConfirmedTransactionWithStatusMeta, TransactionConfirmationStatus,
+    UiTransactionEncoding, extract_and_fmt_memos,
 };
 
+use super::encode_transaction::{check_version, encode};
 use super::{blocks, parse_key};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
@@ -45,26 +44,13 @@ fn transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     if params.wants_raw() {
         return raw_transaction(executed, config.max_supported_transaction_version);
     }
-    let confirmed = ConfirmedTransactionWithStatusMeta {
-        slot: executed.slot,
-        tx_with_meta: TransactionWithStatusMeta::Complete(with_meta(executed)),
-        block_time: Some(executed.block_time),
-        index: executed.index,
-    };
     let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
-    let encoded = confirmed.encode(encoding, config.max_supported_transaction_version);
-    MethodOutput::json(&encoded.map_err(RpcCustomError::from)?)
+    MethodOutput::json(&encode(executed, encoding, config.max_supported_transaction_version)?)
 }
 
 /// A transaction as it was sent. Its version is checked as Agave checks that of an encoded one.
 fn raw_transaction(executed: &ExecutedTransaction, version_max: Option<u8>) -> MethodResult {
-    if let TransactionVersion::Number(version) = executed.transaction.version()
-        && version_max.is_none_or(|max| version > max)
-    {
-        return Err(
-            RpcCustomError::from(EncodeError::UnsupportedTransactionVersion(version)).into()
-        );
-    }
+    check_version(executed, version_max)?;
     let bytes = wincode::serialize(&executed.transaction).map_err(|_| RpcError::internal())?;
     let (slot, fields) = (executed.slot, Vec::new());
     Ok(MethodOutput::raw(RawValue { slot, fields, bytes: bytes.into() }))
@@ -125,7 +111,7 @@ fn signatures_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 }
 
 /// Position of a transaction that bounds a list; -32020 if it is unknown at this commitment.
-fn find_position(
+pub(super) fn find_position(
     history: &HistorySnapshot,
     signature: &Signature,
     newest: Slot,
@@ -137,7 +123,7 @@ fn find_position(
     })
 }
 
-fn signature_status(
+pub(super) fn signature_status(
     history: &HistorySnapshot,
     executed: &ExecutedTransaction,
 ) -> RpcConfirmedTransactionStatusWithSignature {

@@ -83,3 +83,41 @@ fn method_getFeeForMessage() {
     assert_eq!(fee(stage().world.rpc.get_latest_blockhash().expect("a blockhash")), 5_000);
     assert_eq!(fee(Hash::new_unique()), json!(null));
 }
+
+#[test]
+fn method_getTransactionsForAddress() {
+    let bob = stage().world.bob.pubkey().to_string();
+    let transfer = stage().transfer.to_string();
+    let of_bob = |token_accounts: &str| -> Vec<Value> {
+        let filters = json!({"tokenAccounts": token_accounts, "slot": {"lte": stage().slot}});
+        let config = json!({"sortOrder": "asc", "filters": filters});
+        let page = ok("getTransactionsForAddress", json!([bob, config]));
+        assert_eq!(page["paginationToken"], Value::Null);
+        let data = page["data"].as_array().expect("a list");
+        data.iter().map(|entry| entry["signature"].clone()).collect()
+    };
+    // The transfer names Bob's token account, not Bob.
+    let direct = of_bob("none");
+    assert!(direct.len() >= 2 && !direct.contains(&json!(transfer)), "{direct:?}");
+    for token_accounts in ["balanceChanged", "all"] {
+        let found = of_bob(token_accounts);
+        let (last, before) = found.split_last().expect("a transaction");
+        assert_eq!((last, before), (&json!(transfer), &direct[..]), "{token_accounts}");
+    }
+    let config = json!({"transactionDetails": "full", "maxSupportedTransactionVersion": 0, "limit": 1,
+                        "filters": {"slot": {"eq": stage().slot}, "tokenAccounts": "all"}});
+    let whole = ok("getTransactionsForAddress", json!([bob, config]));
+    let config = json!({"maxSupportedTransactionVersion": 0});
+    assert_eq!(whole["data"][0], ok("getTransaction", json!([transfer, config])));
+}
+
+#[test]
+fn method_getPriorityFeeEstimate() {
+    let keys = [stage().alices.to_string()];
+    let levels = json!({"accountKeys": keys, "options": {"includeAllPriorityFeeLevels": true}});
+    let levels = &ok("getPriorityFeeEstimate", json!([levels]))["priorityFeeLevels"];
+    assert!(levels["min"].is_f64() && levels["unsafeMax"].is_f64(), "{levels}");
+    let recommended = json!({"accountKeys": keys, "options": {"recommended": true}});
+    let recommended = ok("getPriorityFeeEstimate", json!([recommended]));
+    assert_eq!(recommended, json!({"priorityFeeEstimate": 10_000.0}));
+}

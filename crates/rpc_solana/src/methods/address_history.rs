@@ -1,0 +1,150 @@
+//! Positions of the transactions of some addresses, merged, in either order, between two bounds.
+//!
+//! In: the lists of a history snapshot, of which each is sorted. Out: each position once.
+//! Not here: what is read at a position (`transactions_for_address`).
+
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use chain_solana::{HistorySnapshot, TransactionPosition};
+use ledger::{Commitment, Slot};
+use serde::Deserialize;
+use solana_pubkey::Pubkey;
+
+/// The order of a list.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum SortOrder {
+    /// The oldest first.
+    Asc,
+    /// The newest first.
+    #[default]
+    Desc,
+}
+
+/// Bounds of a value. All that are there must hold.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Comparison<T> {
+    eq: Option<T>,
+    gt: Option<T>,
+    gte: Option<T>,
+    lt: Option<T>,
+    lte: Option<T>,
+}
+
+impl<T> Comparison<T> {
+    /// Narrows a range of positions. `at` is the first position of a value, `after` the first one behind it.
+    pub(super) fn narrow<E>(
+        &self,
+        range: &mut Range<TransactionPosition>,
+        at: impl Fn(&T) -> Result<TransactionPosition, E>,
+        after: impl Fn(&T) -> Result<TransactionPosition, E>,
+    ) -> Result<(), E> {
+        for value in self.gte.iter().chain(&self.eq) {
+            range.start = range.start.max(at(value)?);
+        }
+        for value in self.lte.iter().chain(&self.eq) {
+            range.end = range.end.min(after(value)?);
+        }
+        if let Some(value) = &self.gt {
+            range.start = range.start.max(after(value)?);
+        }
+        if let Some(value) = &self.lt {
+            range.end = range.end.min(at(value)?);
+        }
+        Ok(())
+    }
+}
+
+/// The first position of a slot.
+pub(super) fn first_of(slot: Slot) -> TransactionPosition {
+    TransactionPosition { slot, index: 0 }
+}
+
+/// The position behind another one.
+pub(super) fn behind(position: TransactionPosition) -> TransactionPosition {
+    match position.index.checked_add(1) {
+        Some(index) => TransactionPosition { index, ..position },
+        None => first_of(position.slot.saturating_add(1)),
+    }
+}
+
+/// The first position whose block has this time or a later one. Times never decrease from block to block.
+pub(super) fn first_since(history: &HistorySnapshot, time: i64) -> TransactionPosition {
+    let oldest = history.first_slot().unwrap_or_default();
+    let newest = history.newest_slot(Commitment::Processed);
+    let (mut low, mut high) = (oldest, newest.saturating_add(1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let block = history.blocks(middle..high, Commitment::Processed).next();
+        match block.filter(|block| block.block_time < time) {
+            Some(earlier) => low = earlier.id.slot.saturating_add(1),
+            None => high = middle,
+        }
+    }
+    first_of(low)
+}
+
+/// The positions of the transactions that have one of `addresses`, in a range and an order.
+pub(super) fn merged<'a>(
+    history: &'a HistorySnapshot,
+    addresses: impl IntoIterator<Item = &'a Pubkey>,
+    range: &Range<TransactionPosition>,
+    order: SortOrder,
+) -> impl Iterator<Item = TransactionPosition> {
+    let lists = addresses.into_iter().filter_map(|address| listed(history, address, range, order));
+    let mut lists: Vec<_> = lists.collect();
+    let heads = lists.iter_mut().enumerate();
+    let heads = heads.filter_map(|(list, rest)| Some((rest.next()?, list)));
+    let mut heads: BinaryHeap<((Slot, u32), usize)> =
+        heads.map(|(position, list)| (rank(order, position), list)).collect();
+    let mut last = None;
+    std::iter::from_fn(move || {
+        loop {
+            let (found, list) = heads.pop()?;
+            if let Some(next) = lists[list].next() {
+                heads.push((rank(order, next), list));
+            }
+            if last.replace(found) != Some(found) {
+                return Some(of_rank(order, found));
+            }
+        }
+    })
+}
+
+/// The positions of one address.
+fn listed<'a>(
+    history: &'a HistorySnapshot,
+    address: &Pubkey,
+    range: &Range<TransactionPosition>,
+    order: SortOrder,
+) -> Option<Box<dyn Iterator<Item = TransactionPosition> + 'a>> {
+    let entries = history.signatures_for_address(address)?;
+    let at = |bound| entries.binary_search(bound).unwrap_or_else(|insert_at| insert_at);
+    let (start, end) = (at(&range.start), at(&range.end));
+    if start >= end {
+        return None;
+    }
+    let found = entries.focus().narrow(start..end).into_iter().copied();
+    Some(match order {
+        SortOrder::Asc => Box::new(found),
+        SortOrder::Desc => Box::new(found.rev()),
+    })
+}
+
+/// A number that is the greater the earlier the position comes in an order.
+fn rank(order: SortOrder, position: TransactionPosition) -> (Slot, u32) {
+    match order {
+        SortOrder::Asc => (!position.slot, !position.index),
+        SortOrder::Desc => (position.slot, position.index),
+    }
+}
+
+/// The position of a rank.
+fn of_rank(order: SortOrder, (slot, index): (Slot, u32)) -> TransactionPosition {
+    match order {
+        SortOrder::Asc => TransactionPosition { slot: !slot, index: !index },
+        SortOrder::Desc => TransactionPosition { slot, index },
+    }
+}

@@ -1,0 +1,235 @@
+//! getPriorityFeeEstimate: what transactions paid for each compute unit of late, by percentiles.
+//!
+//! Agave has no such method. Its shape is that on which providers agree. A level is a percentile by the nearest rank:
+//! of the prices of all transactions, or of those that write to one of the accounts, whichever is higher.
+//! In: confirmed blocks of the history. Votes do not count unless requested.
+//! Bounds: [`SLOTS_MAX`] slots, the newest [`TRANSACTIONS_MAX`] transactions of them, [`MAX_TX_ACCOUNT_LOCKS`] accounts.
+
+use std::collections::HashSet;
+
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
+use ledger::Commitment;
+use serde::{Deserialize, Serialize};
+use solana_pubkey::Pubkey;
+use solana_transaction::sanitized::MAX_TX_ACCOUNT_LOCKS;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_status::TransactionBinaryEncoding;
+
+use super::fees::{price, written};
+use super::{parse_key, transaction_codec};
+use crate::solana_api::SolanaApi;
+
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
+    &[MethodSpec::new("getPriorityFeeEstimate", Execution::Medium, priority_fee_estimate)];
+
+/// Slots whose blocks count: the limit of other providers.
+const SLOTS_MAX: u64 = 150;
+/// Transactions that count: some ten milliseconds.
+const TRANSACTIONS_MAX: usize = 100_000;
+/// The lowest estimate that is recommended, in microlamports: what other providers recommend on an idle chain.
+const RECOMMENDED_MIN: f64 = 10_000.0;
+
+/// The only parameter.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Request {
+    transaction: Option<String>,
+    account_keys: Option<Vec<String>>,
+    options: Option<Options>,
+}
+
+/// An option of another name is an error.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Options {
+    transaction_encoding: TransactionEncoding,
+    priority_level: Option<PriorityLevel>,
+    include_all_priority_fee_levels: bool,
+    lookback_slots: Option<u64>,
+    include_vote: bool,
+    recommended: bool,
+    evaluate_empty_slot_as_zero: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+enum TransactionEncoding {
+    #[default]
+    #[serde(alias = "base58")]
+    Base58,
+    #[serde(alias = "base64")]
+    Base64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+enum PriorityLevel {
+    Min,
+    Low,
+    #[default]
+    #[serde(alias = "Default")]
+    Medium,
+    High,
+    VeryHigh,
+    UnsafeMax,
+}
+
+impl PriorityLevel {
+    /// Its percentile.
+    fn percent(self) -> usize {
+        match self {
+            Self::Min => 0,
+            Self::Low => 25,
+            Self::Medium => 50,
+            Self::High => 75,
+            Self::VeryHigh => 95,
+            Self::UnsafeMax => 100,
+        }
+    }
+}
+
+/// Microlamports for each compute unit.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Estimate {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority_fee_estimate: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority_fee_levels: Option<Levels>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Levels {
+    min: f64,
+    low: f64,
+    medium: f64,
+    high: f64,
+    very_high: f64,
+    unsafe_max: f64,
+}
+
+fn priority_fee_estimate(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    let (request,): (Request,) = params.parse(1)?;
+    let options = request.options.unwrap_or_default();
+    let accounts = match (&request.transaction, &request.account_keys) {
+        (Some(transaction), None) => written_by(api, transaction, options.transaction_encoding)?,
+        (None, Some(texts)) if texts.len() > MAX_TX_ACCOUNT_LOCKS => {
+            let message = format!("Too many inputs provided; max {MAX_TX_ACCOUNT_LOCKS}");
+            return Err(RpcError::invalid_params(message));
+        }
+        (None, Some(texts)) => parse_key::pubkeys(texts)?.into_iter().collect(),
+        _ => {
+            return Err(RpcError::invalid_params(
+                "Invalid param: either transaction or accountKeys is required",
+            ));
+        }
+    };
+    let slots = options.lookback_slots.unwrap_or(SLOTS_MAX);
+    if !(1..=SLOTS_MAX).contains(&slots) {
+        let message = format!("Invalid param: lookbackSlots {slots} is not from 1 to {SLOTS_MAX}");
+        return Err(RpcError::invalid_params(message));
+    }
+    let prices = Prices::read(api, &accounts, slots, &options);
+    let at = |level: PriorityLevel| prices.at(level);
+    if options.include_all_priority_fee_levels {
+        let levels = Levels {
+            min: at(PriorityLevel::Min),
+            low: at(PriorityLevel::Low),
+            medium: at(PriorityLevel::Medium),
+            high: at(PriorityLevel::High),
+            very_high: at(PriorityLevel::VeryHigh),
+            unsafe_max: at(PriorityLevel::UnsafeMax),
+        };
+        let (priority_fee_estimate, priority_fee_levels) = (None, Some(levels));
+        return MethodOutput::json(&Estimate { priority_fee_estimate, priority_fee_levels });
+    }
+    let estimate = if options.recommended {
+        at(PriorityLevel::Medium).max(RECOMMENDED_MIN)
+    } else {
+        at(options.priority_level.unwrap_or_default())
+    };
+    let (priority_fee_estimate, priority_fee_levels) = (Some(estimate), None);
+    MethodOutput::json(&Estimate { priority_fee_estimate, priority_fee_levels })
+}
+
+/// The accounts that a transaction may write to.
+fn written_by(
+    api: &SolanaApi,
+    text: &str,
+    encoding: TransactionEncoding,
+) -> Result<HashSet<Pubkey>, RpcError> {
+    let encoding = match encoding {
+        TransactionEncoding::Base58 => TransactionBinaryEncoding::Base58,
+        TransactionEncoding::Base64 => TransactionBinaryEncoding::Base64,
+    };
+    let transaction: VersionedTransaction = transaction_codec::decode(text, encoding)?;
+    let view = api.reader.view(Commitment::Confirmed);
+    let transaction = transaction_codec::sanitize(transaction, &view)?;
+    let message = transaction.message();
+    let keys = message.account_keys();
+    let written = keys.iter().enumerate().filter(|(index, _)| message.is_writable(*index));
+    Ok(written.map(|(_, key)| *key).collect())
+}
+
+/// Prices of transactions in microlamports for each compute unit, in ascending order.
+struct Prices {
+    of_all: Vec<u64>,
+    of_accounts: Vec<u64>,
+}
+
+impl Prices {
+    fn read(api: &SolanaApi, accounts: &HashSet<Pubkey>, slots: u64, options: &Options) -> Self {
+        let history = api.history.snapshot();
+        let newest = history.newest_slot(Commitment::Confirmed);
+        let oldest = newest.saturating_sub(slots - 1);
+        let (mut of_all, mut of_accounts) = (Vec::new(), Vec::new());
+        let mut remaining = TRANSACTIONS_MAX;
+        for block in history.blocks(oldest..=newest, Commitment::Confirmed).rev() {
+            let (all_before, accounts_before) = (of_all.len(), of_accounts.len());
+            let counted = block.transactions.iter();
+            let counted = counted.filter(|executed| options.include_vote || !executed.is_vote);
+            for executed in counted.take(remaining) {
+                remaining -= 1;
+                let Some(price) = price(executed, &api.cluster_info.features) else { continue };
+                of_all.push(price);
+                if written(executed, accounts).next().is_some() {
+                    of_accounts.push(price);
+                }
+            }
+            if options.evaluate_empty_slot_as_zero {
+                of_all.extend((of_all.len() == all_before).then_some(0));
+                of_accounts.extend((of_accounts.len() == accounts_before).then_some(0));
+            }
+        }
+        of_all.sort_unstable();
+        of_accounts.sort_unstable();
+        Self { of_all, of_accounts }
+    }
+
+    /// The higher of the two markets' prices at a level.
+    fn at(&self, level: PriorityLevel) -> f64 {
+        let percent = level.percent();
+        percentile(&self.of_all, percent).max(percentile(&self.of_accounts, percent)) as f64
+    }
+}
+
+/// The value of the nearest rank; 0 if there is none.
+fn percentile(sorted: &[u64], percent: usize) -> u64 {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_value_of_the_nearest_rank() {
+        let sorted: Vec<u64> = (1..=20).collect();
+        let found = [0, 1, 25, 50, 75, 95, 100].map(|percent| percentile(&sorted, percent));
+        assert_eq!(found, [1, 1, 5, 10, 15, 19, 20]);
+        assert_eq!([0, 50, 100].map(|percent| percentile(&[7], percent)), [7, 7, 7]);
+        assert_eq!(percentile(&[], 50), 0);
+    }
+}

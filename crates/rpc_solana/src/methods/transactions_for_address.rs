@@ -1,0 +1,328 @@
+//! getTransactionsForAddress: the transactions of an address, filtered, in either order, with their contents if requested.
+//!
+//! Agave has no such method. Its shape is that on which providers agree, and which kit's client declares.
+//! In: the history; the accounts, of which those are read that hold the address's tokens.
+//! Out: a page, and the token of the next one. A page ends at its limit, or after [`SCANNED_MAX`] transactions.
+//! Bounds: 1,000 signatures or 100 transactions on a page, and [`TOKEN_ACCOUNTS_MAX`] token accounts of the address.
+//! One transaction is encoded at a time.
+//! Not here: the order, and bounds by slot, time and signature (`address_history`).
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use chain_solana::{ExecutedTransaction, HistorySnapshot, TransactionPosition, View};
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{
+    Execution, ListTemplate, MethodOutput, MethodResult, MethodSpec, StreamState, StreamedResult,
+    write_json,
+};
+use ledger::Slot;
+use pool::TimeSlice;
+use query::IndexCoverage;
+use response_cache::RESULT_CHUNK_BYTES;
+use serde::{Deserialize, Serialize};
+use solana::key_kind;
+use solana_pubkey::Pubkey;
+use solana_rpc_client_types::config::RpcContextConfig;
+use solana_transaction_status::{TransactionTokenBalance, UiTransactionEncoding};
+
+use super::address_history::{Comparison, SortOrder, behind, first_of, first_since, merged};
+use super::encode_transaction::{check_version, encode};
+use super::{accounts_reader, blocks, parse_key, transactions};
+use crate::commitment::view_of;
+use crate::custom_error::RpcCustomError;
+use crate::solana_api::SolanaApi;
+
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[MethodSpec::new(
+    "getTransactionsForAddress",
+    Execution::Medium,
+    transactions_for_address,
+)];
+
+/// Signatures on a page: the limit of other providers.
+const SIGNATURES_MAX: usize = 1_000;
+/// Whole transactions on a page: the limit of other providers.
+const TRANSACTIONS_MAX: usize = 100;
+/// Transactions scanned for a page: some milliseconds.
+const SCANNED_MAX: usize = 20_000;
+/// Token accounts of the address whose transactions are found.
+const TOKEN_ACCOUNTS_MAX: usize = 1_000;
+
+/// The config object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Config {
+    transaction_details: Details,
+    sort_order: SortOrder,
+    limit: Option<usize>,
+    pagination_token: Option<String>,
+    filters: Option<Filters>,
+    encoding: Option<UiTransactionEncoding>,
+    max_supported_transaction_version: Option<u8>,
+    #[serde(flatten)]
+    context: RpcContextConfig,
+}
+
+/// What a page has of each transaction.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+enum Details {
+    #[default]
+    Signatures,
+    Full,
+}
+
+/// All that are there must match. A filter of another name is an error, since it would match everything.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Filters {
+    slot: Option<Comparison<Slot>>,
+    block_time: Option<Comparison<i64>>,
+    signature: Option<Comparison<String>>,
+    status: StatusFilter,
+    token_accounts: TokenAccounts,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+enum StatusFilter {
+    #[default]
+    Any,
+    Succeeded,
+    Failed,
+}
+
+/// Which transactions are found that have a token account of the address, but not the address itself.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+enum TokenAccounts {
+    #[default]
+    None,
+    BalanceChanged,
+    All,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Page<T> {
+    data: T,
+    pagination_token: Option<String>,
+}
+
+fn transactions_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    let (address, config): (String, Option<Config>) = params.parse(1)?;
+    let address = parse_key::pubkey(&address)?;
+    let config = config.unwrap_or_default();
+    let filters = config.filters.as_ref();
+    let limit = limit(config.limit, config.transaction_details)?;
+    let (history, _, newest) = blocks::confirmed_history(api, config.context)?;
+    let range = range(&history, newest, &config)?;
+    let wanted = filters.map_or(TokenAccounts::None, |filters| filters.token_accounts);
+    let status = filters.map_or(StatusFilter::Any, |filters| filters.status);
+    let mut addresses = BTreeSet::from([address]);
+    if wanted != TokenAccounts::None {
+        let view = view_of(api, Some(config.context))?;
+        addresses.extend(token_accounts(&view, &history, &address, newest)?);
+    }
+
+    let owner = address.to_string();
+    let is_wanted = |executed: &ExecutedTransaction| {
+        has_status(executed, status)
+            && (wanted != TokenAccounts::BalanceChanged
+                || executed.account_keys.contains(&address)
+                || changes_balance(executed, &owner))
+    };
+    let (mut found, mut next, mut last) = (Vec::new(), None, None);
+    for (scanned, position) in
+        merged(&history, &addresses, &range, config.sort_order).enumerate()
+    {
+        if found.len() == limit || scanned == SCANNED_MAX {
+            next = last;
+            break;
+        }
+        last = Some(position);
+        let executed = history.transaction_at(position);
+        found.extend(executed.filter(|executed| is_wanted(executed)).map(Arc::clone));
+    }
+    let pagination_token =
+        next.map(|TransactionPosition { slot, index }| format!("{slot}:{index}"));
+    match config.transaction_details {
+        Details::Signatures => {
+            let status = |executed: &Arc<_>| transactions::signature_status(&history, executed);
+            let data: Vec<_> = found.iter().map(status).collect();
+            MethodOutput::json(&Page { data, pagination_token })
+        }
+        Details::Full => TransactionStream::start(found, pagination_token, &config),
+    }
+}
+
+fn limit(requested: Option<usize>, details: Details) -> Result<usize, RpcError> {
+    let max = match details {
+        Details::Signatures => SIGNATURES_MAX,
+        Details::Full => TRANSACTIONS_MAX,
+    };
+    let limit = requested.unwrap_or(max);
+    if (1..=max).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(RpcError::invalid_params(format!("Invalid limit; max {max}")))
+}
+
+/// The positions that the filters and the token of the page before leave.
+fn range(
+    history: &HistorySnapshot,
+    newest: Slot,
+    config: &Config,
+) -> Result<Range<TransactionPosition>, RpcError> {
+    let mut range = first_of(0)..first_of(newest.saturating_add(1));
+    if let Some(filters) = &config.filters {
+        let slot_after = |slot: &Slot| Ok::<_, RpcError>(first_of(slot.saturating_add(1)));
+        let time_after = |time: &i64| Ok(first_since(history, time.saturating_add(1)));
+        let signature_at = |signature: &String| {
+            let signature = parse_key::signature(signature)?;
+            transactions::find_position(history, &signature, newest)
+        };
+        if let Some(slot) = &filters.slot {
+            slot.narrow(&mut range, |slot| Ok(first_of(*slot)), slot_after)?;
+        }
+        if let Some(time) = &filters.block_time {
+            time.narrow(&mut range, |time| Ok(first_since(history, *time)), time_after)?;
+        }
+        if let Some(signature) = &filters.signature {
+            let after = |signature: &String| signature_at(signature).map(behind);
+            signature.narrow(&mut range, signature_at, after)?;
+        }
+    }
+    if let Some(token) = &config.pagination_token {
+        let last = position(token)?;
+        match config.sort_order {
+            SortOrder::Asc => range.start = range.start.max(behind(last)),
+            SortOrder::Desc => range.end = range.end.min(last),
+        }
+    }
+    Ok(range)
+}
+
+/// A pagination token: slot and index of the last transaction that was scanned for the page before.
+fn position(token: &str) -> Result<TransactionPosition, RpcError> {
+    let parsed = token.split_once(':').and_then(|(slot, index)| {
+        Some(TransactionPosition { slot: slot.parse().ok()?, index: index.parse().ok()? })
+    });
+    parsed.ok_or_else(|| {
+        RpcError::invalid_params("Invalid param: paginationToken is not `slot:position`")
+    })
+}
+
+/// The token accounts of an owner: those that there are, and those that the newest transactions with the owner name
+/// as such. The latter may be closed. -32010 if the index by owner is off or does not have the owner.
+fn token_accounts(
+    view: &View,
+    history: &HistorySnapshot,
+    owner: &Pubkey,
+    newest: Slot,
+) -> Result<BTreeSet<Pubkey>, RpcError> {
+    let key = accounts_reader::address(owner);
+    if view.index_coverage(key_kind::OWNER, &key) != IndexCoverage::Covered {
+        let index_key = owner.to_string();
+        return Err(RpcCustomError::KeyExcludedFromSecondaryIndex { index_key }.into());
+    }
+    let too_many = || {
+        RpcError::invalid_params(format!(
+            "Invalid param: the address has more than {TOKEN_ACCOUNTS_MAX} token accounts; leave out \
+             filters.tokenAccounts"
+        ))
+    };
+    let mut found = BTreeSet::new();
+    for (address, _) in view.records_by_key(key_kind::OWNER, &key) {
+        found.extend(accounts_reader::pubkey(&address));
+        if found.len() > TOKEN_ACCOUNTS_MAX {
+            return Err(too_many());
+        }
+    }
+    let owner_text = owner.to_string();
+    let range = first_of(0)..first_of(newest.saturating_add(1));
+    for position in merged(history, [owner], &range, SortOrder::Desc).take(SCANNED_MAX) {
+        let Some(executed) = history.transaction_at(position) else { continue };
+        let of_owner = balances(executed).filter(|balance| balance.owner == owner_text);
+        let keys = of_owner.map(|balance| executed.account_keys.get(usize::from(balance.account_index)));
+        found.extend(keys.flatten().copied());
+        if found.len() > TOKEN_ACCOUNTS_MAX {
+            return Err(too_many());
+        }
+    }
+    Ok(found)
+}
+
+fn has_status(executed: &ExecutedTransaction, wanted: StatusFilter) -> bool {
+    match wanted {
+        StatusFilter::Any => true,
+        StatusFilter::Succeeded => executed.meta.status.is_ok(),
+        StatusFilter::Failed => executed.meta.status.is_err(),
+    }
+}
+
+/// All token balances, before and after.
+fn balances(executed: &ExecutedTransaction) -> impl Iterator<Item = &TransactionTokenBalance> {
+    let meta = &executed.meta;
+    [&meta.pre_token_balances, &meta.post_token_balances].into_iter().flatten().flatten()
+}
+
+/// Whether the amount of a token account of `owner` is another one afterwards.
+fn changes_balance(executed: &ExecutedTransaction, owner: &str) -> bool {
+    let meta = &executed.meta;
+    let amount = |balances: &Option<Vec<TransactionTokenBalance>>, index: u8| {
+        let found = balances.iter().flatten();
+        let mut found = found.filter(|it| it.account_index == index && it.owner == owner);
+        found.next().map_or("0", |balance| &balance.ui_token_amount.amount).to_owned()
+    };
+    balances(executed).filter(|balance| balance.owner == owner).any(|balance| {
+        let index = balance.account_index;
+        amount(&meta.pre_token_balances, index) != amount(&meta.post_token_balances, index)
+    })
+}
+
+/// Streams whole transactions.
+struct TransactionStream {
+    transactions: Vec<Arc<ExecutedTransaction>>,
+    encoding: UiTransactionEncoding,
+    version_max: Option<u8>,
+    template: ListTemplate,
+    written: usize,
+}
+
+impl TransactionStream {
+    fn start(
+        transactions: Vec<Arc<ExecutedTransaction>>,
+        pagination_token: Option<String>,
+        config: &Config,
+    ) -> MethodResult {
+        let version_max = config.max_supported_transaction_version;
+        // Nothing may fail after the first byte is sent.
+        let mut versions = transactions.iter();
+        versions.try_for_each(|executed| check_version(executed, version_max))?;
+        let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
+        let template = ListTemplate::at_first_list(&Page { data: [(); 0], pagination_token })?;
+        let stream = Self { transactions, encoding, version_max, template, written: 0 };
+        Ok(MethodOutput::streamed(None, stream))
+    }
+}
+
+impl StreamedResult for TransactionStream {
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
+        out.append(&mut self.template.head);
+        while let Some(executed) = self.transactions.get(self.written) {
+            if self.written > 0 {
+                out.push(b',');
+            }
+            write_json(out, &encode(executed, self.encoding, self.version_max)?)?;
+            self.written += 1;
+            if out.len() >= RESULT_CHUNK_BYTES || slice.is_over() {
+                return Ok(StreamState::More);
+            }
+        }
+        out.append(&mut self.template.tail);
+        Ok(StreamState::Done)
+    }
+}
