@@ -12,6 +12,7 @@ mod dev;
 mod dev_flags;
 mod follow;
 mod follow_flags;
+mod generated_files;
 mod grpc_setup;
 mod index_flags;
 mod input_file;
@@ -21,6 +22,7 @@ mod memory_report;
 mod process_setup;
 mod queue_metrics;
 mod rlimit;
+mod service_manager;
 mod signals;
 mod snapshot_file;
 mod solana_cli_config;
@@ -47,6 +49,8 @@ fn main() -> ExitCode {
         Command::Follow(flags) => follow::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
+        Command::Completions(flags) => generated_files::print_completions(&flags),
+        Command::Man(flags) => generated_files::write_manual(&flags),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
