@@ -21,6 +21,7 @@ use crate::config::{self, NodeConfig};
 use crate::console::{now, print_line, print_stderr};
 use crate::dev_flags::DevFlags;
 use crate::memory_report::ProcessMemory;
+use crate::otlp::export_spans;
 use crate::process_setup::{
     BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
     with_console, write_atomic,
@@ -249,6 +250,7 @@ async fn serve(
         sinks.push(Box::new(events));
         server
     });
+    export_spans(config.otlp_endpoint.as_deref(), &node.context.metrics)?;
     let running = localnet.start(sinks).context("start the ledger")?;
 
     let listeners =

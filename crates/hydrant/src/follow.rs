@@ -33,6 +33,7 @@ use web_console::LedgerKind;
 use crate::console::{now, print_line, print_stderr};
 use crate::follow_flags::{FollowFile, FollowFlags, SendTo, Verify};
 use crate::memory_report::{self, MemoryLine, ProcessMemory};
+use crate::otlp::export_spans;
 use crate::process_setup::{
     BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
     with_console, write_atomic,
@@ -392,6 +393,7 @@ impl Node<'_> {
             let (gossip, cluster) = (Arc::clone(server.gossip()), Arc::clone(&node.api.cluster));
             tokio::spawn(grpc_setup::mirror_nodes(gossip, cluster))
         });
+        export_spans(self.flags.otlp_endpoint.as_deref(), &node.context.metrics)?;
         let running = follower.start(sinks).context("follow the chain")?;
         let listeners = Listeners {
             rpc: tokio_listener(bound.rpc)?,

@@ -19,6 +19,7 @@ mod input_file;
 mod inspect;
 mod log_format;
 mod memory_report;
+mod otlp;
 mod process_setup;
 mod queue_metrics;
 mod rlimit;

@@ -37,6 +37,7 @@ mod snapshots;
 mod socket;
 mod storms;
 mod tpu_client;
+mod traces;
 mod web_console;
 mod world;
 mod yellowstone_client;
