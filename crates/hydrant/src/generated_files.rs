@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::command_line;
 use crate::console::print_line;
 use crate::test_validator;
 
@@ -29,23 +28,19 @@ pub(crate) struct ManFlags {
     dir: PathBuf,
 }
 
-/// Prints the completions for a shell.
-pub(crate) fn print_completions(flags: &CompletionsFlags) -> Result<()> {
+/// Prints the completions of `command`, the whole command line, for a shell.
+pub(crate) fn print_completions(flags: &CompletionsFlags, mut command: Command) -> Result<()> {
     let mut completions = Vec::new();
-    clap_complete::generate(flags.shell, &mut command_line::command(), PROGRAM, &mut completions);
+    clap_complete::generate(flags.shell, &mut command, PROGRAM, &mut completions);
     print_line(String::from_utf8(completions).context("completions")?.trim_end());
     Ok(())
 }
 
-/// Writes a manual page for each command.
-pub(crate) fn write_manual(flags: &ManFlags) -> Result<()> {
+/// Writes a manual page for each command below `command`, each under its own name.
+pub(crate) fn write_manual(flags: &ManFlags, command: Command) -> Result<()> {
     let dir = &flags.dir;
-    clap_mangen::generate_to(documented_command(), dir)
-        .with_context(|| format!("write manual pages to {}", dir.display()))
-}
-
-/// The command line, in which each command has a page of its own name.
-fn documented_command() -> Command {
     let page = format!("{PROGRAM}-{}", test_validator::COMMAND);
-    command_line::command().mut_subcommand(test_validator::COMMAND, |it| it.display_name(page))
+    let command = command.mut_subcommand(test_validator::COMMAND, |it| it.display_name(page));
+    clap_mangen::generate_to(command, dir)
+        .with_context(|| format!("write manual pages to {}", dir.display()))
 }

@@ -50,8 +50,10 @@ fn main() -> ExitCode {
         Command::Follow(flags) => follow::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
-        Command::Completions(flags) => generated_files::print_completions(&flags),
-        Command::Man(flags) => generated_files::write_manual(&flags),
+        Command::Completions(flags) => {
+            generated_files::print_completions(&flags, command_line::command())
+        }
+        Command::Man(flags) => generated_files::write_manual(&flags, command_line::command()),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
