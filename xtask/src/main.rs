@@ -8,6 +8,7 @@
 mod ci;
 mod compilation;
 mod compiler;
+mod dist;
 mod fuzz;
 mod readme;
 mod rig;
@@ -28,7 +29,8 @@ const USAGE: &str = "\
 cargo xtask <task>
 
   ci                   all that CI does, within 80 minutes: format, tidy, lints, tests, help text, README,
-                       benchmarks, profile, default features; HYDRANT_CI_BUDGET_S sets another limit
+                       benchmarks, packages, profile, default features; HYDRANT_CI_BUDGET_S sets another
+                       limit
   test [ARGS...]       all tests of the workspace; the arguments go to `cargo test`
   tidy                 the rules that neither rustc nor clippy knows; see ARCHITECTURE.md
   lints                builds our crates and tests with Clippy and rustdoc, without a warning
@@ -40,6 +42,7 @@ cargo xtask <task>
                        --built: of the programs that `toys` has built
   fuzz [SECONDS [TARGET...]]   each fuzz target for that time
   rig [OPTIONS]        a real validator with our plugin, followed and compared; `rig --help`
+  dist [OPTIONS]       tarball, Debian package and OCI image of a release build; `dist --help`
   readme               runs every command of README.md
   help-text [--write]  compares the help texts in docs/ with those of the binary
                        --built: both of these with the binary that the tests have built
@@ -79,6 +82,12 @@ fn run(args: &[String]) -> Result<()> {
             Ok(())
         }
         "rig" => rig::run(rest),
+        "dist" if rest.iter().any(|arg| arg == "--help") => {
+            println!("{}", dist::USAGE);
+            Ok(())
+        }
+        "dist" => dist::run(rest),
+        dist::MOUNTED => dist::run_mounted(rest),
         "readme" => readme::run(&hydrant(rest)?),
         "help-text" => ci::help_text(&hydrant(rest)?, rest.iter().any(|arg| arg == "--write")),
         "help" | "-h" | "--help" => {

@@ -27,8 +27,13 @@ const FOLLOW: &str = "cargo run --release -- follow ";
 const CARGO_RUN: &str = "cargo run --release -- ";
 
 /// Commands that are CI steps of their own, or would start CI again.
-const COVERED_BY_CI: &[&str] =
-    &["cargo xtask test", "cargo xtask ci", "cargo xtask bars", "cargo xtask bench rpc"];
+const COVERED_BY_CI: &[&str] = &[
+    "cargo xtask test",
+    "cargo xtask ci",
+    "cargo xtask bars",
+    "cargo xtask bench rpc",
+    "cargo xtask dist",
+];
 
 /// The ports in the README: of the ledger, and of the node that follows it. WebSocket has the next one.
 const RPC_PORT: u16 = 8899;

@@ -14,7 +14,7 @@ mod calls;
 mod clock;
 mod cuts;
 mod frozen_banks;
-mod json_rpc;
+pub(crate) mod json_rpc;
 mod nodes;
 mod options;
 mod processes;

@@ -10,6 +10,7 @@ use crate::bench::BenchFlags;
 use crate::console::print_stderr;
 use crate::dev_flags::DevFlags;
 use crate::follow_flags::FollowFlags;
+use crate::generated_files::{CompletionsFlags, ManFlags};
 use crate::inspect::InspectFlags;
 use crate::test_validator;
 
@@ -48,6 +49,11 @@ pub(crate) enum Command {
     ///
     /// The inputs of requests are discovered from the endpoint. The load is read-only.
     Bench(Box<BenchFlags>),
+    /// Print completions for a shell.
+    Completions(CompletionsFlags),
+    /// Write the manual pages to a directory.
+    #[command(hide = true)]
+    Man(ManFlags),
 }
 
 /// The whole command line, with the flags of `solana-test-validator` that are ignored or refused.

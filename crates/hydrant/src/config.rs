@@ -66,6 +66,8 @@ pub(crate) struct NodeConfig {
     pub(crate) style: OutputStyle,
     pub(crate) log: bool,
     pub(crate) log_format: LogFormat,
+    /// The collector of spans.
+    pub(crate) otlp_endpoint: Option<String>,
 }
 
 /// The flags merged with the file: a flag overrides the file, lists are concatenated.
@@ -180,6 +182,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         log: flags.log || file.log,
         log_format: flags.log_format.or(file.log_format),
         slow_request_ms: flags.slow_request_ms.or(file.slow_request_ms),
+        otlp_endpoint: flags.otlp_endpoint.or(file.otlp_endpoint),
     }
 }
 
@@ -214,6 +217,7 @@ impl NodeConfig {
             style: OutputStyle::Hydrant,
             log: flags.log,
             log_format: flags.log_format.unwrap_or_default(),
+            otlp_endpoint: flags.otlp_endpoint,
         })
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chain_solana::{ComputedVerification, EventSink, Snapshots};
 use http_server::Listeners;
-use jsonrpc::{Health, HttpApi};
+use jsonrpc::{Health, HttpApi, Status};
 use localnet::{Localnet, LocalnetHandle};
 use metrics::Collector;
 use rest::Rest;
@@ -21,11 +21,13 @@ use crate::config::{self, NodeConfig};
 use crate::console::{now, print_line, print_stderr};
 use crate::dev_flags::DevFlags;
 use crate::memory_report::ProcessMemory;
+use crate::otlp::export_spans;
 use crate::process_setup::{
     BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
     with_console, write_atomic,
 };
 use crate::queue_metrics::QueueMetrics;
+use crate::service_manager::ServiceManager;
 use crate::signals::EndSignals;
 use crate::tpu::Tpu;
 use crate::{accounts_file, grpc_setup, memory_report, rlimit, status_line, validator_log};
@@ -248,6 +250,7 @@ async fn serve(
         sinks.push(Box::new(events));
         server
     });
+    export_spans(config.otlp_endpoint.as_deref(), &node.context.metrics)?;
     let running = localnet.start(sinks).context("start the ledger")?;
 
     let listeners =
@@ -283,6 +286,8 @@ async fn serve(
     let process_memory = Arc::new(ProcessMemory::at_start(&node));
     node.context.metrics.add(Arc::clone(&process_memory) as Arc<dyn Collector>);
     announce_ready(config, &banner)?;
+    let mut service_manager = ServiceManager::from_environment();
+    service_manager.notify_ready(rpc);
     let start_memory = tokio::spawn(process_memory.measure_at_first_root(Arc::clone(&node)));
     let tpu_log = tokio::spawn(tpu.log_periodically());
     let memory_log = tokio::spawn(memory_report::log_periodically(Arc::clone(&node))?);
@@ -290,7 +295,9 @@ async fn serve(
         tokio::spawn(status_line::draw(node.api.reader.clone(), Arc::clone(&pubsub), config.style))
     });
 
-    let ledger_ended = wait_for_shutdown(&mut signals, &running).await;
+    let ledger_ended =
+        wait_for_shutdown(&mut signals, &running, &node.api.health, &mut service_manager).await;
+    service_manager.notify_stopping();
     if let Some(line) = line {
         line.abort();
         print_line("");
@@ -318,15 +325,24 @@ fn health(config: &NodeConfig) -> Health {
     Health::with_slot_clock(ms(config.localnet.slot_ms), ms(config.rpc.stall_ms))
 }
 
-/// Waits for a signal or for the end of the ledger's thread; true if the ledger ended.
-async fn wait_for_shutdown(signals: &mut EndSignals, running: &LocalnetHandle) -> bool {
+/// Waits for a signal or for the end of the ledger's thread; true if the ledger ended. A ledger that makes no blocks
+/// is not alive.
+async fn wait_for_shutdown(
+    signals: &mut EndSignals,
+    running: &LocalnetHandle,
+    health: &Health,
+    service_manager: &mut ServiceManager,
+) -> bool {
     let mut poll = tokio::time::interval(POLL_INTERVAL);
     loop {
         tokio::select! {
             () = signals.next() => return false,
-            _ = poll.tick() => if running.is_finished() {
-                return true;
-            },
+            _ = poll.tick() => {
+                if running.is_finished() {
+                    return true;
+                }
+                service_manager.notify_alive(health.status() == Status::Ok, now());
+            }
         }
     }
 }

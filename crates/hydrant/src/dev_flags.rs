@@ -245,6 +245,9 @@ pub(crate) struct DevFlags {
     /// logs none [default: 1000].
     #[arg(long, value_name = "MS", help_heading = "Output")]
     pub(crate) slow_request_ms: Option<u64>,
+    /// Export spans of requests with a sampled `traceparent` to this collector, by OTLP over HTTP.
+    #[arg(long, value_name = "URL", help_heading = "Output")]
+    pub(crate) otlp_endpoint: Option<String>,
 }
 
 /// An index of accounts, by its name on the command line.

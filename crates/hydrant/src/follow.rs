@@ -33,10 +33,12 @@ use web_console::LedgerKind;
 use crate::console::{now, print_line, print_stderr};
 use crate::follow_flags::{FollowFile, FollowFlags, SendTo, Verify};
 use crate::memory_report::{self, MemoryLine, ProcessMemory};
+use crate::otlp::export_spans;
 use crate::process_setup::{
     BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
     with_console, write_atomic,
 };
+use crate::service_manager::ServiceManager;
 use crate::signals::EndSignals;
 use crate::snapshot_file::SnapshotFile;
 use crate::{config, grpc_setup, input_file, rlimit};
@@ -391,6 +393,7 @@ impl Node<'_> {
             let (gossip, cluster) = (Arc::clone(server.gossip()), Arc::clone(&node.api.cluster));
             tokio::spawn(grpc_setup::mirror_nodes(gossip, cluster))
         });
+        export_spans(self.flags.otlp_endpoint.as_deref(), &node.context.metrics)?;
         let running = follower.start(sinks).context("follow the chain")?;
         let listeners = Listeners {
             rpc: tokio_listener(bound.rpc)?,
@@ -436,8 +439,12 @@ impl Node<'_> {
             write_atomic(path, &endpoints.to_string())
                 .with_context(|| format!("--endpoints-file {}", path.display()))?;
         }
+        let mut service_manager = ServiceManager::from_environment();
+        service_manager.notify_ready(rpc);
         let slots_max = self.flags.slots_behind_max.unwrap_or(SLOTS_BEHIND_MAX_DEFAULT);
-        let ended = wait_for_end(&mut signals, &running, &status, &health, slots_max).await;
+        let follower = (&running, &*status, &*health);
+        let ended = wait_for_end(&mut signals, follower, slots_max, &mut service_manager).await;
+        service_manager.notify_stopping();
         start_memory.abort();
         memory_log.abort();
         nodes.iter().for_each(tokio::task::JoinHandle::abort);
@@ -486,13 +493,13 @@ fn start_sender(
     })
 }
 
-/// Reports the health until a signal comes or the writer ends; true if it ended.
+/// Reports the health until a signal comes or the writer ends; true if it ended. A follower without a source is alive:
+/// a restart would not bring the source back, and would load the state again.
 async fn wait_for_end(
     signals: &mut EndSignals,
-    running: &FollowHandle,
-    status: &FollowStatus,
-    health: &Health,
+    (running, status, health): (&FollowHandle, &FollowStatus, &Health),
     slots_behind_max: u64,
+    service_manager: &mut ServiceManager,
 ) -> bool {
     let mut poll = tokio::time::interval(POLL_INTERVAL);
     loop {
@@ -503,6 +510,7 @@ async fn wait_for_end(
                 if running.is_finished() {
                     return true;
                 }
+                service_manager.notify_alive(true, now());
             }
         }
     }

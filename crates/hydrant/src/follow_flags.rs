@@ -114,6 +114,9 @@ pub(crate) struct FollowFlags {
     /// Format of the log [default: text].
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
     pub(crate) log_format: Option<LogFormat>,
+    /// Export spans of requests with a sampled `traceparent` to this collector, by OTLP over HTTP.
+    #[arg(long, value_name = "URL", help_heading = "Output")]
+    pub(crate) otlp_endpoint: Option<String>,
 }
 
 /// The values of `--send`.

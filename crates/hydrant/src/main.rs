@@ -12,15 +12,18 @@ mod dev;
 mod dev_flags;
 mod follow;
 mod follow_flags;
+mod generated_files;
 mod grpc_setup;
 mod index_flags;
 mod input_file;
 mod inspect;
 mod log_format;
 mod memory_report;
+mod otlp;
 mod process_setup;
 mod queue_metrics;
 mod rlimit;
+mod service_manager;
 mod signals;
 mod snapshot_file;
 mod solana_cli_config;
@@ -47,6 +50,10 @@ fn main() -> ExitCode {
         Command::Follow(flags) => follow::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
+        Command::Completions(flags) => {
+            generated_files::print_completions(&flags, command_line::command())
+        }
+        Command::Man(flags) => generated_files::write_manual(&flags, command_line::command()),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -33,6 +33,7 @@ mod server_context;
 mod status_endpoints;
 mod streamed_body;
 mod task;
+mod trace_parent;
 mod value_response;
 
 pub use crate::metrics::Metrics;
@@ -51,4 +52,5 @@ pub use method_output::{
 pub use rpc_service::{HttpApi, HttpApiRequest};
 pub use serve::serve;
 pub use server_context::{ServerContext, SystemClock};
+pub use trace_parent::TraceParent;
 pub use value_response::{BodyTransform, BodyTransformFactory, ResponseMeta, ResponseOptions};

@@ -17,6 +17,7 @@ use crate::error::RpcError;
 use crate::offload::{self, INLINE_BODY_BYTES_MAX};
 use crate::request_context::RequestContext;
 use crate::server_context::ServerContext;
+use crate::trace_parent::TraceParent;
 use crate::value_response::{ResponseMeta, ResponseOptions};
 
 /// The client and the id of a request, for rate limits, fair scheduling and the log.
@@ -24,6 +25,7 @@ use crate::value_response::{ResponseMeta, ResponseOptions};
 pub struct MethodClient {
     client: ClientId,
     request: RequestId,
+    trace: Option<TraceParent>,
 }
 
 /// A result: its metadata, and its bytes.
@@ -38,8 +40,8 @@ pub struct MethodResponse {
 }
 
 impl MethodClient {
-    pub(crate) fn new(client: ClientId, request: RequestId) -> Self {
-        Self { client, request }
+    pub(crate) fn new(client: ClientId, request: RequestId, trace: Option<TraceParent>) -> Self {
+        Self { client, request, trace }
     }
 
     /// Id of the request in the log.
@@ -94,12 +96,13 @@ impl MethodClient {
     }
 
     fn request_context(self, server: &ServerContext, options: ResponseOptions) -> RequestContext {
-        let Self { client, request } = self;
+        let Self { client, request, trace } = self;
         RequestContext {
             client,
             coding: options.coding,
             options: Some(options),
             request,
+            trace,
             arrived: server.pool.now(),
         }
     }

@@ -8,6 +8,7 @@ use http_server::{ContentEncoding, RequestId};
 use pool::ClientId;
 
 use crate::params::Params;
+use crate::trace_parent::TraceParent;
 use crate::value_response::ResponseOptions;
 
 /// The client of a request, and its options.
@@ -21,6 +22,8 @@ pub(crate) struct RequestContext {
     pub(crate) options: Option<ResponseOptions>,
     /// Id of the request in the log.
     pub(crate) request: RequestId,
+    /// Its trace, if spans are exported and the client records it.
+    pub(crate) trace: Option<TraceParent>,
     /// When the request was complete, by the clock of the pool.
     pub(crate) arrived: Duration,
 }

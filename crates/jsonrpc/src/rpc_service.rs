@@ -22,7 +22,9 @@ use crate::dispatch::{self, JsonRpcResponse};
 use crate::method_client::MethodClient;
 use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::request_context::RequestContext;
+use crate::server_context::ServerContext;
 use crate::status_endpoints::{health, ready, serve_metrics};
+use crate::trace_parent::TraceParent;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
@@ -87,7 +89,8 @@ impl<A: Api> HttpService for RpcService<A> {
             return response;
         };
         let HttpRequest { client, id, head, body } = request;
-        let method_client = MethodClient::new(client, id);
+        let trace = trace_of(&self.server.context, &head.headers);
+        let method_client = MethodClient::new(client, id, trace);
         let body = body.read().await.map_err(BodyError::into_status_and_text);
         poll_budget::charge_parsed(body.as_ref().map_or(0, inline_bytes));
         let request = HttpApiRequest { method_client, head, body };
@@ -110,6 +113,11 @@ impl<A: Api> HttpService for RpcService<A> {
     }
 }
 
+/// The trace of a request, if spans are exported.
+fn trace_of(server: &ServerContext, headers: &HeaderMap) -> Option<TraceParent> {
+    server.metrics.span_sink().and_then(|_| TraceParent::sampled_in(headers))
+}
+
 async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Response<ResponseBody> {
     let HttpRequest { client, id, head, body } = request;
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
@@ -123,7 +131,8 @@ async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Respons
         Method::POST if is_json(&head.headers) => {
             let coding = ContentEncoding::negotiate(&head.headers);
             let (options, arrived) = (None, Duration::ZERO);
-            let context = RequestContext { client, coding, options, request: id, arrived };
+            let trace = trace_of(&server.context, &head.headers);
+            let context = RequestContext { client, coding, options, request: id, trace, arrived };
             post(server, context, body).await
         }
         Method::POST => text_response(

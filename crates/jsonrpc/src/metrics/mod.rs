@@ -12,12 +12,13 @@ mod families;
 mod labels;
 mod process;
 mod rejections;
+mod request_span;
 mod response_cache;
 mod scrape;
 mod slow_log;
 mod websocket;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http_server::{HttpCounters, HttpEvent};
@@ -28,6 +29,7 @@ use labels::{CODES, EXECUTION_PATHS, NOT_METHODS, code_name};
 
 pub use labels::Outcome;
 pub use rejections::Rejection;
+pub use request_span::{RequestSpan, SpanSink};
 pub use websocket::WebSocketMetrics;
 
 pub(crate) use labels::{ExecutionPath, MethodLabel};
@@ -46,6 +48,7 @@ pub struct Metrics {
     /// Calls over WebSocket, which are reported together with those over HTTP.
     websocket: Mutex<Vec<Arc<WebSocketMetrics>>>,
     scrape_cache: scrape::ScrapeCache,
+    span_sink: OnceLock<Arc<dyn SpanSink>>,
 }
 
 impl Metrics {
@@ -62,6 +65,7 @@ impl Metrics {
             collectors: Mutex::default(),
             websocket: Mutex::default(),
             scrape_cache: scrape::ScrapeCache::default(),
+            span_sink: OnceLock::new(),
         }
     }
 
@@ -78,6 +82,17 @@ impl Metrics {
     /// Adds calls over WebSocket.
     pub fn add_websocket(&self, calls: Arc<WebSocketMetrics>) {
         self.websocket.lock().push(calls);
+    }
+
+    /// Sets what gets the spans of requests. Only the first call has an effect.
+    pub fn set_span_sink(&self, sink: Arc<dyn SpanSink>) {
+        // It returns the sink if there is one already.
+        let _ = self.span_sink.set(sink);
+    }
+
+    /// What gets the spans of requests.
+    pub(crate) fn span_sink(&self) -> Option<&dyn SpanSink> {
+        self.span_sink.get().map(|sink| &**sink)
     }
 
     /// The name of a method, as its label has it.

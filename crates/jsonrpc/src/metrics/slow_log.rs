@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::labels::{ExecutionPath, MethodLabel, Outcome};
+use super::request_span::{RequestSpan, SpanSink};
 use crate::request_context::RequestContext;
 
 /// Lines per second: enough to see which requests are slow, too few to fill a disk.
@@ -17,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Bytes of parameters that are logged: an address and one or two filters.
 const PARAMS_BYTES_MAX: usize = 256;
 
-/// A request that took too long.
+/// A request that took too long, or has a trace.
 pub(crate) struct SlowRequest<'a> {
     pub(crate) context: &'a RequestContext,
     pub(crate) method: &'a str,
@@ -48,6 +49,22 @@ pub(crate) struct ExecutionStats {
 }
 
 impl SlowRequest<'_> {
+    /// Sends its span, if its trace is recorded.
+    pub(crate) fn trace(&self, sink: Option<&dyn SpanSink>) {
+        let (Some(sink), Some(parent)) = (sink, self.context.trace) else { return };
+        sink.record(&RequestSpan {
+            parent,
+            request: self.context.request,
+            client: self.context.client,
+            method: self.method,
+            class: self.path.name(),
+            took: self.took,
+            waited: self.stats.and_then(|stats| stats.waited),
+            ran: self.stats.map(|stats| stats.ran),
+            outcome: self.outcome,
+        });
+    }
+
     /// Counts it. Logs it if the rate limit allows.
     #[cold]
     pub(crate) fn log(&self, log: &SlowLog, now: Duration) {

@@ -1,4 +1,4 @@
-//! Counts the calls of a task, and logs its body if it was slow.
+//! Counts the calls of a task. Logs its body if it was slow, and sends its span if it has a trace.
 //!
 //! Not here: calls without a task (`dispatch`).
 
@@ -15,17 +15,16 @@ impl<A: Api> CallTask<A> {
         self.stats.last = Some((label, outcome));
     }
 
-    /// Logs the body if its response took too long.
+    /// Logs the body if its response took too long, and sends its span if it has a trace.
     pub(super) fn log_if_slow(&mut self) {
         let TaskInfo { context, class, is_batch, .. } = &self.info;
         let now = self.server.context.pool.now();
         let took = now.saturating_sub(context.arrived);
-        let Some((label, outcome)) = self.stats.last.filter(|_| self.server.context.is_slow(took))
-        else {
-            return;
-        };
+        let is_slow = self.server.context.is_slow(took);
+        let is_recorded = is_slow || context.trace.is_some();
+        let Some((label, outcome)) = self.stats.last.filter(|_| is_recorded) else { return };
         self.stats.ran += now.saturating_sub(self.slice_started);
-        let slow = SlowRequest {
+        let request = SlowRequest {
             context,
             method: if *is_batch {
                 "batch"
@@ -38,6 +37,9 @@ impl<A: Api> CallTask<A> {
             outcome,
             stats: Some(&self.stats),
         };
-        slow.log(&self.server.context.metrics.slow_log, now);
+        request.trace(self.server.context.metrics.span_sink());
+        if is_slow {
+            request.log(&self.server.context.metrics.slow_log, now);
+        }
     }
 }

@@ -1,0 +1,70 @@
+//! `cargo xtask dist`: what users install. A tarball, a Debian package, an OCI image, a Homebrew formula.
+//!
+//! In: a program, and the files in `packaging`. Out: the packages in a directory, with their digests.
+//! Invariant: the same program gives the same bytes, at any time and in any directory.
+//! Not here: signatures, and the upload.
+
+mod check;
+mod debian;
+mod file_tree;
+mod image;
+mod installed_files;
+mod options;
+mod packages;
+mod program;
+
+use anyhow::{Context, Result};
+
+use self::file_tree::sha256;
+use self::options::Options;
+use self::packages::{PackageSources, remove_directory};
+use self::program::Program;
+use crate::shell::{Cmd, cargo};
+use crate::workspace::{root, target_dir};
+
+pub(crate) use self::check::{MOUNTED, run_mounted};
+pub(crate) use self::options::USAGE;
+
+/// The time of everything in a package, in seconds of the Unix epoch. See <https://reproducible-builds.org>.
+const TIME: &str = "SOURCE_DATE_EPOCH";
+
+/// Makes the packages.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let Options { binary, out, release_url, is_checked } = Options::parse(args)?;
+    let binary = match binary {
+        Some(binary) => binary,
+        None => {
+            cargo().args(["build", "--release", "--locked"]).run()?;
+            target_dir().join("release/hydrant")
+        }
+    };
+    let binary = std::path::absolute(&binary)?;
+    let out = std::path::absolute(&out)?;
+    let scratch = out.join("scratch");
+    remove_directory(&scratch)?;
+    let program = Program::read(&binary)?;
+    let sources = PackageSources { program, time: time()?, release_url, scratch };
+    let packages = sources.make()?;
+    remove_directory(&out.join(sources.image_dir()))?;
+    packages.write_to(&out)?;
+    println!("in {}:", out.display());
+    for (name, bytes) in packages.files().filter(|(name, _)| !name.contains('/')) {
+        println!("{:>10}  {}  {name}", bytes.len(), sha256(bytes));
+    }
+    if is_checked {
+        check::run(&sources, &packages, &out)?;
+    }
+    remove_directory(&sources.scratch)
+}
+
+fn time() -> Result<u64> {
+    let text = match std::env::var(TIME) {
+        Ok(text) => text,
+        Err(_) => Cmd::new("git")
+            .args(["log", "-1", "--format=%ct"])
+            .dir(&root())
+            .output()
+            .with_context(|| format!("the time of the newest commit; or set {TIME}"))?,
+    };
+    text.trim().parse().with_context(|| format!("{TIME}: not seconds: {text:?}"))
+}

@@ -1,0 +1,72 @@
+//! Installs and runs each package, as far as this machine allows.
+//!
+//! Shape: everything happens below a scratch directory, and nothing on the machine is changed. The Debian package is
+//! installed in an overlay of the machine's root, and the image is started in a root of its own. Both need mounts, so
+//! they are in a process with its own mounts, which end with it.
+//! Invariant: what could not be run is printed, with the reason.
+
+mod action;
+mod container;
+mod debian_install;
+mod running_node;
+mod tarball;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::dist::debian;
+use crate::dist::file_tree::FileTree;
+use crate::dist::packages::{PackageSources, VERSION};
+use crate::shell::Cmd;
+
+/// The task that runs with its own mounts.
+pub(crate) const MOUNTED: &str = "dist-mounted";
+
+/// Mounts an overlay of the root, to see whether this machine allows that.
+const PROBE: &str = "mount -t tmpfs none \"$0\" && mkdir \"$0/upper\" \"$0/work\" \"$0/root\" && \
+                     mount -t overlay overlay -o lowerdir=/,upperdir=\"$0/upper\",workdir=\"$0/work\" \"$0/root\"";
+
+/// Checks `packages`, which have been written to `out`.
+pub(crate) fn run(sources: &PackageSources, packages: &FileTree, out: &Path) -> Result<()> {
+    ensure!(sources.make()? == *packages, "a second run made other bytes");
+    println!("a second run made the same bytes");
+    let scratch = &sources.scratch;
+    let archive = out.join(sources.tarball_name());
+    tarball::check(&archive, &sources.tarball_dir(), scratch)?;
+    action::check(&archive, scratch)?;
+    let mounted = scratch.join("mounted");
+    fs::create_dir_all(&mounted)?;
+    if let Err(err) = can_mount(&mounted) {
+        println!("not run: the Debian package and the image, which need mounts: {err:#}");
+        return Ok(());
+    }
+    let newer = format!("{VERSION}+1");
+    let upgrade = scratch.join(debian::file_name(&sources.program, &newer));
+    fs::write(&upgrade, sources.debian_package(&newer)?)?;
+    let package = out.join(debian::file_name(&sources.program, VERSION));
+    let image = out.join(sources.image_dir());
+    let program = std::env::current_exe().context("this program")?;
+    let paths: [&Path; 6] = [&program, Path::new(MOUNTED), &package, &upgrade, &image, &mounted];
+    Cmd::new("unshare").args(["--mount"]).args(paths.map(Path::to_string_lossy)).run()
+}
+
+/// The part that has its own mounts.
+pub(crate) fn run_mounted(args: &[String]) -> Result<()> {
+    let paths: Vec<PathBuf> = args.iter().map(PathBuf::from).collect();
+    let [package, upgrade, image, scratch] = paths.as_slice() else {
+        bail!("{MOUNTED} is a part of `cargo xtask dist --check`");
+    };
+    if Cmd::new("dpkg").args(["--version"]).output().is_ok() {
+        debian_install::check(package, upgrade, &scratch.join("debian"))?;
+    } else {
+        println!("not run: the Debian package: this machine has no dpkg");
+    }
+    container::check(image, &scratch.join("image"))
+}
+
+fn can_mount(dir: &Path) -> Result<()> {
+    let dir = dir.to_string_lossy();
+    Cmd::new("unshare").args(["--mount", "sh", "-c", PROBE, &dir]).output().map(drop)
+}

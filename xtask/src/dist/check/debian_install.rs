@@ -1,0 +1,220 @@
+//! The Debian package: installed, started, upgraded, removed and purged, in an overlay of this machine's root.
+//!
+//! Shape: dpkg and the package's scripts run as on a machine, in a root whose changes are in the memory. There is no
+//! systemd: the unit's command is started as systemd does, as its user, in its directory, with its environment only.
+//! Not here: the sandbox of the unit, which `systemd-analyze` reads, if it is there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::dist::check::running_node::RunningNode;
+use crate::dist::debian::{SETTINGS, STATE_DIR, UNIT};
+use crate::shell::Cmd;
+
+/// The package, and its user.
+const NAME: &str = "hydrant";
+/// Where a package is while it is installed.
+const PACKAGE: &str = "var/tmp/package.deb";
+/// Exposure of the unit, in tenths of `systemd-analyze security`: 0 to 100. Units without a sandbox have 96.
+const EXPOSURE_MAX: &str = "25";
+/// A change of the settings: other nodes may have the default ports.
+const SETTING: (&str, &str) = ("--log --quiet", "--log --rpc-port 0");
+
+/// Installs `package` in an overlay below `scratch`, upgrades it to `upgrade`, removes and purges it.
+pub(crate) fn check(package: &Path, upgrade: &Path, scratch: &Path) -> Result<()> {
+    let root = OverlayRoot::mount(scratch)?;
+    root.install(package)?;
+    let [environment, _] = SETTINGS.map(|(_, path)| root.path(path));
+    let settings = fs::read_to_string(&environment)?.replace(SETTING.0, SETTING.1);
+    ensure!(settings.contains(SETTING.1), "{settings}");
+    fs::write(&environment, &settings)?;
+    root.check_owners()?;
+    root.check_unit()?;
+    let node = root.start_unit()?;
+    node.check_health()?;
+    let genesis = node.call("getGenesisHash")?;
+    node.stop()?;
+    println!("Debian package: installed, started as its user, healthy, stopped");
+
+    root.install(upgrade)?;
+    ensure!(fs::read_to_string(&environment)? == settings, "the upgrade changed the settings");
+    let node = root.start_unit()?;
+    node.check_health()?;
+    ensure!(node.call("getGenesisHash")? == genesis, "the upgrade lost the ledger");
+    node.stop()?;
+    println!("Debian package: upgraded, with its settings and its ledger");
+
+    root.run(&["dpkg", "--remove", NAME])?;
+    ensure!(!root.path("usr/bin/hydrant").exists(), "the program is still there");
+    ensure!(environment.exists(), "the settings were removed");
+    ensure!(root.path(STATE_DIR).join("ledger").exists(), "the ledger was removed");
+    root.run(&["dpkg", "--purge", NAME])?;
+    let left = root.paths_left()?;
+    ensure!(left.is_empty(), "after the purge there are {left:?}");
+    for file in ["etc/passwd", "etc/group", "var/lib/dpkg/status"] {
+        let text = fs::read_to_string(root.path(file))?;
+        ensure!(!text.contains(NAME), "after the purge {file} names {NAME}");
+    }
+    println!("Debian package: removed with its ledger left, purged with nothing left");
+    Ok(())
+}
+
+/// This machine's root, with changes that end with this process.
+struct OverlayRoot {
+    /// The changes.
+    upper: PathBuf,
+    root: PathBuf,
+}
+
+impl OverlayRoot {
+    fn mount(scratch: &Path) -> Result<Self> {
+        fs::create_dir_all(scratch)?;
+        mount(&["-t", "tmpfs", "none"], scratch)?;
+        let [upper, work, root] = ["upper", "work", "root"].map(|name| scratch.join(name));
+        for dir in [&upper, &work, &root] {
+            fs::create_dir(dir)?;
+        }
+        let options = format!("lowerdir=/,upperdir={},workdir={}", upper.display(), work.display());
+        mount(&["-t", "overlay", "overlay", "-o", &options], &root)?;
+        for dir in ["proc", "dev"] {
+            mount(&["--rbind", &format!("/{dir}")], &root.join(dir))?;
+        }
+        Ok(Self { upper, root })
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// A command in it.
+    fn command(&self, args: &[&str]) -> Cmd {
+        Cmd::new("chroot").args([self.root.to_string_lossy()]).args(args)
+    }
+
+    fn run(&self, args: &[&str]) -> Result<()> {
+        self.command(args).env("DEBIAN_FRONTEND", "noninteractive").run()
+    }
+
+    fn install(&self, package: &Path) -> Result<()> {
+        fs::copy(package, self.path(PACKAGE)).with_context(|| package.display().to_string())?;
+        self.run(&["dpkg", "--install", &format!("/{PACKAGE}")])?;
+        fs::remove_file(self.path(PACKAGE)).context("remove the package's file")
+    }
+
+    /// The user has its directory, reads the settings, and owns nothing else.
+    fn check_owners(&self) -> Result<()> {
+        let uid = self.command(&["id", "--user", NAME]).output()?;
+        let uid: u32 = uid.trim().parse()?;
+        ensure!(uid != 0 && uid < 1_000, "{uid} is no user of the system");
+        let owner = |path: &str| {
+            let metadata = fs::metadata(self.path(path)).with_context(|| path.to_owned())?;
+            anyhow::Ok((metadata.uid(), metadata.mode() & 0o7777))
+        };
+        ensure!(owner(STATE_DIR)? == (uid, 0o750), "{STATE_DIR}: {:?}", owner(STATE_DIR)?);
+        ensure!(owner("etc/hydrant")? == (0, 0o750), "etc/hydrant: {:?}", owner("etc/hydrant")?);
+        ensure!(owner("usr/bin/hydrant")? == (0, 0o755), "the program has another owner");
+        Ok(())
+    }
+
+    fn check_unit(&self) -> Result<()> {
+        if !self.path("usr/bin/systemd-analyze").exists() {
+            println!("not run: systemd-analyze, which this machine does not have");
+            return Ok(());
+        }
+        let unit = format!("/{UNIT}");
+        // Without the manual, of which `man` would store a formatted page.
+        self.run(&["systemd-analyze", "verify", "--man=no", &unit])?;
+        let threshold = format!("--threshold={EXPOSURE_MAX}");
+        let security = ["systemd-analyze", "security", "--no-pager", "--offline=true"];
+        self.command(&security).args([&threshold, &unit]).output().map(drop)
+    }
+
+    /// Starts the command of the unit.
+    fn start_unit(&self) -> Result<RunningNode> {
+        let unit = fs::read_to_string(self.path(UNIT))?;
+        let setting = |name: &str| setting(&unit, name);
+        let file = setting("EnvironmentFile")?;
+        let variables = fs::read_to_string(self.path(file.trim_start_matches('/')))?;
+        let variables = variables_of(&variables);
+        let command = command_of(setting("ExecStart")?, &variables);
+        let (user, group) = (setting("User")?, setting("Group")?);
+        let directory = setting("WorkingDirectory")?;
+        RunningNode::start(|socket| {
+            let environment = variables.iter().map(|(name, value)| format!("{name}={value}"));
+            self.command(&["setpriv", "--reuid", user, "--regid", group, "--init-groups"])
+                .args(["--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"])
+                .args(["env", "--chdir", directory, "-i", &format!("NOTIFY_SOCKET={socket}")])
+                .args(environment)
+                .args(&command)
+        })
+    }
+
+    /// Paths with the package's name that its installation has added.
+    fn paths_left(&self) -> Result<Vec<PathBuf>> {
+        let mut left = Vec::new();
+        collect_named(&self.upper, &mut left)?;
+        Ok(left)
+    }
+}
+
+fn mount(args: &[&str], target: &Path) -> Result<()> {
+    Cmd::new("mount").args(args).args([target.to_string_lossy()]).run()
+}
+
+/// Collects the paths below `dir` whose last part contains [`NAME`]. A device is how an overlay hides a path below it.
+fn collect_named(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if entry.file_name().to_string_lossy().contains(NAME) && !kind.is_char_device() {
+            found.push(entry.path());
+        }
+        if kind.is_dir() {
+            collect_named(&entry.path(), found)?;
+        }
+    }
+    Ok(())
+}
+
+/// The value of a setting of a unit.
+fn setting<'a>(unit: &'a str, name: &str) -> Result<&'a str> {
+    let value = unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    value.with_context(|| format!("the unit has no {name}"))
+}
+
+/// The variables of a file for the environment: `NAME=VALUE`, `NAME="VALUE"`.
+fn variables_of(text: &str) -> BTreeMap<&str, &str> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let variables = lines.filter_map(|line| line.split_once('='));
+    variables.map(|(name, value)| (name, value.trim_matches('"'))).collect()
+}
+
+/// The words of a command line. A word `$NAME` is the words of the variable.
+fn command_of(line: &str, variables: &BTreeMap<&str, &str>) -> Vec<String> {
+    let mut command = Vec::new();
+    for word in line.split_whitespace() {
+        let value = word.strip_prefix('$').map(|name| variables.get(name).copied());
+        let words = value.map_or(word, Option::unwrap_or_default);
+        command.extend(words.split_whitespace().map(str::to_owned));
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_of_a_unit_has_the_words_of_its_variables() {
+        let unit = "[Service]\n# ExecStart=no\nExecStartPre=no\nExecStart=/bin/x -a $ARGS $NONE\n";
+        let variables = variables_of("# A=1\n\nARGS=\"dev --log\"\nRUST_LOG=info\n");
+        assert_eq!(variables.len(), 2);
+        let command = command_of(setting(unit, "ExecStart").unwrap(), &variables);
+        assert_eq!(command, ["/bin/x", "-a", "dev", "--log"]);
+        assert!(setting(unit, "User").is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! The options of `cargo xtask dist`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::target_dir;
+
+pub(crate) const USAGE: &str = "\
+cargo xtask dist [OPTIONS]
+
+Makes a tarball, a Debian package and an OCI image layout. The same program gives the same bytes: everything in them is of
+the time SOURCE_DATE_EPOCH, or else of the newest commit.
+
+  --binary PATH      package this program; otherwise a release build
+  --out DIR          write there [default: target/dist]
+  --release-url URL  also write a Homebrew formula; the archive will be at URL/vVERSION/
+  --check            then install and run each package, as far as this machine allows";
+
+/// What the command line says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) binary: Option<PathBuf>,
+    pub(crate) out: PathBuf,
+    pub(crate) release_url: Option<String>,
+    pub(crate) is_checked: bool,
+}
+
+impl Options {
+    pub(crate) fn parse(args: &[String]) -> Result<Self> {
+        let mut options = Self {
+            binary: None,
+            out: target_dir().join("dist"),
+            release_url: None,
+            is_checked: false,
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
+            match arg.as_str() {
+                "--binary" => options.binary = Some(value()?.into()),
+                "--out" => options.out = value()?.into(),
+                "--release-url" => {
+                    options.release_url = Some(value()?.trim_end_matches('/').to_owned());
+                }
+                "--check" => options.is_checked = true,
+                _ => bail!("no option is named `{arg}`\n\n{USAGE}"),
+            }
+        }
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Options> {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Options::parse(&args)
+    }
+
+    #[test]
+    fn options_are_read_and_others_refused() {
+        let options = parse(&["--binary", "a", "--out", "b", "--release-url", "u/", "--check"]);
+        let expected = Options {
+            binary: Some("a".into()),
+            out: "b".into(),
+            release_url: Some("u".to_owned()),
+            is_checked: true,
+        };
+        assert_eq!(options.unwrap(), expected);
+        assert!(parse(&["--out"]).unwrap_err().to_string().contains("--out needs a value"));
+        assert!(parse(&["--docker"]).unwrap_err().to_string().contains("--release-url"));
+    }
+}

@@ -1,0 +1,139 @@
+//! The program to package: its architecture, and the libraries of the system that it needs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::shell::Cmd;
+
+/// How an ELF file begins, for 64 bits and little endian.
+const ELF_START: &[u8] = b"\x7fELF\x02\x01";
+/// Where it names its machine, in two bytes.
+const MACHINE_OFFSET: usize = 18;
+/// Prefix of the versions of the C library that it names.
+const GLIBC_PREFIX: &[u8] = b"GLIBC_2.";
+
+/// A processor, by its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Architecture {
+    machine: u16,
+    /// As `uname -m` prints it.
+    pub(crate) uname: &'static str,
+    /// For Debian, and for images.
+    pub(crate) debian: &'static str,
+    /// The condition of a formula.
+    pub(crate) homebrew: &'static str,
+}
+
+const ARCHITECTURES: [Architecture; 2] = [
+    Architecture { machine: 62, uname: "x86_64", debian: "amd64", homebrew: "on_intel" },
+    Architecture { machine: 183, uname: "aarch64", debian: "arm64", homebrew: "on_arm" },
+];
+
+/// A program for Linux.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) architecture: Architecture,
+}
+
+impl Program {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let bytes = fs::read(path).with_context(|| format!("--binary {}", path.display()))?;
+        let architecture = architecture(&bytes).with_context(|| path.display().to_string())?;
+        Ok(Self { path: path.to_owned(), bytes: bytes.into(), architecture })
+    }
+
+    /// The oldest C library that has all versions which the program names, such as `2.34`.
+    pub(crate) fn glibc_version(&self) -> Result<String> {
+        let minor = glibc_minor(&self.bytes).context("it names no version of the C library")?;
+        Ok(format!("2.{minor}"))
+    }
+
+    /// The libraries that the loader opens, and the loader, by their paths on this machine.
+    pub(crate) fn libraries(&self) -> Result<BTreeMap<String, Vec<u8>>> {
+        let listed = Cmd::new("ldd").args([self.path.to_string_lossy()]).output()?;
+        let paths = library_paths(&listed)?;
+        ensure!(!paths.is_empty(), "ldd names no library");
+        let read = |path: &str| {
+            Ok((path.to_owned(), fs::read(path).with_context(|| format!("read {path}"))?))
+        };
+        paths.into_iter().map(read).collect()
+    }
+}
+
+fn architecture(elf: &[u8]) -> Result<Architecture> {
+    ensure!(elf.starts_with(ELF_START), "no program for Linux with 64 bits");
+    let machine = elf.get(MACHINE_OFFSET..MACHINE_OFFSET + 2).context("it is cut off")?;
+    let machine = u16::from_le_bytes([machine[0], machine[1]]);
+    let found = ARCHITECTURES.into_iter().find(|it| it.machine == machine);
+    found.with_context(|| format!("machine {machine} is neither x86_64 nor aarch64"))
+}
+
+/// The greatest number after [`GLIBC_PREFIX`].
+fn glibc_minor(program: &[u8]) -> Option<u32> {
+    let mut newest = None;
+    let mut rest = program;
+    while let Some(start) = rest.iter().position(|byte| *byte == GLIBC_PREFIX[0]) {
+        rest = &rest[start..];
+        if let Some(after) = rest.strip_prefix(GLIBC_PREFIX) {
+            let digits = after.iter().take_while(|byte| byte.is_ascii_digit());
+            let text: String = digits.map(|byte| char::from(*byte)).collect();
+            newest = newest.max(text.parse().ok());
+        }
+        rest = &rest[1..];
+    }
+    newest
+}
+
+/// The paths in what `ldd` prints. The page that the kernel provides has none.
+fn library_paths(listed: &str) -> Result<Vec<&str>> {
+    let mut paths = Vec::new();
+    for line in listed.lines().map(str::trim) {
+        let file = line.split_once(" => ").map_or(line, |(_, file)| file);
+        if file.starts_with("not found") {
+            bail!("a library of the program is not on this machine: {line}");
+        }
+        let path = file.split(' ').next().unwrap_or_default();
+        if path.starts_with('/') {
+            paths.push(path);
+        }
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_of_a_program_is_found() {
+        let mut elf = ELF_START.to_vec();
+        elf.resize(MACHINE_OFFSET, 0);
+        assert!(architecture(&elf).is_err());
+        elf.extend(183_u16.to_le_bytes());
+        assert_eq!(architecture(&elf).unwrap().debian, "arm64");
+        elf[MACHINE_OFFSET] = 3;
+        assert!(architecture(&elf).unwrap_err().to_string().contains("machine 3"));
+        assert!(architecture(b"#!/bin/sh").is_err());
+    }
+
+    #[test]
+    fn the_newest_version_of_the_c_library_counts() {
+        assert_eq!(glibc_minor(b"..GLIBC_2.9\0GGLIBC_2.34\0GLIBC_2.4"), Some(34));
+        assert_eq!(glibc_minor(b"GLIBC_2.x GLIBC_PRIVATE"), None);
+    }
+
+    #[test]
+    fn libraries_have_paths_and_a_missing_one_is_an_error() {
+        let listed = "\tlinux-vdso.so.1 (0x00007f5e)\n\tlibc.so.6 => /lib/libc.so.6 (0x0000)\n\
+                      \t/lib64/ld-linux-x86-64.so.2 (0x0000)\n";
+        let paths = library_paths(listed).unwrap();
+        assert_eq!(paths, ["/lib/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]);
+        assert!(library_paths("\tlibz.so.1 => not found\n").is_err());
+    }
+}
