@@ -18,6 +18,7 @@ use crate::client_id;
 use crate::cors::CorsHeaders;
 use crate::head::{self, HeadError};
 use crate::http_context::HttpContext;
+use crate::page_access::PageAccess;
 use crate::poll_budget::{self, REQUEST_UNITS};
 use crate::request_body::RequestBody;
 use crate::request_id::{self, RequestId};
@@ -63,6 +64,8 @@ pub struct HttpRequest {
     pub client: ClientId,
     /// Id of the request in the log.
     pub id: RequestId,
+    /// Whether it may call dangerous methods.
+    pub page_access: PageAccess,
     /// Method, URI and headers.
     pub head: Parts,
     /// The body, which is not read yet.
@@ -156,7 +159,9 @@ async fn respond_to<S: HttpService>(
         ListenerKind::Rpc => {
             let (head, body) = request.into_parts();
             let body = RequestBody::new(body, Arc::clone(context));
-            service.handle(HttpRequest { client, id, head, body }).await
+            let page_access =
+                PageAccess::from_headers(&context.config.allowed_origins, &head.headers);
+            service.handle(HttpRequest { client, id, page_access, head, body }).await
         }
     };
     cors.write(response.headers_mut());

@@ -18,6 +18,7 @@ mod http_metrics;
 mod http_service;
 mod ip_connection_limit;
 mod listener;
+mod page_access;
 pub mod poll_budget;
 mod rate_limited_body;
 mod request_body;
@@ -34,12 +35,13 @@ pub use buf_list::BufList;
 pub use content_encoding::{
     BodyEncoder, COMPRESS_BYTES_MIN, ContentEncoding, encode_all, parse_qvalue,
 };
-pub use cors::{AllowedOrigins, NoOrigin};
+pub use cors::{AllowedOrigins, NoHost, NoOrigin};
 pub use http_config::HttpConfig;
 pub use http_context::HttpContext;
 pub use http_metrics::{HttpCounters, HttpEvent};
 pub use http_service::{HttpRequest, HttpService};
 pub use listener::{Listeners, Socket, WebSocketHandler, serve_http};
+pub use page_access::PageAccess;
 pub use rate_limited_body::RateLimitedBody;
 pub use request_body::{BodyError, RequestBody};
 pub use request_id::RequestId;

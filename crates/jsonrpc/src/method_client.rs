@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use http_server::{ContentEncoding, RequestId, ResponseBody, poll_budget};
+use http_server::{ContentEncoding, PageAccess, RequestId, ResponseBody, poll_budget};
 use pool::ClientId;
 
 use crate::api::{Api, Server};
@@ -24,6 +24,7 @@ use crate::value_response::{ResponseMeta, ResponseOptions};
 pub struct MethodClient {
     client: ClientId,
     request: RequestId,
+    page_access: PageAccess,
 }
 
 /// A result: its metadata, and its bytes.
@@ -38,8 +39,8 @@ pub struct MethodResponse {
 }
 
 impl MethodClient {
-    pub(crate) fn new(client: ClientId, request: RequestId) -> Self {
-        Self { client, request }
+    pub(crate) fn new(client: ClientId, request: RequestId, page_access: PageAccess) -> Self {
+        Self { client, request, page_access }
     }
 
     /// Id of the request in the log.
@@ -94,12 +95,13 @@ impl MethodClient {
     }
 
     fn request_context(self, server: &ServerContext, options: ResponseOptions) -> RequestContext {
-        let Self { client, request } = self;
+        let Self { client, request, page_access } = self;
         RequestContext {
             client,
             coding: options.coding,
             options: Some(options),
             request,
+            page_access,
             arrived: server.pool.now(),
         }
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use http_server::{ContentEncoding, RequestId};
+use http_server::{ContentEncoding, PageAccess, RequestId};
 use pool::ClientId;
 
 use crate::params::Params;
@@ -21,6 +21,8 @@ pub(crate) struct RequestContext {
     pub(crate) options: Option<ResponseOptions>,
     /// Id of the request in the log.
     pub(crate) request: RequestId,
+    /// Whether it may call dangerous methods.
+    pub(crate) page_access: PageAccess,
     /// When the request was complete, by the clock of the pool.
     pub(crate) arrived: Duration,
 }

@@ -86,8 +86,8 @@ impl<A: Api> HttpService for RpcService<A> {
             }
             return response;
         };
-        let HttpRequest { client, id, head, body } = request;
-        let method_client = MethodClient::new(client, id);
+        let HttpRequest { client, id, page_access, head, body } = request;
+        let method_client = MethodClient::new(client, id, page_access);
         let body = body.read().await.map_err(BodyError::into_status_and_text);
         poll_budget::charge_parsed(body.as_ref().map_or(0, inline_bytes));
         let request = HttpApiRequest { method_client, head, body };
@@ -111,7 +111,7 @@ impl<A: Api> HttpService for RpcService<A> {
 }
 
 async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Response<ResponseBody> {
-    let HttpRequest { client, id, head, body } = request;
+    let HttpRequest { client, id, page_access, head, body } = request;
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     match head.uri.path() {
         "/health" => return health(&server.context),
@@ -123,7 +123,8 @@ async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Respons
         Method::POST if is_json(&head.headers) => {
             let coding = ContentEncoding::negotiate(&head.headers);
             let (options, arrived) = (None, Duration::ZERO);
-            let context = RequestContext { client, coding, options, request: id, arrived };
+            let context =
+                RequestContext { client, coding, options, request: id, page_access, arrived };
             post(server, context, body).await
         }
         Method::POST => text_response(

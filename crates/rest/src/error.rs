@@ -8,7 +8,7 @@
 use http_server::ResponseBody;
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
-use jsonrpc::error::RpcError;
+use jsonrpc::error::{FOREIGN_PAGE, RpcError};
 use ledger::{Commitment, Slot};
 use serde_json::{Value, json};
 
@@ -39,6 +39,7 @@ const COMMON_CODES: &[ErrorCode] = &[
     ErrorCode::new(-32601, 404, "no_such_path"),
     ErrorCode::new(-32602, 400, "invalid_params"),
     ErrorCode::new(-32603, 500, "internal"),
+    ErrorCode::new(FOREIGN_PAGE, 403, "page_not_allowed"),
 ];
 
 /// The codes of this interface.

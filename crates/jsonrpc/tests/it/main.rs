@@ -2,5 +2,6 @@
 
 mod broken_streams;
 mod examples;
+mod page_access;
 mod pubsub;
 mod toy_api;
