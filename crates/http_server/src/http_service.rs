@@ -56,6 +56,9 @@ pub trait HttpService: Send + Sync + 'static {
 
     /// Whether a path is an API of resources, which web pages read with more methods and headers than JSON-RPC.
     fn is_resource(&self, path: &str) -> bool;
+
+    /// Whether a path is served while the server drains ([`crate::Drain`]): the state of the server itself.
+    fn is_served_while_draining(&self, path: &str) -> bool;
 }
 
 /// A request whose head was checked.
@@ -85,7 +88,13 @@ pub(crate) async fn handle<S: HttpService>(
     let head_bytes = head::bytes(uri, headers);
     poll_budget::charge(REQUEST_UNITS);
     poll_budget::charge_parsed(head_bytes);
-    let mut handled = match head::check(&context.config, uri, headers, head_bytes) {
+    let is_refused = context.drain.has_begun()
+        && !(listener_kind == ListenerKind::Rpc && service.is_served_while_draining(uri.path()));
+    let checked = match is_refused {
+        true => Err(HeadError::Draining),
+        false => head::check(&context.config, uri, headers, head_bytes),
+    };
+    let mut handled = match checked {
         Err(err) => refuse(context, service, listener_kind, &err, &request),
         Ok(()) => {
             let client =
@@ -126,6 +135,9 @@ fn refuse<S: HttpService>(
     if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
         // The encoding that is accepted (RFC 9110, 15.5.16).
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     // A page whose origin is not allowed must not be able to read the reason.
     if !matches!(err, HeadError::Origin(_)) {

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server with WebSocket upgrades: listeners, connections, limits, bodies, compression.
+//! An HTTP/1.1 server with WebSocket upgrades: listeners, TLS, connections, limits, bodies, compression.
 //!
 //! In: bound listeners, an [`HttpService`] and a [`WebSocketHandler`]. Out: bytes of responses.
 //! Bounds: [`HttpConfig`]. The work of one poll of a connection is bounded as well ([`poll_budget`]).
@@ -8,8 +8,10 @@
 mod body;
 mod buf_list;
 mod client_id;
+mod client_stream;
 mod content_encoding;
 mod cors;
+mod drain;
 mod fd_reserve;
 mod head;
 mod http_config;
@@ -26,6 +28,7 @@ pub mod request_id;
 mod responses;
 #[cfg(test)]
 mod test_clock;
+mod tls;
 mod websocket_handshake;
 mod write_timeout;
 mod yield_queue;
@@ -36,6 +39,7 @@ pub use content_encoding::{
     BodyEncoder, COMPRESS_BYTES_MIN, ContentEncoding, encode_all, parse_qvalue,
 };
 pub use cors::{AllowedOrigins, NoHost, NoOrigin};
+pub use drain::Drain;
 pub use http_config::HttpConfig;
 pub use http_context::HttpContext;
 pub use http_metrics::{HttpCounters, HttpEvent};
@@ -46,3 +50,4 @@ pub use rate_limited_body::RateLimitedBody;
 pub use request_body::{BodyError, RequestBody};
 pub use request_id::RequestId;
 pub use responses::{response, text_response};
+pub use tls::{Tls, TlsError};

@@ -108,6 +108,10 @@ impl<A: Api> HttpService for RpcService<A> {
     fn is_resource(&self, path: &str) -> bool {
         self.api_for_path(path).is_some()
     }
+
+    fn is_served_while_draining(&self, path: &str) -> bool {
+        matches!(path, "/health" | "/ready" | "/metrics")
+    }
 }
 
 async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Response<ResponseBody> {
@@ -116,7 +120,13 @@ async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Respons
     match head.uri.path() {
         "/health" => return health(&server.context),
         "/ready" if is_read => return ready(&server.context),
-        "/metrics" if is_read => return serve_metrics(&server.context, client).await,
+        "/metrics" if is_read && server.context.metrics.is_public() => {
+            return serve_metrics(&server.context, client).await;
+        }
+        "/metrics" if is_read => {
+            let message = "the metrics of this node have an address of their own\n";
+            return text_response(StatusCode::NOT_FOUND, message);
+        }
         _ => {}
     }
     match head.method {

@@ -54,6 +54,7 @@ pub(crate) fn all_codes(of_api: &[ErrorCode]) -> impl Iterator<Item = &ErrorCode
 const OTHER_NAMES: &[&str] = &[
     "body_too_large",
     "body_too_slow",
+    "draining",
     "header_too_long",
     "method_not_allowed",
     "not_acceptable",
@@ -157,6 +158,7 @@ impl ApiError {
     pub(crate) fn from_head_error(status: StatusCode, message: &str) -> Self {
         let name = match status {
             StatusCode::FORBIDDEN => "origin_not_allowed",
+            StatusCode::SERVICE_UNAVAILABLE => "draining",
             StatusCode::URI_TOO_LONG => "uri_too_long",
             StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "header_too_long",

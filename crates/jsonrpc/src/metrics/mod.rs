@@ -18,6 +18,7 @@ mod slow_log;
 mod websocket;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_server::{HttpCounters, HttpEvent};
@@ -46,6 +47,8 @@ pub struct Metrics {
     /// Calls over WebSocket, which are reported together with those over HTTP.
     websocket: Mutex<Vec<Arc<WebSocketMetrics>>>,
     scrape_cache: scrape::ScrapeCache,
+    /// Whether `/metrics` of the public port is closed, because another address serves it.
+    is_private: AtomicBool,
 }
 
 impl Metrics {
@@ -62,7 +65,18 @@ impl Metrics {
             collectors: Mutex::default(),
             websocket: Mutex::default(),
             scrape_cache: scrape::ScrapeCache::default(),
+            is_private: AtomicBool::new(false),
         }
+    }
+
+    /// Closes `/metrics` of the public port: another address serves it.
+    pub fn make_private(&self) {
+        self.is_private.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the public port serves `/metrics`.
+    pub(crate) fn is_public(&self) -> bool {
+        !self.is_private.load(Ordering::Relaxed)
     }
 
     /// The counters of HTTP.
