@@ -29,7 +29,7 @@ pub enum PageAccess {
 
 impl PageAccess {
     /// The access of a request with these headers.
-    pub(crate) fn from_headers(allowed: &AllowedOrigins, headers: &HeaderMap) -> Self {
+    pub fn from_headers(allowed: &AllowedOrigins, headers: &HeaderMap) -> Self {
         let host = headers.get(header::HOST);
         let is_foreign = |origin: &HeaderValue| {
             !allowed.is_listed(origin)

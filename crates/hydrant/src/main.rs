@@ -1,6 +1,7 @@
 //! Hydrant: a read node for ledgers. This is the binary: flags, wiring, start and end of the process.
 
 mod accounts_file;
+mod admin;
 mod banner;
 mod bench;
 mod bounds;
@@ -10,22 +11,27 @@ mod config;
 mod console;
 mod dev;
 mod dev_flags;
+mod draining;
 mod follow;
 mod follow_flags;
 mod grpc_setup;
 mod index_flags;
 mod input_file;
 mod inspect;
+mod log_filter;
 mod log_format;
 mod memory_report;
 mod process_setup;
 mod queue_metrics;
 mod rlimit;
+mod serving_options;
 mod signals;
 mod snapshot_file;
 mod solana_cli_config;
 mod status_line;
 mod test_validator;
+mod tls_files;
+mod tls_setup;
 mod tpu;
 mod tpu_metrics;
 mod validator_log;
@@ -47,6 +53,7 @@ fn main() -> ExitCode {
         Command::Follow(flags) => follow::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
+        Command::Admin(flags) => admin::run_client(&flags),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

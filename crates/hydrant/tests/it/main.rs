@@ -3,11 +3,13 @@
 //! One test binary, which links once. Nodes are started by `node.rs`; helpers for a ledger are in `world.rs`.
 //! Bounds: a node has 30 s to respond, a step of a flow 60 s. Ports are always free ones.
 
+mod admin;
 mod bench;
 mod clients;
 mod clone;
 mod crash;
 mod disk;
+mod draining;
 mod drop_in;
 mod entry_chain;
 mod faults;
@@ -26,6 +28,7 @@ mod methods;
 mod node;
 mod observability;
 mod programs;
+mod raw_http;
 mod recorded_validator;
 mod resuming_subscriber;
 mod rust_client;
@@ -33,7 +36,9 @@ mod signals;
 mod snapshots;
 mod socket;
 mod storms;
+mod tls;
 mod tpu_client;
 mod web_console;
+mod web_pages;
 mod world;
 mod yellowstone_client;
