@@ -73,7 +73,8 @@ impl AllowedOrigins {
 
     /// Whether an origin is that of the node itself, by a name that no other site can have.
     pub(crate) fn is_own(&self, origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
-        let Some(((scheme, authority), host)) = split_origin(origin).zip(host.and_then(text)) else {
+        let Some(((scheme, authority), host)) = split_origin(origin).zip(host.and_then(text))
+        else {
             return false;
         };
         let Some(name) = host_name(host) else { return false };
@@ -88,7 +89,8 @@ impl AllowedOrigins {
 }
 
 fn parse_host(name: &str) -> Result<Box<str>, NoHost> {
-    let is_name = name == "*" || host_name(name).is_some_and(|host| host.eq_ignore_ascii_case(name));
+    let is_name =
+        name == "*" || host_name(name).is_some_and(|host| host.eq_ignore_ascii_case(name));
     if is_name { Ok(name.to_ascii_lowercase().into()) } else { Err(NoHost(name.to_owned())) }
 }
 

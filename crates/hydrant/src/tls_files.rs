@@ -41,7 +41,10 @@ struct FileVersion {
 
 impl TlsFiles {
     /// The certificate of `--tls-cert` and `--tls-key`. `None` without them.
-    pub(crate) fn from_flags(certificate: Option<&Path>, key: Option<&Path>) -> Result<Option<Self>> {
+    pub(crate) fn from_flags(
+        certificate: Option<&Path>,
+        key: Option<&Path>,
+    ) -> Result<Option<Self>> {
         let (certificate, key) = match (certificate, key) {
             (None, None) => return Ok(None),
             (Some(certificate), Some(key)) => (certificate.to_owned(), key.to_owned()),

@@ -137,7 +137,10 @@ impl AdminApi {
         let hooks = self.reload_hooks.iter().filter(|(known, _)| is_wanted(known));
         let hooks: Vec<_> = hooks.cloned().collect();
         if let Some(name) = name.filter(|_| hooks.is_empty()) {
-            return error(StatusCode::NOT_FOUND, &format!("nothing named {name:?} can be reloaded"));
+            return error(
+                StatusCode::NOT_FOUND,
+                &format!("nothing named {name:?} can be reloaded"),
+            );
         }
         let run = move || -> (bool, Map<String, Value>) {
             let results = hooks.iter().map(|(name, hook)| (*name, hook()));
@@ -154,9 +157,7 @@ impl AdminApi {
         };
         match tokio::task::spawn_blocking(run).await {
             Ok((true, shown)) => json_response(StatusCode::OK, &shown.into()),
-            Ok((false, shown)) => {
-                json_response(StatusCode::INTERNAL_SERVER_ERROR, &shown.into())
-            }
+            Ok((false, shown)) => json_response(StatusCode::INTERNAL_SERVER_ERROR, &shown.into()),
             Err(_) => error(StatusCode::INTERNAL_SERVER_ERROR, "a reload panicked"),
         }
     }

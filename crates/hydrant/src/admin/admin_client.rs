@@ -89,7 +89,9 @@ pub(crate) fn run_client(flags: &AdminFlags) -> Result<()> {
     let response = match (&flags.socket, flags.address) {
         (Some(socket), _) => over_socket(socket, &request),
         (None, Some(address)) => over_tcp(address, &request),
-        (None, None) => bail!("name the node's socket with --socket, or its address with --address"),
+        (None, None) => {
+            bail!("name the node's socket with --socket, or its address with --address")
+        }
     }?;
     let (head, body) = response.split_once("\r\n\r\n").context("the response is not HTTP")?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok());

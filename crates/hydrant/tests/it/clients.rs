@@ -65,7 +65,8 @@ fn web3_js_flow_over_tls() -> Result<()> {
     let files = tempfile::tempdir()?;
     let certificate = Certificate::write(files.path())?;
     let tls = certificate.flags();
-    let flags: Vec<&str> = NODE_FLAGS.iter().copied().chain(tls.iter().map(String::as_str)).collect();
+    let flags: Vec<&str> =
+        NODE_FLAGS.iter().copied().chain(tls.iter().map(String::as_str)).collect();
     let node = start_node(&flags)?;
     let folder = clients().join("js-web3");
     install_node_js(&folder)?;

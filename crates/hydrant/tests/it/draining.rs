@@ -44,6 +44,7 @@ impl Draining {
                     "owner": owner(),
                     "executable": false,
                     "rentEpoch": u64::MAX,
+                    "space": ACCOUNT_BYTES,
                 },
             });
             fs::write(files.path().join(format!("{address}.json")), account.to_string())?;

@@ -19,6 +19,9 @@ use crate::node::start_node;
 use crate::raw_http::{body, connect, exchange, get_text, post_text};
 use crate::world::{WAIT_TIMEOUT, wait_until};
 
+/// The metric of certificates that are not valid.
+const REFUSED: &str = "hydrant_tls_certificates_total{result=\"refused\"} ";
+
 /// A certificate that signs itself, with the files of a node.
 pub(crate) struct Certificate {
     der: CertificateDer<'static>,
@@ -114,7 +117,9 @@ fn a_node_with_a_certificate_speaks_tls_and_tells_other_clients() -> Result<()> 
         stalled.push(socket);
     }
     let metrics = certificate.get(&node, "/metrics")?;
-    for line in ["hydrant_tls_handshakes_total{result=\"failed\"} 3\n", "part=\"tls_connections\"} "] {
+    for line in
+        ["hydrant_tls_handshakes_total{result=\"failed\"} 3\n", "part=\"tls_connections\"} "]
+    {
         ensure!(metrics.contains(line), "{line} is not in {metrics}");
     }
     drop(stalled);
@@ -132,13 +137,19 @@ fn a_new_certificate_is_used_and_a_broken_one_is_not() -> Result<()> {
         Ok(second.get(&node, "/health").ok().filter(|it| it.ends_with("ok")))
     })?;
     ensure!(first.get(&node, "/health").is_err(), "it trusts only the first one");
-    fs::write(&second.key, "not a key")?;
-    let metrics = wait_until("the refusal of the key", WAIT_TIMEOUT, || {
+    // The two files of the second pair may have been seen one by one.
+    let refused = || -> Result<String> {
         let metrics = second.get(&node, "/metrics")?;
-        let is_refused = !metrics.contains("hydrant_tls_certificates_total{result=\"refused\"} 0\n");
-        Ok(is_refused.then_some(metrics))
-    })?;
-    ensure!(metrics.contains("hydrant_tls_certificates_total{result=\"refused\"} "), "{metrics}");
+        let line = metrics.lines().find(|line| line.starts_with(REFUSED));
+        Ok(line.context("the metric")?.to_owned())
+    };
+    let before = refused()?;
+    fs::write(&second.key, "not a key")?;
+    wait_until(
+        "the refusal of the key",
+        WAIT_TIMEOUT,
+        || Ok((refused()? != before).then_some(())),
+    )?;
     ensure!(second.get(&node, "/health")?.ends_with("\r\n\r\nok"), "the old pair is in use");
     Ok(())
 }

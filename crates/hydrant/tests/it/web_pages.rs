@@ -56,12 +56,8 @@ fn a_page_of_another_site_reads_and_does_not_use_the_faucet() -> Result<()> {
 
 #[test]
 fn listed_origins_and_names_of_the_node_may_use_the_faucet() -> Result<()> {
-    let node = start_node(&[
-        "--allow-origin",
-        "https://app.example",
-        "--allow-host",
-        "node.example",
-    ])?;
+    let node =
+        start_node(&["--allow-origin", "https://app.example", "--allow-host", "node.example"])?;
     for head in [
         "Host: node.example\r\nOrigin: https://app.example\r\n",
         "Host: node.example\r\nOrigin: https://node.example\r\n",
