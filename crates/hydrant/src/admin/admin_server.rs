@@ -101,7 +101,7 @@ async fn accept_unix(listener: UnixListener, api: Arc<AdminApi>) {
             Ok(_) => tracing::warn!("a connection of another user to the admin socket is refused"),
             Err(err) => back_off(&err).await,
         }
-        wait_for_place(&mut connections).await;
+        wait_for_free_connection(&mut connections).await;
     }
 }
 
@@ -114,7 +114,7 @@ async fn accept_tcp(listener: TcpListener, api: Arc<AdminApi>, served: Served) {
             }
             Err(err) => back_off(&err).await,
         }
-        wait_for_place(&mut connections).await;
+        wait_for_free_connection(&mut connections).await;
     }
 }
 
@@ -124,7 +124,7 @@ async fn back_off(err: &std::io::Error) {
 }
 
 /// Waits until one more connection may be accepted.
-async fn wait_for_place(connections: &mut JoinSet<()>) {
+async fn wait_for_free_connection(connections: &mut JoinSet<()>) {
     while connections.try_join_next().is_some() {}
     while connections.len() >= CONNECTIONS_MAX {
         connections.join_next().await;
