@@ -30,7 +30,7 @@ fn post(toy: &Toy, headers: &str, body: &str) -> Value {
 fn codes(toy: &Toy, headers: &str, body: &str) -> [Vec<Value>; 2] {
     let responses = post(toy, headers, body);
     let responses = responses.as_array().cloned().unwrap_or_else(|| vec![responses]);
-    let is_dangerous = |response: &Value| response["id"].as_u64().expect("an id") % 2 == 0;
+    let is_dangerous = |response: &Value| response["id"].as_u64().expect("an id").is_multiple_of(2);
     let (dangerous, others): (Vec<_>, Vec<_>) = responses.into_iter().partition(is_dangerous);
     [dangerous, others]
         .map(|responses| responses.iter().map(|it| it["error"]["code"].clone()).collect())
