@@ -336,9 +336,12 @@ pub(crate) fn test(args: &[String]) -> Result<Tests> {
 
 /// Compares the help texts in `docs/` with what the program `hydrant` prints, or writes them.
 pub(crate) fn help_text(hydrant: &Path, write: bool) -> Result<()> {
-    for (command, file) in
-        [("dev", "help.txt"), ("follow", "help-follow.txt"), ("bench", "help-bench.txt")]
-    {
+    for (command, file) in [
+        ("dev", "help.txt"),
+        ("follow", "help-follow.txt"),
+        ("bench", "help-bench.txt"),
+        ("admin", "help-admin.txt"),
+    ] {
         let help = Cmd::new(&hydrant.to_string_lossy()).args([command, "--help"]).output()?;
         let path = root().join("docs").join(file);
         if write {

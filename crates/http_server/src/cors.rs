@@ -3,21 +3,32 @@
 //! A browser sends the origin of a page with each request of the page. By default any origin is allowed, as in
 //! Agave. With a list, a request of any other origin is refused before it is read, over HTTP and as a
 //! WebSocket. A request without an origin is not from a web page, and is always allowed.
-//! A page of the node itself is allowed as well, but only if its host is an address or `localhost`. Any other
-//! name may belong to another site (DNS rebinding).
+//! A page of the node itself is allowed as well, but only if its host is an address, `localhost`, or a name that the
+//! operator gave to the node. Any other name may belong to another site (DNS rebinding).
+//! Not here: which of these pages may call dangerous methods (`page_access`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::Uri;
 use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::http::uri::Authority;
 
-/// The origins that may send requests.
+/// The origins that may send requests, and the names of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AllowedOrigins(
+pub struct AllowedOrigins {
     /// `None`: any.
-    Option<Arc<[HeaderValue]>>,
-);
+    listed: Option<Arc<[HeaderValue]>>,
+    /// Whether `*` was listed, so that no origin is refused anything.
+    has_any: bool,
+    /// Names of the node, in lower case. `*` stands for any.
+    hosts: Arc<[Box<str>]>,
+}
+
+/// A text that is not the name of a host. Fix: `*`, or a name without a scheme and without a port.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not the name of a host: \"*\", or for example node.example, without a port")]
+pub struct NoHost(String);
 
 /// A text that is not an origin. Fix: `*`, `null`, or a scheme, a host and a port as a browser sends them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,21 +42,82 @@ impl AllowedOrigins {
     pub fn new(origins: &[String]) -> Result<Self, NoOrigin> {
         let listed: Vec<_> =
             origins.iter().map(|origin| parse(origin)).collect::<Result<_, _>>()?;
-        let is_any = listed.is_empty() || origins.iter().any(|origin| origin == "*");
-        Ok(Self((!is_any).then(|| listed.into())))
+        let has_any = origins.iter().any(|origin| origin == "*");
+        let is_limited = !listed.is_empty() && !has_any;
+        let listed = is_limited.then(|| listed.into());
+        Ok(Self { listed, has_any, hosts: Arc::default() })
+    }
+
+    /// The same, for a node with these names.
+    pub fn with_hosts(self, names: &[String]) -> Result<Self, NoHost> {
+        let hosts = names.iter().map(|name| parse_host(name)).collect::<Result<_, _>>()?;
+        Ok(Self { hosts, ..self })
     }
 
     /// Whether a request is allowed; otherwise the origin that it names.
     pub(crate) fn check<'h>(&self, headers: &'h HeaderMap) -> Result<(), &'h HeaderValue> {
-        let Some(listed) = &self.0 else { return Ok(()) };
+        let Some(listed) = &self.listed else { return Ok(()) };
         let is_allowed = |origin: &&HeaderValue| {
-            listed.contains(*origin) || is_own(origin, headers.get(header::HOST))
+            listed.contains(*origin) || self.is_own(origin, headers.get(header::HOST))
         };
         match headers.get_all(header::ORIGIN).iter().find(|origin| !is_allowed(origin)) {
             None => Ok(()),
             Some(origin) => Err(origin),
         }
     }
+
+    /// Whether an origin was named, itself or by `*`.
+    pub(crate) fn is_listed(&self, origin: &HeaderValue) -> bool {
+        self.has_any || self.listed.as_ref().is_some_and(|listed| listed.contains(origin))
+    }
+
+    /// Whether an origin is that of the node itself, by a name that no other site can have.
+    pub(crate) fn is_own(&self, origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
+        let Some(((scheme, authority), host)) = split_origin(origin).zip(host.and_then(text))
+        else {
+            return false;
+        };
+        let Some(name) = host_name(host) else { return false };
+        let is_safe = is_local_name(&name) || is_address(&name) || self.has_host(&name);
+        is_safe && matches!(scheme, "http" | "https") && authority.eq_ignore_ascii_case(host)
+    }
+
+    /// Whether the operator gave this name to the node. It is in lower case.
+    pub(crate) fn has_host(&self, name: &str) -> bool {
+        self.hosts.iter().any(|host| **host == *name || **host == *"*")
+    }
+}
+
+fn parse_host(name: &str) -> Result<Box<str>, NoHost> {
+    let is_name =
+        name == "*" || host_name(name).is_some_and(|host| host.eq_ignore_ascii_case(name));
+    if is_name { Ok(name.to_ascii_lowercase().into()) } else { Err(NoHost(name.to_owned())) }
+}
+
+fn text(value: &HeaderValue) -> Option<&str> {
+    value.to_str().ok()
+}
+
+/// The scheme of an origin, and its host with the port.
+pub(crate) fn split_origin(origin: &HeaderValue) -> Option<(&str, &str)> {
+    text(origin)?.split_once("://")
+}
+
+/// The name or address in a host with a port, in lower case, without the brackets of IPv6 and the dot of the root.
+pub(crate) fn host_name(host: &str) -> Option<String> {
+    let authority = host.parse::<Authority>().ok()?;
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let name = name.strip_suffix('.').unwrap_or(name);
+    (!name.is_empty() && !host.contains('@')).then(|| name.to_ascii_lowercase())
+}
+
+/// Whether a name in lower case always leads to the machine of the browser (RFC 6761, 6.3).
+pub(crate) fn is_local_name(name: &str) -> bool {
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+pub(crate) fn is_address(name: &str) -> bool {
+    name.parse::<IpAddr>().is_ok()
 }
 
 fn parse(origin: &str) -> Result<HeaderValue, NoOrigin> {
@@ -60,18 +132,6 @@ fn parse(origin: &str) -> Result<HeaderValue, NoOrigin> {
         }
     }
     HeaderValue::from_str(origin).map_err(|_| not_an_origin())
-}
-
-/// Whether an origin is that of the node itself, by a name that no other site can have.
-fn is_own(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
-    let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-    let Some(((scheme, authority), host)) = origin.zip(host.and_then(|it| it.to_str().ok())) else {
-        return false;
-    };
-    let Ok(uri) = host.parse::<hyper::http::uri::Authority>() else { return false };
-    let name = uri.host().trim_start_matches('[').trim_end_matches(']');
-    let is_safe = name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok();
-    is_safe && matches!(scheme, "http" | "https") && authority.eq_ignore_ascii_case(host)
 }
 
 /// The CORS facts of a request, and the headers of its response.
@@ -92,7 +152,7 @@ impl CorsHeaders {
     ) -> Self {
         Self {
             origin: headers.get(header::ORIGIN).cloned(),
-            is_any_allowed: allowed.0.is_none(),
+            is_any_allowed: allowed.listed.is_none(),
             is_http_api,
             requested_headers: headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
         }
@@ -177,6 +237,19 @@ mod tests {
             ("http://127.0.0.1:8899", "evil.example", false),
         ] {
             assert_eq!(check(&listed, origin, host), is_own, "{origin} {host}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_the_node_is_allowed_by_a_name_that_the_operator_gave_it() {
+        let hosts = ["Node.example".to_owned()];
+        let listed = allowed(&["https://app.example"]).with_hosts(&hosts).expect("a name");
+        assert!(check(&listed, "https://node.example", "node.example"));
+        assert!(check(&listed, "https://node.example:8899", "node.example:8899"));
+        assert!(!check(&listed, "https://other.example", "other.example"));
+        for wrong in ["https://node.example", "node.example:8899", "a@b", "", "a b"] {
+            let refused = AllowedOrigins::default().with_hosts(&[wrong.to_owned()]);
+            assert_eq!(refused, Err(NoHost(wrong.to_owned())));
         }
     }
 

@@ -45,6 +45,9 @@ pub(crate) enum HeadError {
     /// Fix: send the body without this encoding.
     #[error("Transfer-Encoding {0}: only chunked is supported")]
     TransferEncoding(String),
+    /// Fix: send the request to another node.
+    #[error("draining: the node ends, and takes no more requests")]
+    Draining,
     /// Fix: allow the origin.
     #[error("Origin {0} may not send requests to this node (--allow-origin)")]
     Origin(String),
@@ -58,6 +61,7 @@ impl HeadError {
             Self::Hosts { .. } => StatusCode::BAD_REQUEST,
             Self::ContentEncoding(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TransferEncoding(_) => StatusCode::NOT_IMPLEMENTED,
+            Self::Draining => StatusCode::SERVICE_UNAVAILABLE,
             Self::Origin(_) => StatusCode::FORBIDDEN,
         }
     }

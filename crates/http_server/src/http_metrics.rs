@@ -2,6 +2,8 @@
 
 use metrics::{Counters, Exposition, MetricKind};
 
+use crate::tls;
+
 /// An event that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpEvent {
@@ -38,13 +40,29 @@ pub enum HttpEvent {
     BodyStarted,
     /// Of those, the bytes of bodies that are now complete or abandoned.
     BodyEnded,
+    /// The drain of the server has begun.
+    DrainBegun,
+    /// A connection began its TLS handshake.
+    TlsStarted,
+    /// A connection that had begun it has ended.
+    TlsEnded,
+    /// A handshake is complete.
+    TlsCompleted,
+    /// A handshake failed: the client does not speak TLS, or does not trust the certificate.
+    TlsFailed,
+    /// A handshake was not complete in time.
+    TlsLate,
+    /// A certificate was loaded.
+    CertificateLoaded,
+    /// A certificate that was to be loaded is not valid: the one before it is still in use.
+    CertificateRefused,
     /// Bytes of computed responses that wait for their sockets.
     UnsentAdded,
     /// Of those, the bytes that are now written or dropped.
     UnsentReleased,
 }
 
-const HTTP_EVENTS: usize = 18;
+const HTTP_EVENTS: usize = 26;
 
 /// The memory of an open connection that waits for a request: its task, the buffers of its socket, and the state of
 /// HTTP. Measured over 1,000 of them.
@@ -109,15 +127,18 @@ impl HttpCounters {
         self.0.add(HTTP_EVENTS + at.unwrap_or(STATUSES.len() - 1), 1);
     }
 
-    /// Memory of connections, incomplete request bodies and unsent responses, by part of `hydrant_memory_bytes`.
-    pub fn memory(&self) -> [(&'static str, u64); 3] {
+    /// Memory of connections, their TLS, incomplete request bodies and unsent responses, by part of `hydrant_memory_bytes`.
+    pub fn memory(&self) -> [(&'static str, u64); 4] {
         // The ends first, as below.
         let (ended, body_ended) = (self.total(HttpEvent::Ended), self.total(HttpEvent::BodyEnded));
         let open = self.total(HttpEvent::Accepted).saturating_sub(ended);
         let bodies = self.total(HttpEvent::BodyStarted).saturating_sub(body_ended);
         let released = self.total(HttpEvent::UnsentReleased);
         let unsent = self.total(HttpEvent::UnsentAdded).saturating_sub(released);
+        let tls_ended = self.total(HttpEvent::TlsEnded);
+        let tls = self.total(HttpEvent::TlsStarted).saturating_sub(tls_ended);
         [
+            ("tls_connections", tls * tls::CONNECTION_BYTES),
             ("connections", open * CONNECTION_BYTES),
             ("request_bodies", bodies),
             ("unsent_responses", unsent),
@@ -163,6 +184,11 @@ impl HttpCounters {
             "Connections upgraded to WebSocket.",
             self.total(HttpEvent::Upgraded),
         );
+        self.write_tls(exposition);
+        let name = "hydrant_http_draining";
+        let help = "Whether the node ends: it finishes the requests that run, and refuses others.";
+        let draining = self.total(HttpEvent::DrainBegun).min(1);
+        exposition.single(name, MetricKind::Gauge, help, draining);
         let mut cut = exposition.family(
             "hydrant_http_connections_aborted_total",
             MetricKind::Counter,
@@ -192,6 +218,25 @@ impl HttpCounters {
                 responses.put(&[("status", status)], count);
             }
         }
+    }
+
+    fn write_tls(&self, exposition: &mut Exposition) {
+        let ended = self.total(HttpEvent::TlsEnded);
+        let open = self.total(HttpEvent::TlsStarted).saturating_sub(ended);
+        let name = "hydrant_tls_connections_open";
+        let help = "Open connections with TLS, handshakes included.";
+        exposition.single(name, MetricKind::Gauge, help, open);
+        let name = "hydrant_tls_handshakes_total";
+        let help = "TLS handshakes by result.";
+        let mut handshakes = exposition.family(name, MetricKind::Counter, help);
+        handshakes.put(&[("result", "completed")], self.total(HttpEvent::TlsCompleted));
+        handshakes.put(&[("result", "failed")], self.total(HttpEvent::TlsFailed));
+        handshakes.put(&[("result", "late")], self.total(HttpEvent::TlsLate));
+        let name = "hydrant_tls_certificates_total";
+        let help = "Certificates that were read, by result.";
+        let mut certificates = exposition.family(name, MetricKind::Counter, help);
+        certificates.put(&[("result", "loaded")], self.total(HttpEvent::CertificateLoaded));
+        certificates.put(&[("result", "refused")], self.total(HttpEvent::CertificateRefused));
     }
 }
 

@@ -18,6 +18,7 @@ use crate::client_id;
 use crate::cors::CorsHeaders;
 use crate::head::{self, HeadError};
 use crate::http_context::HttpContext;
+use crate::page_access::PageAccess;
 use crate::poll_budget::{self, REQUEST_UNITS};
 use crate::request_body::RequestBody;
 use crate::request_id::{self, RequestId};
@@ -55,6 +56,9 @@ pub trait HttpService: Send + Sync + 'static {
 
     /// Whether a path is an API of resources, which web pages read with more methods and headers than JSON-RPC.
     fn is_resource(&self, path: &str) -> bool;
+
+    /// Whether a path is served while the server drains ([`crate::Drain`]): the state of the server itself.
+    fn is_served_while_draining(&self, path: &str) -> bool;
 }
 
 /// A request whose head was checked.
@@ -63,6 +67,8 @@ pub struct HttpRequest {
     pub client: ClientId,
     /// Id of the request in the log.
     pub id: RequestId,
+    /// Whether it may call dangerous methods.
+    pub page_access: PageAccess,
     /// Method, URI and headers.
     pub head: Parts,
     /// The body, which is not read yet.
@@ -82,7 +88,13 @@ pub(crate) async fn handle<S: HttpService>(
     let head_bytes = head::bytes(uri, headers);
     poll_budget::charge(REQUEST_UNITS);
     poll_budget::charge_parsed(head_bytes);
-    let mut handled = match head::check(&context.config, uri, headers, head_bytes) {
+    let is_refused = context.drain.has_begun()
+        && !(listener_kind == ListenerKind::Rpc && service.is_served_while_draining(uri.path()));
+    let checked = match is_refused {
+        true => Err(HeadError::Draining),
+        false => head::check(&context.config, uri, headers, head_bytes),
+    };
+    let mut handled = match checked {
         Err(err) => refuse(context, service, listener_kind, &err, &request),
         Ok(()) => {
             let client =
@@ -124,6 +136,9 @@ fn refuse<S: HttpService>(
         // The encoding that is accepted (RFC 9110, 15.5.16).
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     // A page whose origin is not allowed must not be able to read the reason.
     if !matches!(err, HeadError::Origin(_)) {
         let path = request.uri().path();
@@ -156,7 +171,9 @@ async fn respond_to<S: HttpService>(
         ListenerKind::Rpc => {
             let (head, body) = request.into_parts();
             let body = RequestBody::new(body, Arc::clone(context));
-            service.handle(HttpRequest { client, id, head, body }).await
+            let page_access =
+                PageAccess::from_headers(&context.config.allowed_origins, &head.headers);
+            service.handle(HttpRequest { client, id, page_access, head, body }).await
         }
     };
     cors.write(response.headers_mut());

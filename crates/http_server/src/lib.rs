@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server with WebSocket upgrades: listeners, connections, limits, bodies, compression.
+//! An HTTP/1.1 server with WebSocket upgrades: listeners, TLS, connections, limits, bodies, compression.
 //!
 //! In: bound listeners, an [`HttpService`] and a [`WebSocketHandler`]. Out: bytes of responses.
 //! Bounds: [`HttpConfig`]. The work of one poll of a connection is bounded as well ([`poll_budget`]).
@@ -8,8 +8,10 @@
 mod body;
 mod buf_list;
 mod client_id;
+mod client_stream;
 mod content_encoding;
 mod cors;
+mod drain;
 mod fd_reserve;
 mod head;
 mod http_config;
@@ -18,6 +20,7 @@ mod http_metrics;
 mod http_service;
 mod ip_connection_limit;
 mod listener;
+mod page_access;
 pub mod poll_budget;
 mod rate_limited_body;
 mod request_body;
@@ -25,6 +28,7 @@ pub mod request_id;
 mod responses;
 #[cfg(test)]
 mod test_clock;
+mod tls;
 mod websocket_handshake;
 mod write_timeout;
 mod yield_queue;
@@ -34,13 +38,16 @@ pub use buf_list::BufList;
 pub use content_encoding::{
     BodyEncoder, COMPRESS_BYTES_MIN, ContentEncoding, encode_all, parse_qvalue,
 };
-pub use cors::{AllowedOrigins, NoOrigin};
+pub use cors::{AllowedOrigins, NoHost, NoOrigin};
+pub use drain::Drain;
 pub use http_config::HttpConfig;
 pub use http_context::HttpContext;
 pub use http_metrics::{HttpCounters, HttpEvent};
 pub use http_service::{HttpRequest, HttpService};
 pub use listener::{Listeners, Socket, WebSocketHandler, serve_http};
+pub use page_access::PageAccess;
 pub use rate_limited_body::RateLimitedBody;
 pub use request_body::{BodyError, RequestBody};
 pub use request_id::RequestId;
 pub use responses::{response, text_response};
+pub use tls::{Tls, TlsError};

@@ -8,6 +8,8 @@
 //! of a connection is bounded as well ([`crate::poll_budget`]); a connection that has more to do yields to
 //! others (`yield_queue`).
 //! A client that connects when the system has no descriptor left gets a 503.
+//! The end: a connection that waits for a request is closed, one that has a request finishes it, and a new one gets a
+//! 503 for its request, until no other is left or the time is over ([`crate::Drain`]).
 //! Invariant: when [`serve`] returns, none of its tasks is left.
 
 use std::convert::Infallible;
@@ -27,22 +29,38 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use pool::ClientId;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
 
+use crate::client_stream::ClientStream;
+use crate::drain::DrainWatch;
 use crate::fd_reserve::ReservedFd;
 use crate::http_context::HttpContext;
 use crate::http_metrics::{HttpCounters, HttpEvent};
 use crate::http_service::{self, HttpService, ListenerKind, RequestOrigin};
 use crate::ip_connection_limit::{AddressFull, ConnectionPermit, IpConnectionLimit};
 use crate::poll_budget::Budgeted;
+use crate::tls::{HandshakeError, Tls};
 use crate::websocket_handshake::Upgrade;
 use crate::write_timeout::{SocketControl, WriteTimeout};
 use crate::yield_queue::{YieldQueue, YieldSlot};
 
-/// How long open connections may continue when the server shuts down.
+/// How long a drain takes at most that the caller did not begin itself, and how long a WebSocket has for its close.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a connection that has not sent a request yet may do so while the server drains.
+const UNUSED_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The first byte of a TLS connection: a record of the handshake (RFC 8446, 5.1).
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// The response to a client that speaks something else, probably HTTP.
+const NEEDS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\
+    Content-Type: text/plain; charset=utf-8\r\nContent-Length: 51\r\n\r\n\
+    This port speaks TLS: use https:// and wss:// URLs\n";
 
 /// Pause after a failed accept, if the client could not be refused.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -69,7 +87,8 @@ pub trait WebSocketHandler: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// Serves until `shutdown` is done, then lets open connections finish for two seconds.
+/// Serves until `shutdown` is done or the drain of `context` has begun, then drains. A drain that `shutdown` begins
+/// takes two seconds at most.
 ///
 /// Never fails: a connection that fails ends alone, and accepting continues. Runs on the threads of the
 /// caller's tokio runtime.
@@ -80,7 +99,7 @@ pub async fn serve_http<S: HttpService>(
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) {
-    let (close, closing) = watch::channel(false);
+    let closing = context.drain.watch();
     let config = &context.config;
     let connection_permits =
         Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS)));
@@ -92,6 +111,7 @@ pub async fn serve_http<S: HttpService>(
     let mut background = JoinSet::new();
     background.spawn(Arc::clone(&yield_queue).run());
     let connections = Arc::default();
+    let server = Arc::clone(&context);
     let acceptor = Acceptor {
         context,
         service,
@@ -108,10 +128,15 @@ pub async fn serve_http<S: HttpService>(
             acceptor.accept(listener, ListenerKind::PubSub).await;
         }
     };
+    let mut begun = server.drain.watch();
     let shutdown = async {
-        shutdown.await;
-        // Every receiver is below, in the futures that this one is joined with.
-        let _ = close.send(true);
+        tokio::select! {
+            () = begun.begun() => {}
+            () = shutdown => if !server.drain.has_begun() {
+                server.drain.begin(SHUTDOWN_TIMEOUT);
+            },
+        }
+        server.metrics.record(HttpEvent::DrainBegun);
     };
     tokio::join!(rpc, pubsub, shutdown);
     background.shutdown().await;
@@ -128,7 +153,7 @@ struct Acceptor<S> {
     connections: Arc<AtomicU64>,
     /// Connections that have more to do than one poll may.
     yield_queue: Arc<YieldQueue>,
-    closing: watch::Receiver<bool>,
+    closing: DrainWatch,
 }
 
 impl<S> Clone for Acceptor<S> {
@@ -153,7 +178,7 @@ impl<S: HttpService> Acceptor<S> {
         let (mut reserved_fd, mut is_failing) = (ReservedFd::new(), false);
         loop {
             let accepted = tokio::select! {
-                () = closed(&mut closing) => break,
+                () = closing.begun() => break,
                 Some(ended) = connections.join_next() => {
                     log_panic(ended);
                     continue;
@@ -187,16 +212,62 @@ impl<S: HttpService> Acceptor<S> {
                 self.context.metrics.record(HttpEvent::Delayed);
             }
             let permit = tokio::select! {
-                () = closed(&mut closing) => break,
+                () = closing.begun() => break,
                 permit = Arc::clone(&self.connection_permits).acquire_owned() => permit,
             };
             let Ok(permit) = permit else { break }; // the semaphore is never closed
             let connection = self.clone().connection(socket, listener_kind, (permit, ip_permit));
             connections.spawn(Budgeted::new(connection));
         }
+        self.drain(listener, listener_kind, connections).await;
+    }
+
+    /// Answers new connections with 503 until the earlier ones have ended, or until the time is over.
+    async fn drain(
+        &self,
+        listener: TcpListener,
+        listener_kind: ListenerKind,
+        mut connections: JoinSet<()>,
+    ) {
+        let (mut late, mut closing) = (JoinSet::new(), self.closing.clone());
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = closing.over() => break,
+                ended = connections.join_next() => match ended {
+                    Some(ended) => {
+                        log_panic(ended);
+                        continue;
+                    }
+                    None => break,
+                },
+                Some(ended) = late.join_next() => {
+                    log_panic(ended);
+                    continue;
+                }
+                accepted = listener.accept() => accepted,
+            };
+            let Ok((socket, peer)) = accepted else {
+                self.context.metrics.record(HttpEvent::AcceptFailed);
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
+                continue;
+            };
+            // One over a limit is closed without a response: nothing is served now.
+            let ip_permit = self.ip_limit.try_acquire(peer.ip());
+            let permit = Arc::clone(&self.connection_permits).try_acquire_owned();
+            if let (Ok(ip_permit), Ok(permit)) = (ip_permit, permit) {
+                let permits = (permit, ip_permit);
+                let connection =
+                    self.clone().connection((socket, peer.ip()), listener_kind, permits);
+                late.spawn(Budgeted::new(connection));
+            }
+        }
         drop(listener);
-        // Each connection ends by itself within `SHUTDOWN_TIMEOUT`; this waits for their last steps.
+        // Each connection ends by itself by then; this waits for their last steps.
         while let Some(ended) = connections.join_next().await {
+            log_panic(ended);
+        }
+        while let Some(ended) = late.join_next().await {
             log_panic(ended);
         }
     }
@@ -212,7 +283,25 @@ impl<S: HttpService> Acceptor<S> {
         let metrics = Arc::clone(&self.context.metrics);
         metrics.record(HttpEvent::Accepted);
         let _ended = ConnectionGuard(&metrics);
-        let upgrade = self.http(socket, peer, listener_kind).await;
+        if !has_date() {
+            tracing::error!(%peer, "a connection is closed: the system's clock is before 1970");
+            return;
+        }
+        let tls = self.context.tls.get().cloned();
+        let _tls_ended = tls.is_some().then(|| TlsGuard::new(&metrics));
+        let yield_slot = YieldSlot::new(&self.yield_queue, ClientId::from_ip(peer));
+        let control = Arc::new(SocketControl { yield_slot, lingers: AtomicBool::new(false) });
+        let stream = match tls {
+            None => ClientStream::Plain(self.limited(socket, &control)),
+            Some(tls) => {
+                // In a box: otherwise every connection's task would be as large as one with a handshake.
+                match Box::pin(self.handshake(&tls, socket, peer, &control)).await {
+                    Some(stream) => stream,
+                    None => return,
+                }
+            }
+        };
+        let upgrade = self.http(stream, peer, listener_kind, &control).await;
         if let Some(upgrade) = upgrade
             && let Ok(upgraded) = upgrade.connection.await
         {
@@ -227,23 +316,84 @@ impl<S: HttpService> Acceptor<S> {
         drop(permits);
     }
 
+    /// The socket, with its time limit and its control.
+    fn limited(&self, socket: TcpStream, control: &Arc<SocketControl>) -> WriteTimeout<TcpStream> {
+        let write_timeout = Duration::from_millis(self.context.config.write_timeout_ms);
+        WriteTimeout::new(socket, write_timeout, Arc::clone(&self.context.metrics))
+            .controlled(control)
+    }
+
+    /// The stream after the TLS handshake. A client that sends something else gets a response that says so.
+    async fn handshake(
+        &mut self,
+        tls: &Tls,
+        socket: TcpStream,
+        peer: IpAddr,
+        control: &Arc<SocketControl>,
+    ) -> Option<ClientStream> {
+        let is_late = self.context.drain.has_begun();
+        let timeout = Duration::from_millis(self.context.config.header_timeout_ms);
+        let within = if is_late { timeout.min(UNUSED_TIMEOUT) } else { timeout };
+        let (started, metrics) = (Instant::now(), &self.context.metrics);
+        let mut first = [0];
+        // It does not count as a handshake before its first byte.
+        let peeked = tokio::select! {
+            peeked = tokio::time::timeout(within, socket.peek(&mut first)) => peeked,
+            () = self.closing.begun(), if !is_late => return None,
+        };
+        let is_tls = match peeked {
+            Ok(Ok(1..)) => first[0] == TLS_HANDSHAKE,
+            Ok(Ok(0) | Err(_)) => {
+                metrics.record(HttpEvent::TlsFailed);
+                return None;
+            }
+            Err(_) => {
+                metrics.record(HttpEvent::TlsLate);
+                return None;
+            }
+        };
+        let mut socket = self.limited(socket, control);
+        if !is_tls {
+            metrics.record(HttpEvent::TlsFailed);
+            control.lingers.store(true, Ordering::Relaxed);
+            // Errors mean that the client has disconnected.
+            if socket.write_all(NEEDS_TLS).await.is_ok() {
+                let _ = socket.shutdown().await;
+            }
+            return None;
+        }
+        let left = within.saturating_sub(started.elapsed());
+        let accepted = tokio::select! {
+            accepted = tls.accept(socket, ClientId::from_ip(peer), left) => accepted,
+            () = self.closing.over() => return None,
+        };
+        match accepted {
+            Ok(stream) => {
+                metrics.record(HttpEvent::TlsCompleted);
+                Some(ClientStream::Tls(Box::new(stream)))
+            }
+            Err(HandshakeError::Late) => {
+                metrics.record(HttpEvent::TlsLate);
+                None
+            }
+            Err(HandshakeError::Failed(err)) => {
+                metrics.record(HttpEvent::TlsFailed);
+                tracing::debug!(%peer, %err, "a TLS handshake failed");
+                None
+            }
+        }
+    }
+
     /// Serves HTTP until the connection ends or changes its protocol.
     async fn http(
         &mut self,
-        socket: TcpStream,
+        stream: ClientStream,
         peer: IpAddr,
         listener_kind: ListenerKind,
+        control: &Arc<SocketControl>,
     ) -> Option<Upgrade> {
-        if !has_date() {
-            tracing::error!(%peer, "a connection is closed: the system's clock is before 1970");
-            return None;
-        }
         let config = &self.context.config;
-        let write_timeout = Duration::from_millis(config.write_timeout_ms);
-        let yield_slot = YieldSlot::new(&self.yield_queue, ClientId::from_ip(peer));
-        let control = Arc::new(SocketControl { yield_slot, lingers: AtomicBool::new(false) });
-        let socket = WriteTimeout::new(socket, write_timeout, Arc::clone(&self.context.metrics));
-        let socket = socket.controlled(&control);
+        let is_late = self.context.drain.has_begun();
         let upgrade = Arc::new(Mutex::new(None));
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         let requests = AtomicU64::new(0);
@@ -254,13 +404,14 @@ impl<S: HttpService> Acceptor<S> {
             let number = requests.load(Ordering::Relaxed);
             requests.store(number + 1, Ordering::Relaxed);
             let origin = RequestOrigin { peer, connection, number };
-            let control = Arc::clone(&control);
+            let control = Arc::clone(control);
             async move {
                 control.yield_slot.budget().await;
                 let handled =
                     http_service::handle(&context, &*service, listener_kind, origin, request).await;
                 // A refused request may not have been read to its end.
-                let lingers = handled.response.status().is_client_error();
+                let status = handled.response.status();
+                let lingers = status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE;
                 control.lingers.store(lingers, Ordering::Relaxed);
                 *upgrade.lock() = handled.upgrade;
                 Ok::<_, Infallible>(handled.response)
@@ -271,15 +422,23 @@ impl<S: HttpService> Acceptor<S> {
             .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
             .max_buf_size(config.read_buffer_bytes_max())
             .max_header_size(config.head_bytes_max)
-            .serve_connection(TokioIo::new(socket), service)
+            .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
         let mut serving = pin!(serving);
         let mut closing = self.closing.clone();
         let ended = tokio::select! {
             ended = serving.as_mut() => ended,
-            () = closed(&mut closing) => {
-                serving.as_mut().graceful_shutdown();
-                tokio::time::timeout(SHUTDOWN_TIMEOUT, serving).await.unwrap_or(Ok(()))
+            () = closing.begun() => {
+                // A new connection is closed after its response, and one that waits for its next request now.
+                if !is_late {
+                    serving.as_mut().graceful_shutdown();
+                }
+                let is_unused = requests.load(Ordering::Relaxed) == 0;
+                tokio::select! {
+                    ended = serving => ended,
+                    () = closing.over() => Ok(()),
+                    () = tokio::time::sleep(UNUSED_TIMEOUT), if is_unused => Ok(()),
+                }
             }
         };
         if let Err(err) = ended {
@@ -292,10 +451,13 @@ impl<S: HttpService> Acceptor<S> {
         upgrade.lock().take()
     }
 
-    /// Ready `SHUTDOWN_TIMEOUT` after the shutdown has begun.
+    /// Ready `SHUTDOWN_TIMEOUT` after the drain has begun, or when its time is over.
     async fn closed_for_good(&mut self) {
-        closed(&mut self.closing).await;
-        tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
+        self.closing.begun().await;
+        tokio::select! {
+            () = tokio::time::sleep(SHUTDOWN_TIMEOUT) => {}
+            () = self.closing.over() => {}
+        }
     }
 }
 
@@ -318,6 +480,22 @@ impl Drop for ConnectionGuard<'_> {
             self.0.record(HttpEvent::Panicked);
         }
         self.0.record(HttpEvent::Ended);
+    }
+}
+
+/// Counts the start and the end of a connection with TLS.
+struct TlsGuard<'m>(&'m HttpCounters);
+
+impl<'m> TlsGuard<'m> {
+    fn new(metrics: &'m HttpCounters) -> Self {
+        metrics.record(HttpEvent::TlsStarted);
+        Self(metrics)
+    }
+}
+
+impl Drop for TlsGuard<'_> {
+    fn drop(&mut self) {
+        self.0.record(HttpEvent::TlsEnded);
     }
 }
 
@@ -360,10 +538,4 @@ fn log_panic(ended: Result<(), JoinError>) {
     if let Err(err) = ended {
         tracing::error!(%err, "a connection's task panicked");
     }
-}
-
-/// Ready when the shutdown has begun.
-async fn closed(closing: &mut watch::Receiver<bool>) {
-    // An error means that the sender was dropped with the server, which is closed then as well.
-    let _ = closing.wait_for(|closing| *closing).await;
 }

@@ -34,6 +34,8 @@ pub(crate) struct Banner<'a> {
     pub(crate) tpu: SocketAddr,
     pub(crate) grpc: Option<SocketAddr>,
     pub(crate) console: bool,
+    /// The schemes of the URLs of HTTP and of WebSocket.
+    pub(crate) schemes: [&'static str; 2],
     pub(crate) ready_after: Duration,
     pub(crate) usage: NodeMemory,
 }
@@ -60,21 +62,21 @@ impl Banner<'_> {
         writeln!(f, "Vote Account: {}", self.vote_account)?;
         writeln!(f, "Shred Version: {}", cluster.shred_version)?;
         writeln!(f, "TPU QUIC Address: {}", self.tpu)?;
-        writeln!(f, "JSON RPC URL: http://{}", self.rpc)?;
-        write!(f, "WebSocket PubSub URL: ws://{}", self.pubsub)
+        writeln!(f, "JSON RPC URL: {}://{}", self.schemes[0], self.rpc)?;
+        write!(f, "WebSocket PubSub URL: {}://{}", self.schemes[1], self.pubsub)
     }
 
     fn fmt_own(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cluster = self.cluster_info;
         writeln!(f, "Hydrant {}, ready in {:?}", env!("CARGO_PKG_VERSION"), self.ready_after)?;
-        writeln!(f, "  JSON-RPC   http://{}", self.rpc)?;
-        writeln!(f, "  WebSocket  ws://{}", self.pubsub)?;
+        writeln!(f, "  JSON-RPC   {}://{}", self.schemes[0], self.rpc)?;
+        writeln!(f, "  WebSocket  {}://{}", self.schemes[1], self.pubsub)?;
         writeln!(f, "  TPU        {} (QUIC)", self.tpu)?;
         if let Some(grpc) = self.grpc {
             writeln!(f, "  gRPC       http://{grpc} (Yellowstone)")?;
         }
         if self.console {
-            writeln!(f, "  Console    http://{}/ (in a browser)", self.rpc)?;
+            writeln!(f, "  Console    {}://{}/ (in a browser)", self.schemes[0], self.rpc)?;
         }
         match self.ledger {
             Some(dir) => writeln!(f, "  Ledger     {}", dir.display())?,

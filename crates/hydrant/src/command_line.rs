@@ -6,6 +6,7 @@
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::admin::AdminFlags;
 use crate::bench::BenchFlags;
 use crate::console::print_stderr;
 use crate::dev_flags::DevFlags;
@@ -54,6 +55,10 @@ pub(crate) enum Command {
     /// Write the manual pages to a directory.
     #[command(hide = true)]
     Man(ManFlags),
+    /// Administer a running node: end it, reload its files, change its log, read its state.
+    ///
+    /// The node listens on a unix socket: --admin-socket, or admin.sock in its ledger directory.
+    Admin(AdminFlags),
 }
 
 /// The whole command line, with the flags of `solana-test-validator` that are ignored or refused.

@@ -19,6 +19,7 @@ use crate::index_flags;
 use crate::input_file;
 use crate::log_format::LogFormat;
 use crate::process_setup::GrpcPort;
+use crate::serving_options::{ServingFlags, ServingOptions, allowed_origins};
 use crate::snapshot_file::SnapshotFile;
 use crate::solana_cli_config;
 
@@ -56,6 +57,7 @@ pub(crate) struct NodeConfig {
     pub(crate) bind_address: IpAddr,
     pub(crate) rpc_port: u16,
     pub(crate) endpoints_file: Option<PathBuf>,
+    pub(crate) serving: ServingOptions,
     /// Directories of genesis accounts, which are read when the ledger is created.
     pub(crate) account_dirs: Vec<PathBuf>,
     pub(crate) io_threads: usize,
@@ -166,6 +168,13 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         forward: flags.forward.into_iter().chain(file.forward).collect(),
         endpoints_file: flags.endpoints_file.or(file.endpoints_file),
         allow_origin: concat(flags.allow_origin, file.allow_origin),
+        allow_host: concat(flags.allow_host, file.allow_host),
+        tls_cert: flags.tls_cert.or(file.tls_cert),
+        tls_key: flags.tls_key.or(file.tls_key),
+        drain_seconds: flags.drain_seconds.or(file.drain_seconds),
+        admin_socket: flags.admin_socket.or(file.admin_socket),
+        admin_address: flags.admin_address.or(file.admin_address),
+        metrics_address: flags.metrics_address.or(file.metrics_address),
         io_threads: flags.io_threads.or(file.io_threads),
         cpu_threads: flags.cpu_threads.or(file.cpu_threads),
         rpc_max_request_body_size: flags
@@ -192,7 +201,17 @@ impl NodeConfig {
         bounds::check(&bounds::flags(&flags))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pool = pool_config(&flags, cores)?;
+        let serving = ServingFlags {
+            drain_seconds: flags.drain_seconds,
+            admin_socket: flags.admin_socket.as_deref(),
+            admin_address: flags.admin_address,
+            metrics_address: flags.metrics_address,
+            tls_cert: flags.tls_cert.as_deref(),
+            tls_key: flags.tls_key.as_deref(),
+            ledger: flags.ledger.as_deref(),
+        };
         Ok(Self {
+            serving: ServingOptions::from_flags(serving)?,
             // The pool's threads simulate transactions, and none may have to wait for a VM.
             localnet: localnet_config(&flags, pool.threads)?,
             snapshot: snapshot_file(&flags, cores)?,
@@ -320,8 +339,7 @@ fn rpc_config(flags: &DevFlags) -> Result<rpc_solana::Config> {
         body_bytes_max: flags.rpc_max_request_body_size.unwrap_or(file.body_bytes_max),
         connections_max: flags.connections_max.unwrap_or(file.connections_max),
         slow_request_ms: flags.slow_request_ms.unwrap_or(file.slow_request_ms),
-        allowed_origins: http_server::AllowedOrigins::new(&flags.allow_origin)
-            .context("--allow-origin")?,
+        allowed_origins: allowed_origins(&flags.allow_origin, &flags.allow_host)?,
         ..file
     };
     bounds::check(&bounds::rpc(&config))?;
@@ -498,10 +516,10 @@ mod tests {
         };
         let config = check(flags, "allow-origin = [\"http://localhost:5173\"]");
         let both = ["https://app.example", "http://localhost:5173"].map(str::to_owned);
-        let allowed = http_server::AllowedOrigins::new(&both).expect("origins");
+        let allowed = allowed_origins(&both, &[]).expect("origins");
         assert_eq!(config.expect("valid settings").rpc.allowed_origins, allowed);
         let any = check(DevFlags::default(), "").expect("valid settings").rpc.allowed_origins;
-        assert_eq!(any, http_server::AllowedOrigins::default());
+        assert_eq!(any, allowed_origins(&[], &[]).expect("origins"));
         let wrong = check(DevFlags::default(), "allow-origin = [\"https://app.example/path\"]");
         let wrong = format!("{:#}", wrong.err().expect("it has a path"));
         assert!(wrong.contains("--allow-origin: \"https://app.example/path\" is no"), "{wrong}");

@@ -15,11 +15,13 @@ use rpc_solana::{NodeMemory, SolanaApi};
 use snapshot_server::{ArchivedLedger, SnapshotArchives, WithSnapshots};
 use web_console::LedgerKind;
 
+use crate::admin::AdminApi;
 use crate::banner::{Banner, OutputStyle};
 use crate::clone::Cloned;
 use crate::config::{self, NodeConfig};
 use crate::console::{now, print_line, print_stderr};
 use crate::dev_flags::DevFlags;
+use crate::draining::drain;
 use crate::memory_report::ProcessMemory;
 use crate::otlp::export_spans;
 use crate::process_setup::{
@@ -29,8 +31,9 @@ use crate::process_setup::{
 use crate::queue_metrics::QueueMetrics;
 use crate::service_manager::ServiceManager;
 use crate::signals::EndSignals;
+use crate::tls_setup::start_tls;
 use crate::tpu::Tpu;
-use crate::{accounts_file, grpc_setup, memory_report, rlimit, status_line, validator_log};
+use crate::{accounts_file, admin, grpc_setup, memory_report, rlimit, status_line, validator_log};
 
 /// Interval at which the node checks that the executing thread runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -258,14 +261,16 @@ async fn serve(
     node.context.metrics.add(Arc::clone(&archives) as Arc<dyn Collector>);
     let http_api: Arc<dyn HttpApi<SolanaApi>> = Arc::new(WithSnapshots::new(archives, rest));
     let http_api = with_console(config.console, LedgerKind::Local, http_api);
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let mut administration = AdminApi::new(Arc::clone(&node), signals.request());
+    let tls_watch = start_tls(&config.serving, &node.context, &mut administration);
+    let admin = admin::start(&config.serving, administration).await?;
     let server = tokio::spawn(jsonrpc::serve(
         Arc::clone(&node),
         Arc::clone(&pubsub) as Arc<dyn http_server::WebSocketHandler>,
         Some(http_api),
         listeners,
-        // A message or a dropped sender both mean stop.
-        async { drop(stopped.await) },
+        // It ends by its drain.
+        std::future::pending(),
     ));
     let banner = Banner {
         style: config.style,
@@ -280,6 +285,7 @@ async fn serve(
         tpu: tpu.address(),
         grpc: grpc.as_ref().map(grpc::Server::address),
         console: config.console,
+        schemes: [config.serving.http_scheme(), config.serving.websocket_scheme()],
         ready_after: now() - started,
         usage: NodeMemory::new(&node.api.reader, &node.api.history),
     };
@@ -305,13 +311,17 @@ async fn serve(
     start_memory.abort();
     memory_log.abort();
     tpu_log.abort();
-    // Joins its threads: no transactions arrive after this.
-    tokio::task::spawn_blocking(move || drop(tpu)).await.context("stop the TPU")?;
-    grpc_setup::stop(grpc).await?;
-    pubsub.shut_down();
-    // An error means that the server has ended already.
-    let _ = stop.send(());
-    server.await.context("the servers")?;
+    tls_watch.iter().for_each(tokio::task::JoinHandle::abort);
+    let servers = async {
+        pubsub.shut_down();
+        // It joins its threads: no transactions arrive by QUIC after this.
+        let tpu = tokio::task::spawn_blocking(move || drop(tpu));
+        grpc_setup::stop(grpc).await?;
+        tpu.await.context("stop the TPU")?;
+        server.await.context("the servers")
+    };
+    drain(&mut signals, &node.context.http.drain, config.serving.drain, servers).await?;
+    drop(admin);
     running.stop().context("the ledger")?;
     if ledger_ended {
         bail!("the ledger's thread ended unexpectedly");
@@ -356,8 +366,8 @@ fn announce_ready(config: &NodeConfig, banner: &Banner<'_>) -> Result<()> {
     }
     let Some(path) = &config.endpoints_file else { return Ok(()) };
     let mut endpoints = serde_json::json!({
-        "rpc": format!("http://{}", banner.rpc),
-        "ws": format!("ws://{}", banner.pubsub),
+        "rpc": format!("{}://{}", banner.schemes[0], banner.rpc),
+        "ws": format!("{}://{}", banner.schemes[1], banner.pubsub),
         "tpu": banner.tpu.to_string(),
     });
     if let Some(grpc) = banner.grpc {

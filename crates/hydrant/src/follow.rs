@@ -30,7 +30,9 @@ use solana_keypair::Keypair;
 use solana_signer::Signer;
 use web_console::LedgerKind;
 
+use crate::admin::AdminApi;
 use crate::console::{now, print_line, print_stderr};
+use crate::draining::drain;
 use crate::follow_flags::{FollowFile, FollowFlags, SendTo, Verify};
 use crate::memory_report::{self, MemoryLine, ProcessMemory};
 use crate::otlp::export_spans;
@@ -39,9 +41,11 @@ use crate::process_setup::{
     with_console, write_atomic,
 };
 use crate::service_manager::ServiceManager;
+use crate::serving_options::{ServingFlags, ServingOptions, allowed_origins};
 use crate::signals::EndSignals;
 use crate::snapshot_file::SnapshotFile;
-use crate::{config, grpc_setup, input_file, rlimit};
+use crate::tls_setup::start_tls;
+use crate::{admin, config, grpc_setup, input_file, rlimit};
 
 /// Interval at which the node checks how far it is, and that its writer runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -70,7 +74,17 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
     let send = flags.send.unwrap_or_default();
     ensure!(send != SendTo::Upstream || upstream.is_some(), "--send upstream needs --upstream");
     let (sources, agreement) = (sources(flags)?, agreement(flags)?);
-    let rpc = rpc_solana::Config::default();
+    let allowed_origins = allowed_origins(&flags.allow_origin, &flags.allow_host)?;
+    let rpc = rpc_solana::Config { allowed_origins, ..rpc_solana::Config::default() };
+    let serving = ServingOptions::from_flags(ServingFlags {
+        drain_seconds: flags.drain_seconds,
+        admin_socket: flags.admin_socket.as_deref(),
+        admin_address: flags.admin_address,
+        metrics_address: flags.metrics_address,
+        tls_cert: flags.tls_cert.as_deref(),
+        tls_key: flags.tls_key.as_deref(),
+        ledger: flags.ledger.as_deref(),
+    })?;
     rlimit::raise_nofile(rpc.connections_max);
     let ip = flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let grpc = grpc_config(flags)?;
@@ -88,7 +102,8 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
         ignore_file_size_signal()?;
     }
     let (base, facts) = start_state(flags, upstream.as_ref(), &runtime, cores)?;
-    let node = Node { flags, sources, agreement, upstream, facts, cores, rpc, grpc, started };
+    let node =
+        Node { flags, sources, agreement, upstream, facts, cores, rpc, serving, grpc, started };
     runtime.block_on(node.serve(base, bound))
 }
 
@@ -101,6 +116,7 @@ struct Node<'a> {
     facts: UpstreamFacts,
     cores: usize,
     rpc: rpc_solana::Config,
+    serving: ServingOptions,
     grpc: grpc::Config,
     started: Instant,
 }
@@ -399,14 +415,17 @@ impl Node<'_> {
             rpc: tokio_listener(bound.rpc)?,
             pubsub: Some(tokio_listener(bound.pubsub)?),
         };
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let mut administration = AdminApi::new(Arc::clone(&node), signals.request());
+        let tls_watch = start_tls(&self.serving, &node.context, &mut administration);
+        let admin = admin::start(&self.serving, administration).await?;
+        let schemes = [self.serving.http_scheme(), self.serving.websocket_scheme()];
         let server = tokio::spawn(jsonrpc::serve(
             Arc::clone(&node),
             Arc::clone(&pubsub) as Arc<dyn http_server::WebSocketHandler>,
             Some(with_console(!self.flags.no_console, LedgerKind::Followed, rest)),
             listeners,
-            // A message or a dropped sender both mean stop.
-            async { drop(stopped.await) },
+            // It ends by its drain.
+            std::future::pending(),
         ));
         let process_memory = Arc::new(ProcessMemory::at_start(&node));
         node.context.metrics.add(Arc::clone(&process_memory) as Arc<dyn Collector>);
@@ -415,11 +434,13 @@ impl Node<'_> {
         if !self.flags.quiet {
             let usage = NodeMemory::new(&node.api.reader, &node.api.history);
             print_line(&format!(
-                "Hydrant {}, follows from slot {} after {:?}\n  JSON-RPC   http://{rpc}\n  WebSocket  \
-                 ws://{pubsub_address}\n{}  Memory     {}\n  Genesis    {}\n  Identity   {}",
+                "Hydrant {}, follows from slot {} after {:?}\n  JSON-RPC   {}://{rpc}\n  WebSocket  \
+                 {}://{pubsub_address}\n{}  Memory     {}\n  Genesis    {}\n  Identity   {}",
                 env!("CARGO_PKG_VERSION"),
                 info.first_slot,
                 now() - self.started,
+                schemes[0],
+                schemes[1],
                 grpc.as_ref().map_or_else(String::new, |grpc| {
                     format!("  gRPC       http://{} (Yellowstone)\n", grpc.address())
                 }),
@@ -430,8 +451,8 @@ impl Node<'_> {
         }
         if let Some(path) = &self.flags.endpoints_file {
             let mut endpoints = serde_json::json!({
-                "rpc": format!("http://{rpc}"),
-                "ws": format!("ws://{pubsub_address}"),
+                "rpc": format!("{}://{rpc}", schemes[0]),
+                "ws": format!("{}://{pubsub_address}", schemes[1]),
             });
             if let Some(grpc) = &grpc {
                 endpoints["grpc"] = format!("http://{}", grpc.address()).into();
@@ -448,11 +469,14 @@ impl Node<'_> {
         start_memory.abort();
         memory_log.abort();
         nodes.iter().for_each(tokio::task::JoinHandle::abort);
-        grpc_setup::stop(grpc).await?;
-        pubsub.shut_down();
-        // An error means that the server has ended already.
-        let _ = stop.send(());
-        server.await.context("the servers")?;
+        tls_watch.iter().for_each(tokio::task::JoinHandle::abort);
+        let servers = async {
+            pubsub.shut_down();
+            grpc_setup::stop(grpc).await?;
+            server.await.context("the servers")
+        };
+        drain(&mut signals, &node.context.http.drain, self.serving.drain, servers).await?;
+        drop(admin);
         let stopped = tokio::task::spawn_blocking(|| running.stop()).await;
         stopped.map_err(|_| anyhow!("the follower panicked"))?.context("the follower")?;
         if ended {

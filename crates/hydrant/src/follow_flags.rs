@@ -1,6 +1,6 @@
 //! The flags of `hydrant follow`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use ::follow::{OnMismatch, VerifyMode};
@@ -97,6 +97,35 @@ pub(crate) struct FollowFlags {
     /// Write the addresses of all ports to this file, as JSON, once the node serves.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) endpoints_file: Option<PathBuf>,
+    /// Origin of web pages that may send requests, such as `https://app.example`. Pages of other origins
+    /// get 403, also for WebSocket. Can be repeated [default: *, any].
+    #[arg(long, value_name = "ORIGIN", help_heading = "Serving")]
+    pub(crate) allow_origin: Vec<String>,
+    /// A name of this node, such as `node.example`: web pages that name it so are the node's own, and
+    /// programs that name it so may use the faucet. Addresses, `localhost`, names without a dot and the
+    /// machine's name need no flag. `*` is any name. Can be repeated.
+    #[arg(long, value_name = "NAME", help_heading = "Serving")]
+    pub(crate) allow_host: Vec<String>,
+    /// Serve HTTP and WebSocket over TLS only, with the certificates in this PEM file, the node's own
+    /// first; read again when it changes.
+    #[arg(long, value_name = "FILE", help_heading = "Serving")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The PEM file with the key of --tls-cert.
+    #[arg(long, value_name = "FILE", help_heading = "Serving")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Seconds that requests have to finish when the node ends; a second signal ends it at once
+    /// [default: 10].
+    #[arg(long, value_name = "SECONDS", help_heading = "Serving")]
+    pub(crate) drain_seconds: Option<u64>,
+    /// Unix socket for `hydrant admin`, for the node's own user only [default: admin.sock in --ledger].
+    #[arg(long, value_name = "PATH", help_heading = "Serving")]
+    pub(crate) admin_socket: Option<PathBuf>,
+    /// Serve the same on this loopback address, to every program of the machine [default: none].
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Serving")]
+    pub(crate) admin_address: Option<SocketAddr>,
+    /// Serve /metrics on this address, and not on the port of JSON-RPC.
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Serving")]
+    pub(crate) metrics_address: Option<SocketAddr>,
     /// Maximum number of transactions that are not in a block yet, or not at the upstream; more get 429
     /// [default: 40000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]

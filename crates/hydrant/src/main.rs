@@ -1,6 +1,7 @@
 //! Hydrant: a read node for ledgers. This is the binary: flags, wiring, start and end of the process.
 
 mod accounts_file;
+mod admin;
 mod banner;
 mod bench;
 mod bounds;
@@ -10,6 +11,7 @@ mod config;
 mod console;
 mod dev;
 mod dev_flags;
+mod draining;
 mod follow;
 mod follow_flags;
 mod generated_files;
@@ -17,6 +19,7 @@ mod grpc_setup;
 mod index_flags;
 mod input_file;
 mod inspect;
+mod log_filter;
 mod log_format;
 mod memory_report;
 mod otlp;
@@ -24,11 +27,14 @@ mod process_setup;
 mod queue_metrics;
 mod rlimit;
 mod service_manager;
+mod serving_options;
 mod signals;
 mod snapshot_file;
 mod solana_cli_config;
 mod status_line;
 mod test_validator;
+mod tls_files;
+mod tls_setup;
 mod tpu;
 mod tpu_metrics;
 mod validator_log;
@@ -54,6 +60,7 @@ fn main() -> ExitCode {
             generated_files::print_completions(&flags, command_line::command())
         }
         Command::Man(flags) => generated_files::write_manual(&flags, command_line::command()),
+        Command::Admin(flags) => admin::run_client(&flags),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

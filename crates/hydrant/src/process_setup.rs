@@ -10,6 +10,7 @@ use jsonrpc::{HttpApi, SystemClock};
 use rpc_solana::SolanaApi;
 use web_console::{LedgerKind, WithConsole};
 
+use crate::log_filter;
 use crate::log_format::LogFormat;
 
 /// Attempts when the system chooses the ports: two consecutive ports must be free.
@@ -98,8 +99,16 @@ pub(crate) fn start_log(format: LogFormat) {
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
     let log = log.with_writer(std::io::stderr);
     match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Text => {
+            let log = log.with_filter_reloading();
+            log_filter::install(log.reload_handle());
+            log.init();
+        }
+        LogFormat::Json => {
+            let log = log.json().flatten_event(true).with_filter_reloading();
+            log_filter::install(log.reload_handle());
+            log.init();
+        }
     }
 }
 

@@ -5,11 +5,14 @@
 //! the process at once. SIGUSR1 is for `memory_report`.
 
 use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use anyhow::{Context, Result};
 use process_usage::Process;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
 /// SIGHUP in the masks of signals: the lowest bit is signal 1.
 const HANGUP_BIT: u64 = 1;
@@ -18,6 +21,26 @@ const HANGUP_BIT: u64 = 1;
 pub(crate) struct EndSignals {
     ends: Vec<Signal>,
     _ignored: Signal,
+    request: EndRequest,
+}
+
+/// Ends the node as a first signal does. Clones share it, and only the first request counts.
+#[derive(Clone, Default)]
+pub(crate) struct EndRequest(Arc<EndRequestState>);
+
+#[derive(Default)]
+struct EndRequestState {
+    is_sent: AtomicBool,
+    sent: Notify,
+}
+
+impl EndRequest {
+    /// Sends the request. A further one has no effect.
+    pub(crate) fn send(&self) {
+        if !self.0.is_sent.swap(true, Ordering::Relaxed) {
+            self.0.sent.notify_one();
+        }
+    }
 }
 
 impl EndSignals {
@@ -38,19 +61,28 @@ impl EndSignals {
             .map(|(name, kind)| signal(kind).with_context(|| format!("listen for {name}")))
             .collect::<Result<Vec<Signal>>>()?;
         let ignored = signal(SignalKind::user_defined2()).context("listen for SIGUSR2")?;
-        Ok(Self { ends, _ignored: ignored })
+        Ok(Self { ends, _ignored: ignored, request: EndRequest::default() })
     }
 
-    /// Waits for the next signal that ends the node.
+    /// What ends the node without a signal.
+    pub(crate) fn request(&self) -> EndRequest {
+        self.request.clone()
+    }
+
+    /// Waits for the next signal that ends the node, or for a request that does.
     pub(crate) async fn next(&mut self) {
-        poll_fn(|context| {
+        let request = Arc::clone(&self.request.0);
+        let signal = poll_fn(|context| {
             // Every signal that is polled before a ready one wakes this task.
             match self.ends.iter_mut().any(|signal| signal.poll_recv(context).is_ready()) {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }
-        })
-        .await;
+        });
+        tokio::select! {
+            () = signal => {}
+            () = request.sent.notified() => {}
+        }
     }
 }
 
@@ -62,6 +94,17 @@ fn has_hangup(mask: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_request_ends_the_node_once() {
+        let mut signals = EndSignals::listen().expect("handlers");
+        let request = signals.request();
+        request.send();
+        request.send();
+        signals.next().await;
+        let second = tokio::time::timeout(std::time::Duration::from_millis(20), signals.next());
+        assert!(second.await.is_err(), "a further request is not a second signal");
+    }
 
     #[test]
     fn nohup_is_recognised_by_the_mask_of_ignored_signals() {

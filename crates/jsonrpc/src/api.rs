@@ -9,8 +9,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use http_server::PageAccess;
 use response_cache::{Dependencies, LedgerVersions};
 
+use crate::error::RpcError;
 use crate::method_output::MethodResult;
 use crate::metrics::MethodLabel;
 use crate::params::Params;
@@ -48,6 +50,8 @@ pub struct MethodSpec<A: 'static> {
     pub run: fn(&A, Params<'_>) -> MethodResult,
     /// What its result depends on, for the cache. `None` for a result that is not cacheable.
     pub dependencies: Option<fn(&A, Params<'_>) -> Option<Dependencies>>,
+    /// Whether a web page of another origin may not call it ([`PageAccess`]): it spends or changes what others rely on.
+    pub is_dangerous: bool,
 }
 
 impl<A> MethodSpec<A> {
@@ -57,7 +61,7 @@ impl<A> MethodSpec<A> {
         execution: Execution<A>,
         run: fn(&A, Params<'_>) -> MethodResult,
     ) -> Self {
-        Self { name, execution, run, dependencies: None }
+        Self { name, execution, run, dependencies: None, is_dangerous: false }
     }
 
     /// The same method, whose result is cacheable if `dependencies` finds what it depends on.
@@ -67,6 +71,22 @@ impl<A> MethodSpec<A> {
     ) -> Self {
         self.dependencies = Some(dependencies);
         self
+    }
+
+    /// The same method, which a web page of another origin may not call.
+    pub const fn dangerous(mut self) -> Self {
+        self.is_dangerous = true;
+        self
+    }
+
+    /// Whether a request with this access may call it.
+    pub(crate) fn check_access(&self, access: PageAccess) -> Result<(), RpcError> {
+        match access {
+            PageAccess::ForeignOrigin | PageAccess::ForeignHost if self.is_dangerous => {
+                Err(RpcError::foreign_page(self.name, access))
+            }
+            PageAccess::Full | PageAccess::ForeignOrigin | PageAccess::ForeignHost => Ok(()),
+        }
     }
 
     /// Whether a call may be heavy, whatever its parameters are. For calls that are not classified one by one.

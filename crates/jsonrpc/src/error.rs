@@ -1,14 +1,18 @@
 //! Errors of JSON-RPC: one error object, with the codes and messages of Agave.
 //!
 //! Codes: -32700, -32600 to -32603 as in JSON-RPC 2.0; -32001 to -32021 as in Agave, from `RpcCustomError`. One
-//! code has a meaning of ours: [`OVERLOADED`].
+//! code has a meaning of ours: [`OVERLOADED`]; and one is ours: [`FOREIGN_PAGE`].
 
+use http_server::PageAccess;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
 
 /// Overload, such as a full CPU pool. Agave has no such code, because it has no such limit. Its clients read
 /// -32005 as "this node cannot serve you now".
 pub const OVERLOADED: i64 = -32005;
+
+/// A web page of another origin may not call the method. Ours: Agave serves every page.
+pub const FOREIGN_PAGE: i64 = -32043;
 
 /// The error object that replaces a result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -66,6 +70,19 @@ impl RpcError {
     /// As [`Self::internal`], with a message.
     pub fn internal_with(message: impl Into<String>) -> Self {
         Self::new(-32603, message)
+    }
+
+    /// A request with this access may not call the method.
+    pub(crate) fn foreign_page(method: &str, access: PageAccess) -> Self {
+        let reason = match access {
+            PageAccess::ForeignHost => {
+                "its Host is not an address, localhost or a name of this node (--allow-host)"
+            }
+            PageAccess::ForeignOrigin | PageAccess::Full => {
+                "it comes from a web page of another origin (--allow-origin)"
+            }
+        };
+        Self::new(FOREIGN_PAGE, format!("this request may not call {method}: {reason}"))
     }
 
     /// The CPU pool is full.

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use http_server::{ContentEncoding, RequestId, ResponseBody, poll_budget};
+use http_server::{ContentEncoding, PageAccess, RequestId, ResponseBody, poll_budget};
 use pool::ClientId;
 
 use crate::api::{Api, Server};
@@ -26,6 +26,7 @@ pub struct MethodClient {
     client: ClientId,
     request: RequestId,
     trace: Option<TraceParent>,
+    page_access: PageAccess,
 }
 
 /// A result: its metadata, and its bytes.
@@ -40,8 +41,13 @@ pub struct MethodResponse {
 }
 
 impl MethodClient {
-    pub(crate) fn new(client: ClientId, request: RequestId, trace: Option<TraceParent>) -> Self {
-        Self { client, request, trace }
+    pub(crate) fn new(
+        client: ClientId,
+        request: RequestId,
+        trace: Option<TraceParent>,
+        page_access: PageAccess,
+    ) -> Self {
+        Self { client, request, trace, page_access }
     }
 
     /// Id of the request in the log.
@@ -96,13 +102,14 @@ impl MethodClient {
     }
 
     fn request_context(self, server: &ServerContext, options: ResponseOptions) -> RequestContext {
-        let Self { client, request, trace } = self;
+        let Self { client, request, trace, page_access } = self;
         RequestContext {
             client,
             coding: options.coding,
             options: Some(options),
             request,
             trace,
+            page_access,
             arrived: server.pool.now(),
         }
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use http_server::{ContentEncoding, RequestId};
+use http_server::{ContentEncoding, PageAccess, RequestId};
 use pool::ClientId;
 
 use crate::params::Params;
@@ -24,6 +24,8 @@ pub(crate) struct RequestContext {
     pub(crate) request: RequestId,
     /// Its trace, if spans are exported and the client records it.
     pub(crate) trace: Option<TraceParent>,
+    /// Whether it may call dangerous methods.
+    pub(crate) page_access: PageAccess,
     /// When the request was complete, by the clock of the pool.
     pub(crate) arrived: Duration,
 }

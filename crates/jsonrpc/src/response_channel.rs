@@ -342,8 +342,8 @@ mod tests {
         let bytes = UnsentBytes::track(vec![1; 100], &metrics);
         let part = bytes.slice(10..20);
         drop(bytes);
-        assert_eq!(unsent(), [0, 0, 100]);
+        assert_eq!(unsent(), [0, 0, 0, 100]);
         drop(part);
-        assert_eq!(unsent(), [0, 0, 0]);
+        assert_eq!(unsent(), [0, 0, 0, 0]);
     }
 }

@@ -88,9 +88,9 @@ impl<A: Api> HttpService for RpcService<A> {
             }
             return response;
         };
-        let HttpRequest { client, id, head, body } = request;
+        let HttpRequest { client, id, page_access, head, body } = request;
         let trace = trace_of(&self.server.context, &head.headers);
-        let method_client = MethodClient::new(client, id, trace);
+        let method_client = MethodClient::new(client, id, trace, page_access);
         let body = body.read().await.map_err(BodyError::into_status_and_text);
         poll_budget::charge_parsed(body.as_ref().map_or(0, inline_bytes));
         let request = HttpApiRequest { method_client, head, body };
@@ -111,6 +111,10 @@ impl<A: Api> HttpService for RpcService<A> {
     fn is_resource(&self, path: &str) -> bool {
         self.api_for_path(path).is_some()
     }
+
+    fn is_served_while_draining(&self, path: &str) -> bool {
+        matches!(path, "/health" | "/ready" | "/metrics")
+    }
 }
 
 /// The trace of a request, if spans are exported.
@@ -119,12 +123,18 @@ fn trace_of(server: &ServerContext, headers: &HeaderMap) -> Option<TraceParent> 
 }
 
 async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Response<ResponseBody> {
-    let HttpRequest { client, id, head, body } = request;
+    let HttpRequest { client, id, page_access, head, body } = request;
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     match head.uri.path() {
         "/health" => return health(&server.context),
         "/ready" if is_read => return ready(&server.context),
-        "/metrics" if is_read => return serve_metrics(&server.context, client).await,
+        "/metrics" if is_read && server.context.metrics.is_public() => {
+            return serve_metrics(&server.context, client).await;
+        }
+        "/metrics" if is_read => {
+            let message = "the metrics of this node have an address of their own\n";
+            return text_response(StatusCode::NOT_FOUND, message);
+        }
         _ => {}
     }
     match head.method {
@@ -132,7 +142,15 @@ async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Respons
             let coding = ContentEncoding::negotiate(&head.headers);
             let (options, arrived) = (None, Duration::ZERO);
             let trace = trace_of(&server.context, &head.headers);
-            let context = RequestContext { client, coding, options, request: id, trace, arrived };
+            let context = RequestContext {
+                client,
+                coding,
+                options,
+                request: id,
+                trace,
+                page_access,
+                arrived,
+            };
             post(server, context, body).await
         }
         Method::POST => text_response(

@@ -12,8 +12,8 @@ use crate::rpc_service::{HttpApi, RpcService};
 /// How often the progress of the ledger is checked.
 const HEALTH_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Serves until `shutdown` is done, then lets open connections finish for two seconds. `http_api` gets the requests
-/// for its own paths.
+/// Serves until `shutdown` is done or the drain of the server has begun ([`http_server::Drain`]), then drains: for two
+/// seconds at most if `shutdown` began it. `http_api` gets the requests for its own paths.
 ///
 /// Never fails: a connection that fails ends alone, and accepting continues. Runs on the threads of the
 /// caller's tokio runtime; heavy methods run on the server's pool.

@@ -17,7 +17,11 @@ const SLOTS_BEHIND: HeaderName = HeaderName::from_static("hydrant-slots-behind")
 const LAST_BLOCK_AGE_MS: HeaderName = HeaderName::from_static("hydrant-last-block-age-ms");
 
 /// The texts of Agave, always with status 200 as there; headers say how far the node is behind.
+/// 503 while the node drains.
 pub(crate) fn health(server: &ServerContext) -> Response<ResponseBody> {
+    if server.http.drain.has_begun() {
+        return draining("draining");
+    }
     let (message, slots) = match server.health.status() {
         Status::Ok => return text_response(StatusCode::OK, "ok"),
         Status::Behind { slots } => ("behind", Some(slots)),
@@ -36,6 +40,9 @@ pub(crate) fn health(server: &ServerContext) -> Response<ResponseBody> {
 
 /// Whether a load balancer should send requests here: 200, or 503 with the reason.
 pub(crate) fn ready(server: &ServerContext) -> Response<ResponseBody> {
+    if server.http.drain.has_begun() {
+        return draining("draining\n");
+    }
     let why = match server.health.status() {
         Status::Ok => return fresh(text_response(StatusCode::OK, "ready\n")),
         Status::Behind { slots } => format!("behind by {slots} slots"),
@@ -45,6 +52,15 @@ pub(crate) fn ready(server: &ServerContext) -> Response<ResponseBody> {
         last_block_age(server).map(|age| format!(", last block {:.1} s ago", age.as_secs_f64()));
     let why = format!("{why}{}\n", age.unwrap_or_default());
     fresh(text_response(StatusCode::SERVICE_UNAVAILABLE, why))
+}
+
+/// The state of a node that ends. The connection is closed, so that it does not delay the end.
+fn draining(text: &'static str) -> Response<ResponseBody> {
+    let mut response = fresh(text_response(StatusCode::SERVICE_UNAVAILABLE, text));
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 fn last_block_age(server: &ServerContext) -> Option<Duration> {

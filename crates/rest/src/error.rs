@@ -8,7 +8,7 @@
 use http_server::ResponseBody;
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
-use jsonrpc::error::RpcError;
+use jsonrpc::error::{FOREIGN_PAGE, RpcError};
 use ledger::{Commitment, Slot};
 use serde_json::{Value, json};
 
@@ -39,6 +39,7 @@ const COMMON_CODES: &[ErrorCode] = &[
     ErrorCode::new(-32601, 404, "no_such_path"),
     ErrorCode::new(-32602, 400, "invalid_params"),
     ErrorCode::new(-32603, 500, "internal"),
+    ErrorCode::new(FOREIGN_PAGE, 403, "page_not_allowed"),
 ];
 
 /// The codes of this interface.
@@ -53,6 +54,7 @@ pub(crate) fn all_codes(of_api: &[ErrorCode]) -> impl Iterator<Item = &ErrorCode
 const OTHER_NAMES: &[&str] = &[
     "body_too_large",
     "body_too_slow",
+    "draining",
     "header_too_long",
     "method_not_allowed",
     "not_acceptable",
@@ -156,6 +158,7 @@ impl ApiError {
     pub(crate) fn from_head_error(status: StatusCode, message: &str) -> Self {
         let name = match status {
             StatusCode::FORBIDDEN => "origin_not_allowed",
+            StatusCode::SERVICE_UNAVAILABLE => "draining",
             StatusCode::URI_TOO_LONG => "uri_too_long",
             StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "header_too_long",

@@ -137,7 +137,7 @@ fn error_response(table: &RouteTable, status: u16) -> Value {
     let of_status = all_codes(table.error_codes).filter(|known| known.status == status);
     let names: Vec<&str> = of_status.map(|known| known.name).collect();
     let description = match status {
-        403 => "origin_not_allowed: the origin of the web page is not allowed (--allow-origin)"
+        403 => "origin_not_allowed, page_not_allowed: the web page may not send this request (--allow-origin, --allow-host)"
             .to_owned(),
         406 => "not_acceptable: Accept has no available media type".to_owned(),
         408 => "body_too_slow".to_owned(),

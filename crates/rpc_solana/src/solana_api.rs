@@ -90,7 +90,7 @@ impl SolanaApi {
             pool: Arc::clone(&pool),
         }));
         let http_metrics = Arc::clone(metrics.http());
-        let http = Arc::new(HttpContext { config: config.http(), metrics: http_metrics });
+        let http = Arc::new(HttpContext::new(config.http(), http_metrics));
         let config = config.jsonrpc();
         let context =
             ServerContext { http, pool, clients, response_cache, metrics, health, config };

@@ -21,6 +21,7 @@ use tokio::process::Command;
 
 use crate::follower::FollowedDev;
 use crate::node::start_node;
+use crate::tls::Certificate;
 
 const INSTALL_MAX: Duration = Duration::from_secs(600);
 const FLOW_MAX: Duration = Duration::from_secs(300);
@@ -57,6 +58,23 @@ fn web3_js_flow() -> Result<()> {
 #[test]
 fn web3_js_flow_on_a_followed_chain() -> Result<()> {
     node_js_flow("js-web3", "flow.test.js", Target::Follower)
+}
+
+#[test]
+fn web3_js_flow_over_tls() -> Result<()> {
+    let files = tempfile::tempdir()?;
+    let certificate = Certificate::write(files.path())?;
+    let tls = certificate.flags();
+    let flags: Vec<&str> =
+        NODE_FLAGS.iter().copied().chain(tls.iter().map(String::as_str)).collect();
+    let node = start_node(&flags)?;
+    let folder = clients().join("js-web3");
+    install_node_js(&folder)?;
+    let mut flow = Command::new("node");
+    flow.args(["--test", "--test-reporter=spec", "flow.test.js"]).current_dir(&folder);
+    flow.env("NODE_EXTRA_CA_CERTS", &certificate.chain);
+    let urls = [format!("https://{}", node.rpc), format!("wss://{}", node.ws)];
+    run_flow_with_urls(&node, urls, flow)
 }
 
 #[test]
@@ -185,12 +203,16 @@ fn run_flow(flow: Command, target: Target) -> Result<()> {
     }
 }
 
-fn run_flow_at(node: &Node, mut flow: Command) -> Result<()> {
+fn run_flow_at(node: &Node, flow: Command) -> Result<()> {
+    run_flow_with_urls(node, [node.rpc_url(), node.ws_url()], flow)
+}
+
+fn run_flow_with_urls(node: &Node, [rpc, ws]: [String; 2], mut flow: Command) -> Result<()> {
     let elves = ProgramElves::find()?;
     let grpc = node.grpc.context("the node serves gRPC")?;
-    flow.env("HYDRANT_RPC_URL", node.rpc_url())
+    flow.env("HYDRANT_RPC_URL", rpc)
         .env("HYDRANT_GRPC_URL", format!("http://{grpc}"))
-        .env("HYDRANT_WS_URL", node.ws_url())
+        .env("HYDRANT_WS_URL", ws)
         .env("HYDRANT_PROTO", package_dir("yellowstone-grpc-proto")?.join("proto"))
         .env("HYDRANT_PROGRAM_ELF", &elves.first)
         .env("HYDRANT_UPGRADE_ELF", &elves.upgrade);

@@ -3,11 +3,13 @@
 //! One test binary, which links once. Nodes are started by `node.rs`; helpers for a ledger are in `world.rs`.
 //! Bounds: a node has 30 s to respond, a step of a flow 60 s. Ports are always free ones.
 
+mod admin;
 mod bench;
 mod clients;
 mod clone;
 mod crash;
 mod disk;
+mod draining;
 mod drop_in;
 mod entry_chain;
 mod faults;
@@ -28,6 +30,7 @@ mod node;
 mod observability;
 mod packaged_settings;
 mod programs;
+mod raw_http;
 mod recorded_validator;
 mod resuming_subscriber;
 mod rust_client;
@@ -36,8 +39,10 @@ mod signals;
 mod snapshots;
 mod socket;
 mod storms;
+mod tls;
 mod tpu_client;
 mod traces;
 mod web_console;
+mod web_pages;
 mod world;
 mod yellowstone_client;

@@ -133,7 +133,7 @@ async fn handle_long_batch<A: Api>(
     context: RequestContext,
     calls: Vec<Call<'_>>,
 ) -> JsonRpcResponse {
-    let (calls, class) = into_owned_calls(server, calls);
+    let (calls, class) = into_owned_calls(server, &context, calls);
     if calls.is_empty() {
         return JsonRpcResponse::Empty;
     }
@@ -146,6 +146,7 @@ async fn handle_long_batch<A: Api>(
 /// The calls of a long batch, and its class, which depends on the method names only.
 pub(super) fn into_owned_calls<A: Api>(
     server: &Server<A>,
+    context: &RequestContext,
     calls: Vec<Call<'_>>,
 ) -> (Vec<OwnedCall<A>>, PoolClass) {
     let is_heavy = |call: &Call<'_>| match call {
@@ -161,7 +162,10 @@ pub(super) fn into_owned_calls<A: Api>(
             Some(encode_invalid(&err, &id, versioned).into_owned_call(MethodLabel::none()))
         }
         Call::Method { id, method, params } => Some(match server.find_method(&method) {
-            Some(method) => OwnedCall::new(id, method, params, CachePolicy::ByCost),
+            Some(method) => match method.check_access(context.page_access) {
+                Ok(()) => OwnedCall::new(id, method, params, CachePolicy::ByCost),
+                Err(err) => encode_response(Err(err), &id).into_owned_call(method.label()),
+            },
             None => encode_response(Err(RpcError::method_not_found()), &id)
                 .into_owned_call(MethodLabel::other()),
         }),

@@ -116,7 +116,7 @@ fn parse_and_plan<A: Api>(
         Ok(Request::Batch(calls)) => calls,
     };
     if calls.len() > INLINE_BATCH_MAX {
-        let (calls, class) = into_owned_calls(server, calls);
+        let (calls, class) = into_owned_calls(server, context, calls);
         return match calls.is_empty() {
             true => OffloadedBody::Answered(JsonRpcResponse::Empty),
             false => OffloadedBody::Batch(calls, class),

@@ -63,6 +63,9 @@ impl<'a, A: Api> CallPlan<'a, A> {
         budget: &mut InlineBudget,
     ) -> Self {
         let (id, method, params) = call;
+        if let Err(err) = method.check_access(context.page_access) {
+            return Self::Answered(method.label(), encode_result(context, Err(err), &id));
+        }
         let request = context.request;
         let class = match method.execution {
             Execution::Inline => Ok(None),

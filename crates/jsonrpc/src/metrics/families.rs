@@ -14,7 +14,7 @@ const WEBSOCKET: (&str, &str) = ("transport", "websocket");
 
 impl Metrics {
     /// All metrics, with those of `node`, collected after this call; `None` if the collection panicked.
-    pub(crate) async fn scrape(self: &Arc<Self>, node: Arc<dyn Collector>) -> Option<Bytes> {
+    pub async fn scrape(self: &Arc<Self>, node: Arc<dyn Collector>) -> Option<Bytes> {
         let metrics = Arc::clone(self);
         self.scrape_cache.scrape(move || metrics.collect_text(&*node)).await
     }

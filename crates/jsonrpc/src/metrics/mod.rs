@@ -18,6 +18,7 @@ mod scrape;
 mod slow_log;
 mod websocket;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ pub struct Metrics {
     websocket: Mutex<Vec<Arc<WebSocketMetrics>>>,
     scrape_cache: scrape::ScrapeCache,
     span_sink: OnceLock<Arc<dyn SpanSink>>,
+    /// Whether `/metrics` of the public port is closed, because another address serves it.
+    is_private: AtomicBool,
 }
 
 impl Metrics {
@@ -66,7 +69,18 @@ impl Metrics {
             websocket: Mutex::default(),
             scrape_cache: scrape::ScrapeCache::default(),
             span_sink: OnceLock::new(),
+            is_private: AtomicBool::new(false),
         }
+    }
+
+    /// Closes `/metrics` of the public port: another address serves it.
+    pub fn make_private(&self) {
+        self.is_private.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the public port serves `/metrics`.
+    pub(crate) fn is_public(&self) -> bool {
+        !self.is_private.load(Ordering::Relaxed)
     }
 
     /// The counters of HTTP.

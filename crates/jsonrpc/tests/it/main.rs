@@ -1,6 +1,8 @@
 //! The serving layer with a ledger that is not Solana's.
 
 mod broken_streams;
+mod draining;
 mod examples;
+mod page_access;
 mod pubsub;
 mod toy_api;

@@ -1,5 +1,6 @@
 //! A ledger that is not Solana's, served over HTTP by the serving layer. `rest` serves it over REST in its own tests.
 
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use testkit::toy_api::{ToyApi, ToySubscriptions, pubsub_config};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 /// No step takes this long, however slow the machine is.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -23,6 +25,7 @@ pub(crate) struct Toy {
     pub(crate) address: SocketAddr,
     pub(crate) runtime: tokio::runtime::Runtime,
     stop: Option<oneshot::Sender<()>>,
+    serving: Cell<Option<JoinHandle<()>>>,
 }
 
 impl Toy {
@@ -41,14 +44,15 @@ impl Toy {
         let server = Arc::new(ToyApi::server().expect("a thread"));
         let pubsub = ToySubscriptions::start(&server, config);
         let (stop, stopped) = oneshot::channel();
-        runtime.spawn(jsonrpc::serve(
+        let serving = runtime.spawn(jsonrpc::serve(
             Arc::clone(&server),
             Arc::clone(&pubsub) as Arc<dyn WebSocketHandler>,
             None,
             Listeners { rpc: listener, pubsub: None },
             async { drop(stopped.await) },
         ));
-        Self { server, pubsub, address, runtime, stop: Some(stop) }
+        let serving = Cell::new(Some(serving));
+        Self { server, pubsub, address, runtime, stop: Some(stop), serving }
     }
 
     /// Sends a request on a connection of its own; returns the whole response.
@@ -59,6 +63,13 @@ impl Toy {
         let mut response = String::new();
         socket.read_to_string(&mut response).expect("it responds and closes");
         response
+    }
+
+    /// Waits until the server has ended.
+    pub(crate) fn wait_for_end(&self) {
+        let serving = self.serving.take().expect("one wait");
+        let ended = self.runtime.block_on(async { tokio::time::timeout(TIMEOUT, serving).await });
+        ended.expect("it ends in time").expect("no panic");
     }
 
     pub(crate) fn post(&self, body: &Value) -> Value {

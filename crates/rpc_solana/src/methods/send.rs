@@ -33,7 +33,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
         Execution::ByCost { class_max: pool::Class::Medium, class: sending },
         send_transaction,
     ),
-    MethodSpec::new("requestAirdrop", Execution::Light, request_airdrop),
+    MethodSpec::new("requestAirdrop", Execution::Light, request_airdrop).dangerous(),
 ];
 
 /// With preflight it runs the VM, like simulateTransaction; without, it only verifies signatures.

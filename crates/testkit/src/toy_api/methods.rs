@@ -21,7 +21,7 @@ pub(super) const METHODS: &[MethodSpec<ToyApi>] = &[
     MethodSpec::new("echo", Execution::Inline, echo),
     MethodSpec::new("counterGet", Execution::Light, get).with_dependencies(dependencies),
     MethodSpec::new("counterGetMany", Execution::TryInline(get_few), get_many),
-    MethodSpec::new("counterAdd", Execution::Light, add),
+    MethodSpec::new("counterAdd", Execution::Light, add).dangerous(),
     MethodSpec::new("counterTop", Execution::Medium, top),
     MethodSpec::new("counterSum", Execution::Medium, sum),
     MethodSpec::new(

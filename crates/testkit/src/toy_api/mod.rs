@@ -58,7 +58,7 @@ impl ToyApi {
     pub fn server() -> std::io::Result<Server<Self>> {
         let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
         let metrics = Arc::new(Metrics::new(&Self::method_names()));
-        let http = HttpContext { config: http_config(), metrics: Arc::clone(metrics.http()) };
+        let http = HttpContext::new(http_config(), Arc::clone(metrics.http()));
         let context = ServerContext {
             http: Arc::new(http),
             pool: Arc::new(pool),

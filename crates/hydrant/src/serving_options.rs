@@ -1,0 +1,152 @@
+//! What both kinds of node have around their servers: how they end, TLS, the admin listeners, the address of metrics.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use http_server::AllowedOrigins;
+
+use crate::tls_files::TlsFiles;
+
+/// Seconds that requests have when the node ends.
+const DRAIN_SECONDS_DEFAULT: u64 = 10;
+/// An hour: what no request needs.
+const DRAIN_SECONDS_MAX: u64 = 3_600;
+/// The socket in the directory of a ledger.
+const ADMIN_SOCKET: &str = "admin.sock";
+/// The machine's name, which belongs to no site.
+const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
+
+/// The flags, of either kind of node.
+#[derive(Clone, Copy)]
+pub(crate) struct ServingFlags<'a> {
+    pub(crate) drain_seconds: Option<u64>,
+    pub(crate) admin_socket: Option<&'a Path>,
+    pub(crate) admin_address: Option<SocketAddr>,
+    pub(crate) metrics_address: Option<SocketAddr>,
+    pub(crate) tls_cert: Option<&'a Path>,
+    pub(crate) tls_key: Option<&'a Path>,
+    /// The directory of the ledger, if it has one.
+    pub(crate) ledger: Option<&'a Path>,
+}
+
+/// The settings.
+pub(crate) struct ServingOptions {
+    /// How long requests may run when the node ends.
+    pub(crate) drain: Duration,
+    pub(crate) admin_socket: Option<AdminSocketPath>,
+    pub(crate) admin_address: Option<SocketAddr>,
+    /// Where `/metrics` is served. `None`: on the port of JSON-RPC.
+    pub(crate) metrics_address: Option<SocketAddr>,
+    pub(crate) tls: Option<Arc<TlsFiles>>,
+}
+
+/// The path of the admin socket.
+pub(crate) enum AdminSocketPath {
+    /// The user named it: the node does not start without it.
+    Named(PathBuf),
+    /// The default of a ledger in a directory: a node starts without it.
+    Default(PathBuf),
+}
+
+impl ServingOptions {
+    /// The settings of flags, checked. Reads the files of TLS.
+    pub(crate) fn from_flags(flags: ServingFlags<'_>) -> Result<Self> {
+        let seconds = flags.drain_seconds.unwrap_or(DRAIN_SECONDS_DEFAULT);
+        ensure!(
+            seconds <= DRAIN_SECONDS_MAX,
+            "--drain-seconds is {seconds}: must be from 0 to {DRAIN_SECONDS_MAX}, an hour"
+        );
+        if let Some(address) = flags.admin_address {
+            ensure!(
+                address.ip().is_loopback(),
+                "--admin-address {address}: must be a loopback address, because a program that reaches it can end the node"
+            );
+        }
+        let tls = TlsFiles::from_flags(flags.tls_cert, flags.tls_key)?;
+        let named = flags.admin_socket.map(|path| AdminSocketPath::Named(path.to_owned()));
+        let default = || flags.ledger.map(|dir| AdminSocketPath::Default(dir.join(ADMIN_SOCKET)));
+        Ok(Self {
+            drain: Duration::from_secs(seconds),
+            admin_socket: named.or_else(default),
+            admin_address: flags.admin_address,
+            metrics_address: flags.metrics_address,
+            tls: tls.map(Arc::new),
+        })
+    }
+
+    /// The scheme of the URL of JSON-RPC and REST.
+    pub(crate) fn http_scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// The scheme of the URL of WebSocket.
+    pub(crate) fn websocket_scheme(&self) -> &'static str {
+        if self.tls.is_some() { "wss" } else { "ws" }
+    }
+}
+
+/// The origins and names of `--allow-origin` and `--allow-host`, and the name of the machine.
+pub(crate) fn allowed_origins(origins: &[String], hosts: &[String]) -> Result<AllowedOrigins> {
+    let origins = AllowedOrigins::new(origins).context("--allow-origin")?;
+    let mut names = hosts.to_vec();
+    let checked = origins.clone().with_hosts(&names).context("--allow-host")?;
+    // A machine may have no name, or one that is not the name of a host.
+    names.extend(std::fs::read_to_string(HOSTNAME_FILE).ok().map(|name| name.trim().to_owned()));
+    Ok(origins.with_hosts(&names).unwrap_or(checked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: ServingFlags<'_> = ServingFlags {
+        drain_seconds: None,
+        admin_socket: None,
+        admin_address: None,
+        metrics_address: None,
+        tls_cert: None,
+        tls_key: None,
+        ledger: None,
+    };
+
+    fn refusal(flags: ServingFlags<'_>) -> String {
+        match ServingOptions::from_flags(flags) {
+            Ok(_) => panic!("it was accepted"),
+            Err(err) => format!("{err:#}"),
+        }
+    }
+
+    #[test]
+    fn invalid_flags_are_refused_by_name() {
+        let some = Some(Path::new("/nowhere"));
+        let drain = refusal(ServingFlags { drain_seconds: Some(3_601), ..NONE });
+        assert!(drain.contains("--drain-seconds is 3601: must be from 0 to 3600"), "{drain}");
+        let public = Some(([0, 0, 0, 0], 9_000).into());
+        let admin = refusal(ServingFlags { admin_address: public, ..NONE });
+        assert!(admin.contains("--admin-address 0.0.0.0:9000: must be a loopback"), "{admin}");
+        let cert = refusal(ServingFlags { tls_cert: some, ..NONE });
+        assert_eq!(cert, "--tls-cert needs --tls-key");
+        let key = refusal(ServingFlags { tls_key: some, ..NONE });
+        assert_eq!(key, "--tls-key needs --tls-cert");
+        let both = refusal(ServingFlags { tls_cert: some, tls_key: some, ..NONE });
+        assert!(both.contains("--tls-cert: /nowhere: No such file"), "{both}");
+        let host = allowed_origins(&[], &["node.example:8899".to_owned()]).expect_err("a port");
+        assert!(format!("{host:#}").contains("--allow-host: \"node.example:8899\" is not"));
+    }
+
+    #[test]
+    fn a_ledger_in_a_directory_has_a_socket_there() {
+        let socket = |flags| ServingOptions::from_flags(flags).expect("valid").admin_socket;
+        let ledger = Some(Path::new("/ledger"));
+        assert!(socket(NONE).is_none());
+        let default = socket(ServingFlags { ledger, ..NONE });
+        let path = Path::new("/ledger/admin.sock");
+        assert!(matches!(default, Some(AdminSocketPath::Default(at)) if at == path));
+        let admin_socket = Some(Path::new("/run/node.sock"));
+        let named = socket(ServingFlags { ledger, admin_socket, ..NONE });
+        assert!(matches!(named, Some(AdminSocketPath::Named(at)) if Some(&*at) == admin_socket));
+    }
+}

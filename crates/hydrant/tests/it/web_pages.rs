@@ -1,0 +1,72 @@
+//! Web pages of other sites: they read, as on Agave, and they do not use the faucet of a node.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use solana_pubkey::Pubkey;
+use testkit::node::Node;
+
+use crate::node::start_node;
+use crate::raw_http::{body, connect, exchange, post_text};
+
+const FOREIGN_PAGE: i64 = -32043;
+
+fn call(node: &Node, head: &str, method: &str) -> Result<Value> {
+    let address = Pubkey::new_from_array([7; 32]).to_string();
+    let params = if method == "requestAirdrop" { json!([address, 1]) } else { json!([address]) };
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let response = exchange(connect(node.rpc)?, &post_text(head, &request))?;
+    ensure!(response.starts_with("HTTP/1.1 200 "), "{response}");
+    Ok(serde_json::from_str(body(&response)?)?)
+}
+
+#[test]
+fn a_page_of_another_site_reads_and_does_not_use_the_faucet() -> Result<()> {
+    let node = start_node(&[])?;
+    let address = node.rpc;
+    let port = address.port();
+    let foreign = [
+        (format!("Host: {address}\r\nOrigin: https://evil.example\r\n"), "--allow-origin"),
+        (format!("Host: localhost:{port}\r\nOrigin: null\r\n"), "--allow-origin"),
+        // After DNS rebinding.
+        (
+            format!("Host: evil.example:{port}\r\nOrigin: http://evil.example:{port}\r\n"),
+            "--allow-origin",
+        ),
+        (format!("Host: evil.example:{port}\r\n"), "--allow-host"),
+    ];
+    for (head, flag) in foreign {
+        let refused = call(&node, &head, "requestAirdrop")?;
+        ensure!(refused["error"]["code"] == FOREIGN_PAGE, "{head}: {refused}");
+        let message = refused["error"]["message"].as_str().unwrap_or_default();
+        ensure!(message.contains("requestAirdrop") && message.contains(flag), "{refused}");
+        let read = call(&node, &head, "getBalance")?;
+        ensure!(read["result"]["value"].is_u64(), "{head}: {read}");
+    }
+    for head in [
+        format!("Host: {address}\r\n"),
+        format!("Host: localhost:{port}\r\n"),
+        format!("Host: {address}\r\nOrigin: http://{address}\r\n"),
+        format!("Host: {address}\r\nOrigin: http://localhost:3000\r\n"),
+    ] {
+        let sent = call(&node, &head, "requestAirdrop")?;
+        ensure!(sent["result"].is_string(), "{head}: {sent}");
+    }
+    Ok(())
+}
+
+#[test]
+fn listed_origins_and_names_of_the_node_may_use_the_faucet() -> Result<()> {
+    let node =
+        start_node(&["--allow-origin", "https://app.example", "--allow-host", "node.example"])?;
+    for head in [
+        "Host: node.example\r\nOrigin: https://app.example\r\n",
+        "Host: node.example\r\nOrigin: https://node.example\r\n",
+        "Host: node.example\r\n",
+    ] {
+        let sent = call(&node, head, "requestAirdrop")?;
+        ensure!(sent["result"].is_string(), "{head}: {sent}");
+    }
+    let refused = call(&node, "Host: other.example\r\n", "requestAirdrop")?;
+    ensure!(refused["error"]["code"] == FOREIGN_PAGE, "{refused}");
+    Ok(())
+}
