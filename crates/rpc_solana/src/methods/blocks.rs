@@ -22,7 +22,8 @@ use solana_rpc_client_types::config::{
 };
 use solana_rpc_client_types::request::MAX_GET_CONFIRMED_BLOCKS_RANGE;
 use solana_transaction_status::{
-    BlockEncodingOptions, ConfirmedBlock, TransactionDetails, TransactionWithStatusMeta, UiConfirmedBlock, UiTransactionEncoding,
+    BlockEncodingOptions, ConfirmedBlock, TransactionDetails, TransactionWithStatusMeta,
+    UiConfirmedBlock, UiTransactionEncoding,
 };
 
 use super::encode_transaction::check_version;

@@ -35,11 +35,8 @@ use crate::commitment::view_of;
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
 
-pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[MethodSpec::new(
-    "getTransactionsForAddress",
-    Execution::Medium,
-    transactions_for_address,
-)];
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
+    &[MethodSpec::new("getTransactionsForAddress", Execution::Medium, transactions_for_address)];
 
 /// Signatures on a page: the limit of other providers.
 const SIGNATURES_MAX: usize = 1_000;
@@ -135,9 +132,7 @@ fn transactions_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult
                 || changes_balance(executed, &owner))
     };
     let (mut found, mut next, mut last) = (Vec::new(), None, None);
-    for (scanned, position) in
-        merged(&history, &addresses, &range, config.sort_order).enumerate()
-    {
+    for (scanned, position) in merged(&history, &addresses, &range, config.sort_order).enumerate() {
         if found.len() == limit || scanned == SCANNED_MAX {
             next = last;
             break;
@@ -179,7 +174,8 @@ fn range(
     let mut range = first_of(0)..first_of(newest.saturating_add(1));
     if let Some(filters) = &config.filters {
         let slot_after = |slot: &Slot| Ok::<_, RpcError>(first_of(slot.saturating_add(1)));
-        let time_after = |time: &i64| Ok(first_since(history, time.saturating_add(1)));
+        let time_after =
+            |time: &i64| Ok::<_, RpcError>(first_since(history, time.saturating_add(1)));
         let signature_at = |signature: &String| {
             let signature = parse_key::signature(signature)?;
             transactions::find_position(history, &signature, newest)
@@ -246,7 +242,8 @@ fn token_accounts(
     for position in merged(history, [owner], &range, SortOrder::Desc).take(SCANNED_MAX) {
         let Some(executed) = history.transaction_at(position) else { continue };
         let of_owner = balances(executed).filter(|balance| balance.owner == owner_text);
-        let keys = of_owner.map(|balance| executed.account_keys.get(usize::from(balance.account_index)));
+        let keys =
+            of_owner.map(|balance| executed.account_keys.get(usize::from(balance.account_index)));
         found.extend(keys.flatten().copied());
         if found.len() > TOKEN_ACCOUNTS_MAX {
             return Err(too_many());

@@ -44,7 +44,8 @@ fn an_estimate_is_a_percentile_of_recent_prices() {
 #[test]
 fn an_estimate_for_a_transaction_is_that_of_the_accounts_that_it_writes() {
     let world = World::new();
-    let bytes = wincode::serialize(&world.tx("dear").transaction).expect("a transaction has a size");
+    let bytes =
+        wincode::serialize(&world.tx("dear").transaction).expect("a transaction has a size");
     let of = |text: String, encoding: &str| {
         let options = json!({"transactionEncoding": encoding, "priorityLevel": "Min"});
         world.ok(METHOD, json!([{"transaction": text, "options": options}]))

@@ -117,7 +117,10 @@ fn whole_transactions_of_an_address_are_those_of_get_transaction() {
     // Only legacy transactions are requested.
     let config = json!({"transactionDetails": "full", "filters": {"slot": {"gt": 44}}});
     let page = world.ok(METHOD, json!([payer(), config]));
-    assert_eq!(page["data"], json!([world.ok("getTransaction", json!([world.signature("priced")]))]));
+    assert_eq!(
+        page["data"],
+        json!([world.ok("getTransaction", json!([world.signature("priced")]))])
+    );
     let message = "Transaction version (0) is not supported by the requesting client. Please try \
                    the request again with the following configuration parameter: \
                    \"maxSupportedTransactionVersion\": 0";
