@@ -98,7 +98,7 @@ fn requests_of_a_recorded_trace_are_exported_and_others_are_not() -> Result<()> 
     let list = named("getProgramAccounts")?;
     ensure!(list["parentSpanId"] == SPAN, "{list}");
     ensure!(attribute(list, "hydrant.request_id") == Some(&json!("traced-1")), "{list}");
-    ensure!(attribute(list, "hydrant.class") == Some(&json!("heavy")), "{list}");
+    ensure!(attribute(list, "hydrant.class") == Some(&json!("medium")), "{list}");
     for child in ["queue", "run"].map(named) {
         let child = child?;
         ensure!(child["parentSpanId"] == list["spanId"], "{child}");
