@@ -122,7 +122,9 @@ fn a_collector_that_is_gone_costs_spans_and_no_request() -> Result<()> {
     let response = call(&node, "getSlot", &json!([]), &[("traceparent", &recorded)])?;
     ensure!(response["result"].is_u64(), "{response}");
     wait_until("the count of spans that failed", WAIT_TIMEOUT, || {
-        let count = "hydrant_traced_requests_total{result=\"failed\"} 1\n";
-        Ok(metrics(&node)?.contains(count).then_some(()))
+        let (metrics, count) =
+            (metrics(&node)?, "hydrant_traced_requests_total{result=\"failed\"} 1\n");
+        let is_empty = metrics.contains("hydrant_traced_requests_queued 0\n");
+        Ok((metrics.contains(count) && is_empty).then_some(()))
     })
 }
