@@ -118,7 +118,7 @@ const STEPS: &[Step] = &[
     Step::if_it_fits("help text", 1, |state| state.task(&["help-text", "--built"])),
     Step::if_it_fits("README", 20, |state| state.task(&["readme", "--built"])),
     Step::if_it_fits(BENCHMARKS, 240, |state| state.task(&["toys"])),
-    Step::if_it_fits("packages", 60, |state| {
+    Step::if_it_fits("packages", 30, |state| {
         // The same program in both, but the one of the tests is three times as large.
         let dir = if state.is_measured_built { "measured" } else { "debug" };
         let hydrant = target_dir().join(dir).join("hydrant");

@@ -5,8 +5,7 @@
 //! Bounds: [`QUEUE_SPANS_MAX`] spans wait, and [`BATCH_SPANS_MAX`] are being sent; about 400 bytes each. A span that
 //! finds the queue full is dropped. A batch that the collector does not accept is not sent again. Both are counted.
 //! Invariant: recording a span never waits. A thread of its own sends them.
-//! Source: <https://opentelemetry.io/docs/specs/otlp/>, 1.0. The crates of OpenTelemetry would add some twenty packages
-//! and an HTTP client of their own; what is needed of the format is below.
+//! Source: <https://opentelemetry.io/docs/specs/otlp/>, 1.0. Why not its crates: `docs/design/libraries.md`.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -27,6 +26,8 @@ use crate::console::now;
 const QUEUE_SPANS_MAX: usize = 8_192;
 /// Spans in a batch.
 const BATCH_SPANS_MAX: usize = 512;
+/// Heap bytes of a span's texts: ids, an address and a method, as the allocator rounds them.
+const TEXT_BYTES: u64 = 160;
 /// How long a batch waits for more spans.
 const BATCH_INTERVAL: Duration = Duration::from_millis(500);
 /// Where collectors take spans.
@@ -47,6 +48,8 @@ struct SpanCounts {
     exported: AtomicU64,
     dropped: AtomicU64,
     failed: AtomicU64,
+    /// Those that wait, or are being sent.
+    queued: AtomicU64,
 }
 
 /// A request, as it is queued.
@@ -106,20 +109,29 @@ impl SpanSink for SpanExporter {
             ran: span.ran,
             outcome: span.outcome,
         };
+        self.counts.queued.fetch_add(1, Ordering::Relaxed);
         if self.queue.try_send(ended).is_err() {
+            self.counts.queued.fetch_sub(1, Ordering::Relaxed);
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 impl Collector for SpanExporter {
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        vec![("spans", self.counts.queued.load(Ordering::Relaxed) * TEXT_BYTES)]
+    }
+
     fn write(&self, out: &mut Exposition) {
         let help = "Requests whose spans were exported, by result.";
         let mut family = out.family("hydrant_traced_requests_total", MetricKind::Counter, help);
-        let SpanCounts { exported, dropped, failed } = &*self.counts;
+        let SpanCounts { exported, dropped, failed, queued } = &*self.counts;
         for (result, count) in [("exported", exported), ("dropped", dropped), ("failed", failed)] {
             family.put(&[("result", result)], count.load(Ordering::Relaxed));
         }
+        let help = "Requests whose spans wait or are being sent.";
+        let queued = queued.load(Ordering::Relaxed);
+        out.single("hydrant_traced_requests_queued", MetricKind::Gauge, help, queued);
     }
 }
 
@@ -138,6 +150,7 @@ fn export(queued: &Receiver<EndedRequest>, endpoint: &Endpoint, counts: &SpanCou
         let sent = send(&mut client, endpoint, &batch);
         let counter = if sent.is_ok() { &counts.exported } else { &counts.failed };
         counter.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        counts.queued.fetch_sub(batch.len() as u64, Ordering::Relaxed);
         // One line for each outage of the collector.
         if let Err(err) = sent
             && !is_failing

@@ -98,7 +98,7 @@ fn requests_of_a_recorded_trace_are_exported_and_others_are_not() -> Result<()> 
     let list = named("getProgramAccounts")?;
     ensure!(list["parentSpanId"] == SPAN, "{list}");
     ensure!(attribute(list, "hydrant.request_id") == Some(&json!("traced-1")), "{list}");
-    ensure!(attribute(list, "hydrant.class") == Some(&json!("heavy")), "{list}");
+    ensure!(attribute(list, "hydrant.class") == Some(&json!("medium")), "{list}");
     for child in ["queue", "run"].map(named) {
         let child = child?;
         ensure!(child["parentSpanId"] == list["spanId"], "{child}");
@@ -122,7 +122,9 @@ fn a_collector_that_is_gone_costs_spans_and_no_request() -> Result<()> {
     let response = call(&node, "getSlot", &json!([]), &[("traceparent", &recorded)])?;
     ensure!(response["result"].is_u64(), "{response}");
     wait_until("the count of spans that failed", WAIT_TIMEOUT, || {
-        let count = "hydrant_traced_requests_total{result=\"failed\"} 1\n";
-        Ok(metrics(&node)?.contains(count).then_some(()))
+        let (metrics, count) =
+            (metrics(&node)?, "hydrant_traced_requests_total{result=\"failed\"} 1\n");
+        let is_empty = metrics.contains("hydrant_traced_requests_queued 0\n");
+        Ok((metrics.contains(count) && is_empty).then_some(()))
     })
 }
