@@ -28,7 +28,7 @@ const HANDSHAKES_MAX: usize = 256;
 
 /// Memory of an open connection beyond that of one without TLS: the session and its buffers. Measured over 1,000 of
 /// them that wait for a request.
-pub(crate) const CONNECTION_BYTES: u64 = 20 * 1024;
+pub(crate) const CONNECTION_BYTES: u64 = 7 * 1024;
 
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
