@@ -12,6 +12,7 @@ mod dev;
 mod dev_flags;
 mod follow;
 mod follow_flags;
+mod fork_metrics;
 mod grpc_setup;
 mod index_flags;
 mod input_file;

@@ -10,6 +10,7 @@ mod blocks;
 mod cost;
 mod epoch;
 mod fees;
+mod fork_control;
 mod index_selection;
 mod leaders;
 mod node_info;
@@ -45,6 +46,7 @@ const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     blocks::METHODS,
     epoch::METHODS,
     fees::METHODS,
+    fork_control::METHODS,
     leaders::METHODS,
     node_info::METHODS,
     paginated::METHODS,
