@@ -83,7 +83,7 @@ impl RunningLedger {
             snapshots.push(ms(started.elapsed()));
             let blockhash = self.reader.view(Commitment::Processed).meta().last_blockhash();
             for n in 0..writes {
-                self.faucet.airdrop(ClientId(1), wallet(2, n), LAMPORTS, blockhash)?;
+                self.faucet.airdrop(ClientId(1).into(), wallet(2, n), LAMPORTS, blockhash)?;
             }
             self.forks.mine(1).wait()?;
             ensure!(self.lamports(writes - 1) == LAMPORTS, "the airdrops are in the block");

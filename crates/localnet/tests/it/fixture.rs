@@ -145,6 +145,13 @@ impl Node {
         self.confirmed(&signature)
     }
 
+    /// Waits until the executing thread has ended what it does, and drops all events of it.
+    pub(crate) fn settle(&self) {
+        let unknown = self.forks.revert(u64::MAX).wait();
+        assert!(unknown.is_err(), "no snapshot has this id");
+        while self.events.try_recv().is_ok() {}
+    }
+
     pub(crate) fn confirmed(&self, signature: &Signature) -> Arc<ExecutedTransaction> {
         let block = self.completed(|block| {
             block.transactions.iter().any(|executed| executed.signature() == *signature)

@@ -174,6 +174,7 @@ fn a_reorganization_keeps_drops_or_replaces_transactions() {
     assert_eq!(signatures, [transactions[0].signatures[0], stale.signatures[0]]);
     assert_eq!(node.lamports(&bob), 3_000_000);
     // What was dropped can be sent again.
+    node.settle();
     node.send(transactions[2].clone());
     assert_eq!(node.lamports(&bob), 6_000_000);
     check_sums(&node);

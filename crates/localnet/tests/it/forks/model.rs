@@ -130,6 +130,7 @@ fn run(seed: u64) {
                 let lamports = 1_000 * (round + 1) + rng.u64(..1_000);
                 let transaction = pay(&node, from, &to, lamports);
                 let executed = node.send(transaction);
+                node.settle();
                 assert_eq!(executed.meta.status, Ok(()), "{context}");
                 model.transfer(&from.pubkey(), &to, lamports, executed.signature());
             }

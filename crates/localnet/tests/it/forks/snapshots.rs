@@ -97,8 +97,8 @@ fn snapshots_nest_and_a_revert_removes_the_later_ones() {
 fn a_snapshot_without_later_blocks_is_reverted_without_a_block() {
     let node = Node::start(&on_demand());
     node.airdrop(&Keypair::new().pubkey(), SOL);
-    let before = slot(&node, Commitment::Processed);
     let id = node.forks.snapshot().wait().expect("a snapshot");
+    let before = slot(&node, Commitment::Processed);
     assert_eq!(node.forks.revert(id).wait(), Ok(()));
     assert_eq!(slot(&node, Commitment::Processed), before);
     node.stop();
