@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import * as token from '@solana-program/token';
 import * as token2022 from '@solana-program/token-2022';
 import { flow } from '../steps.js';
+import { forkSteps } from './forks.js';
 import { finalizedSteps, historySteps } from './history.js';
 import { nodeSteps } from './node.js';
 import { programSteps } from './programs.js';
@@ -33,5 +34,7 @@ programSteps(step, plain);
 historySteps(step, plain);
 historySteps(step, extended);
 finalizedSteps(step, plain);
+// Last: what it leaves is not there for other steps.
+forkSteps(step);
 
 run(stopListening);

@@ -5,6 +5,7 @@ import { TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID } from '@solana/spl-token';
 import { LAMPORTS_PER_SOL } from '@solana/web3.js';
 import { flow } from '../steps.js';
 import { addressSteps } from './addresses.js';
+import { forkSteps } from './forks.js';
 import { finalizedSteps, historySteps } from './history.js';
 import { nodeSteps } from './node.js';
 import { genesisProgramSteps } from './programs_of_genesis.js';
@@ -37,5 +38,7 @@ precompileSteps(step);
 historySteps(step, token);
 historySteps(step, token2022);
 finalizedSteps(step, token);
+// Last: what it leaves is not there for other steps.
+forkSteps(step);
 
 run();

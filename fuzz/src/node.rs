@@ -36,6 +36,7 @@ pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
         transaction_sender: Arc::new(AcceptingLedger),
         simulator: Arc::new(AcceptingLedger),
         faucet: Some(Arc::new(AcceptingLedger)),
+        fork_control: None,
         upstream: None,
         snapshots: None,
         older_statuses: None,

@@ -9,6 +9,7 @@
 
 mod arguments;
 mod follow;
+mod forks;
 mod grpc;
 mod index;
 mod ledger_process;
@@ -59,6 +60,7 @@ const BENCHMARKS: &[Benchmark] = &[
         "a ledger of mainnet's shape: resident memory, reads as it grows, a stream of writes",
         state::run,
     ),
+    ("forks", "snapshots and reverts of a local ledger, as it grows", forks::run),
     ("subs", "subscriptions to sets of addresses: memory, publishing, completeness", subs::run),
     ("grpc", "Yellowstone gRPC: publishing to 100 clients compared with one", grpc::run),
     ("follow", "a followed chain of mainnet's shape: updates a second, lag, verdicts", follow::run),

@@ -84,7 +84,8 @@ pub enum LedgerEvent {
         block: Arc<Block>,
     },
     /// A frozen block is removed. Its descendants were reverted before it, and the tip moves after
-    /// it. A localnet reverts no block.
+    /// it. A localnet reverts blocks on request only ([`crate::ForkControl`]), and then also those that it reported as
+    /// confirmed or rooted.
     Reverted {
         /// The block.
         block: Arc<Block>,

@@ -12,6 +12,7 @@ mod cluster;
 mod cluster_info;
 mod event;
 mod faucet;
+mod fork_control;
 mod history;
 mod identifiers;
 mod inflation;
@@ -38,6 +39,10 @@ pub use cluster::{Cluster, ClusterNode, VoteStakes};
 pub use cluster_info::ClusterInfo;
 pub use event::{AccountUpdate, EventSink, LedgerEvent, RevertReason, Vote};
 pub use faucet::{AirdropError, Faucet};
+pub use fork_control::{
+    DROPPED_MAX, ForkCall, ForkControl, ForkError, ForkReply, ForkTransactions, ForkUsage,
+    MINE_MAX, REORG_TRANSACTIONS_MAX, Reorganization,
+};
 pub use history::{History, HistoryLimits, HistorySnapshot, TransactionPosition, is_rooted};
 pub use identifiers::{feature_set, shred_version};
 pub use inflation::InflationSchedule;

@@ -232,7 +232,7 @@ impl Publisher {
                 self.broker.set_root(block.id);
                 self.forget_below(block.id);
             }
-            LedgerEvent::Reverted { block, reason, .. } => self.revert(block.id, reason),
+            LedgerEvent::Reverted { block, reason, .. } => self.revert(block, reason),
             LedgerEvent::Jumped { block } => self.jump(block),
             LedgerEvent::TipMoved { .. } | LedgerEvent::Voted(_) => {}
         }
@@ -265,7 +265,7 @@ impl Publisher {
         self.banks.insert(block, bank);
         self.open.insert(block.slot, block);
         self.broker.start_bank(block);
-        self.publish_status(block, SlotStatus::SlotCreatedBank, None);
+        self.publish_status(block, SlotStatus::SlotCreatedBank);
     }
 
     fn accounts(&mut self, block: BlockId, writes: &[AccountUpdate]) {
@@ -305,7 +305,7 @@ impl Publisher {
         });
         let mut entries: Vec<_> = entries.collect();
         self.broker.publish(&entries);
-        self.publish_status(id, SlotStatus::SlotCompleted, None);
+        self.publish_status(id, SlotStatus::SlotCompleted);
         let Some(bank) = self.banks.get_mut(&id) else { return };
         let write_of = |update: &Update| match &update.kind {
             UpdateKind::Account(account) => Some(account.clone()),
@@ -355,15 +355,20 @@ impl Publisher {
             Commitment::Confirmed => SlotStatus::SlotConfirmed,
             Commitment::Finalized => SlotStatus::SlotFinalized,
         };
-        self.publish_status(block, status, None);
+        self.publish_status(block, status);
     }
 
-    fn revert(&mut self, block: BlockId, reason: &RevertReason) {
+    fn revert(&mut self, block: &Block, reason: &RevertReason) {
+        let id = block.id;
         if let RevertReason::Dead { error } = reason {
-            self.publish_status(block, SlotStatus::SlotDead, Some(error.clone()));
+            // A bank that was final, and that a local ledger takes back on request, is not known any more.
+            let bank_id = self.banks.get(&id).map_or(0, |bank| bank.bank_id);
+            let (parent, status) = (Some(block.parent.slot), SlotStatus::SlotDead);
+            let slot = SlotUpdate { parent, status, dead_error: Some(error.clone()) };
+            self.broker.publish(&[new_update(id, bank_id, UpdateKind::Slot(slot))]);
         }
-        self.banks.remove(&block);
-        self.open.retain(|_, open| *open != block);
+        self.banks.remove(&id);
+        self.open.retain(|_, open| *open != id);
     }
 
     /// Everything below the root is final or was reverted.
@@ -372,9 +377,9 @@ impl Publisher {
         self.open.retain(|slot, _| *slot >= root.slot);
     }
 
-    fn publish_status(&self, block: BlockId, status: SlotStatus, dead_error: Option<String>) {
+    fn publish_status(&self, block: BlockId, status: SlotStatus) {
         let Some(bank) = self.banks.get(&block) else { return };
-        let slot = SlotUpdate { parent: Some(bank.parent.slot), status, dead_error };
+        let slot = SlotUpdate { parent: Some(bank.parent.slot), status, dead_error: None };
         self.broker.publish(&[new_update(block, bank.bank_id, UpdateKind::Slot(slot))]);
     }
 }

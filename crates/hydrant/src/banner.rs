@@ -23,6 +23,8 @@ pub(crate) enum OutputStyle {
 pub(crate) struct Banner<'a> {
     pub(crate) style: OutputStyle,
     pub(crate) cluster_info: &'a ClusterInfo,
+    /// Whether blocks are made on request only.
+    pub(crate) is_manual: bool,
     pub(crate) vote_account: Pubkey,
     pub(crate) faucet: Pubkey,
     pub(crate) mint: Option<Pubkey>,
@@ -92,6 +94,7 @@ impl Banner<'_> {
             writeln!(f, "  Mint       {mint}{note}")?;
         }
         match cluster.slot_ms {
+            0 if self.is_manual => write!(f, "  Slots      on request (hydrant_mine)"),
             0 => write!(f, "  Slots      one per transaction"),
             ms => write!(f, "  Slots      {ms} ms"),
         }

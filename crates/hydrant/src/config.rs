@@ -13,7 +13,7 @@ use crate::accounts_file;
 use crate::banner::OutputStyle;
 use crate::bounds::{self, SHRED_BYTES};
 use crate::clone::CloneRequest;
-use crate::dev_flags::{DevFlags, FeatureBase};
+use crate::dev_flags::{BlockMode, DevFlags, FeatureBase};
 use crate::grpc_setup;
 use crate::index_flags;
 use crate::input_file;
@@ -92,6 +92,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         first
     };
     let has_slot_flag = flags.slot_ms.is_some() || flags.ticks_per_slot.is_some();
+    let has_clock = !matches!(flags.block_mode, Some(BlockMode::Transaction | BlockMode::Manual));
     let has_bytes_flag = flags.history_bytes.is_some() || flags.limit_ledger_size.is_some();
     DevFlags {
         config: flags.config,
@@ -103,10 +104,11 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         grpc: file.grpc,
         ledger: flags.ledger.or(file.ledger),
         reset: flags.reset || file.reset,
-        slot_ms: flags.slot_ms.or_else(|| file.slot_ms.filter(|_| !has_slot_flag)),
+        slot_ms: flags.slot_ms.or_else(|| file.slot_ms.filter(|_| !has_slot_flag && has_clock)),
         ticks_per_slot: flags
             .ticks_per_slot
-            .or_else(|| file.ticks_per_slot.filter(|_| !has_slot_flag)),
+            .or_else(|| file.ticks_per_slot.filter(|_| !has_slot_flag && has_clock)),
+        block_mode: flags.block_mode.or_else(|| file.block_mode.filter(|_| !has_slot_flag)),
         finalize_after: flags.finalize_after.or(file.finalize_after),
         slots_per_epoch: flags.slots_per_epoch.or(file.slots_per_epoch),
         warp_slot: flags.warp_slot.or(file.warp_slot),
@@ -248,17 +250,32 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         "--slot-ms and --ticks-per-slot exclude each other"
     );
     let slot_ms = match (flags.slot_ms, flags.ticks_per_slot) {
-        (Some(ms), _) => ms,
-        (None, Some(ticks)) => (ticks.saturating_mul(TICK_US) / 1_000).max(1),
-        (None, None) => defaults.slot_ms,
+        (Some(ms), _) => Some(ms),
+        (None, Some(ticks)) => Some((ticks.saturating_mul(TICK_US) / 1_000).max(1)),
+        (None, None) => None,
     };
+    let has_clock = slot_ms.map(|ms| ms > 0);
+    let slot_ms = match flags.block_mode {
+        None | Some(BlockMode::Clock) => slot_ms.unwrap_or(defaults.slot_ms),
+        Some(BlockMode::Transaction | BlockMode::Manual) => 0,
+    };
+    match flags.block_mode {
+        Some(BlockMode::Clock) => ensure!(slot_ms > 0, "--block-mode clock excludes --slot-ms 0"),
+        Some(_) => ensure!(
+            has_clock != Some(true),
+            "--block-mode transaction and manual exclude a slot time (--slot-ms, --ticks-per-slot)"
+        ),
+        None => {}
+    }
+    let is_manual = flags.block_mode == Some(BlockMode::Manual);
     let finalize_after = match (flags.finalize_after, slot_ms) {
         (Some(slots), _) => slots,
-        (None, 0) => 0,
+        (None, 0) if !is_manual => 0,
         (None, _) => defaults.finalize_after,
     };
     let config = localnet::Config {
         slot_ms,
+        is_manual,
         finalize_after,
         slots_per_epoch: flags.slots_per_epoch.unwrap_or(defaults.slots_per_epoch),
         warp_slot: flags.warp_slot.flatten(),
@@ -555,6 +572,32 @@ mod tests {
         assert_eq!(port(open, "no-grpc = true").expect("valid"), Some(GrpcPort::Exactly(8)));
         let both = port(none(), "no-grpc = true\ngrpc-port = 7").expect_err("both");
         assert!(both.to_string().contains("--no-grpc"), "{both}");
+    }
+
+    #[test]
+    fn blocks_are_made_by_a_clock_by_transactions_or_on_request() {
+        let blocks = |flags: DevFlags, file: &str| {
+            let localnet = check(flags, file)?.localnet;
+            Ok::<_, anyhow::Error>((localnet.slot_ms, localnet.is_manual, localnet.finalize_after))
+        };
+        let none = DevFlags::default;
+        assert_eq!(blocks(none(), "block-mode = \"manual\"").expect("valid"), (0, true, 31));
+        let mode = "block-mode = \"transaction\"";
+        assert_eq!(blocks(none(), mode).expect("valid"), (0, false, 0));
+        let both = "block-mode = \"manual\"\nfinalize-after = 0";
+        assert_eq!(blocks(none(), both).expect("valid"), (0, true, 0));
+        let clock = "block-mode = \"clock\"\nslot-ms = 50";
+        assert_eq!(blocks(none(), clock).expect("valid"), (50, false, 31));
+        // A flag overrides what contradicts it in the file.
+        let flag = DevFlags { block_mode: Some(BlockMode::Manual), ..none() };
+        assert_eq!(blocks(flag, "slot-ms = 50").expect("valid"), (0, true, 31));
+        let flag = DevFlags { slot_ms: Some(50), ..none() };
+        assert_eq!(blocks(flag, "block-mode = \"manual\"").expect("valid"), (50, false, 31));
+        for file in ["slot-ms = 0\nblock-mode = \"clock\"", "slot-ms = 5\nblock-mode = \"manual\""]
+        {
+            let err = blocks(none(), file).expect_err(file);
+            assert!(err.to_string().contains("--block-mode"), "{err}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::config::{self, NodeConfig};
 use crate::console::{now, print_line, print_stderr};
 use crate::dev_flags::DevFlags;
 use crate::draining::drain;
+use crate::fork_metrics::ForkMetrics;
 use crate::memory_report::ProcessMemory;
 use crate::otlp::export_spans;
 use crate::process_setup::{
@@ -216,6 +217,7 @@ async fn serve(
         transaction_sender: localnet.transaction_sender(),
         simulator: localnet.simulator(),
         faucet: Some(localnet.faucet()),
+        fork_control: Some(localnet.fork_control()),
         upstream: None,
         snapshots: Some(Arc::clone(&archives) as Arc<dyn Snapshots>),
         older_statuses: None,
@@ -242,6 +244,7 @@ async fn serve(
     node.context.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
     node.context.metrics.add(Arc::new(tpu.metrics()));
     node.context.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
+    node.context.metrics.add(Arc::new(ForkMetrics(localnet.fork_control())));
     let (vote_account, faucet) = (localnet.vote_account(), localnet.faucet_pubkey());
     let mint = localnet.mint();
     let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(sink), Box::new(waiter_events)];
@@ -275,6 +278,7 @@ async fn serve(
     let banner = Banner {
         style: config.style,
         cluster_info: &cluster_info,
+        is_manual: config.localnet.is_manual,
         vote_account,
         faucet,
         mint,

@@ -50,7 +50,10 @@ pub(crate) struct DevFlags {
     /// Ticks of 6.25 ms in a slot: an alternative to --slot-ms.
     #[arg(long, value_name = "TICKS", conflicts_with = "slot_ms", help_heading = "Ledger")]
     pub(crate) ticks_per_slot: Option<u64>,
-    /// Slots from confirmed to finalized [default: 31, and 0 with --slot-ms 0].
+    /// When blocks are made [default: clock, and transaction with --slot-ms 0].
+    #[arg(long, value_name = "MODE", help_heading = "Ledger")]
+    pub(crate) block_mode: Option<BlockMode>,
+    /// Slots from confirmed to finalized [default: 31, and 0 if each transaction makes a block].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) finalize_after: Option<u64>,
     /// Slots of an epoch, at least 32; fixed when the ledger is created [default: 432000].
@@ -289,6 +292,18 @@ pub(crate) enum AccountIndex {
     SplTokenDelegate,
     /// No index.
     None,
+}
+
+/// When blocks are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BlockMode {
+    /// After each slot's time.
+    Clock,
+    /// One for each transaction.
+    Transaction,
+    /// On request, by hydrant_mine; transactions wait.
+    Manual,
 }
 
 /// A set of features.

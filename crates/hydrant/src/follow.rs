@@ -367,6 +367,7 @@ impl Node<'_> {
             transaction_sender: Arc::clone(&sender.transactions),
             simulator: Arc::new(simulator),
             faucet: None,
+            fork_control: None,
             upstream: upstream_calls.clone().map(|calls| calls as Arc<dyn Upstream>),
             snapshots: None,
             older_statuses: Some(Arc::clone(&older_statuses) as Arc<dyn OlderStatuses>),

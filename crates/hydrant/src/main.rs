@@ -14,6 +14,7 @@ mod dev_flags;
 mod draining;
 mod follow;
 mod follow_flags;
+mod fork_metrics;
 mod generated_files;
 mod grpc_setup;
 mod index_flags;

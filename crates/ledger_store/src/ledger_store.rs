@@ -114,6 +114,44 @@ impl<E: Engine> LedgerStore<E> {
         self.directory.set_newest(newest.id.slot)
     }
 
+    /// Removes the newest blocks, in one atomic batch: the block of `head`, which must be stored, is the newest again.
+    /// `accounts` are those that the removed blocks wrote, as they were at `head`.
+    pub fn revert_to(
+        &mut self,
+        head: Slot,
+        accounts: impl Iterator<Item = (Pubkey, Option<Arc<Account>>)>,
+    ) -> Result<(), StoreError> {
+        let retained = self.slots.partition_point(|slot| *slot <= head);
+        let is_stored = retained.checked_sub(1).and_then(|at| self.slots.get(at)) == Some(&head);
+        if !is_stored {
+            let newest = self.head.slot;
+            return Err(StoreError::NotNext { slot: newest, parent: head, head: newest });
+        }
+        let mut rows: Vec<Row<Key>> = accounts
+            .map(|(pubkey, account)| {
+                let key = Key::Account(pubkey);
+                match account {
+                    // The slot of the write is unknown. It is not above the head.
+                    Some(account) => {
+                        self.row_codec.encode_row(key, &codec::write_account(head, &account))
+                    }
+                    None => Row { key, value: None },
+                }
+            })
+            .collect();
+        let removed = self.slots.range(retained..);
+        rows.extend(removed.map(|slot| Row { key: Key::Block(*slot), value: None }));
+        let UnwrittenRows { epochs, bank } = mem::take(&mut self.unwritten);
+        for (key, row) in [(Key::Epochs, epochs), (Key::Bank, bank)] {
+            rows.extend(row.map(|row| self.row_codec.encode_row(key, &row)));
+        }
+        // Before the batch: a head below this slot would be reported as damage.
+        self.directory.set_newest(head)?;
+        self.commit(rows, head, self.head.first_slot)?;
+        self.slots.truncate(retained);
+        Ok(())
+    }
+
     /// Removes the blocks below `slot` with the next append. Accounts stay.
     pub fn prune_below(&mut self, slot: Slot) {
         self.retain_from = self.retain_from.max(slot);

@@ -39,6 +39,9 @@ pub const ADDRESSES_MAX_DEFAULT: u32 = 64_000_000;
 pub struct Config {
     /// Milliseconds of a slot. 0 makes a block for every transaction, and none without one.
     pub slot_ms: u64,
+    /// Whether blocks are made on request only ([`chain_solana::ForkControl::mine`]). Transactions wait in the queue. With
+    /// `slot_ms` 0.
+    pub is_manual: bool,
     /// Slots from confirmed to finalized.
     pub finalize_after: u64,
     /// Slots of an epoch, at least 32. Fixed at genesis.
@@ -134,6 +137,14 @@ pub enum ConfigError {
         /// The value of the setting.
         slot: Slot,
     },
+    /// Blocks are made on request, and by a clock.
+    #[error(
+        "--block-mode manual with slots of {slot_ms} ms: blocks are made on request only (--slot-ms 0)"
+    )]
+    ManualSlots {
+        /// The slots' time.
+        slot_ms: u64,
+    },
     /// No transaction would ever fit.
     #[error("--queue-max {transactions}: at least 1")]
     Queue {
@@ -159,6 +170,9 @@ impl Config {
         if let Some(slot) = self.warp_slot.filter(|slot| *slot > WARP_SLOT_MAX) {
             return Err(ConfigError::WarpSlot { slot });
         }
+        if self.is_manual && self.slot_ms != 0 {
+            return Err(ConfigError::ManualSlots { slot_ms: self.slot_ms });
+        }
         if self.queue_max == 0 {
             return Err(ConfigError::Queue { transactions: self.queue_max });
         }
@@ -175,6 +189,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             slot_ms: SLOT_MS_DEFAULT,
+            is_manual: false,
             finalize_after: FINALIZE_AFTER_DEFAULT,
             slots_per_epoch: SLOTS_PER_EPOCH_DEFAULT,
             warp_slot: None,

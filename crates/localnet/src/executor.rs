@@ -8,9 +8,8 @@
 //! and to wake readers costs the same for one transaction as for many. So the thread pauses for
 //! [`BATCH_GATHER_INTERVAL`] once the queue is empty: transactions that arrive meanwhile are published together. A
 //! transaction that arrives after the pause is executed at once.
-//! Not here: what a transaction does (`vm`), what a block contains (`block_builder`).
+//! Not here: what a transaction does (`vm`), what a block contains (`block_builder`), going back (`forks`).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -37,6 +36,7 @@ use svm::{WorkingSet, nonce, status_meta};
 use crate::accounts_sum::AccountsSum;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
+use crate::checkpoints::{Checkpoint, Checkpoints};
 use crate::cost;
 use crate::epoch::Epochs;
 use crate::executor_metrics::{ExecutorMetrics, Phase};
@@ -75,6 +75,8 @@ pub enum ExecutorError {
 /// Settings of the timing of blocks.
 pub(crate) struct BlockTiming {
     pub(crate) slot_ms: u64,
+    /// Blocks are made on request only.
+    pub(crate) is_manual: bool,
     pub(crate) finalize_after: u64,
     pub(crate) warp_slot: Option<Slot>,
 }
@@ -100,7 +102,12 @@ pub(crate) struct Executor {
     /// Of the newest complete block.
     pub(crate) accounts_sum: AccountsSum,
     pub(crate) finalized_slot: Slot,
-    pub(crate) unfinalized: VecDeque<Arc<Block>>,
+    /// The complete blocks from the root on.
+    pub(crate) checkpoints: Checkpoints,
+    /// The newest block that was ever opened. A slot is given once.
+    pub(crate) newest: BlockId,
+    /// Whether anything but its opening wrote to the open block.
+    pub(crate) is_written: bool,
     /// The vote of the open block, sent with its first publication.
     pub(crate) unpublished_vote: Option<chain_solana::Vote>,
     /// Transactions executed since the last publication.
@@ -115,6 +122,9 @@ pub(crate) struct Executor {
 impl Executor {
     /// Makes blocks until the queue is closed, then completes the open block.
     pub(crate) fn run(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
+        if self.timing.is_manual {
+            return self.run_manually(queue);
+        }
         if self.timing.slot_ms == 0 {
             return self.run_on_demand(queue);
         }
@@ -127,6 +137,7 @@ impl Executor {
                     BatchEnd::Empty => wait_for_batch(slot_end),
                     BatchEnd::Closed => return self.complete_block(),
                 },
+                Next::ControlForks(task) => self.control_forks(task, queue)?,
                 Next::Closed => return self.complete_block(),
                 Next::Empty => {}
             }
@@ -140,18 +151,30 @@ impl Executor {
 
     /// Makes a block for each transaction, and none without one.
     fn run_on_demand(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
-        while let Next::Execute(transaction) = queue.next(None) {
-            let unix_timestamp = self.clock.advance(unix_ms(), now());
-            if let Some(clock) = sysvars::set_time(self.set.vm_mut(), unix_timestamp) {
-                self.builder.bank.unix_timestamp = unix_timestamp;
-                self.write_accounts(&[clock])?;
-            }
-            if self.execute(transaction)? {
-                self.publish();
-                self.end_block()?;
+        loop {
+            match queue.next(None) {
+                Next::Execute(transaction) => {
+                    self.update_time()?;
+                    if self.execute(transaction)? {
+                        self.publish();
+                        self.end_block()?;
+                    }
+                }
+                Next::ControlForks(task) => self.control_forks(task, queue)?,
+                // Without a time to wait until it is never empty.
+                Next::Closed | Next::Empty => return self.complete_block(),
             }
         }
-        self.complete_block()
+    }
+
+    /// Sets the time of an open block that waits, to that of its first transaction or of its end.
+    pub(crate) fn update_time(&mut self) -> Result<(), LedgerError> {
+        let unix_timestamp = self.clock.advance(unix_ms(), now());
+        if let Some(clock) = sysvars::set_time(self.set.vm_mut(), unix_timestamp) {
+            self.builder.bank.unix_timestamp = unix_timestamp;
+            self.write_accounts(&[clock])?;
+        }
+        Ok(())
     }
 
     /// Executes waiting transactions until the batch or the slot ends, and publishes them.
@@ -175,7 +198,7 @@ impl Executor {
                     end = BatchEnd::Closed;
                     break;
                 }
-                Next::Empty => {
+                Next::Empty | Next::ControlForks(_) => {
                     end = BatchEnd::Empty;
                     break;
                 }
@@ -186,7 +209,7 @@ impl Executor {
     }
 
     /// Executes one transaction into the open block. False if the block may not contain it.
-    fn execute(&mut self, verified: VerifiedTransaction) -> Result<bool, ExecutorError> {
+    pub(crate) fn execute(&mut self, verified: VerifiedTransaction) -> Result<bool, ExecutorError> {
         let message_hash = verified.message_hash();
         let transaction = verified.into_transaction();
         match self.try_execute(transaction, message_hash)? {
@@ -198,7 +221,7 @@ impl Executor {
         }
     }
 
-    fn try_execute(
+    pub(crate) fn try_execute(
         &mut self,
         transaction: VersionedTransaction,
         message_hash: Hash,
@@ -310,6 +333,7 @@ impl Executor {
         let records: Vec<_> = changes.iter().map(|change| change.record.clone()).collect();
         let ids = self.ledger.apply(self.builder.id(), changes, Arc::new(bank.clone()))?;
         self.builder.bank = bank;
+        self.is_written = true;
         if let Some(updates) = &mut self.unpublished_updates {
             let (mut closed, version) = (closed.into_iter(), &mut self.write_version);
             updates.extend(pubkeys.iter().zip(&records).filter_map(|(pubkey, record)| {
@@ -329,7 +353,7 @@ impl Executor {
     }
 
     /// Publishes the executed transactions to readers, then sends their events.
-    fn publish(&mut self) {
+    pub(crate) fn publish(&mut self) {
         let started_at = now();
         self.ledger.publish();
         let executed = std::mem::take(&mut self.unpublished);
@@ -351,23 +375,42 @@ impl Executor {
         self.metrics.add(Phase::Publish, now() - started_at);
     }
 
-    fn end_block(&mut self) -> Result<(), ExecutorError> {
+    /// Completes the open block, and opens the next one.
+    pub(crate) fn end_block(&mut self) -> Result<(), ExecutorError> {
         self.complete_block()?;
-        while self.unfinalized.len() as u64 > self.timing.finalize_after {
+        while self.checkpoints.unfinalized() as u64 > self.timing.finalize_after {
             self.finalize_oldest()?;
         }
+        // After a snapshot is gone there is more to root than one block.
+        self.advance_root()?;
         // The newest complete block's bank.
         self.open_block(self.builder.bank.clone())
     }
 
-    /// Ends the open block: stores it, confirms it, then sends its event.
-    fn complete_block(&mut self) -> Result<(), ExecutorError> {
+    /// Whether anything but its opening wrote to the open block.
+    pub(crate) fn is_open_block_written(&self) -> bool {
+        self.is_written
+    }
+
+    /// Ends the writes of the open block. It is neither stored nor confirmed yet.
+    pub(crate) fn close_block(&mut self) -> Result<(Block, BlockInfo), ExecutorError> {
         self.pay_leader()?;
         self.publish();
         self.sum_writes();
         let placeholder = BlockBuilder::new(self.builder.bank.clone());
         let builder = std::mem::replace(&mut self.builder, placeholder);
-        let (block, bank) = builder.complete(self.accounts_sum.lt_hash());
+        Ok(builder.complete(self.accounts_sum.lt_hash()))
+    }
+
+    /// Sends the event of a block whose writes have ended.
+    pub(crate) fn emit_frozen(&mut self, block: &Arc<Block>) {
+        let timestamp_ms = unix_time().as_millis() as u64;
+        self.emit(&LedgerEvent::Frozen { block: Arc::clone(block), timestamp_ms });
+    }
+
+    /// Ends the open block: stores it, confirms it, then sends its event.
+    pub(crate) fn complete_block(&mut self) -> Result<(), ExecutorError> {
+        let (block, bank) = self.close_block()?;
         let block = Arc::new(block);
         if let Some(store) = &mut self.store {
             store.append(&block)?;
@@ -377,13 +420,19 @@ impl Executor {
         self.history.confirm(block.id);
         self.history.publish();
         self.builder.bank = bank.clone();
-        self.ledger.complete(block.id, Arc::new(bank))?;
+        self.ledger.complete(block.id, Arc::new(bank.clone()))?;
         self.ledger.confirm(block.id)?;
         self.ledger.publish();
         self.prune_store(block.id.slot);
-        self.unfinalized.push_back(Arc::clone(&block));
+        self.checkpoints.push(Checkpoint {
+            block: Arc::clone(&block),
+            bank,
+            lt_hash: self.accounts_sum.lt_hash().clone(),
+            tower: self.tower.clone(),
+            voters: Arc::clone(self.epochs.voters()),
+        });
+        self.emit_frozen(&block);
         let (id, timestamp_ms) = (block.id, unix_time().as_millis() as u64);
-        self.emit(&LedgerEvent::Frozen { block: Arc::clone(&block), timestamp_ms });
         self.emit(&LedgerEvent::TipMoved { block: id });
         self.emit(&LedgerEvent::Confirmed { block, timestamp_ms });
         Ok(())
@@ -400,21 +449,30 @@ impl Executor {
     }
 
     fn finalize_oldest(&mut self) -> Result<(), ExecutorError> {
-        let Some(block) = self.unfinalized.pop_front() else { return Ok(()) };
+        let block = self.checkpoints.finalize_next();
         self.history.finalize(block.id);
         self.history.publish();
-        self.ledger.finalize(block.id)?;
+        self.ledger.set_finalized(block.id)?;
+        self.advance_root()?;
         self.ledger.publish();
         self.finalized_slot = block.id.slot;
         self.emit(&LedgerEvent::Rooted { block, timestamp_ms: unix_time().as_millis() as u64 });
         Ok(())
     }
 
+    /// Moves the state's root towards the newest final block, but not above the oldest snapshot.
+    fn advance_root(&mut self) -> Result<(), LedgerError> {
+        match self.checkpoints.advance_root() {
+            Some(root) => self.ledger.finalize(root),
+            None => Ok(()),
+        }
+    }
+
     /// Opens a block: updates the sysvars, and votes for the parent.
     pub(crate) fn open_block(&mut self, parent: BlockInfo) -> Result<(), ExecutorError> {
-        let parent_slot = parent.block.slot;
-        let slot = (parent_slot + 1).max(self.timing.warp_slot.take().unwrap_or(0));
-        let id = BlockId { slot, version: parent.block.version + 1 };
+        let slot = (self.newest.slot + 1).max(self.timing.warp_slot.take().unwrap_or(0));
+        let id = BlockId { slot, version: self.newest.version + 1 };
+        self.newest = id;
         let bank = BlockInfo {
             block: id,
             parent: parent.block,
@@ -429,12 +487,14 @@ impl Executor {
             ..parent.clone()
         };
         self.ledger.open(id, parent.block, Arc::new(bank.clone()))?;
+        self.status_cache.set_revertible(self.checkpoints.above_root());
         self.status_cache.start_block(slot);
         self.builder = BlockBuilder::new(bank);
         let ended_epoch = self.start_epoch()?;
         self.pay_stakes()?;
         self.advance_sysvars(&parent, ended_epoch)?;
         self.vote(&parent)?;
+        self.is_written = false;
         self.publish_opening(parent.block);
         Ok(())
     }
@@ -500,12 +560,13 @@ impl Executor {
     fn prune_store(&mut self, slot: Slot) {
         let Some(store) = &mut self.store else { return };
         let first_retained = self.history.snapshot().first_slot().unwrap_or(0);
-        // A restart needs the hashes and transactions of the whole window.
+        // A restart needs the hashes and transactions of the whole window, also after the newest blocks are left.
         let window = slot.saturating_sub(chain_solana::RECENT_BLOCKHASHES_MAX as u64);
+        let window = self.status_cache.first_slot().map_or(window, |first| first.min(window));
         store.prune_below(first_retained.min(window));
     }
 
-    fn emit(&mut self, event: &LedgerEvent) {
+    pub(crate) fn emit(&mut self, event: &LedgerEvent) {
         let is_update = matches!(event, LedgerEvent::AccountsWritten { .. });
         for sink in &mut self.sinks {
             if !is_update || sink.needs_account_updates() {
@@ -540,7 +601,7 @@ pub(crate) fn now() -> Instant {
 
 /// The system's time, for events: 0 before 1970.
 #[expect(clippy::disallowed_methods, reason = "this thread is where the ledger's clock is")]
-fn unix_time() -> Duration {
+pub(crate) fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 

@@ -10,6 +10,7 @@
 mod accounts_sum;
 mod block_builder;
 mod chain_clock;
+mod checkpoints;
 mod config;
 mod cost;
 mod epoch;
@@ -19,6 +20,8 @@ mod executor_metrics;
 mod faucet;
 mod features;
 mod fees;
+mod fork_control;
+mod forks;
 mod from_snapshot;
 mod genesis;
 mod genesis_accounts;

@@ -1,6 +1,5 @@
 //! Creates a ledger or reads one back, and runs it.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -8,7 +7,7 @@ use std::time::Duration;
 
 use chain_solana::{
     BankHashComponents, Block, BlockInfo, BlockhashQueue, Cluster, ClusterInfo, EventSink, Faucet,
-    History, InflationSchedule, OneNodeCluster, Reader, Simulator, TransactionSender,
+    ForkControl, History, InflationSchedule, OneNodeCluster, Reader, Simulator, TransactionSender,
 };
 use ledger::{BlockId, Commitment};
 use ledger_store::{LedgerStore, Opened};
@@ -25,6 +24,7 @@ use svm::{AccountSource, SimulationPool, WorkingSet};
 use crate::accounts_sum::AccountsSum;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
+use crate::checkpoints::{Checkpoint, Checkpoints, ForkCounters};
 use crate::config::{Config, HEAD_SLOT_MAX};
 use crate::epoch::{Epochs, Voters};
 use crate::error::LocalnetError;
@@ -32,6 +32,7 @@ use crate::executor::{BlockTiming, Executor, ExecutorError, now, unix_ms};
 use crate::executor_metrics::ExecutorMetrics;
 use crate::faucet::LocalFaucet;
 use crate::features;
+use crate::fork_control::LocalForkControl;
 use crate::from_snapshot;
 use crate::genesis::Genesis;
 use crate::genesis_accounts::{self, GenesisAccountSource, guarded};
@@ -62,6 +63,7 @@ pub struct Localnet {
     queue: Arc<TransactionQueue>,
     simulator: Arc<LocalSimulator>,
     faucet: Arc<LocalFaucet>,
+    fork_control: Arc<LocalForkControl>,
     receiver: Receiver,
     executor: Executor,
     parent: BlockInfo,
@@ -322,6 +324,15 @@ impl Localnet {
             state.keypairs.faucet,
             config.airdrop_lamports_max,
         ));
+        let fork_counters = Arc::<ForkCounters>::default();
+        let fork_control = LocalForkControl::new(Arc::clone(&queue), Arc::clone(&fork_counters));
+        let checkpoint = Checkpoint {
+            block: Arc::clone(&state.blocks[state.blocks.len() - 1]), // never empty
+            bank: state.parent.clone(),
+            lt_hash: state.accounts_sum.lt_hash().clone(),
+            tower: state.tower.clone(),
+            voters: Arc::clone(epochs.voters()),
+        };
         let executor = Executor {
             set: state.set,
             ledger: state.ledger,
@@ -337,6 +348,7 @@ impl Localnet {
             epochs,
             timing: BlockTiming {
                 slot_ms: config.slot_ms,
+                is_manual: config.is_manual,
                 finalize_after: config.finalize_after,
                 warp_slot: config.warp_slot,
             },
@@ -344,7 +356,9 @@ impl Localnet {
             builder: BlockBuilder::new(state.parent.clone()),
             accounts_sum: state.accounts_sum,
             finalized_slot: root.slot,
-            unfinalized: VecDeque::new(),
+            checkpoints: Checkpoints::new(checkpoint, fork_counters),
+            newest: root,
+            is_written: false,
             unpublished_vote: None,
             unpublished: Vec::new(),
             unpublished_updates: None,
@@ -364,6 +378,7 @@ impl Localnet {
             queue,
             simulator,
             faucet,
+            fork_control: Arc::new(fork_control),
             receiver,
             executor,
             parent,
@@ -444,6 +459,11 @@ impl Localnet {
     /// Pays airdrops.
     pub fn faucet(&self) -> Arc<dyn Faucet> {
         Arc::clone(&self.faucet) as Arc<dyn Faucet>
+    }
+
+    /// Controls its forks.
+    pub fn fork_control(&self) -> Arc<dyn ForkControl> {
+        Arc::clone(&self.fork_control) as Arc<dyn ForkControl>
     }
 
     /// Runs the ledger on its own thread and sends events to `sinks`. The first block is open when this

@@ -41,7 +41,7 @@ impl Executor {
         self.builder.reward_partitions = Some(sysvar.num_partitions);
         self.set_epoch_rewards(&sysvar)?;
         if let Some(store) = &mut self.store {
-            store.set_epochs(bincode::serialize(self.epochs.voters()).unwrap_or_default());
+            store.set_epochs(bincode::serialize(&**self.epochs.voters()).unwrap_or_default());
         }
         tracing::info!(
             epoch = ended,

@@ -17,8 +17,11 @@ use solana_sha256_hasher::{hash, hashv};
 
 /// Transactions of an entry, as in Agave's banking stage.
 const ENTRY_TRANSACTIONS_MAX: usize = 64;
-/// Ticks of a block. Only `--warp-slot` skips more slots, and then there is no other block that could have that number.
+/// Ticks of a block. `--warp-slot`, and a fork that goes on from an old block, skip more slots. The last tick then has
+/// more hashes, so that two children of one block have different blockhashes.
 const TICKS_MAX: u64 = 64;
+/// More hashes of the last tick: some milliseconds. A ledger goes back by fewer slots than that.
+const MORE_HASHES_MAX: u64 = 1 << 14;
 
 /// The entries of the open block.
 pub(crate) struct ProofOfHistory {
@@ -53,6 +56,12 @@ impl ProofOfHistory {
         for _ in 0..slots.clamp(1, TICKS_MAX) {
             self.push(hash(self.hash.as_ref()), 0);
         }
+        let more_hashes = slots.saturating_sub(TICKS_MAX).min(MORE_HASHES_MAX);
+        (0..more_hashes).for_each(|_| self.hash = hash(self.hash.as_ref()));
+        if let Some(last) = self.entries.last_mut() {
+            last.num_hashes += more_hashes;
+            last.hash = self.hash;
+        }
         (std::mem::take(&mut self.entries), self.hash)
     }
 
@@ -83,6 +92,11 @@ mod tests {
         assert_ne!(one.1, two.1);
         assert_eq!((one.0.len(), two.0.len()), (1, 2));
         assert_eq!(two.0[0].hash, one.1);
+        let (many, more) = (blockhash(2_000), blockhash(2_001));
+        assert_ne!(many.1, more.1);
+        let last = more.0.last().expect("there are ticks");
+        assert_eq!((last.num_hashes, last.hash), (2_001 - TICKS_MAX + 1, more.1));
+        assert_eq!(hash(many.1.as_ref()), more.1);
     }
 
     #[test]

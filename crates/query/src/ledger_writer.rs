@@ -109,6 +109,8 @@ pub struct Ledger<R, M> {
     instance: u64,
     processed: BlockId,
     confirmed: BlockId,
+    /// The root, or above it.
+    finalized: BlockId,
     block_writes: BlockWrites,
     published: Arc<ArcSwap<Published<R, M>>>,
     /// The root accepts changes until the first publish or child.
@@ -158,6 +160,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             instance,
             processed: root,
             confirmed: root,
+            finalized: root,
             block_writes,
             published,
             root_is_open: true,
@@ -257,15 +260,27 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(())
     }
 
+    /// Makes `block`, which must be complete, the finalized tip. The root stays where it is, so that
+    /// [`Self::drop_fork`] can still go back below `block`: for a ledger that may take final blocks back.
+    /// [`Self::finalize`] moves the root.
+    pub fn set_finalized(&mut self, block: BlockId) -> Result<(), LedgerError> {
+        self.state.check_complete(block)?;
+        self.finalized = block;
+        Ok(())
+    }
+
     /// Makes `block`, which must be complete, the root, with every block below it. Sibling forks
-    /// are removed. A tip on a removed fork falls back: the confirmed one to the root, the processed one to the
-    /// confirmed.
+    /// are removed. A tip on a removed fork falls back: the finalized and the confirmed one to the root, the processed
+    /// one to the confirmed. A finalized tip below the root becomes the root.
     ///
     /// Cost: O(records that the rooted and removed blocks wrote).
     pub fn finalize(&mut self, block: BlockId) -> Result<(), LedgerError> {
         let mut removed = Vec::new();
         self.state.finalize(block, &mut removed)?;
         self.release_removed(&removed);
+        if !self.state.contains_block(self.finalized) {
+            self.finalized = block;
+        }
         if !self.state.contains_block(self.confirmed) {
             self.confirmed = block;
         }
@@ -283,7 +298,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let gone = self.state.drop_fork(block, &mut removed)?;
         self.release_removed(&removed);
         let parent = parent.unwrap_or(block); // only the root has none, and it was refused
-        for tip in [&mut self.processed, &mut self.confirmed] {
+        for tip in [&mut self.processed, &mut self.confirmed, &mut self.finalized] {
             if gone.contains(tip) {
                 *tip = parent;
             }
@@ -298,8 +313,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(())
     }
 
-    /// Publishes everything since the last publish to readers, at once. The tips must be on one chain: the root is
-    /// confirmed or an ancestor of the confirmed tip, and so is that tip for the processed one.
+    /// Publishes everything since the last publish to readers, at once. The tips must be on one chain: the finalized one
+    /// is confirmed or an ancestor of the confirmed tip, and so is that tip for the processed one.
     ///
     /// Cost: each page that is written afterwards is copied once. State that no reader needs any more is
     /// freed here, with the index entries that were retained for it.
@@ -321,7 +336,13 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             self.confirmed,
             self.processed
         );
-        let tips = [self.processed, self.confirmed, self.state.root()];
+        assert!(
+            self.state.is_on_chain(self.finalized, self.confirmed),
+            "the finalized block {:?} is not on the chain of the confirmed tip {:?}",
+            self.finalized,
+            self.confirmed
+        );
+        let tips = [self.processed, self.confirmed, self.finalized];
         let [processed, confirmed, finalized] = tips.map(snapshot);
         let before = self.published.load();
         let is_new =
@@ -380,7 +401,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         match commitment {
             Commitment::Processed => self.processed,
             Commitment::Confirmed => self.confirmed,
-            Commitment::Finalized => self.state.root(),
+            Commitment::Finalized => self.finalized,
         }
     }
 
@@ -756,6 +777,39 @@ mod tests {
             let found = view.record(&address(1)).map_or(0, |purse| purse.amount);
             assert_eq!((view.block(), found), (tip, amount));
         }
+        Ok(())
+    }
+
+    #[test]
+    fn a_finalized_tip_above_the_root_can_be_taken_back() -> TestResult {
+        let (mut ledger, reader) = ledger(20);
+        let [one, two, three, other] = [block(1, 1), block(2, 2), block(3, 3), block(4, 4)];
+        add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        add(&mut ledger, two, one, vec![purse(1, 9, 2)])?;
+        add(&mut ledger, three, two, vec![purse(1, 9, 3)])?;
+        ledger.confirm(three)?;
+        ledger.finalize(one)?;
+        ledger.set_finalized(three)?;
+        ledger.publish();
+        let tips = |ledger: &Ledger<Purse, &'static str>| {
+            (ledger.root(), ledger.tip(Commitment::Finalized), ledger.tip(Commitment::Processed))
+        };
+        assert_eq!(tips(&ledger), (one, three, three));
+        assert_eq!(amounts(&reader.view(Commitment::Finalized)), [(1, 3)]);
+        // A root below the finalized tip does not move it.
+        ledger.finalize(two)?;
+        assert_eq!(tips(&ledger), (two, three, three));
+        ledger.drop_fork(three)?;
+        ledger.publish();
+        assert_eq!(tips(&ledger), (two, two, two));
+        for commitment in Commitment::ALL {
+            let view = reader.view(commitment);
+            assert_eq!((view.block(), amounts(&view)), (two, vec![(1, 2)]));
+        }
+        add(&mut ledger, other, two, vec![purse(1, 9, 4)])?;
+        ledger.confirm(other)?;
+        ledger.finalize(other)?;
+        assert_eq!(tips(&ledger), (other, other, other));
         Ok(())
     }
 

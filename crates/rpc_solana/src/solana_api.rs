@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use chain_solana::{
-    Cluster, ClusterInfo, Faucet, History, OlderStatuses, Reader, Simulator, Snapshots,
-    TransactionSender, Upstream, Verification,
+    Cluster, ClusterInfo, Faucet, ForkControl, History, OlderStatuses, Reader, Simulator,
+    Snapshots, TransactionSender, Upstream, Verification,
 };
 use http_server::HttpContext;
 use jsonrpc::metrics::Metrics;
@@ -38,6 +38,8 @@ pub struct SolanaApi {
     pub simulator: Arc<dyn Simulator>,
     /// Pays airdrops. `None` if the ledger has no faucet.
     pub faucet: Option<Arc<dyn Faucet>>,
+    /// Controls the forks of a local ledger. `None` for a followed chain.
+    pub fork_control: Option<Arc<dyn ForkControl>>,
     /// Answers what only an upstream of a followed chain knows. `None` for a ledger without one.
     pub upstream: Option<Arc<dyn Upstream>>,
     /// The snapshots that this node serves, if it does.

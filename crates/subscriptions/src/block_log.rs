@@ -162,6 +162,11 @@ impl<B> BlockLog<B> {
         Ok(())
     }
 
+    /// Whether a block was added and is not below the root.
+    pub(crate) fn contains(&self, block: BlockId) -> bool {
+        self.blocks.contains_key(&block)
+    }
+
     /// Records that there is a listener that could disconnect and resume.
     pub(crate) fn mark_in_use(&mut self) {
         self.idle_steps = 0;

@@ -284,6 +284,23 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         self.shared.registry.lock().block_log.add(block, parent, body, bytes)
     }
 
+    /// As [`Self::add_block`], unless the block is there: a ledger that takes a final block back names it again, so that
+    /// the finalized commitment can leave it.
+    pub fn restore_block(
+        &self,
+        block: BlockId,
+        parent: BlockId,
+        body: &Arc<B>,
+        bytes: impl FnOnce() -> usize,
+    ) -> Result<(), MissingParent> {
+        let mut registry = self.shared.registry.lock();
+        let log = &mut registry.block_log;
+        if log.contains(block) {
+            return Ok(());
+        }
+        log.add(block, parent, Arc::clone(body), bytes())
+    }
+
     /// Advances a commitment to a block. The caller publishes the steps, in order, and then drops them, which marks
     /// them as delivered.
     pub fn advance(

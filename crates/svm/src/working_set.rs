@@ -221,6 +221,45 @@ impl WorkingSet {
         }
     }
 
+    /// Takes these accounts from the source again, which went back to a state before they were written. A program among
+    /// them evicts all programs.
+    ///
+    /// Cost: a lookup for each account, whatever is cached.
+    pub fn reload<'a>(
+        &mut self,
+        source: &impl AccountSource,
+        written: impl Iterator<Item = &'a Pubkey>,
+    ) {
+        let programs = self.programs.values();
+        let code: HashSet<Pubkey, RandomState> =
+            programs.filter_map(|program| program_data_key(&program.account.0)).collect();
+        for key in written {
+            let account = source.account(key);
+            let is_pinned = self.pinned.contains(key);
+            self.is_outdated |= !is_pinned
+                && (self.programs.contains_key(key)
+                    || self.closed.contains(key)
+                    || code.contains(key)
+                    || account.as_ref().is_some_and(|account| is_program(&account.0)));
+            if !is_pinned && !self.plain.touch(key) {
+                continue;
+            }
+            if !is_pinned {
+                let data_bytes = account.as_ref().map_or(0, |account| account.0.data().len());
+                self.plain.insert(*key, data_bytes);
+            }
+            match account {
+                // It is evicted below.
+                Some(account) if is_program(&account.0) => {}
+                Some(account) => self.vm.put(*key, &account.0),
+                None => self.vm.remove(*key),
+            }
+        }
+        if self.is_outdated {
+            self.rebuild();
+        }
+    }
+
     /// Evicts all plain accounts.
     pub fn clear(&mut self) {
         for key in self.plain.drain() {
@@ -537,6 +576,44 @@ mod tests {
         simulation.elf_bytes += ELF_BYTES_MAX;
         assert_eq!(run(&mut simulation, &map, &transaction), Ok(()));
         assert!(run(&mut simulation, &broken, &transaction).is_err());
+    }
+
+    #[test]
+    fn reloaded_accounts_are_those_of_the_source() {
+        let mut map = genesis();
+        let (payer, other) = (wallet(&mut map), wallet(&mut map).pubkey());
+        let mut set = working_set(&map);
+        let transaction = make_mint(&mut map, token::id(), &payer);
+        execute(&mut set, &mut map, &transaction);
+        let before = map.clone();
+        let new = Keypair::new().pubkey();
+        execute(&mut set, &mut map, &transfer(&payer, &new, 1 << 30));
+        let mut clock: Clock = set.vm().svm().get_sysvar();
+        clock.slot += 5;
+        set.vm_mut().svm_mut().set_sysvar(&clock);
+        let clock_key = solana_sdk_ids::sysvar::clock::ID;
+
+        let mut source = before.clone();
+        set.reload(&source, [payer.pubkey(), new, other, clock_key].iter());
+        for key in [payer.pubkey(), new, other] {
+            assert_eq!(set.account(&source, &key), before.get(&key));
+        }
+        assert_eq!(set.vm().slot(), clock.slot - 5);
+        assert!(set.programs.contains_key(&token::id()), "no program was written");
+        execute(&mut set, &mut source, &transfer(&payer, &new, 1 << 30));
+
+        // The program was not deployed in the state to which the source goes back.
+        let code = program_data_key(&before[&token::id()]).expect("it is upgradeable");
+        source.remove(&token::id());
+        set.reload(&source, [token::id(), code].iter());
+        assert!(set.programs.is_empty());
+        let transaction = make_mint(&mut source, token::id(), &payer);
+        set.load(&source, &transaction.message);
+        assert!(set.run(&transaction, None, &Hash::default()).result.is_err());
+        // And deployed again.
+        source.insert(token::id(), before[&token::id()].clone());
+        set.reload(&source, [token::id()].iter());
+        execute(&mut set, &mut source, &transaction);
     }
 
     #[test]

@@ -58,6 +58,7 @@ fn api(reader: &Reader) -> Result<SolanaApi> {
         transaction_sender: Arc::new(RejectingLedger),
         simulator: Arc::new(RejectingLedger),
         faucet: None,
+        fork_control: None,
         upstream: None,
         snapshots: None,
         older_statuses: None,

@@ -124,6 +124,12 @@ impl History {
         self.writer.lock().drop_fork(block);
     }
 
+    /// Goes back to a frozen block of the chain, which may be below the root: all other blocks above it are removed, those
+    /// of other forks included, and no tip is above it. The block itself need not be retained any more.
+    pub fn revert_to(&self, block: BlockId) {
+        self.writer.lock().revert_to(block);
+    }
+
     /// Publishes all changes. The root must be confirmed or an ancestor of confirmed, and so must be confirmed for
     /// processed.
     pub fn publish(&self) {

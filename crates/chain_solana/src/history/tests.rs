@@ -373,3 +373,45 @@ fn a_transaction_is_found_by_signature_from_its_publication_until_its_block_is_r
         }
     }
 }
+
+#[test]
+fn a_history_goes_back_below_its_root_and_to_a_block_that_it_has_no_more() {
+    let id = |slot| BlockId { slot, version: slot };
+    let history = History::new(HistoryLimits { slots_max: 5, bytes_max: u64::MAX }, ROOT);
+    let add = |slot: Slot, parent: Slot| {
+        let keys = vec![address(1)];
+        let one = transaction((slot, 0), signature(slot, 0), keys);
+        history.record_transactions(id(slot), std::slice::from_ref(&one));
+        history.record_block(&block(id(slot), id(parent), vec![one]));
+        history.set_tip(id(slot));
+        history.confirm(id(slot));
+        history.finalize(id(slot));
+        history.publish();
+    };
+    let tips = || Commitment::ALL.map(|level| history.snapshot().newest_slot(level));
+    let slots = || {
+        let snapshot = history.snapshot();
+        let listed = snapshot.signatures_for_address(&address(1)).into_iter().flatten();
+        let listed: Vec<Slot> = listed.map(|position| position.slot).collect();
+        let blocks = snapshot.blocks(.., Commitment::Processed);
+        assert_eq!(blocks.map(|block| block.id.slot).collect::<Vec<_>>(), listed);
+        listed
+    };
+    (1..=6).for_each(|slot| add(slot, slot - 1));
+    let open = transaction((7, 0), signature(7, 0), vec![address(1)]);
+    history.record_transactions(id(7), &[open]);
+    history.publish();
+    let before = history.snapshot();
+    history.revert_to(id(4));
+    history.publish();
+    assert_eq!((tips(), slots()), ([4; 3], vec![2, 3, 4]));
+    assert_eq!(known(&history.snapshot(), 7), 0, "the open block is gone as well");
+    assert_eq!(known(&before, 7), 1);
+    add(8, 4);
+    assert_eq!((tips(), slots()), ([8; 3], vec![4, 8]));
+    history.revert_to(id(1));
+    history.publish();
+    assert_eq!((tips(), slots(), history.snapshot().bytes()), ([1; 3], vec![], 0));
+    add(9, 1);
+    assert_eq!((tips(), slots()), ([9; 3], vec![9]));
+}

@@ -229,6 +229,19 @@ impl WriterState {
         }
     }
 
+    /// Goes back to a frozen block, and removes all others above it and of other forks.
+    pub(super) fn revert_to(&mut self, block: BlockId) {
+        self.enter_tip(block);
+        for (_, left) in std::mem::take(&mut self.forks) {
+            self.all.blocks_bytes -= left.bytes;
+        }
+        let tips = &mut self.all.tips;
+        for tip in [&mut tips.confirmed, &mut tips.root] {
+            *tip = if tip.slot > block.slot { block } else { *tip };
+        }
+        self.freeze_maps();
+    }
+
     /// Whether a block is `ancestor` or descends from it. A block that is not retained is as good as on the chain of
     /// the tip: only what is lower than the retained blocks is removed from there.
     fn descends(&self, mut block: BlockId, ancestor: BlockId) -> bool {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::{
-    Cluster, ClusterInfo, EventSink, Faucet, History, Reader, Simulator, TransactionSender,
-    Verification, VerificationLevel, View,
+    Cluster, ClusterInfo, EventSink, Faucet, ForkControl, History, Reader, Simulator,
+    TransactionSender, Verification, VerificationLevel, View,
 };
 use feed::FeedConfig;
 use follow::{
@@ -41,6 +41,7 @@ pub(super) struct Source {
     pub(super) reader: Reader,
     pub(super) history: Arc<History>,
     pub(super) faucet: Arc<dyn Faucet>,
+    pub(super) forks: Arc<dyn ForkControl>,
     pub(super) info: Arc<ClusterInfo>,
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) transaction_sender: Arc<dyn TransactionSender>,
@@ -73,6 +74,7 @@ impl Source {
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
             faucet: localnet.faucet(),
+            forks: localnet.fork_control(),
             cluster: localnet.cluster(Arc::clone(&info)),
             info,
             transaction_sender: localnet.transaction_sender(),

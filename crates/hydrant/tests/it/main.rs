@@ -20,6 +20,7 @@ mod follow_of_follow;
 mod followed_ledger;
 mod followed_methods;
 mod follower;
+mod forks;
 mod from_snapshot;
 mod genesis;
 mod grpc;

@@ -55,6 +55,65 @@ fn a_batch_prunes_the_blocks_before_it() {
 }
 
 #[test]
+fn a_ledger_that_goes_back_has_nothing_of_the_removed_blocks() {
+    for seed in 0..10 {
+        println!("seed {seed}");
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut random = RandomLedger::new(seed);
+        let (mut store, mut model) = create(dir.path(), &mut random);
+        for left in [1, 5, 3] {
+            let mut append = |store: &mut LedgerStore, model: &mut Model| {
+                let block = random.block();
+                store.append(&block).expect("append");
+                let written: Vec<Pubkey> = block.writes.iter().map(|write| write.pubkey).collect();
+                model.append(block);
+                written
+            };
+            append(&mut store, &mut model);
+            let (blocks, accounts) = (model.blocks.len(), model.accounts.clone());
+            let mut written: Vec<Pubkey> =
+                (0..left).flat_map(|_| append(&mut store, &mut model)).collect();
+            written.sort_unstable();
+            written.dedup();
+            model.blocks.truncate(blocks);
+            model.accounts = accounts;
+            let head = model.blocks.last().expect("there is one");
+            let restored = written.iter().map(|key| (*key, model.accounts.get(key).cloned()));
+            store.revert_to(head.id.slot, restored).expect("the block is stored");
+            assert_eq!(store.newest_slot(), head.id.slot);
+            random.go_back(head);
+            // At once, and after another block.
+            drop(store);
+            let (opened, restored) = open(dir.path());
+            model.check(&restored);
+            store = opened;
+        }
+        let next = random.block();
+        store.append(&next).expect("append");
+        model.append(next);
+        drop(store);
+        model.check(&open(dir.path()).1);
+    }
+}
+
+#[test]
+fn a_ledger_goes_back_only_to_a_block_that_is_stored() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut random = RandomLedger::new(4);
+    let (mut store, mut model) = create(dir.path(), &mut random);
+    let block = random.block();
+    store.append(&block).expect("append");
+    let newest = block.id.slot;
+    model.append(block);
+    for head in [newest + 1, u64::MAX] {
+        let refused = store.revert_to(head, std::iter::empty());
+        assert!(matches!(refused, Err(StoreError::NotNext { .. })));
+    }
+    drop(store);
+    model.check(&open(dir.path()).1);
+}
+
+#[test]
 fn the_callers_rows_are_those_of_the_newest_batch() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut random = RandomLedger::new(3);

@@ -80,6 +80,12 @@ impl RandomLedger {
         }
     }
 
+    /// The next block is a child of `block`, which was made earlier.
+    pub(super) fn go_back(&mut self, block: &Block) {
+        (self.slot, self.version) = (block.id.slot, block.id.version);
+        self.blockhash = block.blockhash;
+    }
+
     fn writes(&mut self) -> Vec<AccountWrite> {
         let written = self.random.random_range(0..10);
         let mut accounts: Vec<u64> =

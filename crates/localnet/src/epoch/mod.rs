@@ -13,6 +13,8 @@ mod points;
 mod rewards;
 mod voters;
 
+use std::sync::Arc;
+
 use chain_solana::{BlockInfo, InflationSchedule, View};
 use ledger::Slot;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -43,7 +45,7 @@ pub(crate) struct Epochs {
     features: FeatureSet,
     schedule: EpochSchedule,
     inflation: InflationSchedule,
-    voters: Voters,
+    voters: Arc<Voters>,
     payout: Option<Payout>,
 }
 
@@ -64,7 +66,7 @@ impl Epochs {
         inflation: InflationSchedule,
         voters: Voters,
     ) -> Self {
-        Self { features, schedule, inflation, voters, payout: None }
+        Self { features, schedule, inflation, voters: Arc::new(voters), payout: None }
     }
 
     pub(crate) fn features(&self) -> &FeatureSet {
@@ -75,7 +77,7 @@ impl Epochs {
         &self.schedule
     }
 
-    pub(crate) fn voters(&self) -> &Voters {
+    pub(crate) fn voters(&self) -> &Arc<Voters> {
         &self.voters
     }
 
@@ -106,7 +108,8 @@ impl Epochs {
 
         let staked = stakes_solana::by_voter(&delegated, &history, epoch, &math);
         let scheduled = self.schedule.get_leader_schedule_epoch(slot);
-        self.voters.record_epoch(&self.features, view, &staked, scheduled);
+        let voters = Arc::make_mut(&mut self.voters);
+        voters.record_epoch(&self.features, view, &staked, scheduled);
         let candidates = self.voters.candidates(view, scheduled, ended);
         let points = points::total(&delegated, &candidates, &history, warmup);
         let made = self.inflation.lamports(epoch, ended, bank.capitalization);
@@ -152,7 +155,8 @@ impl Epochs {
         if !self.voters.has(scheduled) {
             // A snapshot of another ledger does not contain the voters.
             let staked = stakes_solana::by_voter(&delegated, &history, epoch, &math);
-            self.voters.record_epoch(&self.features, view, &staked, scheduled);
+            let voters = Arc::make_mut(&mut self.voters);
+            voters.record_epoch(&self.features, view, &staked, scheduled);
         }
         let candidates = self.voters.candidates(view, scheduled, ended);
         let made = (sysvar.total_rewards, sysvar.total_points);
@@ -165,6 +169,19 @@ impl Epochs {
             rewards::Redeemed::default()
         };
         self.payout = Some(Payout::new(&sysvar, redeemed.stakes));
+    }
+
+    /// Goes back to the block `head`, whose voters these were.
+    pub(crate) fn revert_to(
+        &mut self,
+        voters: Arc<Voters>,
+        vm: &Vm,
+        view: &View,
+        head: &BlockInfo,
+    ) {
+        self.voters = voters;
+        self.payout = None;
+        self.resume(vm, view, head);
     }
 
     /// The stake accounts that a block pays, and whether it is the last that pays any.

@@ -1,24 +1,31 @@
 //! The queue in front of the executing thread: accepted transactions that are not executed yet.
 //!
 //! In: verified transactions from any thread, refused at once if the queue is full. Out: one at a time to the executing
-//! thread, fairly among clients (`round_robin`).
+//! thread, fairly among clients (`round_robin`). Calls that control forks come before all waiting transactions.
 //! Bounds: `queue_max` transactions, and `queue_compute_units_max` compute units that they request. A client and a fee
-//! payer have a share of both.
-//! Invariant: every accepted transaction is executed, or counted as dropped once the queue is closed.
+//! payer have a share of both. [`fork_task::FORK_TASKS_MAX`] calls.
+//! Invariant: every accepted transaction is executed, or counted as dropped once the queue is closed. Every call gets a
+//! reply.
 
 mod cost;
+mod fork_task;
 mod round_robin;
 #[cfg(test)]
 mod simulation;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use chain_solana::{QueueBound, SendError, Sender, TransactionSender, VerifiedTransaction};
+use chain_solana::{
+    ForkError, QueueBound, SendError, Sender, TransactionSender, VerifiedTransaction,
+};
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;
 
+use fork_task::FORK_TASKS_MAX;
+pub(crate) use fork_task::ForkTask;
 pub(crate) use round_robin::Limits;
 pub use round_robin::Load;
 use round_robin::{Refusal, RoundRobin};
@@ -34,6 +41,7 @@ pub struct TransactionQueue {
 
 struct Inner {
     waiting: RoundRobin<VerifiedTransaction>,
+    fork_tasks: VecDeque<ForkTask>,
     is_closed: bool,
     /// The executing thread waits for a transaction.
     is_awaited: bool,
@@ -58,6 +66,8 @@ pub struct QueueStats {
 pub(crate) enum Next {
     /// Execute this.
     Execute(VerifiedTransaction),
+    /// Do this before any waiting transaction.
+    ControlForks(ForkTask),
     /// The queue is empty.
     Empty,
     /// The queue was closed.
@@ -68,7 +78,12 @@ impl TransactionQueue {
     pub(crate) fn new(limits: Limits) -> Self {
         let waiting = RoundRobin::new(limits);
         Self {
-            inner: Mutex::new(Inner { waiting, is_closed: false, is_awaited: false }),
+            inner: Mutex::new(Inner {
+                waiting,
+                fork_tasks: VecDeque::new(),
+                is_closed: false,
+                is_awaited: false,
+            }),
             arrived: Condvar::new(),
             refused: Default::default(),
             dropped: AtomicU64::new(0),
@@ -104,15 +119,37 @@ impl TransactionQueue {
         })
     }
 
+    /// Appends a call that controls forks, or refuses it.
+    pub(crate) fn push_fork_task(&self, task: ForkTask) {
+        let mut inner = self.inner.lock();
+        let refusal = if inner.is_closed {
+            ForkError::Closed
+        } else if inner.fork_tasks.len() >= FORK_TASKS_MAX {
+            ForkError::TooMany { limit: FORK_TASKS_MAX }
+        } else {
+            inner.fork_tasks.push_back(task);
+            let wakes = inner.is_awaited;
+            drop(inner);
+            if wakes {
+                self.arrived.notify_one();
+            }
+            return;
+        };
+        drop(inner);
+        task.refuse(refusal);
+    }
+
     /// Closes the queue and drops the waiting transactions, whose execution was not confirmed to any client.
     pub(crate) fn close(&self) {
-        let waiting = {
+        let (waiting, fork_tasks) = {
             let mut inner = self.inner.lock();
             inner.is_closed = true;
             let limits = Limits { transactions: 0, compute_units: 0 };
-            std::mem::replace(&mut inner.waiting, RoundRobin::new(limits))
+            let waiting = std::mem::replace(&mut inner.waiting, RoundRobin::new(limits));
+            (waiting, std::mem::take(&mut inner.fork_tasks))
         };
         self.arrived.notify_one();
+        fork_tasks.into_iter().for_each(|task| task.refuse(ForkError::Closed));
         let Load { transactions, compute_units, .. } = waiting.load();
         self.dropped.fetch_add(transactions, Ordering::Relaxed);
         if transactions > 0 {
@@ -153,14 +190,23 @@ impl Receiver {
 
     /// The next transaction, if one waits.
     pub(crate) fn try_next(&self) -> Next {
-        self.0.inner.lock().next()
+        self.0.inner.lock().next_transaction()
     }
 
-    /// The next transaction. Waits for one until the given time, or without limit.
+    /// The next call or transaction. Waits for one until the given time, or without limit.
     pub(crate) fn next(&self, until: Option<Instant>) -> Next {
+        self.wait_for(until, Inner::next)
+    }
+
+    /// The next call. Waits for one; transactions stay in the queue.
+    pub(crate) fn next_fork_task(&self) -> Next {
+        self.wait_for(None, Inner::next_fork_task)
+    }
+
+    fn wait_for(&self, until: Option<Instant>, next_of: impl Fn(&mut Inner) -> Next) -> Next {
         let mut inner = self.0.inner.lock();
         loop {
-            match inner.next() {
+            match next_of(&mut inner) {
                 Next::Empty => {}
                 next => return next,
             }
@@ -174,7 +220,7 @@ impl Receiver {
             };
             inner.is_awaited = false;
             if is_late {
-                return inner.next();
+                return next_of(&mut inner);
             }
         }
     }
@@ -188,6 +234,20 @@ impl Drop for Receiver {
 
 impl Inner {
     fn next(&mut self) -> Next {
+        match self.next_fork_task() {
+            Next::Empty => self.next_transaction(),
+            next => next,
+        }
+    }
+
+    fn next_fork_task(&mut self) -> Next {
+        if self.is_closed {
+            return Next::Closed;
+        }
+        self.fork_tasks.pop_front().map_or(Next::Empty, Next::ControlForks)
+    }
+
+    fn next_transaction(&mut self) -> Next {
         if self.is_closed {
             return Next::Closed;
         }

@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use chain_solana::{
-    Block, EventSink, ExecutedTransaction, Faucet, History, LedgerEvent, Reader, Simulator,
-    TransactionSender, VerifiedTransaction,
+    Block, EventSink, ExecutedTransaction, Faucet, ForkControl, History, LedgerEvent, Reader,
+    Simulator, TransactionSender, VerifiedTransaction,
 };
 use ledger::{Address, Commitment};
 use localnet::{Config, Localnet, LocalnetHandle};
@@ -32,6 +32,7 @@ pub(crate) struct Node {
     pub(crate) transaction_sender: Arc<dyn TransactionSender>,
     pub(crate) simulator: Arc<dyn Simulator>,
     pub(crate) faucet: Arc<dyn Faucet>,
+    pub(crate) forks: Arc<dyn ForkControl>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) cluster_info: chain_solana::ClusterInfo,
@@ -83,6 +84,7 @@ impl Node {
             transaction_sender: localnet.transaction_sender(),
             simulator: localnet.simulator(),
             faucet: localnet.faucet(),
+            forks: localnet.fork_control(),
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
             cluster_info: localnet.cluster_info().clone(),
@@ -141,6 +143,13 @@ impl Node {
             .airdrop(CLIENT.into(), *to, lamports, self.blockhash())
             .expect("an airdrop");
         self.confirmed(&signature)
+    }
+
+    /// Waits until the executing thread has ended what it does, and drops all events of it.
+    pub(crate) fn settle(&self) {
+        let unknown = self.forks.revert(u64::MAX).wait();
+        assert!(unknown.is_err(), "no snapshot has this id");
+        while self.events.try_recv().is_ok() {}
     }
 
     pub(crate) fn confirmed(&self, signature: &Signature) -> Arc<ExecutedTransaction> {

@@ -7,6 +7,7 @@ mod epochs;
 mod examples;
 mod features;
 mod fixture;
+mod forks;
 mod from_snapshot;
 mod genesis_accounts;
 mod ledger;

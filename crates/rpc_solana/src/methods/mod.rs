@@ -12,6 +12,7 @@ mod cost;
 mod encode_transaction;
 mod epoch;
 mod fees;
+mod fork_control;
 mod index_selection;
 mod leaders;
 mod node_info;
@@ -49,6 +50,7 @@ const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     blocks::METHODS,
     epoch::METHODS,
     fees::METHODS,
+    fork_control::METHODS,
     leaders::METHODS,
     node_info::METHODS,
     paginated::METHODS,

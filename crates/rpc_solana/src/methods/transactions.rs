@@ -6,7 +6,7 @@ use chain_solana::{ExecutedTransaction, HistorySnapshot, TransactionPosition};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, RawValue};
-use ledger::{Commitment, Slot};
+use ledger::{Address, Commitment, Slot};
 use response_cache::Dependencies;
 use solana_rpc_client_types::config::{
     RpcContextConfig, RpcEncodingConfigWrapper, RpcSignaturesForAddressConfig, RpcTransactionConfig,
@@ -56,7 +56,8 @@ fn raw_transaction(executed: &ExecutedTransaction, version_max: Option<u8>) -> M
     Ok(MethodOutput::raw(RawValue { slot, fields, bytes: bytes.into() }))
 }
 
-/// What a result depends on. A finalized transaction never changes while it is retained.
+/// What a result depends on. A finalized transaction never changes while it is retained, unless a local ledger takes its
+/// block back: then everything at finalized counts as changed, also an account that nothing writes.
 fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     type TransactionParams = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
     let (signature, _): TransactionParams = params.parse(1).ok()?;
@@ -64,8 +65,12 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let is_final = move |api: &SolanaApi| {
         api.history.snapshot().transaction(&signature, Commitment::Finalized).is_some()
     };
-    is_final(api)
-        .then(|| Dependencies::none(Commitment::Finalized, None).with_precondition(is_final))
+    if !is_final(api) {
+        return None;
+    }
+    let unwritten = Address::from(solana_sdk_ids::system_program::ID.to_bytes());
+    let dependencies = Dependencies::none(Commitment::Finalized, None).with_records([unwritten])?;
+    Some(dependencies.with_precondition(is_final))
 }
 
 /// Position of a transaction in the ledger: slot, and index in the block.

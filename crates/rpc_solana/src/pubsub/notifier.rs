@@ -10,6 +10,7 @@
 //! processed, once at confirmed) and when it is finalized, for every block of the final chain; signatures and
 //! transactions at processed as soon as they are executed. The registry goes from block to block
 //! (`subscriptions::BlockStep`), so no block is skipped. Sets are notified of the blocks of an abandoned fork too.
+//! Accounts that only an abandoned fork wrote are sent as they are again.
 //! Invariant: a notification is encoded once for each distinct subscription, without any lock. The notifications of a
 //! subscription are delivered in the order of events.
 
@@ -18,9 +19,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use chain_solana::{Block, ExecutedTransaction, LedgerEvent, View};
+use chain_solana::{AccountWrite, Block, ExecutedTransaction, LedgerEvent, View};
+use foldhash::HashSet;
 use jsonrpc::pubsub::{Payload, SharedText, fork_join};
-use ledger::{AddressId, BlockId, Commitment, Key};
+use ledger::{Address, AddressId, BlockId, Commitment, Key};
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
@@ -130,7 +132,14 @@ fn publish_event(pubsub: &Arc<SolanaPubSub>, position: Position, event: &LedgerE
         // They get accounts when the block is complete, and no footers.
         LedgerEvent::AccountsWritten { .. } | LedgerEvent::BlockFooter { .. } => {}
         // Subscribers get what it takes back with the next move of a commitment.
-        LedgerEvent::Reverted { .. } => publish_slot_updates(&mut batch, event),
+        LedgerEvent::Reverted { block, .. } => {
+            publish_slot_updates(&mut batch, event);
+            let bytes = || usize::try_from(block.bytes()).unwrap_or(usize::MAX);
+            let subscriptions = &pubsub.subscriptions;
+            if subscriptions.restore_block(block.id, block.parent, block, bytes).is_err() {
+                return handle_missing_parent(pubsub, block.id);
+            }
+        }
     }
     batch.flush();
 }
@@ -155,6 +164,12 @@ fn advance(batch: &mut NotificationBatch<'_>, block: BlockId, commitment: Commit
         }
         publish_to_sets(batch, step);
     }
+    for level in Commitment::ALL {
+        if let Some(restored) = restored_accounts(batch.pubsub, &steps, level, block) {
+            let items = match_items(batch.pubsub, &restored, level);
+            publish_items(batch, &restored, level, items);
+        }
+    }
     batch.flush(); // before the steps are dropped: then they count as delivered
     let steps: Vec<BlockStep<Block>> = steps.to_vec();
     // The transactions of a block that the ledger jumped to are not known.
@@ -166,6 +181,46 @@ fn advance(batch: &mut NotificationBatch<'_>, block: BlockId, commitment: Commit
         let items = match_block_subscriptions(batch.pubsub, step.commitment);
         publish_items(batch, &step.body, step.commitment, items);
     }
+}
+
+/// The accounts that only left blocks wrote, as they are again, like a block that wrote them. As in Agave, subscribers of
+/// accounts and programs get them when the tip leaves a fork.
+fn restored_accounts(
+    pubsub: &SolanaPubSub,
+    steps: &[BlockStep<Block>],
+    commitment: Commitment,
+    to: BlockId,
+) -> Option<Arc<Block>> {
+    let blocks = |direction| {
+        let of_level = steps.iter().filter(move |step| step.commitment == commitment);
+        of_level.filter(move |step| step.direction == direction).map(|step| &step.body)
+    };
+    let left = blocks(Direction::Reverted).next()?;
+    let matches = pubsub.subscriptions.matches();
+    let kinds = [SubscriptionKind::Account, SubscriptionKind::Program];
+    let has_subscriptions = kinds.into_iter().any(|kind| matches.has(kind.at(commitment)));
+    drop(matches);
+    if !has_subscriptions {
+        return None;
+    }
+    let keys = |direction| blocks(direction).flat_map(|block| &block.writes);
+    let mut seen: HashSet<Pubkey> = keys(Direction::Applied).map(|write| write.pubkey).collect();
+    // At least as new as the block. A newer write of an account is sent once more, with its own block.
+    let view = pubsub.api.reader.view(commitment);
+    let writes = keys(Direction::Reverted).filter(|write| seen.insert(write.pubkey));
+    let writes = writes.map(|write| AccountWrite {
+        account: view.record(&Address::from(write.pubkey.to_bytes())),
+        removed_keys: Vec::new(),
+        ..*write
+    });
+    Some(Arc::new(Block {
+        id: to,
+        transactions: Vec::new(),
+        rewards: Vec::new(),
+        entries: Vec::new(),
+        writes: writes.collect(),
+        ..**left
+    }))
 }
 
 /// The chain of blocks has a gap. What is between cannot be published, so every subscriber is closed.

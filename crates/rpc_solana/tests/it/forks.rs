@@ -3,6 +3,7 @@
 //! commitment that they ask for, no stale cached response, no status of a fork that was left, and reverted blocks
 //! before applied ones.
 
+mod accounts;
 mod http;
 mod subscribers;
 

@@ -6,6 +6,7 @@ mod blocks;
 mod cluster;
 mod epoch;
 mod fees;
+mod fork_control;
 mod node_info;
 mod priority_fees;
 mod send;

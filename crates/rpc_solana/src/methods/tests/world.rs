@@ -253,6 +253,7 @@ impl Builder {
             transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
             simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
             faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
+            fork_control: None,
             upstream: None,
             snapshots: None,
             older_statuses: None,

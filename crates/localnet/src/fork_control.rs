@@ -1,0 +1,62 @@
+//! Calls that control forks, from any thread: they wait in the queue for the executing thread.
+//!
+//! In: calls of `chain_solana::ForkControl`. Out: a [`ForkTask`] in the queue, whose reply the executing thread sends.
+//! Bounds: those of the queue; numbers out of their range are refused at once.
+//! Not here: what the executing thread does (`forks`).
+
+use std::sync::Arc;
+
+use chain_solana::{
+    ForkCall, ForkControl, ForkError, ForkTransactions, ForkUsage, MINE_MAX, Reorganization,
+};
+use ledger::Slot;
+
+use crate::checkpoints::ForkCounters;
+use crate::queue::{ForkTask, TransactionQueue};
+
+/// The control of a local ledger's forks.
+pub(crate) struct LocalForkControl {
+    queue: Arc<TransactionQueue>,
+    counters: Arc<ForkCounters>,
+}
+
+impl LocalForkControl {
+    pub(crate) fn new(queue: Arc<TransactionQueue>, counters: Arc<ForkCounters>) -> Self {
+        Self { queue, counters }
+    }
+}
+
+impl ForkControl for LocalForkControl {
+    fn mine(&self, blocks: u64) -> ForkCall<Slot> {
+        let (call, reply) = ForkCall::new();
+        if (1..=MINE_MAX).contains(&blocks) {
+            self.queue.push_fork_task(ForkTask::Mine { blocks, reply });
+        } else {
+            let what = "the number of blocks";
+            reply.send(Err(ForkError::OutOfRange { what, value: blocks, max: MINE_MAX }));
+        }
+        call
+    }
+
+    fn snapshot(&self) -> ForkCall<u64> {
+        let (call, reply) = ForkCall::new();
+        self.queue.push_fork_task(ForkTask::Snapshot { reply });
+        call
+    }
+
+    fn revert(&self, snapshot: u64) -> ForkCall<()> {
+        let (call, reply) = ForkCall::new();
+        self.queue.push_fork_task(ForkTask::Revert { snapshot, reply });
+        call
+    }
+
+    fn reorg(&self, depth: u64, transactions: ForkTransactions) -> ForkCall<Reorganization> {
+        let (call, reply) = ForkCall::new();
+        self.queue.push_fork_task(ForkTask::Reorg { depth, transactions, reply });
+        call
+    }
+
+    fn usage(&self) -> ForkUsage {
+        self.counters.usage()
+    }
+}

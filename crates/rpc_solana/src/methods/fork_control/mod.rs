@@ -1,0 +1,132 @@
+//! hydrant_mine, hydrant_snapshot, hydrant_revert and hydrant_reorg: the forks of a local ledger, on request.
+//!
+//! Shape: a call is queued for the ledger's writer, and waits in the pool like one that waits for its client: it occupies
+//! no thread. The response is sent when readers see the result.
+//! Bounds: those of [`chain_solana::ForkControl`].
+//! Not here: what the ledger does (`localnet`). A followed chain has no such methods: -32601.
+
+mod pending_call;
+
+use std::sync::Arc;
+
+use chain_solana::{
+    ForkControl, ForkTransactions, REORG_TRANSACTIONS_MAX, Reorganization, VerifiedTransaction,
+    VerifyError,
+};
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use solana_transaction_status::TransactionBinaryEncoding;
+
+use self::pending_call::PendingCall;
+use super::{simulate, transaction_codec};
+use crate::custom_error::RpcCustomError;
+use crate::solana_api::SolanaApi;
+
+/// The methods that control forks. All of them change the ledger without a transaction.
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    MethodSpec::new("hydrant_mine", Execution::Light, mine),
+    MethodSpec::new("hydrant_snapshot", Execution::Light, snapshot),
+    MethodSpec::new("hydrant_revert", Execution::Light, revert),
+    MethodSpec::new("hydrant_reorg", Execution::Medium, reorg),
+];
+
+/// The parameter of hydrant_reorg.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReorgParams {
+    depth: u64,
+    #[serde(default)]
+    transactions: NewTransactions,
+}
+
+/// The transactions of the new fork.
+#[derive(Default, Deserialize)]
+#[serde(untagged)]
+enum NewTransactions {
+    #[default]
+    Default,
+    Named(Choice),
+    /// In base64.
+    Given(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Choice {
+    Keep,
+    Drop,
+}
+
+fn control(api: &SolanaApi) -> Result<&Arc<dyn ForkControl>, RpcError> {
+    api.fork_control.as_ref().ok_or_else(|| RpcError {
+        message: "Method not found: only a local ledger has it (hydrant dev)".to_owned(),
+        ..RpcError::method_not_found()
+    })
+}
+
+fn mine(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    let control = control(api)?;
+    let (blocks,): (Option<u64>,) = params.parse(0)?;
+    let call = control.mine(blocks.unwrap_or(1));
+    Ok(MethodOutput::streamed(None, PendingCall::new(call, |slot| json!(slot))))
+}
+
+fn snapshot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    let control = control(api)?;
+    params.none()?;
+    Ok(MethodOutput::streamed(None, PendingCall::new(control.snapshot(), |id| json!(id))))
+}
+
+fn revert(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    let control = control(api)?;
+    let (snapshot,): (u64,) = params.parse(1)?;
+    let call = control.revert(snapshot);
+    Ok(MethodOutput::streamed(None, PendingCall::new(call, |()| json!(true))))
+}
+
+fn reorg(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    let control = control(api)?;
+    let (ReorgParams { depth, transactions },): (ReorgParams,) = params.parse(1)?;
+    let transactions = match transactions {
+        NewTransactions::Default | NewTransactions::Named(Choice::Keep) => ForkTransactions::Keep,
+        NewTransactions::Named(Choice::Drop) => ForkTransactions::Drop,
+        NewTransactions::Given(texts) => ForkTransactions::Given(verified(&texts)?),
+    };
+    let call = control.reorg(depth, transactions);
+    Ok(MethodOutput::streamed(None, PendingCall::new(call, reorganization)))
+}
+
+/// Transactions from their texts, with valid signatures.
+fn verified(texts: &[String]) -> Result<Vec<VerifiedTransaction>, RpcError> {
+    if texts.len() > REORG_TRANSACTIONS_MAX {
+        let count = texts.len();
+        return Err(RpcError::invalid_params(format!(
+            "transactions has {count} entries: at most {REORG_TRANSACTIONS_MAX}"
+        )));
+    }
+    let decode = |text: &String| {
+        let transaction = transaction_codec::decode(text, TransactionBinaryEncoding::Base64)?;
+        VerifiedTransaction::verify(transaction).map_err(|err| match err {
+            VerifyError::Sanitize(why) => simulate::unsound(&why),
+            VerifyError::Signature => {
+                RpcCustomError::TransactionSignatureVerificationFailure.into()
+            }
+        })
+    };
+    texts.iter().map(decode).collect()
+}
+
+fn reorganization(done: Reorganization) -> Value {
+    let Reorganization { left, entered, executed, dropped, reasons } = done;
+    let reason = |(signature, err): (solana_signature::Signature, _)| json!({ "signature": signature.to_string(), "err": err });
+    json!({
+        "left": left,
+        "entered": entered,
+        "executed": executed,
+        "dropped": dropped,
+        "errors": reasons.into_iter().map(reason).collect::<Vec<_>>(),
+    })
+}
