@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::authentication::Authenticator;
 use crate::http_config::HttpConfig;
 use crate::http_metrics::HttpCounters;
 
@@ -11,4 +12,6 @@ pub struct HttpContext {
     pub config: HttpConfig,
     /// Counts of connections, bytes and responses.
     pub metrics: Arc<HttpCounters>,
+    /// Recognises clients by their API keys; `None`: a client is its address.
+    pub authenticator: Option<Authenticator>,
 }
