@@ -13,6 +13,7 @@ mod grpc;
 mod index;
 mod ledger_process;
 mod median;
+mod neighbour;
 mod node;
 mod rpc;
 mod serving;
@@ -53,6 +54,7 @@ const BENCHMARKS: &[Benchmark] = &[
         "serving under load: isolation, ladder, large responses, overload, thread sweep, suites",
         serving::run,
     ),
+    ("keys", "a key at its limit, and the latency of another key's requests", neighbour::run),
     ("snapshot", "a ledger from a snapshot archive: rate, memory, sums", snapshot::run),
     (
         "state",

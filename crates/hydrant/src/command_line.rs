@@ -6,6 +6,7 @@
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::api_key::ApiKeyFlags;
 use crate::bench::BenchFlags;
 use crate::console::print_stderr;
 use crate::dev_flags::DevFlags;
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     ///
     /// The inputs of requests are discovered from the endpoint. The load is read-only.
     Bench(Box<BenchFlags>),
+    /// Create API keys for --api-keys.
+    ApiKey(ApiKeyFlags),
 }
 
 /// The whole command line, with the flags of `solana-test-validator` that are ignored or refused.

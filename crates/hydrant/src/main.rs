@@ -1,6 +1,8 @@
 //! Hydrant: a read node for ledgers. This is the binary: flags, wiring, start and end of the process.
 
 mod accounts_file;
+mod api_key;
+mod api_key_file;
 mod banner;
 mod bench;
 mod bounds;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Follow(flags) => follow::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
+        Command::ApiKey(flags) => api_key::run(&flags),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,6 +3,7 @@
 //! One test binary, which links once. Nodes are started by `node.rs`; helpers for a ledger are in `world.rs`.
 //! Bounds: a node has 30 s to respond, a step of a flow 60 s. Ports are always free ones.
 
+mod api_keys;
 mod bench;
 mod clients;
 mod clone;
