@@ -185,7 +185,7 @@ fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// A message without the values that it quotes: one may be a key in clear, at a wrong place.
+/// A message without the values that it quotes: one may be a key in clear, in a wrong field.
 fn without_quotations(message: &str) -> String {
     let parts = message.split('"').enumerate();
     parts.map(|(at, part)| if at % 2 == 0 { part } else { "\"…\"" }).collect()

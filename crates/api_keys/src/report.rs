@@ -57,8 +57,8 @@ impl ApiKeys {
             table.keys.iter().take(REPORTED_KEYS_MAX).map(|key| self.row(key)).collect();
         if table.keys.len() > REPORTED_KEYS_MAX {
             let mut others = UsageCounts::default();
-            let rest = table.keys.iter().skip(REPORTED_KEYS_MAX);
-            rest.for_each(|key| others.add(key.state.usage.counts()));
+            let unlisted = table.keys.iter().skip(REPORTED_KEYS_MAX);
+            unlisted.for_each(|key| others.add(key.state.usage.counts()));
             rows.push(UsageRow::from_counts("(other)", others));
         }
         rows.extend(self.anonymous_row());
