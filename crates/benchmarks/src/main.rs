@@ -14,6 +14,7 @@ mod grpc;
 mod index;
 mod ledger_process;
 mod median;
+mod neighbour;
 mod node;
 mod rpc;
 mod serving;
@@ -54,6 +55,7 @@ const BENCHMARKS: &[Benchmark] = &[
         "serving under load: isolation, ladder, large responses, overload, thread sweep, suites",
         serving::run,
     ),
+    ("keys", "a key at its limit, and the latency of another key's requests", neighbour::run),
     ("snapshot", "a ledger from a snapshot archive: rate, memory, sums", snapshot::run),
     (
         "state",

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use api_keys::KeyNumber;
 use foldhash::{HashMap, HashMapExt};
 use ledger::{BlockId, Commitment, Slot};
 use parking_lot::{Condvar, Mutex};
@@ -53,6 +54,8 @@ struct State {
 
 struct Listener {
     queue: Arc<Queue>,
+    /// The API key of the client.
+    key: Option<KeyNumber>,
     timer: Arc<StatusTimer>,
     filters: Option<Arc<FilterSet>>,
     /// Where it is in the log, until it is live.
@@ -162,10 +165,24 @@ impl Broker {
         }
     }
 
+    /// Closes the clients of API keys that were removed.
+    pub(crate) fn close_keys(&self, removed: &[KeyNumber]) {
+        let state = &*self.state.lock();
+        for (id, listener) in &state.listeners {
+            if listener.key.is_some_and(|key| removed.contains(&key)) {
+                let status = Status::unauthenticated("the API key was removed");
+                if listener.queue.close(status) {
+                    listener.timer.start(*id, listener.queue.sending());
+                }
+            }
+        }
+    }
+
     /// A new client without filters.
     pub(crate) fn connect(
         &self,
         timer: Arc<StatusTimer>,
+        key: Option<KeyNumber>,
     ) -> Result<(ListenerId, Arc<Queue>), Status> {
         let state = &mut *self.state.lock();
         let count_max = self.config.subscriptions_max;
@@ -181,7 +198,8 @@ impl Broker {
         let queue = Queue::new(Arc::clone(&self.budget), queue_messages_max, queue_bytes_max);
         let queue = Arc::new(queue);
         let own = Arc::clone(&queue);
-        let listener = Listener { queue: own, timer, filters: None, replay: None, from_slot: 0 };
+        let listener =
+            Listener { queue: own, key, timer, filters: None, replay: None, from_slot: 0 };
         state.listeners.insert(id, listener);
         Ok((id, queue))
     }

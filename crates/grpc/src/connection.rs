@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,11 +37,13 @@ pub(crate) async fn serve(
     let broker = Arc::clone(service.broker());
     // It only fails on a socket that is closed already, which the next read reports.
     let _ = socket.set_nodelay(true);
+    // Unknown only for a socket that is closed already.
+    let peer = socket.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |it| it.ip());
     let timer = Arc::new(StatusTimer::default());
     let own = Arc::clone(&timer);
     let calls = service_fn(move |request| {
         let (service, timer) = (Arc::clone(&service), Arc::clone(&own));
-        async move { Ok::<_, Infallible>(service.call(request, timer).await) }
+        async move { Ok::<_, Infallible>(service.call(request, peer, timer).await) }
     });
     let streams_max = u32::try_from(broker.config.connection_streams_max).unwrap_or(u32::MAX);
     let mut builder = http2::Builder::new(TokioExecutor::new());

@@ -45,5 +45,5 @@ pub use gossip_table::GossipTable;
 pub use metrics::GrpcMetrics;
 pub use node::{GrpcNode, LedgerReader, NewestBlock};
 pub use publisher::EventSender;
-pub use server::{Server, StartError};
+pub use server::{KeyCloser, Server, StartError};
 pub use yellowstone_grpc_proto::geyser::SubscribeUpdateContactInfoNode as ContactInfo;

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_keys::KeyNumber;
+use http_server::Authenticator;
 use ledger::Commitment;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -27,7 +29,7 @@ use crate::gossip_table::GossipTable;
 use crate::metrics::GrpcMetrics;
 use crate::node::GrpcNode;
 use crate::publisher::{self, EventSender};
-use crate::service::GrpcService;
+use crate::service::{Access, GrpcService};
 
 /// Pause after a failed accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -79,6 +81,16 @@ impl Server {
         node: GrpcNode,
         listener: std::net::TcpListener,
     ) -> Result<(Self, EventSender), StartError> {
+        Self::start_with_keys(config, node, listener, None)
+    }
+
+    /// The same for clients with API keys.
+    pub fn start_with_keys(
+        config: Config,
+        node: GrpcNode,
+        listener: std::net::TcpListener,
+        authenticator: Option<Authenticator>,
+    ) -> Result<(Self, EventSender), StartError> {
         let token = config.x_token_file.as_ref().map(read_token).transpose()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(config.threads)
@@ -95,7 +107,8 @@ impl Server {
         let (reporter, health) = tonic_health::server::health_reporter();
         let (closing, is_closing) = watch::channel(false);
         let table = Arc::clone(&gossip);
-        let service = GrpcService::new(Arc::clone(&broker), node, table, health, token);
+        let access = Access { token, authenticator };
+        let service = GrpcService::new(Arc::clone(&broker), node, table, health, access);
         let service = Arc::new(service);
         let serving = {
             let _runtime = runtime.enter();
@@ -118,6 +131,11 @@ impl Server {
     /// Its metrics.
     pub fn metrics(&self) -> GrpcMetrics {
         GrpcMetrics { broker: Arc::clone(&self.broker), gossip: Arc::clone(&self.gossip) }
+    }
+
+    /// Ends the streams of API keys.
+    pub fn key_closer(&self) -> KeyCloser {
+        KeyCloser(Arc::clone(&self.broker))
     }
 
     /// The nodes that `SubscribeGossip` serves: at first this node, if its cluster is known.
@@ -201,6 +219,17 @@ struct Ended(Arc<Broker>);
 impl Drop for Ended {
     fn drop(&mut self) {
         self.0.counters.record(Event::Ended);
+    }
+}
+
+/// Ends the streams of API keys that were removed.
+#[derive(Clone)]
+pub struct KeyCloser(Arc<Broker>);
+
+impl KeyCloser {
+    /// Ends them with `UNAUTHENTICATED`.
+    pub fn close_keys(&self, removed: &[KeyNumber]) {
+        self.0.close_keys(removed);
     }
 }
 

@@ -1,9 +1,13 @@
 //! From a call to its response: the token, the method, the subscription.
 
 use std::future::{Ready, ready};
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use api_keys::{AuthError, KeyNumber, LimitReached, Permit};
+use http_server::Authenticator;
 use hyper::body::Incoming;
+use pool::ClientId;
 use prost::Message;
 use tonic::body::Body;
 use tonic::codec::CompressionEncoding;
@@ -50,7 +54,22 @@ pub(crate) struct GrpcService {
     node: Arc<GrpcNode>,
     gossip: Arc<GossipTable>,
     health: HealthService,
-    token: Option<Vec<u8>>,
+    access: Access,
+}
+
+/// What a client must send.
+pub(crate) struct Access {
+    /// The token of all clients.
+    pub(crate) token: Option<Vec<u8>>,
+    /// Keys of clients.
+    pub(crate) authenticator: Option<Authenticator>,
+}
+
+/// The API key of a subscription, and its permit.
+#[derive(Default)]
+pub(crate) struct StreamKey {
+    pub(crate) number: Option<KeyNumber>,
+    pub(crate) permit: Option<Permit>,
 }
 
 impl GrpcService {
@@ -59,7 +78,7 @@ impl GrpcService {
         node: GrpcNode,
         gossip: Arc<GossipTable>,
         health: HealthServer<impl Health>,
-        token: Option<Vec<u8>>,
+        access: Access,
     ) -> Self {
         let health: HealthService = Box::new(move |request| {
             let mut health = health.clone();
@@ -70,7 +89,7 @@ impl GrpcService {
                 }
             })
         });
-        Self { broker, node: Arc::new(node), gossip, health, token }
+        Self { broker, node: Arc::new(node), gossip, health, access }
     }
 
     pub(crate) fn broker(&self) -> &Arc<Broker> {
@@ -81,6 +100,7 @@ impl GrpcService {
     pub(crate) async fn call(
         &self,
         request: http::Request<Incoming>,
+        peer: IpAddr,
         timer: Arc<StatusTimer>,
     ) -> http::Response<Body> {
         let path = request.uri().path().to_owned();
@@ -95,11 +115,15 @@ impl GrpcService {
             self.broker.counters.record(Event::Unauthenticated);
             return Status::unauthenticated("x-token is missing or wrong").into_http();
         }
+        let key = match self.admit(&request, peer, method) {
+            Ok(key) => key,
+            Err(status) => return status.into_http(),
+        };
         let broker = Arc::clone(&self.broker);
         let request = request.map(|body| RequestBody::new(body, broker));
         let node = &self.node;
         match method {
-            "Subscribe" => self.subscribe(request, timer),
+            "Subscribe" => self.subscribe(request, timer, key),
             "SubscribeGossip" => self.gossip(request).await,
             "SubscribeReplayInfo" => {
                 let first_available = self.broker.first_slot();
@@ -125,7 +149,7 @@ impl GrpcService {
     }
 
     fn has_token(&self, headers: &http::HeaderMap) -> bool {
-        let Some(token) = &self.token else { return true };
+        let Some(token) = &self.access.token else { return true };
         let Some(given) = headers.get(TOKEN_HEADER).map(http::HeaderValue::as_bytes) else {
             return false;
         };
@@ -134,15 +158,53 @@ impl GrpcService {
         token.len() == given.len() && differences == 0
     }
 
+    /// Recognises and charges the client of a call, if clients have API keys.
+    fn admit(
+        &self,
+        request: &http::Request<Incoming>,
+        peer: IpAddr,
+        method: &str,
+    ) -> Result<StreamKey, Status> {
+        let Some(authenticator) = &self.access.authenticator else {
+            return Ok(StreamKey::default());
+        };
+        let (mut uri, address) = (request.uri().clone(), ClientId::from_ip(peer));
+        let found = authenticator.authenticate(&mut uri, request.headers(), Some(peer), address);
+        let client = found.map_err(|err| {
+            self.broker.counters.record(Event::Unauthenticated);
+            match err {
+                AuthError::Origin | AuthError::Address => {
+                    Status::permission_denied(err.to_string())
+                }
+                AuthError::Throttled { .. } => Status::resource_exhausted(err.to_string()),
+                AuthError::Missing | AuthError::Unknown | AuthError::TooLong => {
+                    Status::unauthenticated(err.to_string())
+                }
+            }
+        })?;
+        let exhausted = |reached: LimitReached| Status::resource_exhausted(reached.to_string());
+        if authenticator.denies(client, method) {
+            let message = format!("{method} is not available to this client (tiers.deny)");
+            return Err(Status::permission_denied(message));
+        }
+        authenticator.admit_call(client, method).map_err(exhausted)?;
+        let permit = match method {
+            "Subscribe" => Some(authenticator.open_stream(client).map_err(exhausted)?),
+            _ => None,
+        };
+        Ok(StreamKey { number: client.key(), permit })
+    }
+
     fn subscribe(
         &self,
         request: http::Request<RequestBody>,
         timer: Arc<StatusTimer>,
+        key: StreamKey,
     ) -> http::Response<Body> {
         let (parts, body) = request.into_parts();
         let stream = Compression::of_requests(&parts.headers).and_then(|compression| {
             let requests = Requests::new(body, compression, self.broker.config.request_bytes_max);
-            UpdateStream::new(&self.broker, requests, timer)
+            UpdateStream::new(&self.broker, requests, timer, key)
         });
         let stream = match stream {
             Ok(stream) => stream,

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use api_keys::Permit;
 use bytes::Bytes;
 use tokio::time::{Interval, MissedTickBehavior};
 use tonic::Status;
@@ -21,6 +22,7 @@ use crate::filter::{FilterSet, MessageSpec};
 use crate::index::ListenerId;
 use crate::queue::{Message, Queue};
 use crate::requests::Requests;
+use crate::service::StreamKey;
 use crate::status_timer::StatusTimer;
 use crate::update::Update;
 
@@ -41,6 +43,7 @@ pub(crate) struct UpdateStream {
     /// The status that ends the stream.
     end: Option<Status>,
     timer: Arc<StatusTimer>,
+    _permit: Option<Permit>,
 }
 
 impl UpdateStream {
@@ -48,8 +51,9 @@ impl UpdateStream {
         broker: &Arc<Broker>,
         requests: Requests,
         timer: Arc<StatusTimer>,
+        key: StreamKey,
     ) -> Result<Self, Status> {
-        let (id, queue) = broker.connect(Arc::clone(&timer))?;
+        let (id, queue) = broker.connect(Arc::clone(&timer), key.number)?;
         let mut ping = tokio::time::interval(broker.config.ping_interval());
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ping.reset(); // the first one after an interval
@@ -63,6 +67,7 @@ impl UpdateStream {
             replayed: None,
             end: None,
             timer,
+            _permit: key.permit,
         })
     }
 

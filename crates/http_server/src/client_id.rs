@@ -15,6 +15,15 @@ pub(crate) fn client(header: Option<&HeaderName>, peer: IpAddr, headers: &Header
     value.map_or_else(|| ClientId::from_ip(peer), parse_client)
 }
 
+/// The address of the client, if the peer is the client or the proxy names an address.
+pub(crate) fn address(
+    header: Option<&HeaderName>,
+    peer: IpAddr,
+    headers: &HeaderMap,
+) -> Option<IpAddr> {
+    header.and_then(|header| last(headers, header)).map_or(Some(peer), parse_address)
+}
+
 /// The last of all values of a header.
 fn last<'h>(headers: &'h HeaderMap, header: &HeaderName) -> Option<&'h [u8]> {
     let line = headers.get_all(header).iter().next_back()?.as_bytes();
@@ -22,14 +31,18 @@ fn last<'h>(headers: &'h HeaderMap, header: &HeaderName) -> Option<&'h [u8]> {
     (!value.is_empty()).then_some(value)
 }
 
-/// An address is the same client as without the proxy; some proxies add a port or brackets.
+/// An address is the same client as without the proxy.
 fn parse_client(value: &[u8]) -> ClientId {
+    parse_address(value).map_or_else(|| ClientId::from_name(value), ClientId::from_ip)
+}
+
+/// Some proxies add a port or brackets.
+fn parse_address(value: &[u8]) -> Option<IpAddr> {
     let text = str::from_utf8(value).unwrap_or_default();
     let unbracketed =
         text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let ip = unbracketed.parse::<IpAddr>().ok();
-    let ip = ip.or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()));
-    ip.map_or_else(|| ClientId::from_name(value), ClientId::from_ip)
+    ip.or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::authentication::Authenticator;
 use crate::drain::Drain;
 use crate::http_config::HttpConfig;
 use crate::http_metrics::HttpCounters;
@@ -13,6 +14,8 @@ pub struct HttpContext {
     pub config: HttpConfig,
     /// Counts of connections, bytes and responses.
     pub metrics: Arc<HttpCounters>,
+    /// Recognises clients by their API keys; `None`: a client is its address.
+    pub authenticator: Option<Authenticator>,
     /// The end of the server.
     pub drain: Drain,
     /// Set before the server starts, if it speaks TLS only.
@@ -20,8 +23,14 @@ pub struct HttpContext {
 }
 
 impl HttpContext {
-    /// The context of a server without TLS.
+    /// The context of a server without API keys and without TLS.
     pub fn new(config: HttpConfig, metrics: Arc<HttpCounters>) -> Self {
-        Self { config, metrics, drain: Drain::default(), tls: OnceLock::new() }
+        let (authenticator, drain, tls) = (None, Drain::default(), OnceLock::new());
+        Self { config, metrics, authenticator, drain, tls }
+    }
+
+    /// The same with API keys, if there is an authenticator.
+    pub fn with_authenticator(self, authenticator: Option<Authenticator>) -> Self {
+        Self { authenticator, ..self }
     }
 }

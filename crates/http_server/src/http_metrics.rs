@@ -69,13 +69,14 @@ const HTTP_EVENTS: usize = 26;
 const CONNECTION_BYTES: u64 = 26 * 1024;
 
 /// Statuses with their own counter. All others share the last one.
-const STATUSES: [(u16, &str); 23] = [
+const STATUSES: [(u16, &str); 24] = [
     (200, "200"),
     (101, "101"),
     (202, "202"),
     (204, "204"),
     (304, "304"),
     (400, "400"),
+    (401, "401"),
     (403, "403"),
     (404, "404"),
     (405, "405"),

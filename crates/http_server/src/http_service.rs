@@ -7,10 +7,11 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use api_keys::{AuthError, LimitReached, Permit};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use pool::ClientId;
 
 use crate::body::ResponseBody;
@@ -59,6 +60,37 @@ pub trait HttpService: Send + Sync + 'static {
 
     /// Whether a path is served while the server drains ([`crate::Drain`]): the state of the server itself.
     fn is_served_while_draining(&self, path: &str) -> bool;
+    /// The response to a request that is refused because of its client: its API key, or a limit of the key.
+    fn refuse_client(&self, path: &str, refusal: ClientRefusal) -> Response<ResponseBody>;
+
+    /// Whether a path needs no API key.
+    fn is_open(&self, path: &str) -> bool;
+}
+
+/// Why a client is refused before its request is read.
+#[derive(Clone, Debug)]
+pub struct ClientRefusal {
+    /// 401, 403 or 429.
+    pub status: StatusCode,
+    /// For people.
+    pub message: String,
+    /// Seconds after which to retry.
+    pub retry_after_s: Option<u64>,
+}
+
+impl From<AuthError> for ClientRefusal {
+    fn from(err: AuthError) -> Self {
+        // The statuses of these errors are valid.
+        let status = StatusCode::from_u16(err.status()).unwrap_or(StatusCode::UNAUTHORIZED);
+        Self { status, message: err.to_string(), retry_after_s: err.retry_after_s() }
+    }
+}
+
+impl From<LimitReached> for ClientRefusal {
+    fn from(reached: LimitReached) -> Self {
+        let (status, message) = (StatusCode::TOO_MANY_REQUESTS, reached.to_string());
+        Self { status, message, retry_after_s: Some(reached.retry_after.as_secs() + 1) }
+    }
 }
 
 /// A request whose head was checked.
@@ -97,12 +129,13 @@ pub(crate) async fn handle<S: HttpService>(
     let mut handled = match checked {
         Err(err) => refuse(context, service, listener_kind, &err, &request),
         Ok(()) => {
-            let client =
-                client_id::client(context.config.client_header.as_ref(), origin.peer, headers);
-            if is_websocket_upgrade(&request) {
-                handshake(&mut request, client)
-            } else {
-                respond_to(context, service, listener_kind, (client, id), request).await
+            let is_upgrade = is_websocket_upgrade(&request);
+            match identify(context, service, is_upgrade, origin.peer, &mut request) {
+                Err(refusal) => refuse_client(context, service, listener_kind, refusal, &request),
+                Ok((client, permit)) if is_upgrade => handshake(&mut request, client, permit),
+                Ok((client, _)) => {
+                    respond_to(context, service, listener_kind, (client, id), request).await
+                }
             }
         }
     };
@@ -115,6 +148,57 @@ pub(crate) async fn handle<S: HttpService>(
     }
     context.metrics.record_response(response.status().as_u16());
     handled
+}
+
+/// The client of a request: its API key, if clients have some, or its address. An upgrade gets a permit.
+fn identify<S: HttpService>(
+    context: &HttpContext,
+    service: &S,
+    is_upgrade: bool,
+    peer: IpAddr,
+    request: &mut Request<Incoming>,
+) -> Result<(ClientId, Option<Permit>), ClientRefusal> {
+    let header = context.config.client_header.as_ref();
+    let client = client_id::client(header, peer, request.headers());
+    let Some(authenticator) = &context.authenticator else { return Ok((client, None)) };
+    // A browser sends no key with the request that a page's request needs before it.
+    let is_open = *request.method() == Method::OPTIONS || service.is_open(request.uri().path());
+    if is_open && !is_upgrade {
+        return Ok((client, None));
+    }
+    let address = client_id::address(header, peer, request.headers());
+    let mut uri = std::mem::take(request.uri_mut());
+    let found = authenticator.authenticate(&mut uri, request.headers(), address, client);
+    *request.uri_mut() = uri;
+    let client = found?;
+    let permit = is_upgrade.then(|| authenticator.open_socket(client)).transpose()?;
+    Ok((client, permit))
+}
+
+/// Refuses a client. The connection is closed, because the body was not read.
+fn refuse_client<S: HttpService>(
+    context: &HttpContext,
+    service: &S,
+    listener_kind: ListenerKind,
+    refusal: ClientRefusal,
+    request: &Request<Incoming>,
+) -> HandledRequest {
+    let (path, status) = (request.uri().path(), refusal.status);
+    let retry_after_s = refusal.retry_after_s;
+    let mut response = match listener_kind {
+        ListenerKind::Rpc => service.refuse_client(path, refusal),
+        ListenerKind::PubSub => text_response(status, refusal.message + "\n"),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(seconds) = retry_after_s {
+        headers.insert(header::RETRY_AFTER, seconds.into());
+    }
+    cors(context, service, listener_kind, path, request.headers()).write(headers);
+    HandledRequest { response, upgrade: None }
 }
 
 /// Refuses a request because of its head. The connection is closed, because the body was not read.
@@ -177,5 +261,8 @@ async fn respond_to<S: HttpService>(
         }
     };
     cors.write(response.headers_mut());
+    if let Some(authenticator) = &context.authenticator {
+        authenticator.write_rate(client, response.headers_mut());
+    }
     HandledRequest { response, upgrade: None }
 }

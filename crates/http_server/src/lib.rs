@@ -5,6 +5,7 @@
 //! Invariant: a client that is slow, or that sends anything, delays no other client by more than a bounded poll.
 //! Not here: what a request means ([`HttpService`]), any chain.
 
+mod authentication;
 mod body;
 mod buf_list;
 mod client_id;
@@ -33,6 +34,7 @@ mod websocket_handshake;
 mod write_timeout;
 mod yield_queue;
 
+pub use authentication::Authenticator;
 pub use body::{ChunkSource, ResponseBody};
 pub use buf_list::BufList;
 pub use content_encoding::{
@@ -43,7 +45,7 @@ pub use drain::Drain;
 pub use http_config::HttpConfig;
 pub use http_context::HttpContext;
 pub use http_metrics::{HttpCounters, HttpEvent};
-pub use http_service::{HttpRequest, HttpService};
+pub use http_service::{ClientRefusal, HttpRequest, HttpService};
 pub use listener::{Listeners, Socket, WebSocketHandler, serve_http};
 pub use page_access::PageAccess;
 pub use rate_limited_body::RateLimitedBody;

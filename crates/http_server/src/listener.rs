@@ -302,16 +302,17 @@ impl<S: HttpService> Acceptor<S> {
             }
         };
         let upgrade = self.http(stream, peer, listener_kind, &control).await;
-        if let Some(upgrade) = upgrade
-            && let Ok(upgraded) = upgrade.connection.await
+        if let Some(Upgrade { connection, client, permit }) = upgrade
+            && let Ok(upgraded) = connection.await
         {
             metrics.record(HttpEvent::Upgraded);
             let handling =
-                Arc::clone(&self.websocket_handler).handle(TokioIo::new(upgraded), upgrade.client);
+                Arc::clone(&self.websocket_handler).handle(TokioIo::new(upgraded), client);
             tokio::select! {
                 () = handling => {}
                 () = self.closed_for_good() => {}
             }
+            drop(permit);
         }
         drop(permits);
     }

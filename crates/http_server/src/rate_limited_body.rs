@@ -43,7 +43,8 @@ impl RateLimitedBody {
     ) -> Option<Box<Self>> {
         let (clients, pool) = (Arc::clone(clients), Arc::clone(pool));
         let (pending, rest) = (None, BufList::default());
-        clients.limits_bytes().then(|| Box::new(Self { clients, pool, client, pending, rest }))
+        let is_limited = clients.limits_bytes() && clients.bytes_per_s(client) > 0;
+        is_limited.then(|| Box::new(Self { clients, pool, client, pending, rest }))
     }
 
     /// Bytes that were received and wait to be sent.
@@ -69,7 +70,7 @@ impl RateLimitedBody {
                         end => return Poll::Ready(end),
                     }
                 }
-                let chunk = self.rest.split_to(self.clients.max_reservation_bytes());
+                let chunk = self.rest.split_to(self.clients.max_reservation_bytes(self.client));
                 self.count(chunk)
             }
         };

@@ -1,5 +1,6 @@
 //! The upgrade of a connection from HTTP to WebSocket (RFC 6455, section 4).
 
+use api_keys::Permit;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::body::Incoming;
@@ -17,6 +18,8 @@ pub(crate) struct Upgrade {
     pub(crate) connection: OnUpgrade,
     /// The client that opened it.
     pub(crate) client: ClientId,
+    /// Its permit, if clients have API keys.
+    pub(crate) permit: Option<Permit>,
 }
 
 /// A response, and the connection if its protocol changes after the response.
@@ -42,7 +45,11 @@ pub(crate) fn is_websocket_upgrade(request: &Request<Incoming>) -> bool {
         && has_token(header::UPGRADE, "websocket")
 }
 
-pub(crate) fn handshake(request: &mut Request<Incoming>, client: ClientId) -> HandledRequest {
+pub(crate) fn handshake(
+    request: &mut Request<Incoming>,
+    client: ClientId,
+    permit: Option<Permit>,
+) -> HandledRequest {
     let refused = |status, message| HandledRequest {
         response: text_response(status, message),
         upgrade: None,
@@ -70,7 +77,7 @@ pub(crate) fn handshake(request: &mut Request<Incoming>, client: ClientId) -> Ha
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
     let connection = hyper::upgrade::on(request);
-    HandledRequest { response, upgrade: Some(Upgrade { connection, client }) }
+    HandledRequest { response, upgrade: Some(Upgrade { connection, client, permit }) }
 }
 
 pub(crate) fn needs_websocket() -> Response<ResponseBody> {

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::admin::AdminFlags;
+use crate::api_key::ApiKeyFlags;
 use crate::bench::BenchFlags;
 use crate::console::print_stderr;
 use crate::dev_flags::DevFlags;
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     ///
     /// The node listens on a unix socket: --admin-socket, or admin.sock in its ledger directory.
     Admin(AdminFlags),
+    /// Create API keys for --api-keys.
+    ApiKey(ApiKeyFlags),
 }
 
 /// The whole command line, with the flags of `solana-test-validator` that are ignored or refused.

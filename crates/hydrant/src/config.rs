@@ -10,6 +10,7 @@ use solana_inflation::Inflation;
 use solana_native_token::LAMPORTS_PER_SOL;
 
 use crate::accounts_file;
+use crate::api_key_file::ApiKeyFile;
 use crate::banner::OutputStyle;
 use crate::bounds::{self, SHRED_BYTES};
 use crate::clone::CloneRequest;
@@ -63,6 +64,8 @@ pub(crate) struct NodeConfig {
     pub(crate) io_threads: usize,
     pub(crate) pool: pool::Config,
     pub(crate) cache_bytes_max: u64,
+    /// `None`: clients need no key.
+    pub(crate) api_keys: Option<ApiKeyFile>,
     pub(crate) reset: bool,
     pub(crate) quiet: bool,
     pub(crate) style: OutputStyle,
@@ -165,6 +168,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         grpc_port: flags.grpc_port.or_else(|| file.grpc_port.filter(|_| !flags.no_grpc)),
         no_grpc: flags.no_grpc || (file.no_grpc && flags.grpc_port.is_none()),
         no_console: flags.no_console || file.no_console,
+        api_keys: flags.api_keys.or(file.api_keys),
         tpu_connections_max: flags.tpu_connections_max.or(file.tpu_connections_max),
         identity_weights: flags.identity_weights.or(file.identity_weights),
         forward: flags.forward.into_iter().chain(file.forward).collect(),
@@ -222,6 +226,7 @@ impl NodeConfig {
             pubsub: pubsub_config(&flags)?,
             pool,
             cache_bytes_max: flags.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
+            api_keys: flags.api_keys.as_deref().map(ApiKeyFile::open).transpose()?,
             quic: quic_config(&flags)?,
             tpu_port: tpu_port(&flags)?,
             grpc: grpc_config(&flags)?,

@@ -16,6 +16,7 @@ use snapshot_server::{ArchivedLedger, SnapshotArchives, WithSnapshots};
 use web_console::LedgerKind;
 
 use crate::admin::AdminApi;
+use crate::api_key_file::{ApiKeyFile, close_keys};
 use crate::banner::{Banner, OutputStyle};
 use crate::clone::Cloned;
 use crate::config::{self, NodeConfig};
@@ -227,7 +228,8 @@ async fn serve(
         config: config.rpc.clone(),
     };
     let response_cache = response_cache::ResponseCache::new(config.cache_bytes_max);
-    let clients = pool::RateLimiter::new(config.pool.clients);
+    let keys = config.api_keys.as_ref().map(ApiKeyFile::keys);
+    let clients = pool::RateLimiter::new(config.pool.clients).with_api_keys(keys);
     let node = Arc::new(api.into_server(Arc::new(response_cache), Arc::new(clients)));
     let (pubsub, sink) = rpc_solana::pubsub::start(
         config.pubsub.clone(),
@@ -249,7 +251,9 @@ async fn serve(
     let mint = localnet.mint();
     let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(sink), Box::new(waiter_events)];
     let grpc = bound.grpc.map(|listener| {
-        grpc_setup::start(&config.grpc, &cluster_info, localnet.reader(), listener)
+        let authenticator = node.context.http.authenticator.clone();
+        let reader = localnet.reader();
+        grpc_setup::start(&config.grpc, &cluster_info, reader, (listener, authenticator))
     });
     let grpc = grpc.transpose()?.map(|(server, events)| {
         node.context.metrics.add(Arc::new(server.metrics()));
@@ -301,6 +305,10 @@ async fn serve(
     let start_memory = tokio::spawn(process_memory.measure_at_first_root(Arc::clone(&node)));
     let tpu_log = tokio::spawn(tpu.log_periodically());
     let memory_log = tokio::spawn(memory_report::log_periodically(Arc::clone(&node))?);
+    let key_watch = config.api_keys.clone().map(|file| {
+        let closer = grpc.as_ref().map(grpc::Server::key_closer);
+        tokio::spawn(file.watch(close_keys(Arc::clone(&pubsub), closer)))
+    });
     let line = (!config.quiet && status_line::has_reader()).then(|| {
         tokio::spawn(status_line::draw(node.api.reader.clone(), Arc::clone(&pubsub), config.style))
     });
@@ -315,6 +323,7 @@ async fn serve(
     start_memory.abort();
     memory_log.abort();
     tpu_log.abort();
+    key_watch.iter().for_each(tokio::task::JoinHandle::abort);
     tls_watch.iter().for_each(tokio::task::JoinHandle::abort);
     let servers = async {
         pubsub.shut_down();

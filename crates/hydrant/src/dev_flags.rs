@@ -177,6 +177,11 @@ pub(crate) struct DevFlags {
     /// Do not serve Yellowstone gRPC.
     #[arg(long, conflicts_with = "grpc_port", help_heading = "Serving")]
     pub(crate) no_grpc: bool,
+    /// Serve only clients with an API key of this TOML file, with the limits of its tiers.
+    ///
+    /// It is read again when it changes. `hydrant api-key new` creates keys.
+    #[arg(long, value_name = "FILE", help_heading = "Serving")]
+    pub(crate) api_keys: Option<PathBuf>,
     /// Do not serve the console, the web page at `/` of the JSON-RPC port.
     #[arg(long, help_heading = "Serving")]
     pub(crate) no_console: bool,

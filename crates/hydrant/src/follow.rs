@@ -31,6 +31,7 @@ use solana_signer::Signer;
 use web_console::LedgerKind;
 
 use crate::admin::AdminApi;
+use crate::api_key_file::{ApiKeyFile, close_keys};
 use crate::console::{now, print_line, print_stderr};
 use crate::draining::drain;
 use crate::follow_flags::{FollowFile, FollowFlags, SendTo, Verify};
@@ -87,7 +88,7 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
     })?;
     rlimit::raise_nofile(rpc.connections_max);
     let ip = flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let grpc = grpc_config(flags)?;
+    let (grpc, api_keys) = file_config(flags)?;
     let grpc_port = grpc_setup::port(flags.no_grpc, flags.grpc_port, flags.rpc_port)?;
     let bound = bind(ip, flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT), grpc_port)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -102,8 +103,19 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
         ignore_file_size_signal()?;
     }
     let (base, facts) = start_state(flags, upstream.as_ref(), &runtime, cores)?;
-    let node =
-        Node { flags, sources, agreement, upstream, facts, cores, rpc, serving, grpc, started };
+    let node = Node {
+        flags,
+        sources,
+        agreement,
+        upstream,
+        facts,
+        cores,
+        rpc,
+        serving,
+        grpc,
+        api_keys,
+        started,
+    };
     runtime.block_on(node.serve(base, bound))
 }
 
@@ -118,6 +130,7 @@ struct Node<'a> {
     rpc: rpc_solana::Config,
     serving: ServingOptions,
     grpc: grpc::Config,
+    api_keys: Option<ApiKeyFile>,
     started: Instant,
 }
 
@@ -235,10 +248,13 @@ fn read_token(path: &Path) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-fn grpc_config(flags: &FollowFlags) -> Result<grpc::Config> {
+/// What the file of `--config` sets: gRPC's limits, and the API keys unless a flag does.
+fn file_config(flags: &FollowFlags) -> Result<(grpc::Config, Option<ApiKeyFile>)> {
     let read = |path: &PathBuf| config::read_toml::<FollowFile>(path);
     let file = flags.config.as_ref().map(read).transpose()?.unwrap_or_default();
-    grpc_setup::config(&file.grpc, REPLAY_SLOTS_MIN)
+    let api_keys = flags.api_keys.as_deref().or(file.api_keys.as_deref());
+    let api_keys = api_keys.map(ApiKeyFile::open).transpose()?;
+    Ok((grpc_setup::config(&file.grpc, REPLAY_SLOTS_MIN)?, api_keys))
 }
 
 fn ledger_config(flags: &FollowFlags) -> LedgerConfig {
@@ -377,7 +393,8 @@ impl Node<'_> {
             config: self.rpc,
         };
         let response_cache = response_cache::ResponseCache::new(CACHE_BYTES_MAX);
-        let clients = pool::RateLimiter::new(pool.clients);
+        let keys = self.api_keys.as_ref().map(ApiKeyFile::keys);
+        let clients = pool::RateLimiter::new(pool.clients).with_api_keys(keys);
         let node = Arc::new(api.into_server(Arc::new(response_cache), Arc::new(clients)));
         let (pubsub, sink) = rpc_solana::pubsub::start(
             rpc_solana::pubsub::Config::default(),
@@ -400,7 +417,10 @@ impl Node<'_> {
         node.context.metrics.add(older_statuses);
         let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(sink), Box::new(waiter_events)];
         let reader = &node.api.reader;
-        let grpc = bound.grpc.map(|it| grpc_setup::start(&self.grpc, &info, reader, it));
+        let grpc = bound.grpc.map(|listener| {
+            let authenticator = node.context.http.authenticator.clone();
+            grpc_setup::start(&self.grpc, &info, reader, (listener, authenticator))
+        });
         let grpc = grpc.transpose()?.map(|(server, events)| {
             node.context.metrics.add(Arc::new(server.metrics()));
             sinks.push(Box::new(events));
@@ -411,6 +431,10 @@ impl Node<'_> {
             tokio::spawn(grpc_setup::mirror_nodes(gossip, cluster))
         });
         export_spans(self.flags.otlp_endpoint.as_deref(), &node.context.metrics)?;
+        let key_watch = self.api_keys.map(|file| {
+            let closer = grpc.as_ref().map(grpc::Server::key_closer);
+            tokio::spawn(file.watch(close_keys(Arc::clone(&pubsub), closer)))
+        });
         let running = follower.start(sinks).context("follow the chain")?;
         let listeners = Listeners {
             rpc: tokio_listener(bound.rpc)?,
@@ -469,7 +493,7 @@ impl Node<'_> {
         service_manager.notify_stopping();
         start_memory.abort();
         memory_log.abort();
-        nodes.iter().for_each(tokio::task::JoinHandle::abort);
+        nodes.iter().chain(&key_watch).for_each(tokio::task::JoinHandle::abort);
         tls_watch.iter().for_each(tokio::task::JoinHandle::abort);
         let servers = async {
             pubsub.shut_down();

@@ -88,10 +88,15 @@ pub(crate) struct FollowFlags {
     /// Do not serve Yellowstone gRPC.
     #[arg(long, conflicts_with = "grpc_port", help_heading = "Serving")]
     pub(crate) no_grpc: bool,
+    /// Serve only clients with an API key of this TOML file, with the limits of its tiers.
+    ///
+    /// It is read again when it changes. `hydrant api-key new` creates keys.
+    #[arg(long, value_name = "FILE", help_heading = "Serving")]
+    pub(crate) api_keys: Option<PathBuf>,
     /// Do not serve the console, the web page at `/` of the JSON-RPC port.
     #[arg(long, help_heading = "Serving")]
     pub(crate) no_console: bool,
-    /// Read the table grpc from this TOML file: the limits of the gRPC server.
+    /// Read the key api-keys and the table grpc, the limits of the gRPC server, from this TOML file.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) config: Option<PathBuf>,
     /// Write the addresses of all ports to this file, as JSON, once the node serves.
@@ -160,8 +165,10 @@ pub(crate) enum SendTo {
 
 /// The file of `--config`.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct FollowFile {
+    /// As the flag.
+    pub(crate) api_keys: Option<PathBuf>,
     /// The table `[grpc]`.
     pub(crate) grpc: grpc::Config,
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use chain_solana::{Cluster, ClusterInfo, ClusterNode, Reader};
 use grpc::{Config, EventSender, GossipTable, GrpcNode, Server};
+use http_server::Authenticator;
 
 use crate::bounds;
 use crate::process_setup::GrpcPort;
@@ -43,14 +44,19 @@ pub(crate) fn start(
     config: &Config,
     cluster: &Arc<ClusterInfo>,
     reader: &Reader,
-    listener: TcpListener,
+    (listener, authenticator): (TcpListener, Option<Authenticator>),
 ) -> Result<(Server, EventSender)> {
     let node = GrpcNode {
         reader: Box::new(reader.clone()),
         cluster: Some(Arc::clone(cluster)),
         program: ("hydrant", env!("CARGO_PKG_VERSION")),
     };
-    Server::start(config.clone(), node, listener).context("serve gRPC")
+    ensure!(
+        authenticator.is_none() || config.x_token_file.is_none(),
+        "grpc.x_token_file and --api-keys exclude each other: list the token as a key"
+    );
+    let server = Server::start_with_keys(config.clone(), node, listener, authenticator);
+    server.context("serve gRPC")
 }
 
 /// Serves the nodes of a cluster as gossip, as they change. It ends when it is aborted.

@@ -2,6 +2,8 @@
 
 mod accounts_file;
 mod admin;
+mod api_key;
+mod api_key_file;
 mod banner;
 mod bench;
 mod bounds;
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         }
         Command::Man(flags) => generated_files::write_manual(&flags, command_line::command()),
         Command::Admin(flags) => admin::run_client(&flags),
+        Command::ApiKey(flags) => api_key::run(&flags),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,6 +11,7 @@ use ledger::Commitment;
 use localnet::{ExecutorMetrics, Localnet};
 use solana_signer::Signer;
 
+use crate::api_key_file::ApiKeyFile;
 use crate::config::NodeConfig;
 use crate::tpu_metrics::TpuMetrics;
 
@@ -44,7 +45,8 @@ impl Tpu {
         )
         .context("start the threads that check signatures")?;
         let address = SocketAddr::new(config.bind_address, config.tpu_port);
-        let server = Server::start(quic, address, &identity, queue, counters)
+        let keys = config.api_keys.as_ref().map(ApiKeyFile::keys);
+        let server = Server::start_with_keys(quic, address, &identity, queue, counters, keys)
             .context("serve transactions over QUIC (--bind-address, --tpu-port)")?;
         Ok(Self {
             server,

@@ -89,6 +89,16 @@ impl<A> MethodSpec<A> {
         }
     }
 
+    /// The class that each of its calls counts for in the limits of API keys: the heaviest that a call can have. A call
+    /// that runs inline is light, and so is one that is tried inline, because it is nearly always small.
+    pub(crate) fn charged_class(&self) -> pool::Class {
+        match self.execution {
+            Execution::Inline | Execution::Light | Execution::TryInline(_) => pool::Class::Light,
+            Execution::Medium => pool::Class::Medium,
+            Execution::ByCost { class_max, .. } => class_max,
+        }
+    }
+
     /// Whether a call may be heavy, whatever its parameters are. For calls that are not classified one by one.
     pub(crate) fn may_be_heavy(&self) -> bool {
         // A call that is tried inline is nearly always small.

@@ -1,9 +1,11 @@
 //! Errors of JSON-RPC: one error object, with the codes and messages of Agave.
 //!
 //! Codes: -32700, -32600 to -32603 as in JSON-RPC 2.0; -32001 to -32021 as in Agave, from `RpcCustomError`. One
-//! code has a meaning of ours: [`OVERLOADED`]; and one is ours: [`FOREIGN_PAGE`].
+//! code has a meaning of ours: [`OVERLOADED`]. Ours are [`FOREIGN_PAGE`] for web pages, and [`UNAUTHORIZED`] and
+//! [`FORBIDDEN`] for API keys.
 
-use http_server::PageAccess;
+use http_server::{ClientRefusal, PageAccess};
+use hyper::StatusCode;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
 
@@ -13,6 +15,12 @@ pub const OVERLOADED: i64 = -32005;
 
 /// A web page of another origin may not call the method. Ours: Agave serves every page.
 pub const FOREIGN_PAGE: i64 = -32043;
+
+/// No API key, or one that is not valid: HTTP 401. Providers use this code.
+pub const UNAUTHORIZED: i64 = -32401;
+
+/// An API key that may not be used by this origin or from this address: HTTP 403.
+pub const FORBIDDEN: i64 = -32403;
 
 /// The error object that replaces a result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -98,6 +106,33 @@ impl RpcError {
         let retry_after_ms = too_many.retry_after.as_millis() as u64;
         let data = serde_json::json!({ "limit": too_many.limit, "retryAfterMs": retry_after_ms });
         Self::new(OVERLOADED, too_many.to_string()).with_data(data)
+    }
+
+    /// The client may not call the method.
+    pub fn method_denied(method: &str) -> Self {
+        let message = format!(
+            "the method {method} is not available to this client (tiers.allow, tiers.deny)"
+        );
+        Self::new(-32601, message).with_data(serde_json::json!({ "denied": true }))
+    }
+
+    /// Whether the client may not call the method: HTTP 403, where the status says the result.
+    pub fn is_denied(&self) -> bool {
+        self.code == -32601 && self.data.as_ref().is_some_and(|data| data.get("denied").is_some())
+    }
+
+    /// The client has no valid API key, may not use it here, or exceeded a limit before its request was read.
+    pub(crate) fn refused_client(refusal: &ClientRefusal) -> Self {
+        let message = refusal.message.clone();
+        match refusal.status {
+            StatusCode::UNAUTHORIZED => Self::new(UNAUTHORIZED, message),
+            StatusCode::FORBIDDEN => Self::new(FORBIDDEN, message),
+            _ => {
+                let retry_after_ms = refusal.retry_after_s.unwrap_or(1) * 1_000;
+                let data = serde_json::json!({ "limit": "client", "retryAfterMs": retry_after_ms });
+                Self::new(OVERLOADED, message).with_data(data)
+            }
+        }
     }
 
     /// A task of the CPU pool ended without a result.

@@ -117,7 +117,8 @@ impl MethodClient {
     /// Runs a method where its class says, on parameters that are a JSON array. Long parameters are parsed on
     /// the CPU pool.
     ///
-    /// Errors: those of the method, and -32005 if the pool is full.
+    /// Errors: those of the method, -32005 if the pool is full or the client exceeded a limit of the method, and -32601
+    /// if the client may not call it.
     pub async fn call<A: Api>(
         self,
         server: &Arc<Server<A>>,
@@ -125,6 +126,7 @@ impl MethodClient {
         params: &str,
         options: ResponseOptions,
     ) -> Result<MethodResponse, RpcError> {
+        dispatch::admit_method(server, self.client, method)?;
         let context = self.request_context(&server.context, options);
         poll_budget::charge(params.len());
         let response = if params.len() > INLINE_BODY_BYTES_MAX {

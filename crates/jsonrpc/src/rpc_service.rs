@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_server::{
-    BodyError, ContentEncoding, HttpRequest, HttpService, RequestBody, ResponseBody, poll_budget,
-    request_id, response, text_response,
+    BodyError, ClientRefusal, ContentEncoding, HttpRequest, HttpService, RequestBody, ResponseBody,
+    poll_budget, request_id, response, text_response,
 };
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
@@ -19,6 +19,8 @@ use hyper::{Method, Response, StatusCode};
 
 use crate::api::{Api, Server};
 use crate::dispatch::{self, JsonRpcResponse};
+use crate::envelope::{self, Id};
+use crate::error::RpcError;
 use crate::method_client::MethodClient;
 use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::request_context::RequestContext;
@@ -114,6 +116,20 @@ impl<A: Api> HttpService for RpcService<A> {
 
     fn is_served_while_draining(&self, path: &str) -> bool {
         matches!(path, "/health" | "/ready" | "/metrics")
+    }
+
+    fn refuse_client(&self, path: &str, refusal: ClientRefusal) -> Response<ResponseBody> {
+        if let Some(http_api) = self.api_for_path(path) {
+            return http_api.refuse(refusal.status, &refusal.message);
+        }
+        // The body with the id was not read.
+        let err = RpcError::refused_client(&refusal);
+        let text = envelope::error_response(&err, &Id::Null, true);
+        response(refusal.status, JSON, Bytes::from(text).into())
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        matches!(path, "/health" | "/ready")
     }
 }
 

@@ -79,6 +79,11 @@ impl ServerContext {
         }
     }
 
+    /// Whether a client may read `/metrics`, which has the names of all API keys if there are some.
+    pub(crate) fn may_read_metrics(&self, client: ClientId) -> bool {
+        self.clients.api_keys().is_none_or(|keys| keys.may_read_metrics(client.caller()))
+    }
+
     /// Counts requests against the client's rate limit; an error if they exceed it.
     pub(crate) fn admit(&self, client: ClientId, requests: usize) -> Result<(), RateLimited> {
         if self.clients.is_enabled() {

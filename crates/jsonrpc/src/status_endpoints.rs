@@ -74,6 +74,10 @@ pub(crate) async fn serve_metrics(
     server: &ServerContext,
     client: ClientId,
 ) -> Response<ResponseBody> {
+    if !server.may_read_metrics(client) {
+        let message = "this client may not read the metrics (tiers.metrics)\n";
+        return text_response(StatusCode::FORBIDDEN, message);
+    }
     if let Err(too_many) = server.admit(client, 1) {
         let mut response = text_response(StatusCode::TOO_MANY_REQUESTS, format!("{too_many}\n"));
         let seconds = too_many.retry_after.as_secs() + 1;

@@ -5,9 +5,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
+use api_keys::{Caller, KeyNumber};
+
 /// The key of the hashes of names, random for each process: clients choose their names, and a client that could compute
 /// the hash could share the time slices of another one on purpose.
 static NAME_KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// The high half of the ids of API keys. The low half is the key's number, which is never 0, so no network has the id.
+const KEY_MARK: u64 = 0xffff_ffff_ffff_ff00;
 
 /// What a task costs, by the data that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +74,22 @@ impl ClientId {
         Self(u128::from(u64::MAX) << 64 | u128::from(NAME_KEY.hash_one(name)))
     }
 
+    /// A client by the number of its API key.
+    pub fn from_key(number: KeyNumber) -> Self {
+        Self(u128::from(KEY_MARK) << 64 | u128::from(number.0))
+    }
+
+    /// The number of its API key, if it has one.
+    pub fn key(self) -> Option<KeyNumber> {
+        let number = u32::try_from(self.0 as u64).ok().filter(|number| *number > 0);
+        number.filter(|_| (self.0 >> 64) as u64 == KEY_MARK).map(KeyNumber)
+    }
+
+    /// How API keys call the client.
+    pub fn caller(self) -> Caller {
+        self.key().map_or(Caller::Anonymous(self.0), Caller::Key)
+    }
+
     /// The id of the same client's background work, so that it is not queued behind the client's other tasks:
     /// the scheduler and the quota treat it as another client. Not for limits or the log.
     #[must_use]
@@ -79,12 +100,14 @@ impl ClientId {
     }
 }
 
-/// The client's name in the log: its address or network, or the hash of its name in this process.
+/// The client's name in the log: its address or network, the hash of its name in this process, or the number of its API
+/// key.
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (u32::try_from(self.0), (self.0 >> 64) as u64) {
             (Ok(ip), _) => Ipv4Addr::from_bits(ip).fmt(f),
             (Err(_), u64::MAX) => write!(f, "name-{:016x}", self.0 as u64),
+            (Err(_), KEY_MARK) => write!(f, "key-{}", self.0 as u64),
             (Err(_), _) => write!(f, "{}/64", Ipv6Addr::from_bits(self.0)),
         }
     }
@@ -114,6 +137,7 @@ mod tests {
             ["10.0.0.1", "0.0.0.1", "255.255.255.255", "::1", "0:0:0:1::", "2001:db8::"];
         let mut all: Vec<_> = neighbours.map(of).to_vec();
         all.extend([b"a", b"b"].map(|name| ClientId::from_name(name)));
+        all.extend([1, 2, u32::MAX].map(|number| ClientId::from_key(KeyNumber(number))));
         all.extend(all.clone().into_iter().map(ClientId::background));
         let different: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
@@ -122,6 +146,18 @@ mod tests {
             assert!(high != 0 || u32::try_from(low).is_err(), "{background:?} is an address");
             assert!(low != 0, "{background:?} is a network");
             assert!(high != u64::MAX, "{background:?} is a name");
+            assert_eq!(background.key(), None, "{background:?} is a key");
         }
+    }
+
+    #[test]
+    fn a_key_is_a_client_that_no_address_is() {
+        let key = ClientId::from_key(KeyNumber(7));
+        assert_eq!((key.key(), key.caller()), (Some(KeyNumber(7)), Caller::Key(KeyNumber(7))));
+        assert_eq!(key.to_string(), "key-7");
+        let network = ClientId::from_ip("ffff:ffff:ffff:ff00::7".parse().expect("an address"));
+        assert_eq!((network.key(), network.caller()), (None, Caller::Anonymous(network.0)));
+        assert_eq!(ClientId::from_name(b"a").key(), None);
+        assert_eq!(api_keys::CLASS_NAMES, Class::ALL.map(Class::name));
     }
 }

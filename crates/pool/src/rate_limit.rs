@@ -6,11 +6,15 @@
 //! Bounds: a client owes at most [`DEBT_MAX`] and one reservation. The table has [`CLIENTS_MAX`] clients that have used
 //! some of their allowance, about 64 bytes each; clients past that share one allowance. Without limits it is
 //! empty.
+//! With API keys ([`RateLimiter::with_api_keys`]) a key has the limits of its tier instead, and a client without a key has
+//! those of the tier `anonymous` in addition.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use api_keys::{ApiKeys, Charge, LimitReached, utc_text};
 use parking_lot::Mutex;
 
 use crate::ClientId;
@@ -58,7 +62,7 @@ pub struct Limits {
 
 /// A client exceeded its rate. Fix: send less, or raise the setting that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("more than {limit} {what} of one client ({knob}), retry in {} ms", retry_after.as_millis())]
+#[error("more than {limit} {what} of one client ({knob}){}", when(*retry_after, *resets_at))]
 pub struct RateLimited {
     /// What was exceeded, in words.
     pub what: &'static str,
@@ -68,6 +72,22 @@ pub struct RateLimited {
     pub knob: &'static str,
     /// When a request will be admitted again.
     pub retry_after: Duration,
+    /// When a daily quota is whole again, in seconds since 1970.
+    pub resets_at: Option<u64>,
+}
+
+fn when(retry_after: Duration, resets_at: Option<u64>) -> String {
+    match resets_at {
+        Some(unix_s) => format!(", used up until {}", utc_text(unix_s)),
+        None => format!(", retry in {} ms", retry_after.as_millis()),
+    }
+}
+
+impl From<LimitReached> for RateLimited {
+    fn from(reached: LimitReached) -> Self {
+        let LimitReached { what, limit, knob, retry_after, resets_at } = reached;
+        Self { what, limit, knob, retry_after, resets_at }
+    }
 }
 
 /// The rate limiter of all clients.
@@ -76,6 +96,7 @@ pub struct RateLimiter {
     shards: [Mutex<Shard>; SHARDS],
     /// Rejected for their request rate, and for their byte rate.
     rejected: [AtomicU64; 2],
+    api_keys: Option<Arc<ApiKeys>>,
 }
 
 #[derive(Default)]
@@ -95,17 +116,38 @@ struct ClientBuckets {
 impl RateLimiter {
     /// A limiter with no clients.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, shards: Default::default(), rejected: Default::default() }
+        Self { limits, shards: Default::default(), rejected: Default::default(), api_keys: None }
+    }
+
+    /// The same with API keys.
+    #[must_use]
+    pub fn with_api_keys(self, api_keys: Option<Arc<ApiKeys>>) -> Self {
+        Self { api_keys, ..self }
+    }
+
+    /// The API keys of the node, if it has some.
+    pub fn api_keys(&self) -> Option<&Arc<ApiKeys>> {
+        self.api_keys.as_ref()
     }
 
     /// Whether [`Self::admit`] may refuse a request.
     pub fn is_enabled(&self) -> bool {
-        self.limits != Limits::default()
+        self.limits != Limits::default() || self.api_keys.is_some()
     }
 
     /// Whether [`Self::charge_bytes`] has any effect.
     pub fn limits_bytes(&self) -> bool {
-        self.limits.bytes_per_s > 0
+        self.limits.bytes_per_s > 0 || self.api_keys.as_ref().is_some_and(|it| it.limits_bytes())
+    }
+
+    /// Bytes per second of a client; 0: no limit.
+    pub fn bytes_per_s(&self, client: ClientId) -> u64 {
+        let Some(keys) = &self.api_keys else { return self.limits.bytes_per_s };
+        match (keys.bytes_per_s(client.caller()), client.key()) {
+            (Some(of_tier), _) => of_tier,
+            (None, Some(_)) => 0,
+            (None, None) => self.limits.bytes_per_s,
+        }
     }
 
     /// Number of refusals by [`Self::admit`]: for the request rate, and for the byte rate.
@@ -116,36 +158,78 @@ impl RateLimiter {
 
     /// Charges `requests` to a client at `now`, or refuses them.
     pub fn admit(&self, client: ClientId, requests: u32, now: Duration) -> Result<(), RateLimited> {
+        self.admit_calls(client, Charge::requests(requests), std::iter::empty(), now)
+    }
+
+    /// Charges requests with the methods that they call, by class, or refuses them.
+    pub fn admit_calls<'m>(
+        &self,
+        client: ClientId,
+        charge: Charge,
+        methods: impl Iterator<Item = &'m str> + Clone,
+        now: Duration,
+    ) -> Result<(), RateLimited> {
         if !self.is_enabled() {
             return Ok(());
         }
-        let Limits { requests_per_s, bytes_per_s } = self.limits;
-        self.with_buckets(client, now, |buckets| {
-            let owed = buckets.bytes.time_to_full(now);
-            if bytes_per_s > 0 && owed > ADMITTED_BURST {
-                let retry_after = owed - ADMITTED_BURST;
-                let (what, knob) = ("bytes a second", "pool.clients.bytes_per_s");
-                self.rejected[1].fetch_add(1, Ordering::Relaxed);
-                return Err(RateLimited { what, limit: bytes_per_s, knob, retry_after });
-            }
-            if requests_per_s == 0 {
-                return Ok(());
-            }
-            let cost = Duration::from_secs(1) * requests / requests_per_s;
-            // A batch that is longer than the burst is admitted if the client owes nothing.
-            let burst = cost.max(Duration::from_secs(1));
-            buckets.requests.try_take(cost, burst, now).map_err(|retry_after| {
-                let (what, knob) = ("requests a second", "pool.clients.requests_per_s");
-                self.rejected[0].fetch_add(1, Ordering::Relaxed);
-                RateLimited { what, limit: u64::from(requests_per_s), knob, retry_after }
-            })
+        self.admit_bytes(client, now)?;
+        if client.key().is_none() {
+            self.admit_requests(client, charge.requests, now)?;
+        }
+        let Some(keys) = &self.api_keys else { return Ok(()) };
+        keys.admit(client.caller(), charge, methods, now).map_err(|reached| {
+            self.rejected[0].fetch_add(1, Ordering::Relaxed);
+            reached.into()
+        })
+    }
+
+    /// Refuses a request of a client that is too far ahead of its byte rate.
+    fn admit_bytes(&self, client: ClientId, now: Duration) -> Result<(), RateLimited> {
+        let limit = self.bytes_per_s(client);
+        if limit == 0 {
+            return Ok(());
+        }
+        let owed = self.with_buckets(client, now, |buckets| buckets.bytes.time_to_full(now));
+        if owed <= ADMITTED_BURST {
+            return Ok(());
+        }
+        self.rejected[1].fetch_add(1, Ordering::Relaxed);
+        let is_of_tier = self.api_keys.is_some() && limit != self.limits.bytes_per_s;
+        let knob = if is_of_tier { "tiers.bytes_per_s" } else { "pool.clients.bytes_per_s" };
+        let (what, retry_after) = ("bytes a second", owed - ADMITTED_BURST);
+        Err(RateLimited { what, limit, knob, retry_after, resets_at: None })
+    }
+
+    fn admit_requests(
+        &self,
+        client: ClientId,
+        requests: u32,
+        now: Duration,
+    ) -> Result<(), RateLimited> {
+        let requests_per_s = self.limits.requests_per_s;
+        if requests_per_s == 0 || requests == 0 {
+            return Ok(());
+        }
+        let cost = Duration::from_secs(1) * requests / requests_per_s;
+        // A batch that is longer than the burst is admitted if the client owes nothing.
+        let burst = cost.max(Duration::from_secs(1));
+        let taken =
+            self.with_buckets(client, now, |buckets| buckets.requests.try_take(cost, burst, now));
+        taken.map_err(|retry_after| {
+            let (what, knob) = ("requests a second", "pool.clients.requests_per_s");
+            self.rejected[0].fetch_add(1, Ordering::Relaxed);
+            let limit = requests_per_s.into();
+            RateLimited { what, limit, knob, retry_after, resets_at: None }
         })
     }
 
     /// Charges requests that are admitted unconditionally.
     pub fn charge_requests(&self, client: ClientId, requests: u32, now: Duration) {
+        if let Some(keys) = &self.api_keys {
+            keys.charge(client.caller(), requests, now);
+        }
         let requests_per_s = self.limits.requests_per_s;
-        if requests_per_s == 0 {
+        if requests_per_s == 0 || client.key().is_some() {
             return;
         }
         let cost = Duration::from_secs(1) * requests / requests_per_s;
@@ -154,13 +238,13 @@ impl RateLimiter {
 
     /// Charges bytes that are sent to a client at once.
     pub fn charge_bytes(&self, client: ClientId, bytes: u64, now: Duration) {
-        let Some(cost) = self.byte_cost(bytes) else { return };
+        let Some(cost) = self.byte_cost(client, bytes) else { return };
         self.with_buckets(client, now, |buckets| buckets.bytes.take_up_to(cost, DEBT_MAX, now));
     }
 
     /// Maximum bytes of one [`Self::reserve_bytes`] call for a long response.
-    pub fn max_reservation_bytes(&self) -> usize {
-        let bytes = self.limits.bytes_per_s as f64 * RESERVATION.as_secs_f64();
+    pub fn max_reservation_bytes(&self, client: ClientId) -> usize {
+        let bytes = self.bytes_per_s(client) as f64 * RESERVATION.as_secs_f64();
         (bytes as usize).max(RESERVATION_BYTES_MIN)
     }
 
@@ -174,7 +258,7 @@ impl RateLimiter {
         bytes: u64,
         now: Duration,
     ) -> Result<Duration, Duration> {
-        let Some(cost) = self.byte_cost(bytes) else { return Ok(Duration::ZERO) };
+        let Some(cost) = self.byte_cost(client, bytes) else { return Ok(Duration::ZERO) };
         self.with_buckets(client, now, |buckets| {
             let owed = buckets.bytes.time_to_full(now);
             if owed > DEBT_MAX {
@@ -185,8 +269,8 @@ impl RateLimiter {
         })
     }
 
-    fn byte_cost(&self, bytes: u64) -> Option<Duration> {
-        let bytes_per_s = self.limits.bytes_per_s;
+    fn byte_cost(&self, client: ClientId, bytes: u64) -> Option<Duration> {
+        let bytes_per_s = self.bytes_per_s(client);
         (bytes_per_s > 0).then(|| Duration::from_secs_f64(bytes as f64 / bytes_per_s as f64))
     }
 
@@ -293,7 +377,7 @@ mod tests {
     #[test]
     fn a_client_that_reads_sixteen_long_responses_at_once_may_send_more_requests() {
         let limiter = RateLimiter::new(Limits { requests_per_s: 0, bytes_per_s: 1_000_000 });
-        let bytes = limiter.max_reservation_bytes() as u64;
+        let bytes = limiter.max_reservation_bytes(A) as u64;
         // When each response makes its next reservation.
         let mut next = [ms(0); 16];
         for _ in 0..16 * 100 {
@@ -304,7 +388,7 @@ mod tests {
         }
         assert!(next.iter().all(|next| *next > ms(75_000)), "{next:?}");
         let slow = RateLimiter::new(Limits { requests_per_s: 0, bytes_per_s: 1 });
-        assert_eq!(slow.max_reservation_bytes(), RESERVATION_BYTES_MIN);
+        assert_eq!(slow.max_reservation_bytes(A), RESERVATION_BYTES_MIN);
     }
 
     #[test]

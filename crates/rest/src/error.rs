@@ -56,12 +56,14 @@ const OTHER_NAMES: &[&str] = &[
     "body_too_slow",
     "draining",
     "header_too_long",
+    "method_denied",
     "method_not_allowed",
     "not_acceptable",
     "not_implemented",
     "origin_not_allowed",
     "refused",
     "too_busy",
+    "unauthorized",
     "unsupported_media_type",
     "uri_too_long",
 ];
@@ -157,6 +159,8 @@ impl ApiError {
     /// The request is refused because of its head, before its body is read.
     pub(crate) fn from_head_error(status: StatusCode, message: &str) -> Self {
         let name = match status {
+            StatusCode::UNAUTHORIZED => "unauthorized",
+            StatusCode::TOO_MANY_REQUESTS => "too_busy",
             StatusCode::FORBIDDEN => "origin_not_allowed",
             StatusCode::SERVICE_UNAVAILABLE => "draining",
             StatusCode::URI_TOO_LONG => "uri_too_long",
@@ -208,6 +212,9 @@ impl ApiError {
 
 impl From<RpcError> for ApiError {
     fn from(err: RpcError) -> Self {
+        if err.is_denied() {
+            return Self::http(StatusCode::FORBIDDEN, "method_denied", err);
+        }
         if err.is_overload() {
             let ms = err.data.as_ref().and_then(|data| data.get("retryAfterMs")?.as_u64());
             let seconds = ms.map_or(1, |ms| ms / 1_000 + 1);

@@ -54,7 +54,7 @@ pub(crate) fn responses(table: &RouteTable, route: &Route) -> Value {
         responses.insert("304".to_owned(), not_modified);
     }
     let mut statuses: Vec<u16> = all_codes(table.error_codes).map(|known| known.status).collect();
-    statuses.extend([403, 406, 414, 415, 429, 431, 501]);
+    statuses.extend([401, 403, 406, 414, 415, 429, 431, 501]);
     if route.body != RequestBody::None {
         statuses.extend([408, 413]);
     }
@@ -137,7 +137,9 @@ fn error_response(table: &RouteTable, status: u16) -> Value {
     let of_status = all_codes(table.error_codes).filter(|known| known.status == status);
     let names: Vec<&str> = of_status.map(|known| known.name).collect();
     let description = match status {
-        403 => "origin_not_allowed, page_not_allowed: the web page may not send this request (--allow-origin, --allow-host)"
+        401 => "unauthorized: an API key is needed, and is missing or not valid".to_owned(),
+        403 => "origin_not_allowed, page_not_allowed: the web page may not send this request \
+                (--allow-origin, --allow-host), or not with this API key; method_denied: this API key may not read it"
             .to_owned(),
         406 => "not_acceptable: Accept has no available media type".to_owned(),
         408 => "body_too_slow".to_owned(),

@@ -8,7 +8,7 @@ use chain_solana::{
     Cluster, ClusterInfo, Faucet, ForkControl, History, OlderStatuses, Reader, Simulator,
     Snapshots, TransactionSender, Upstream, Verification,
 };
-use http_server::HttpContext;
+use http_server::{Authenticator, HttpContext};
 use jsonrpc::metrics::Metrics;
 use jsonrpc::{Api, Health, Server, ServerContext};
 use ledger::{Commitment, Slot};
@@ -92,7 +92,10 @@ impl SolanaApi {
             pool: Arc::clone(&pool),
         }));
         let http_metrics = Arc::clone(metrics.http());
-        let http = Arc::new(HttpContext::new(config.http(), http_metrics));
+        let keys = clients.api_keys().map(Arc::clone);
+        let authenticator = keys.map(|keys| Authenticator::new(keys, Arc::clone(&pool)));
+        let http = HttpContext::new(config.http(), http_metrics).with_authenticator(authenticator);
+        let http = Arc::new(http);
         let config = config.jsonrpc();
         let context =
             ServerContext { http, pool, clients, response_cache, metrics, health, config };

@@ -127,6 +127,11 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         true
     }
 
+    /// The number of its subscriptions.
+    pub fn subscriptions(&self) -> usize {
+        self.subscriptions.shared.registry.lock().listener_entry(self.id).subscriptions.len()
+    }
+
     /// The number of addresses in its sets.
     pub fn tracked_addresses(&self) -> usize {
         self.subscriptions.shared.registry.lock().listener_entry(self.id).tracked_addresses

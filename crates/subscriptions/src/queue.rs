@@ -96,6 +96,9 @@ pub enum CloseReason {
     /// The publisher lost events that this listener may have subscribed to.
     #[error("the node could not keep up and notifications were lost")]
     EventsLost,
+    /// The access of its owner was revoked.
+    #[error("the API key was removed")]
+    Revoked,
     /// Nothing will be published any more.
     #[error("the node is shutting down")]
     ShutDown,

@@ -366,6 +366,14 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         }
     }
 
+    /// Closes the listeners of some owners. Cost: O(listeners).
+    pub fn close_owners(&self, is_closed: impl Fn(OwnerId) -> bool, reason: CloseReason) {
+        let registry = self.shared.registry.lock();
+        for entry in registry.listeners.values().filter(|entry| is_closed(entry.owner)) {
+            entry.queue.close(reason);
+        }
+    }
+
     /// The current counts. Cost: O(listeners).
     pub fn stats(&self) -> Stats {
         let registry = self.shared.registry.lock();

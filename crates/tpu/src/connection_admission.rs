@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use api_keys::{ApiKeys, AuthError, KeyNumber};
 use chain_solana::Sender;
 use foldhash::quality::RandomState;
 use parking_lot::Mutex;
@@ -50,6 +51,8 @@ pub struct ConnectionAdmission {
     state: Mutex<State>,
     /// Incremented whenever a stream window may have to change.
     version: AtomicU64,
+    /// The API keys whose identities are admitted; `None`: any identity is.
+    api_keys: Option<Arc<ApiKeys>>,
 }
 
 struct State {
@@ -81,13 +84,19 @@ struct Peer {
     address: IpAddr,
     connections: usize,
     weight: Option<u32>,
+    /// The API key that lists the identity.
+    api_key: Option<KeyNumber>,
 }
 
 impl Peer {
     /// The ledger's client to which its transactions are counted. An identity costs nothing to
     /// create, so only identities in the weights file have a share of their own. All others of an
-    /// address are one client, as over RPC.
+    /// address are one client, as over RPC. The identities of an API key are the client that the key is over RPC.
     fn sender(&self) -> Sender {
+        if let Some(number) = self.api_key {
+            let sender = Sender::from(ClientId::from_key(number));
+            return Sender { weight: self.weight.unwrap_or(sender.weight), ..sender };
+        }
         match (self.key, self.weight) {
             (Key::Identity(identity), Some(weight)) => {
                 Sender { client: ClientId::from_name(identity.as_ref()), weight }
@@ -117,7 +126,13 @@ impl ConnectionAdmission {
             address_buckets: AddressBuckets::new(address_rate, RATED_ADDRESSES_MAX),
         };
         let (state, version) = (Mutex::new(state), AtomicU64::new(0));
-        Self { config, global_rate, started: now, state, version }
+        Self { config, global_rate, started: now, state, version, api_keys: None }
+    }
+
+    /// The same, which admits only the identities that API keys list, and any other if clients without a key are served.
+    #[must_use]
+    pub fn with_api_keys(self, api_keys: Option<Arc<ApiKeys>>) -> Self {
+        Self { api_keys, ..self }
     }
 
     /// Decides about a first packet from `address`.
@@ -169,11 +184,15 @@ impl ConnectionAdmission {
     ) -> Result<(PeerId, Sender), DropReason> {
         let state = &mut *self.state.lock();
         state.handshakes -= 1;
+        let Ok(api_key) = self.api_key_of(identity) else {
+            state.release_connection(address);
+            return Err(DropReason::Unauthorized);
+        };
         let key = identity.map_or(Key::Address(address), Key::Identity);
         let weight = identity.and_then(|identity| state.weights.get(&identity).copied());
         let at = match state.by_key.get(&key) {
             Some(at) => *at,
-            None => state.insert_peer(Peer { key, address, connections: 0, weight }),
+            None => state.insert_peer(Peer { key, address, connections: 0, weight, api_key }),
         };
         // The table has this entry: it was found by its key, or just added.
         let Some(peer) = state.peers[at as usize].as_mut() else { return Err(DropReason::Closed) };
@@ -183,12 +202,19 @@ impl ConnectionAdmission {
         }
         peer.connections += 1;
         peer.address = address;
+        peer.api_key = api_key;
         let sender = peer.sender();
         if peer.weight.is_none() {
             state.unweighted_connections += 1;
         }
         self.version.fetch_add(1, Ordering::Relaxed);
         Ok((PeerId(at), sender))
+    }
+
+    fn api_key_of(&self, identity: Option<Pubkey>) -> Result<Option<KeyNumber>, AuthError> {
+        let Some(keys) = &self.api_keys else { return Ok(None) };
+        let identity = identity.map(|identity| identity.to_string());
+        keys.authenticate_identity(identity.as_deref().unwrap_or_default())
     }
 
     /// An admitted connection has ended.
@@ -352,6 +378,33 @@ mod tests {
         assert_eq!(admission.on_incoming(other, false, now), IncomingDecision::Accept);
         admission.on_handshake_failed(other);
         assert_eq!(admission.connections(), 2);
+    }
+
+    #[test]
+    fn identities_of_api_keys_are_the_clients_that_the_keys_are_and_others_are_refused() {
+        let hash = api_keys::KeyHash::of_key(b"a key");
+        let identities = [key(1), key(2)].map(|it| it.expect("an identity").to_string());
+        let file = format!(
+            "[tiers.t]\n[[keys]]\nname = \"a\"\ntier = \"t\"\nsha256 = \"{hash}\"\nidentities = {identities:?}"
+        );
+        let file = |anonymous| {
+            let text = format!("{anonymous}\n{file}");
+            api_keys::KeyFile::parse(&text).expect("it is valid")
+        };
+        let keys = Arc::new(ApiKeys::new(file(""), 0));
+        let (admission, now) = admission(Config::default());
+        let admission = admission.with_api_keys(Some(Arc::clone(&keys)));
+        let admit = |identity| {
+            assert_eq!(admission.on_incoming(HERE, true, now), IncomingDecision::Accept);
+            admission.admit(HERE, identity).map(|(_, sender)| sender)
+        };
+        let of_key = Sender::from(ClientId::from_key(KeyNumber(1)));
+        assert_eq!((admit(key(1)), admit(key(2))), (Ok(of_key), Ok(of_key)));
+        assert_eq!(admit(key(3)), Err(DropReason::Unauthorized));
+        assert_eq!(admit(None), Err(DropReason::Unauthorized));
+        assert_eq!(admission.connections(), 2);
+        keys.reload(file("anonymous = \"t\""));
+        assert_eq!(admit(key(3)), Ok(ClientId::from_ip(HERE).into()));
     }
 
     #[test]

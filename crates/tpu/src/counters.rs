@@ -45,6 +45,8 @@ pub enum DropReason {
     AddressFull,
     /// Too many connections of the identity.
     IdentityFull,
+    /// An identity that no API key lists, if clients need one.
+    Unauthorized,
     /// A connection closed for broken or stalled streams.
     Misbehaved,
     /// A datagram longer than any that we agreed to.
@@ -52,7 +54,7 @@ pub enum DropReason {
 }
 
 /// Every cause, with its name.
-const DROP_REASONS: [(DropReason, &str); 20] = [
+const DROP_REASONS: [(DropReason, &str); 21] = [
     (DropReason::TooLong, "too_long"),
     (DropReason::Empty, "empty"),
     (DropReason::Reset, "reset"),
@@ -71,6 +73,7 @@ const DROP_REASONS: [(DropReason, &str); 20] = [
     (DropReason::ConnectionsFull, "connections_full"),
     (DropReason::AddressFull, "address_full"),
     (DropReason::IdentityFull, "identity_full"),
+    (DropReason::Unauthorized, "unauthorized"),
     (DropReason::Misbehaved, "misbehaved"),
     (DropReason::DatagramTooLong, "datagram_too_long"),
 ];

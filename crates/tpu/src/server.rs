@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use api_keys::ApiKeys;
+
 use crate::certificate::{TlsError, TlsIdentity};
 use crate::clock;
 use crate::config::{Config, ConfigError};
@@ -64,9 +66,22 @@ impl Server {
         sink: Arc<dyn TransactionSink>,
         counters: Arc<Counters>,
     ) -> Result<Self, ServerError> {
+        Self::start_with_keys(config, address, identity, sink, counters, None)
+    }
+
+    /// The same for the identities that API keys list.
+    pub fn start_with_keys(
+        config: Arc<Config>,
+        address: SocketAddr,
+        identity: &TlsIdentity,
+        sink: Arc<dyn TransactionSink>,
+        counters: Arc<Counters>,
+        api_keys: Option<Arc<ApiKeys>>,
+    ) -> Result<Self, ServerError> {
         config.check()?;
         let now = clock::now();
-        let admission = Arc::new(ConnectionAdmission::new(Arc::clone(&config), now));
+        let admission = ConnectionAdmission::new(Arc::clone(&config), now);
+        let admission = Arc::new(admission.with_api_keys(api_keys));
         let weights_file = config.weights.clone().map(WeightsFile::new);
         if let Some(path) = &config.weights {
             admission.set_weights(weights::read(path)?);

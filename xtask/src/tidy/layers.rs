@@ -8,7 +8,7 @@ use crate::workspace::Crate;
 /// Layer by layer, the lowest first. A new crate is added here and in ARCHITECTURE.md.
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
-    &["address", "state", "index", "metrics", "lattice"],
+    &["address", "state", "index", "metrics", "lattice", "api_keys"],
     &["subscriptions", "pool", "cache", "process_usage", "store"],
     &["query", "solana"],
     &["chain_solana", "snapshot_solana", "verify", "feed"],

@@ -10,10 +10,12 @@
 //! `response_channel::ResponseReceiver`, or the future that waits for it, is dropped.
 //! Invariant: a file uses only those named before it.
 //!
-//! The files: `record` (metrics and log of a call), `response` (responses), `parse` (from a body to calls),
+//! The files: `record` (metrics and log of a call), `response` (responses), `admission`
+//! (limits of the client), `parse` (from a body to calls),
 //! `plan` (how to run a call), `blocking` (tools), `receive` (results of pool tasks), `cached` and `single` (a
 //! single call), `batch`, `offloaded` (bodies that are parsed on the pool).
 
+mod admission;
 mod batch;
 mod blocking;
 mod cached;
@@ -36,6 +38,7 @@ use crate::metrics::ExecutionPath;
 use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::request_context::RequestContext;
 
+pub(crate) use admission::admit_method;
 pub use blocking::handle_blocking;
 pub(crate) use cached::revalidate;
 pub(crate) use offloaded::call_method_offloaded;
@@ -56,7 +59,7 @@ pub(crate) async fn handle_body<A: Api>(
     }
     poll_budget::charge_parsed(body.len());
     let body = std::str::from_utf8(&body)?;
-    Ok(match parse::read(&server.context, &context, ExecutionPath::Inline, body) {
+    Ok(match parse::read(server, &context, ExecutionPath::Inline, body) {
         Err(response) => *response,
         Ok(Request::Single(call)) => single::handle_single(server, context, call).await,
         Ok(Request::Batch(calls)) => Box::pin(batch::handle_batch(server, context, calls)).await,

@@ -110,7 +110,7 @@ fn parse_and_plan<A: Api>(
     path: ExecutionPath,
     body: &str,
 ) -> OffloadedBody<A> {
-    let calls = match read(&server.context, context, path, body) {
+    let calls = match read(server, context, path, body) {
         Err(response) => return OffloadedBody::Answered(*response),
         Ok(Request::Single(call)) => return parse_and_plan_single(server, context, path, call),
         Ok(Request::Batch(calls)) => calls,

@@ -4,32 +4,37 @@
 //! a response or not.
 //! Not here: the envelope itself ([`crate::envelope`]).
 
+use super::admission::admit;
 use super::record::record_call;
 use super::response::{JsonRpcResponse, refuse_body};
+use crate::api::{Api, Server};
 use crate::envelope::{self, Id, ParsedBody, Request};
 use crate::error::{OVERLOADED, RpcError};
 use crate::metrics::{ExecutionPath, MethodLabel, Outcome};
 use crate::request_context::RequestContext;
-use crate::server_context::ServerContext;
 
 /// Parses a body and counts its calls against the client's rate limit; `Err` is the response to a refused body.
-pub(super) fn read<'b>(
-    server: &ServerContext,
+pub(super) fn read<'b, A: Api>(
+    server: &Server<A>,
     context: &RequestContext,
     path: ExecutionPath,
     body: &'b str,
 ) -> Result<Request<'b>, Box<JsonRpcResponse>> {
-    let limit = server.config.batch_max;
-    let refuse = |err: RpcError| Box::new(refuse_body(server, context, path, &err));
-    let parsed = envelope::read_bounded(body, limit).map_err(refuse)?;
-    let (calls, id) = match &parsed {
-        ParsedBody::Request(Request::Single(call)) => (1, call.id()),
-        ParsedBody::Request(Request::Batch(calls)) => (calls.len(), None),
-        ParsedBody::TooLong { calls } => (*calls, None),
+    let limit = server.context.config.batch_max;
+    let refuse = |err: RpcError| Box::new(refuse_body(&server.context, context, path, &err));
+    let mut parsed = envelope::read_bounded(body, limit).map_err(refuse)?;
+    let calls = match &parsed {
+        ParsedBody::Request(Request::Single(_)) => 1,
+        ParsedBody::Request(Request::Batch(calls)) => calls.len(),
+        ParsedBody::TooLong { calls } => *calls,
     };
-    if let Err(too_many) = server.admit(context.client, calls) {
+    if let Err(too_many) = admit(server, context.client, &mut parsed, calls) {
+        let id = match &parsed {
+            ParsedBody::Request(Request::Single(call)) => call.id(),
+            ParsedBody::Request(Request::Batch(_)) | ParsedBody::TooLong { .. } => None,
+        };
         record_call(
-            server,
+            &server.context,
             context,
             (MethodLabel::none(), None),
             path,

@@ -2,16 +2,21 @@
 
 use metrics::{Collector, Exposition};
 
-use super::{cpu_pool, response_cache};
+use super::{api_keys, cpu_pool, response_cache};
 use crate::server_context::ServerContext;
 
 impl Collector for ServerContext {
     fn write(&self, exposition: &mut Exposition) {
         cpu_pool::write(exposition, &self.pool, &self.clients, &self.metrics);
         response_cache::write(exposition, self.response_cache.counters());
+        if let Some(keys) = self.clients.api_keys() {
+            api_keys::write(exposition, keys);
+        }
     }
 
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        vec![("response_cache", self.response_cache.counters().bytes)]
+        let keys = self.clients.api_keys().map(|keys| ("api_keys", keys.memory_bytes()));
+        let cache = ("response_cache", self.response_cache.counters().bytes);
+        std::iter::once(cache).chain(keys).collect()
     }
 }

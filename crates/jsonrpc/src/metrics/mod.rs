@@ -6,6 +6,7 @@
 //! Bounds: 160 KiB per thread, allocated when the thread first counts. All unknown methods share one label.
 //! Not here: the metric families themselves (`families`, and each [`Collector`]).
 
+mod api_keys;
 mod collect;
 mod cpu_pool;
 mod families;

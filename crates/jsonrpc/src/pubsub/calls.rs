@@ -79,10 +79,13 @@ fn handle_call<A: SubscriptionApi>(
         }
         Call::Method { id, method, params } => (id, method, params),
     };
-    let result = catch_unwind(AssertUnwindSafe(|| A::run_call(pubsub, session, &method, params)));
-    let result = result.unwrap_or_else(|_| {
-        tracing::error!(%method, "a method panicked; its request got -32603");
-        Err(RpcError::internal())
+    let result = admit_call::<A>(session, &method).and_then(|()| {
+        let result =
+            catch_unwind(AssertUnwindSafe(|| A::run_call(pubsub, session, &method, params)));
+        result.unwrap_or_else(|_| {
+            tracing::error!(%method, "a method panicked; its request got -32603");
+            Err(RpcError::internal())
+        })
     });
     pubsub.record_call(Some(&method), received_at, result.as_ref());
     let reply = result.and_then(|output| output.into_response(&id));
@@ -90,6 +93,15 @@ fn handle_call<A: SubscriptionApi>(
         Ok(text) => text.as_bytes().to_vec(),
         Err(err) => envelope::error_response(&err, &id, true),
     })
+}
+
+/// Charges a call that subscribes to the limits of the client's API key.
+fn admit_call<A: SubscriptionApi>(session: &Session<A>, method: &str) -> Result<(), RpcError> {
+    if A::is_unsubscribe(method) {
+        return Ok(());
+    }
+    session.admit_method(method)?;
+    session.admit_subscription()
 }
 
 /// The error of a subscription that is refused. It names the setting.

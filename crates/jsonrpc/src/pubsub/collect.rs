@@ -93,6 +93,11 @@ impl<A: SubscriptionTypes> Collector for PubSubServer<A> {
                 "Connections closed at once (pubsub.connections_max).",
                 count(SessionEvent::Refused),
             ),
+            (
+                "hydrant_websocket_revoked_total",
+                "Connections closed because their API key was removed.",
+                count(SessionEvent::Revoked),
+            ),
         ];
         for (name, help, value) in counters {
             exposition.single(name, MetricKind::Counter, help, value);

@@ -6,7 +6,7 @@
 //! Bounds: the reader limits what comes in. What goes out waits in the client's queue; the writer has a buffer and one
 //! long text. Writing, closing and silence have time limits.
 //! Close codes: 1000 the client closed; 1001 we shut down; 1002 a frame out of protocol; 1007 text that is not UTF-8;
-//! 1008 too slow, silent, or a message that does not end; 1009 too large; 1013 no memory, or events were lost. The
+//! 1008 too slow, silent, a message that does not end, or an API key that was removed; 1009 too large; 1013 no memory, or events were lost. The
 //! reason names the limit. If a client is closed in the middle of a long message, and there is no memory to finish
 //! it, the stream ends without a close frame.
 
@@ -134,6 +134,10 @@ where
     ping.reset();
     let (clients, pool) = (Arc::clone(&pubsub.clients), Arc::clone(&pubsub.pool));
     let session = Arc::new(Session::<A>::new(listener, client_id, clients, pool));
+    if session.is_revoked() {
+        // A reload that removed the key did not find this listener.
+        return (end_for(CloseReason::Revoked), None);
+    }
     let long_messages = LongMessages { methods: A::LONG_METHODS, binary_marker: A::BINARY_MARKER };
     let incoming = Arc::clone(&pubsub.incoming);
     let connection = Connection {
@@ -289,6 +293,7 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
         poll_budget::charge_parsed(text.len());
         let reply = calls::handle_message(self.pubsub, &self.session, text);
         poll_budget::charge(reply.as_ref().map_or(0, Vec::len));
+        self.session.count_subscriptions();
         reply
     }
 
@@ -324,6 +329,7 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
             remaining = next;
         }
         self.session.pause_delivery(None);
+        self.session.count_subscriptions();
         self.has_heard = true; // nothing was read meanwhile
         self.pulse.notify_one();
         Ok(())
@@ -582,6 +588,7 @@ fn end_for(reason: CloseReason) -> ConnectionEnd {
         CloseReason::BytesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_bytes_max")),
         CloseReason::NodeBytesFull { .. } => (CloseCode::Policy, Some("pubsub.queues_bytes_max")),
         CloseReason::EventsLost => (CloseCode::Again, Some("pubsub.events_max")),
+        CloseReason::Revoked => (CloseCode::Policy, None),
         CloseReason::ShutDown => (CloseCode::Away, None),
     };
     ConnectionEnd::Close(

@@ -37,9 +37,11 @@ pub(super) enum SessionEvent {
     Late,
     /// A client that was closed because there was no memory for its message (`pubsub.incoming_bytes_max`).
     IncomingFull,
+    /// A client that was closed because its API key was removed.
+    Revoked,
 }
 
-const SESSION_EVENTS: usize = 11;
+const SESSION_EVENTS: usize = 12;
 
 /// The counts, of all connections together.
 pub(super) struct PubSubMetrics(Counters, Arc<WebSocketMetrics>);
@@ -82,6 +84,7 @@ impl PubSubMetrics {
             CloseReason::BytesFull { .. } => self.add(SessionEvent::BytesFull, 1),
             CloseReason::NodeBytesFull { .. } => self.add(SessionEvent::NodeBytesFull, 1),
             CloseReason::EventsLost => self.add(SessionEvent::EventsLost, 1),
+            CloseReason::Revoked => self.add(SessionEvent::Revoked, 1),
             CloseReason::ShutDown => {}
         }
     }

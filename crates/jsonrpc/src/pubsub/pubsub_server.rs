@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pool::{Pool, RateLimiter};
-use subscriptions::{CloseReason, Subscriptions};
+use api_keys::KeyNumber;
+use foldhash::HashSet;
+use pool::{ClientId, Pool, RateLimiter};
+use subscriptions::{CloseReason, OwnerId, Subscriptions};
 use tokio::sync::Semaphore;
 
 use super::config::Config;
@@ -81,6 +83,16 @@ impl<A: SubscriptionTypes> PubSubServer<A> {
     /// Closes every connection (1001). New ones are served until the server stops accepting them.
     pub fn shut_down(&self) {
         self.subscriptions.close_all(CloseReason::ShutDown);
+    }
+
+    /// Closes the connections of API keys that were removed (1008).
+    pub fn close_keys(&self, removed: &[KeyNumber]) {
+        let removed: HashSet<OwnerId> =
+            removed.iter().map(|number| OwnerId(ClientId::from_key(*number).0)).collect();
+        if !removed.is_empty() {
+            let is_removed = |owner| removed.contains(&owner);
+            self.subscriptions.close_owners(is_removed, CloseReason::Revoked);
+        }
     }
 
     /// Records a call that arrived at `received_at` and its result. `method` is `None` for a message that is no call.

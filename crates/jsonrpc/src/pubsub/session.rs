@@ -8,7 +8,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use pool::{ClientId, Pool, RateLimiter};
+use api_keys::{Charge, SubscriptionGauge};
+use pool::{Class, ClientId, Pool, RateLimiter};
 use subscriptions::Listener;
 
 use super::payload::Payload;
@@ -28,6 +29,8 @@ pub struct Session<A: SubscriptionTypes> {
     id: ClientId,
     clients: Arc<RateLimiter>,
     pool: Arc<Pool>,
+    /// Its subscriptions, counted to its API key.
+    subscription_gauge: Option<SubscriptionGauge>,
 }
 
 impl<A: SubscriptionTypes> Session<A> {
@@ -37,7 +40,43 @@ impl<A: SubscriptionTypes> Session<A> {
         clients: Arc<RateLimiter>,
         pool: Arc<Pool>,
     ) -> Self {
-        Self { listener: Arc::new(listener), id, clients, pool }
+        let keys = clients.api_keys();
+        let subscription_gauge = keys.map(|keys| keys.count_subscriptions(id.caller(), pool.now()));
+        Self { listener: Arc::new(listener), id, clients, pool, subscription_gauge }
+    }
+
+    /// Whether the API key of the client was removed.
+    pub(super) fn is_revoked(&self) -> bool {
+        let keys = self.clients.api_keys().zip(self.id.key());
+        keys.is_some_and(|(keys, number)| !keys.contains(number))
+    }
+
+    /// Counts its subscriptions to its API key.
+    pub(super) fn count_subscriptions(&self) {
+        if let Some(gauge) = self.subscription_gauge.as_ref().filter(|gauge| gauge.is_counted()) {
+            let subscriptions = self.listener.subscriptions();
+            gauge.set(u32::try_from(subscriptions).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Charges a call to the limit of its method: -32005 if it is over it, -32601 if the client may not call the method.
+    pub fn admit_method(&self, method: &str) -> Result<(), RpcError> {
+        let Some(keys) = self.clients.api_keys() else { return Ok(()) };
+        if keys.denies(self.id.caller(), method) {
+            return Err(RpcError::method_denied(method));
+        }
+        let charge = Charge::call(Class::Light.index());
+        let method = std::iter::once(method);
+        let admitted = self.clients.admit_calls(self.id, charge, method, self.pool.now());
+        admitted.map_err(|too_many| RpcError::too_many(&too_many))
+    }
+
+    /// Whether the client may have one more subscription; -32005 if it may not.
+    pub fn admit_subscription(&self) -> Result<(), RpcError> {
+        let Some(keys) = self.clients.api_keys() else { return Ok(()) };
+        self.count_subscriptions();
+        let admitted = keys.admit_subscription(self.id.caller(), self.pool.now());
+        admitted.map_err(|reached| RpcError::too_many(&reached.into()))
     }
 
     /// The id under which its tasks run in the pool. It differs from the id of the client's requests, so that a task,

@@ -1,5 +1,6 @@
 //! The serving layer with a ledger that is not Solana's.
 
+mod api_keys;
 mod broken_streams;
 mod draining;
 mod examples;

@@ -13,28 +13,33 @@ use tokio::io::{AsyncRead, AsyncWrite, duplex};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::toy_api::{TIMEOUT, Toy};
 
 /// A client. Notifications that come before a reply wait.
-struct Client<S> {
+pub(crate) struct Client<S> {
     socket: WebSocketStream<S>,
     early: VecDeque<Value>,
 }
 
 impl Toy {
     /// Runs a test's clients, with a time limit.
-    fn run<T>(&self, clients: impl Future<Output = T>) -> T {
+    pub(crate) fn run<T>(&self, clients: impl Future<Output = T>) -> T {
         self.runtime.block_on(async { timeout(TIMEOUT, clients).await.expect("in time") })
     }
 
     async fn connect(&self) -> Client<TcpStream> {
+        self.try_connect("").await.expect("it upgrades")
+    }
+
+    /// Connects to a path.
+    pub(crate) async fn try_connect(&self, path: &str) -> Result<Client<TcpStream>, Error> {
         let stream = TcpStream::connect(self.address).await.expect("it listens");
-        let url = format!("ws://{}", self.address);
-        let upgrade = tokio_tungstenite::client_async(url, stream).await;
-        Client { socket: upgrade.expect("it upgrades").0, early: VecDeque::new() }
+        let url = format!("ws://{}/{path}", self.address);
+        let (socket, _) = tokio_tungstenite::client_async(url, stream).await?;
+        Ok(Client { socket, early: VecDeque::new() })
     }
 
     /// Adds 1 to a counter, in a block of its own.
@@ -64,7 +69,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// The result of a call, or its error.
-    async fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
+    pub(crate) async fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
         self.send(call.to_string()).await;
         loop {
@@ -89,7 +94,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// The close frame, after all that was sent before it.
-    async fn closed(&mut self) -> (u16, String) {
+    pub(crate) async fn closed(&mut self) -> (u16, String) {
         loop {
             if let Err(closed) = self.receive().await {
                 return closed;

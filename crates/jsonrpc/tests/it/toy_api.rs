@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::api_keys::ApiKeys;
 use http_server::{Listeners, WebSocketHandler};
 use jsonrpc::Server;
 use jsonrpc::pubsub::{self, PubSubServer};
@@ -34,6 +35,14 @@ impl Toy {
     }
 
     pub(crate) fn with_pubsub(config: pubsub::Config) -> Self {
+        Self::new(config, None)
+    }
+
+    pub(crate) fn with_keys(keys: &Arc<ApiKeys>) -> Self {
+        Self::new(pubsub_config(), Some(Arc::clone(keys)))
+    }
+
+    fn new(config: pubsub::Config, keys: Option<Arc<ApiKeys>>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -41,7 +50,7 @@ impl Toy {
             .expect("a runtime");
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
         let address = listener.local_addr().expect("it is bound");
-        let server = Arc::new(ToyApi::server().expect("a thread"));
+        let server = Arc::new(ToyApi::server_with_keys(keys).expect("a thread"));
         let pubsub = ToySubscriptions::start(&server, config);
         let (stop, stopped) = oneshot::channel();
         let serving = runtime.spawn(jsonrpc::serve(

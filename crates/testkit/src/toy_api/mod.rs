@@ -13,7 +13,8 @@ mod subscriptions;
 use std::sync::Arc;
 
 use ::ledger::{Commitment, Slot};
-use http_server::{AllowedOrigins, HttpConfig, HttpContext};
+use api_keys::ApiKeys;
+use http_server::{AllowedOrigins, Authenticator, HttpConfig, HttpContext};
 use jsonrpc::{Api, Config, Health, MethodSpec, Metrics, Server, ServerContext, SystemClock};
 use pool::{Limits, Pool, RateLimiter};
 use query::ChangeTracker;
@@ -56,13 +57,21 @@ impl ToyApi {
     ///
     /// Errors: the thread could not be started.
     pub fn server() -> std::io::Result<Server<Self>> {
+        Self::server_with_keys(None)
+    }
+
+    /// The same with API keys.
+    pub fn server_with_keys(keys: Option<Arc<ApiKeys>>) -> std::io::Result<Server<Self>> {
         let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
+        let pool = Arc::new(pool);
         let metrics = Arc::new(Metrics::new(&Self::method_names()));
-        let http = HttpContext::new(http_config(), Arc::clone(metrics.http()));
+        let http_metrics = Arc::clone(metrics.http());
+        let authenticator = keys.clone().map(|keys| Authenticator::new(keys, Arc::clone(&pool)));
+        let http = HttpContext::new(http_config(), http_metrics).with_authenticator(authenticator);
         let context = ServerContext {
             http: Arc::new(http),
-            pool: Arc::new(pool),
-            clients: Arc::new(RateLimiter::new(Limits::default())),
+            pool,
+            clients: Arc::new(RateLimiter::new(Limits::default()).with_api_keys(keys)),
             response_cache: Arc::new(ResponseCache::new(1 << 20)),
             metrics,
             health: Arc::new(Health::default()),

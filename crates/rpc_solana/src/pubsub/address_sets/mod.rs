@@ -236,6 +236,10 @@ fn read_text(
             let pending_reply = PendingReply { id, method, received_at };
             pending_reply.run_step(pubsub, || {
                 session.admit(1)?;
+                session.admit_method(method)?;
+                if method == "addressesSubscribe" {
+                    session.admit_subscription()?;
+                }
                 let (addresses, request) = parse_params(pubsub, session, params)?;
                 Ok(start_registration(pubsub, pending_reply.clone(), addresses, request))
             })
@@ -280,6 +284,7 @@ fn read_binary(
     let pending_reply = PendingReply { id, method: "addressesUpdate", received_at };
     pending_reply.run_step(pubsub, || {
         session.admit(1)?;
+        session.admit_method("addressesUpdate")?;
         let BinaryUpdate { subscription, make_change, snapshot, addresses } = update?;
         let request = UpdateRequest::new(session, subscription, make_change, snapshot)?;
         let request = SetRequest::Update(request);

@@ -1,0 +1,220 @@
+//! API keys of a running node: over JSON-RPC, REST and gRPC, and when their file changes.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use loadgen::{Client, Endpoint};
+use serde_json::{Value, json};
+use testkit::node::Node;
+use tonic::Code;
+use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
+use yellowstone_grpc_proto::geyser::{
+    GetSlotRequest, SubscribeRequest, SubscribeRequestFilterSlots, SubscribeUpdate,
+};
+
+use crate::node::{HYDRANT, start_node};
+use crate::world::wait_until;
+
+const WAIT: Duration = Duration::from_secs(30);
+
+/// A key as `hydrant api-key new` creates it, and its entry.
+fn new_key(name: &str, tier: &str) -> Result<(String, String)> {
+    let created =
+        Command::new(HYDRANT).args(["api-key", "new", "--name", name, "--tier", tier]).output()?;
+    ensure!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+    let text = String::from_utf8(created.stdout)?;
+    let (key, entry) = text.split_once('\n').context("a line")?;
+    ensure!(!entry.contains(key), "the entry has no key: {text}");
+    Ok((key.to_owned(), entry.to_owned()))
+}
+
+/// Writes the file as an editor does: a reader never sees a part of it.
+fn write(path: &Path, text: &str) -> Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, text)?;
+    Ok(fs::rename(new, path)?)
+}
+
+/// A node with keys, and the file.
+struct World {
+    node: Node,
+    path: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl World {
+    fn start(file: &str, flags: &[&str]) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("keys.toml");
+        write(&path, file)?;
+        let keys = path.to_string_lossy();
+        let node = start_node(&[&["--api-keys", &keys], flags].concat())?;
+        Ok(Self { node, path, _dir: dir })
+    }
+
+    /// The status and the body of a request.
+    fn request(
+        &self,
+        method: &str,
+        path: &str,
+        key: Option<&str>,
+        body: Option<&str>,
+    ) -> Result<(u16, String)> {
+        let headers: Vec<_> = key.map(|key| ("x-api-key", key)).into_iter().collect();
+        let request = Endpoint::from(self.node.rpc).request_with(method, path, &headers, body);
+        let mut client = Client::open(self.node.rpc)?;
+        let response = client.exchange(&request)?;
+        Ok((response.status, String::from_utf8(response.body.to_vec())?))
+    }
+
+    fn call(&self, key: Option<&str>, method: &str) -> Result<(u16, Value)> {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method }).to_string();
+        let (status, body) = self.request("POST", "/", key, Some(&body))?;
+        Ok((status, serde_json::from_str(&body).with_context(|| body.clone())?))
+    }
+
+    fn grpc(&self) -> Result<SocketAddr> {
+        self.node.grpc.context("it serves gRPC")
+    }
+}
+
+fn with_token<T>(message: T, key: Option<&str>) -> Result<tonic::Request<T>> {
+    let mut request = tonic::Request::new(message);
+    if let Some(key) = key {
+        request.metadata_mut().insert("x-token", key.parse()?);
+    }
+    Ok(request)
+}
+
+#[test]
+fn keys_are_checked_on_every_interface_and_are_never_in_the_log() -> Result<()> {
+    let (alice, alice_entry) = new_key("alice", "paid")?;
+    let (bob, bob_entry) = new_key("bob", "small")?;
+    let tiers = "[tiers.paid]\nmetrics = true\n[tiers.small]\nrequests_per_s = 1\nburst = 2\n\
+                 grpc_streams = 0\ndeny = [\"getBlock\", \"getBlockTime\", \"getAccountInfo\"]\n";
+    let file = format!("{tiers}{alice_entry}{bob_entry}");
+    let world = World::start(&file, &["--slow-request-ms", "1"])?;
+    ensure!(world.call(None, "getSlot")?.0 == 401);
+    ensure!(world.call(Some(&alice), "getSlot")?.0 == 200);
+    // A node behind its keys is still checked by a load balancer.
+    ensure!(world.request("GET", "/health", None, None)?.0 == 200);
+
+    let (status, body) = world.request("GET", "/v1/supply", None, None)?;
+    ensure!(status == 401 && body.contains("\"unauthorized\""), "{status} {body}");
+    let (status, body) =
+        world.request("GET", &format!("/v1/supply?api-key={alice}"), None, None)?;
+    ensure!(status == 200, "{status} {body}");
+    let address = "/v1/accounts/11111111111111111111111111111111";
+    let (status, body) = world.request("GET", address, Some(&bob), None)?;
+    ensure!(status == 403 && body.contains("\"method_denied\""), "{status} {body}");
+    let (status, _) = world.request("GET", address, Some(&alice), None)?;
+    ensure!(status == 200, "{status}");
+    let over = (0..20).map(|_| world.request("GET", "/v1/supply", Some(&bob), None));
+    let statuses = over.map(|it| it.map(|(status, _)| status)).collect::<Result<Vec<_>>>()?;
+    ensure!(statuses.contains(&429), "{statuses:?}");
+
+    let grpc = world.grpc()?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async {
+        let mut client = GeyserClient::connect(format!("http://{grpc}")).await?;
+        let slot = GetSlotRequest { commitment: Some(0) };
+        for key in [None, Some("wrong")] {
+            let refused = client.get_slot(with_token(slot, key)?).await.err().context("refused")?;
+            ensure!(refused.code() == Code::Unauthenticated, "{refused}");
+        }
+        client.get_slot(with_token(slot, Some(&alice))?).await?;
+        let requests = tokio_stream_of(SubscribeRequest::default());
+        let refused = client.subscribe(with_token(requests, Some(&bob))?).await;
+        let refused = refused.err().context("bob has no stream, or no rate")?;
+        ensure!(refused.code() == Code::ResourceExhausted, "{refused}");
+        Ok(())
+    })?;
+
+    let (status, metrics) = world.request("GET", "/metrics", Some(&alice), None)?;
+    ensure!(status == 200 && metrics.contains("{key=\"alice\",class=\"light\"}"), "{metrics}");
+    let log = world.node.log();
+    for key in [&alice, &bob] {
+        ensure!(!log.contains(&**key) && !metrics.contains(&**key), "a key is in {log} {metrics}");
+    }
+    Ok(())
+}
+
+/// A stream of one message that does not end.
+fn tokio_stream_of<T: Send + 'static>(
+    message: T,
+) -> impl futures_util::Stream<Item = T> + Send + 'static {
+    use futures_util::StreamExt;
+    futures_util::stream::once(std::future::ready(message)).chain(futures_util::stream::pending())
+}
+
+#[test]
+fn a_file_that_changes_is_read_again_and_ends_the_streams_of_removed_keys() -> Result<()> {
+    let (alice, alice_entry) = new_key("alice", "t")?;
+    let (bob, bob_entry) = new_key("bob", "t")?;
+    let world = World::start(&format!("[tiers.t]\nmetrics = true\n{alice_entry}"), &[])?;
+    ensure!(world.call(Some(&alice), "getSlot")?.0 == 200);
+    ensure!(world.call(Some(&bob), "getSlot")?.0 == 401);
+
+    let grpc = world.grpc()?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let mut updates = runtime.block_on(async {
+        let mut client = GeyserClient::connect(format!("http://{grpc}")).await?;
+        let slots = [("s".to_owned(), SubscribeRequestFilterSlots::default())].into();
+        let request = SubscribeRequest { slots, ..SubscribeRequest::default() };
+        let requests = tokio_stream_of(request);
+        let mut updates = client.subscribe(with_token(requests, Some(&alice))?).await?.into_inner();
+        let first: Option<SubscribeUpdate> = updates.message().await?;
+        first.context("an update")?;
+        anyhow::Ok(updates)
+    })?;
+
+    // A file that is not valid changes nothing.
+    write(&world.path, "garbage")?;
+    wait_until("a failed reload", WAIT, || {
+        let (_, metrics) = world.request("GET", "/metrics", Some(&alice), None)?;
+        Ok(metrics.contains("hydrant_api_key_reloads_total{result=\"failed\"} 1\n").then_some(()))
+    })?;
+    ensure!(world.node.log().contains("the API keys are unchanged"), "{}", world.node.log());
+
+    write(&world.path, &format!("[tiers.t]\n{bob_entry}"))?;
+    wait_until("the reload", WAIT, || {
+        Ok((world.call(Some(&bob), "getSlot")?.0 == 200).then_some(()))
+    })?;
+    ensure!(world.call(Some(&alice), "getSlot")?.0 == 401);
+    let ended = runtime.block_on(async {
+        let ended = async {
+            loop {
+                if let Err(status) = updates.message().await {
+                    return status;
+                }
+            }
+        };
+        tokio::time::timeout(WAIT, ended).await
+    })?;
+    ensure!(ended.code() == Code::Unauthenticated, "{ended}");
+    Ok(())
+}
+
+#[test]
+fn a_node_does_not_start_with_a_file_that_is_not_valid() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("keys.toml");
+    fs::write(
+        &path,
+        "[[keys]]\nname = \"a\"\nsha256 = \"hyd_in-clear\"\ntier = \"t\"\n[tiers.t]\n",
+    )?;
+    for command in [
+        &["dev", "--check"][..],
+        &["follow", "--source", "http://127.0.0.1:1", "--snapshot", "http://127.0.0.1:1"],
+    ] {
+        let refused = Command::new(HYDRANT).args(command).arg("--api-keys").arg(&path).output()?;
+        let text = String::from_utf8(refused.stderr)?;
+        ensure!(!refused.status.success() && text.contains("key \"a\": sha256: 64"), "{text}");
+        ensure!(!text.contains("hyd_in-clear"), "{text}");
+    }
+    Ok(())
+}

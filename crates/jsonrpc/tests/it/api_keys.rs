@@ -1,0 +1,324 @@
+//! API keys over HTTP and WebSocket: which clients are served, what is refused and how, what is counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::api_keys::{ApiKeys, KeyFile, KeyHash};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Error;
+
+use crate::toy_api::Toy;
+
+/// Noon of 2026-11-24.
+const NOON: u64 = 1_795_478_400 + 43_200;
+const KEY: &str = "hyd_key-of-alice-0123456789";
+const OTHER: &str = "hyd_key-of-bob-0123456789";
+
+/// A file with a tier and the keys of `alice` and `bob`.
+fn file(tier: &str) -> KeyFile {
+    let entry = |name: &str, key: &str| {
+        let hash = KeyHash::of_key(key.as_bytes());
+        format!("[[keys]]\nname = \"{name}\"\nsha256 = \"{hash}\"\ntier = \"t\"\n")
+    };
+    let text = format!("[tiers.t]\n{tier}\n{}{}", entry("alice", KEY), entry("bob", OTHER));
+    KeyFile::parse(&text).expect("it is valid")
+}
+
+fn served(tier: &str) -> (Toy, Arc<ApiKeys>) {
+    let keys = Arc::new(ApiKeys::new(file(tier), NOON));
+    (Toy::with_keys(&keys), keys)
+}
+
+/// The head of a response, and its body.
+struct Response {
+    head: String,
+    body: String,
+}
+
+impl Response {
+    fn status(&self) -> u16 {
+        self.head[9..12].parse().expect("a status")
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("JSON")
+    }
+
+    fn error(&self) -> (u16, i64) {
+        (self.status(), self.json()["error"]["code"].as_i64().expect("a code"))
+    }
+}
+
+fn exchange(toy: &Toy, request: &str) -> Response {
+    let response = toy.exchange(request);
+    let (head, body) = response.split_once("\r\n\r\n").expect("a head");
+    Response { head: head.to_owned(), body: body.to_owned() }
+}
+
+/// POSTs a body to a path, with header lines.
+fn post(toy: &Toy, path: &str, headers: &str, body: &Value) -> Response {
+    let body = body.to_string();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         {headers}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    exchange(toy, &request)
+}
+
+fn get(toy: &Toy, path: &str, headers: &str) -> Response {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n");
+    exchange(toy, &request)
+}
+
+fn call(id: u32, method: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method })
+}
+
+fn with_key(toy: &Toy, key: &str, body: &Value) -> Response {
+    post(toy, "/", &format!("x-api-key: {key}\r\n"), body)
+}
+
+#[test]
+fn a_request_without_a_valid_key_gets_401_and_one_with_a_key_is_served() {
+    let (toy, keys) = served("");
+    let height = call(1, "getHeight");
+    let missing = post(&toy, "/", "", &height);
+    assert_eq!(missing.error(), (401, -32401), "{}", missing.body);
+    assert_eq!(missing.header("www-authenticate"), Some("Bearer"));
+    assert!(missing.body.contains("x-api-key"), "{}", missing.body);
+    assert_eq!(with_key(&toy, "wrong", &height).error(), (401, -32401));
+    assert_eq!(post(&toy, "/?api-key=wrong", "", &height).error(), (401, -32401));
+    assert_eq!(with_key(&toy, &"x".repeat(10_000), &height).error(), (401, -32401));
+    assert_eq!(keys.unauthorized(), 4);
+    let bearer = format!("authorization: Bearer {KEY}\r\n");
+    for (path, headers) in [
+        ("/".to_owned(), format!("x-api-key: {KEY}\r\n")),
+        ("/".to_owned(), format!("x-token: {KEY}\r\n")),
+        ("/".to_owned(), bearer),
+        (format!("/?api-key={KEY}"), String::new()),
+        (format!("/{KEY}"), String::new()),
+    ] {
+        let served = post(&toy, &path, &headers, &height);
+        assert_eq!((served.status(), &served.json()["result"]), (200, &json!(0)), "{path}");
+    }
+    // What a load balancer and a browser send has no key.
+    assert_eq!(get(&toy, "/health", "").status(), 200);
+    assert_eq!(get(&toy, "/ready", "").status(), 200);
+    let preflight = "OPTIONS / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nOrigin: https://a.example\r\n\
+                     Access-Control-Request-Headers: x-api-key\r\n\r\n";
+    let preflight = exchange(&toy, preflight);
+    assert_eq!(preflight.status(), 200);
+    assert_eq!(preflight.header("access-control-allow-headers"), Some("x-api-key"));
+    let page = post(&toy, "/", "Origin: https://a.example\r\n", &height);
+    assert_eq!((page.status(), page.header("access-control-allow-origin")), (401, Some("*")));
+}
+
+#[test]
+fn a_key_of_a_megabyte_is_refused_before_it_is_read() {
+    let (toy, _keys) = served("");
+    // The node may close before all of it is written.
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        with_key(&toy, &"x".repeat(1 << 20), &call(1, "getHeight")).status()
+    }));
+    assert!(matches!(refused, Ok(431) | Err(_)), "{refused:?}");
+    assert_eq!(with_key(&toy, KEY, &call(1, "getHeight")).status(), 200);
+}
+
+#[test]
+fn a_denied_method_gets_its_own_error_also_in_a_batch() {
+    let (toy, keys) = served("deny = [\"counterSum\"]");
+    let denied = with_key(&toy, KEY, &call(3, "counterSum"));
+    assert_eq!((denied.error(), &denied.json()["id"]), ((200, -32601), &json!(3)));
+    assert!(denied.body.contains("counterSum is not available"), "{}", denied.body);
+    let batch = json!([call(1, "getHeight"), call(2, "counterSum"), call(3, "getHeight")]);
+    let batch = with_key(&toy, KEY, &batch).json();
+    assert_eq!((&batch[0]["result"], &batch[2]["result"]), (&json!(0), &json!(0)));
+    assert_eq!((&batch[1]["error"]["code"], &batch[1]["id"]), (&json!(-32601), &json!(2)));
+    assert_eq!(with_key(&toy, KEY, &call(1, "noSuch")).error(), (200, -32601));
+    let report = keys.usage_report();
+    let row = &report["keys"][0];
+    assert_eq!((&row["requests"], &row["refused"]), (&json!(5), &json!(2)));
+}
+
+#[test]
+fn only_listed_methods_are_served_if_there_is_a_list() {
+    let (toy, _keys) = served("allow = [\"getHeight\"]");
+    assert_eq!(with_key(&toy, KEY, &call(1, "getHeight")).json()["result"], json!(0));
+    assert_eq!(with_key(&toy, KEY, &call(1, "counterSum")).error(), (200, -32601));
+}
+
+#[test]
+fn a_key_over_its_rate_gets_429_with_the_time_to_wait_and_another_key_does_not_notice() {
+    let (toy, _keys) = served("");
+    let first = with_key(&toy, KEY, &call(1, "getHeight"));
+    assert_eq!((first.status(), first.header("ratelimit-limit")), (200, None));
+    // Too few tokens come back during the test.
+    let (toy, _keys) = served("requests_per_s = 1\nburst = 650");
+    let first = with_key(&toy, KEY, &call(1, "getHeight"));
+    assert_eq!((first.status(), first.header("ratelimit-limit")), (200, Some("650")));
+    let remaining: u32 =
+        first.header("ratelimit-remaining").expect("it").parse().expect("a number");
+    assert!((648..=650).contains(&remaining), "{remaining}");
+    assert!(first.header("ratelimit-reset").is_some());
+    // Each call of a batch counts.
+    let batch = Value::from_iter((0..100).map(|id| call(id, "getHeight")));
+    assert!((0..6).all(|_| with_key(&toy, KEY, &batch).status() == 200));
+    let refused = with_key(&toy, KEY, &batch);
+    assert_eq!(refused.error(), (429, -32005));
+    let wait: u64 = refused.header("retry-after").expect("a time").parse().expect("seconds");
+    assert!((1..=52).contains(&wait), "{wait}");
+    assert_eq!(refused.header("ratelimit-limit"), Some("650"));
+    let data = &refused.json()["error"]["data"];
+    assert_eq!(data["limit"], json!(1), "{data}");
+    assert!(refused.body.contains("tiers.requests_per_s"), "{}", refused.body);
+    assert_eq!(with_key(&toy, OTHER, &batch).status(), 200);
+}
+
+#[test]
+fn rates_of_classes_and_methods_are_those_of_the_calls() {
+    let tier = "[tiers.t.heavy]\nrequests_per_s = 1\nburst = 2\n\
+                [tiers.t.methods.counterSum]\nrequests_per_s = 1\nburst = 1";
+    let (toy, keys) = served(tier);
+    let status = |method: &str| with_key(&toy, KEY, &call(1, method)).status();
+    // A list is heavy, because it may be long, even if this one is not.
+    let heavy = json!([call(1, "counterList"), call(2, "counterList"), call(3, "counterList")]);
+    let full = with_key(&toy, KEY, &heavy);
+    assert_eq!(full.status(), 200, "a batch beyond the burst, of a key that owes nothing");
+    assert_eq!(status("counterList"), 429);
+    assert_eq!((status("counterTop"), status("getHeight")), (200, 200));
+    assert_eq!((status("counterSum"), status("counterSum")), (200, 429));
+    let rows = keys.metric_rows();
+    assert_eq!((&*rows[0].name, rows[0].calls, rows[0].refused), ("alice", [1, 2, 3], 2));
+}
+
+#[test]
+fn a_quota_names_the_time_at_which_it_is_whole_again() {
+    let (toy, keys) = served("requests_per_day = 3");
+    let status = || with_key(&toy, KEY, &call(1, "getHeight"));
+    assert!((0..3).all(|_| status().status() == 200));
+    let used_up = status();
+    assert_eq!((used_up.error(), used_up.header("retry-after")), ((429, -32005), Some("43201")));
+    assert!(used_up.body.contains("used up until 2026-11-25T00:00:00Z"), "{}", used_up.body);
+    keys.set_unix_time(NOON + 43_200);
+    assert_eq!(status().status(), 200, "the next day");
+}
+
+#[test]
+fn metrics_have_names_and_no_keys_and_only_some_may_read_them() {
+    let (toy, keys) = served("");
+    let key = format!("x-api-key: {KEY}\r\n");
+    with_key(&toy, KEY, &call(1, "counterSum"));
+    with_key(&toy, "wrong", &call(1, "counterSum"));
+    assert_eq!(get(&toy, "/metrics", &key).status(), 403);
+    assert_eq!(get(&toy, "/metrics", "").status(), 401);
+    keys.reload(file("metrics = true"));
+    let metrics = get(&toy, "/metrics", &key);
+    for line in [
+        "hydrant_api_key_requests_total{key=\"alice\",class=\"medium\"} 1\n",
+        "hydrant_api_key_requests_total{key=\"bob\",class=\"light\"} 0\n",
+        "hydrant_api_key_unauthorized_total{cause=\"key\"} 2\n",
+        "hydrant_api_key_reloads_total{result=\"replaced\"} 1\n",
+        "hydrant_memory_bytes{part=\"api_keys\"} ",
+        "hydrant_api_keys 2\n",
+    ] {
+        assert!(metrics.body.contains(line), "{line} is not in {}", metrics.body);
+    }
+    assert!(!metrics.body.contains(KEY) && !metrics.body.contains("0123456789"));
+}
+
+#[test]
+fn wrong_keys_of_one_address_are_throttled_and_its_right_key_is_served() {
+    let (toy, keys) = served("");
+    let wrong = |at: u32| with_key(&toy, &format!("wrong-{at}"), &call(1, "getHeight")).status();
+    let statuses: Vec<_> = (0..400).map(wrong).collect();
+    assert_eq!(statuses[0], 401);
+    assert!(statuses.contains(&429), "400 wrong keys take far less than 30 s");
+    assert_eq!(keys.unauthorized(), 400);
+    assert_eq!(with_key(&toy, KEY, &call(1, "getHeight")).status(), 200);
+}
+
+#[test]
+fn a_socket_has_the_limits_of_its_key() {
+    let tier = "websocket_connections = 2\nsubscriptions = 2\nrequests_per_s = 1\nburst = 20";
+    let (toy, keys) = served(&format!("{tier}\ndeny = [\"heightSubscribe\"]"));
+    let path = format!("?api-key={KEY}");
+    toy.run(async {
+        let status = |err: Error| match err {
+            Error::Http(response) => response.status().as_u16(),
+            err => panic!("{err}"),
+        };
+        for path in ["", "?api-key=wrong"] {
+            let refused = toy.try_connect(path).await.err().expect("no socket without a key");
+            assert_eq!(status(refused), 401);
+        }
+        let mut first = toy.try_connect(&path).await.expect("the first");
+        let mut second = toy.try_connect(KEY).await.expect("the second");
+        assert_eq!(status(toy.try_connect(&path).await.err().expect("the third")), 429);
+        let denied = first.call("heightSubscribe", json!([])).await.expect_err("it is denied");
+        assert_eq!(denied["code"], json!(-32601));
+        let subscribed = first.call("counterSubscribe", json!(["a"])).await.expect("an id");
+        second.call("counterSubscribe", json!(["a"])).await.expect("an id");
+        let full = second.call("counterSubscribe", json!(["b"])).await.expect_err("two are open");
+        assert!(full.to_string().contains("tiers.subscriptions"), "{full}");
+        first.call("counterUnsubscribe", json!([subscribed])).await.expect("it ends");
+        second.call("counterSubscribe", json!(["b"])).await.expect("one has ended");
+        // Each message counts, over all of the key's connections and HTTP.
+        let mut over = 0;
+        for _ in 0..40 {
+            let called = first.call("getHeight", json!([])).await;
+            over += u32::from(called.is_err_and(|err| err["code"] == json!(-32005)));
+        }
+        assert!(over > 0, "46 calls take far less than 20 s");
+        assert_eq!(keys.metric_rows()[0].subscriptions, 2);
+    });
+}
+
+#[test]
+fn a_removed_key_closes_its_sockets_with_a_reason_and_those_of_others_stay() {
+    let (toy, keys) = served("");
+    toy.run(async {
+        let mut alice = toy.try_connect(KEY).await.expect("a socket");
+        let mut bob = toy.try_connect(OTHER).await.expect("a socket");
+        alice.call("heightSubscribe", json!([])).await.expect("an id");
+        bob.call("heightSubscribe", json!([])).await.expect("an id");
+        let hash = KeyHash::of_key(OTHER.as_bytes());
+        let only_bob =
+            format!("[tiers.t]\n[[keys]]\nname = \"bob\"\nsha256 = \"{hash}\"\ntier = \"t\"\n");
+        let reload = keys.reload(KeyFile::parse(&only_bob).expect("it is valid"));
+        toy.pubsub.close_keys(&reload.removed);
+        assert_eq!(alice.closed().await, (1008, "the API key was removed".to_owned()));
+        assert!(toy.try_connect(KEY).await.is_err());
+        assert_eq!(bob.call("getHeight", json!([])).await, Ok(json!(0)));
+    });
+    assert_eq!(with_key(&toy, KEY, &call(1, "getHeight")).error(), (401, -32401));
+}
+
+#[test]
+fn a_key_at_its_limit_takes_no_work_from_the_pool_that_another_waits_for() {
+    let (toy, keys) = served("requests_per_s = 1\nburst = 20");
+    let flood = |_| with_key(&toy, KEY, &call(1, "counterSum")).status();
+    let served = (0..300).map(flood).filter(|status| *status == 200).count();
+    let bob = (0..10).filter(|_| with_key(&toy, OTHER, &call(1, "counterSum")).status() == 200);
+    assert_eq!(bob.count(), 10);
+    assert!((20..200).contains(&served), "{served}");
+    let pool = toy.server.context.pool.counters();
+    let medium = pool.class(pool::Class::Medium);
+    // Some of the responses come from the cache, without a task.
+    assert!(medium.completed as usize <= served + 10, "{} {served}", medium.completed);
+    let rows = keys.metric_rows();
+    assert_eq!((rows[0].refused as usize, rows[1].refused), (300 - served, 0));
+    assert_eq!(
+        toy.server.context.clients.admit(
+            pool::ClientId::from_key(::api_keys::KeyNumber(2)),
+            1,
+            toy.server.context.pool.now() + Duration::from_secs(60),
+        ),
+        Ok(())
+    );
+}
