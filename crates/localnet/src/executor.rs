@@ -35,6 +35,7 @@ use svm::sysvars::{self, SlotContext};
 use svm::{WorkingSet, nonce, status_meta};
 
 use crate::accounts_sum::AccountsSum;
+use crate::baseline::Baseline;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
 use crate::cost;
@@ -50,6 +51,9 @@ const BATCH_MAX: usize = 256;
 const BATCH_TIME: Duration = Duration::from_millis(2);
 /// Pause after a publication that left the queue empty, in which transactions gather.
 const BATCH_GATHER_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Transactions of a block whose end the paused clock delays, at most.
+const PAUSED_BLOCK_TRANSACTIONS_MAX: usize = 10_000;
 
 /// Why a batch ended.
 enum BatchEnd {
@@ -109,6 +113,9 @@ pub(crate) struct Executor {
     pub(crate) unpublished_updates: Option<Vec<AccountUpdate>>,
     /// Writes of accounts since the start, if a sink needs them.
     pub(crate) write_version: u64,
+    /// The accounts of the start, if they are retained.
+    pub(crate) baseline: Option<Arc<Baseline>>,
+    pub(crate) baseline_bytes_max: u64,
     pub(crate) metrics: Arc<ExecutorMetrics>,
 }
 
@@ -121,16 +128,29 @@ impl Executor {
         let slot_time = Duration::from_millis(self.timing.slot_ms);
         let mut slot_end = now() + slot_time;
         loop {
-            match queue.next(Some(slot_end)) {
+            let until = (!self.clock.is_paused()).then_some(slot_end);
+            match queue.next(until) {
                 Next::Execute(first) => match self.execute_batch(first, queue, slot_end)? {
                     BatchEnd::Full => {}
                     BatchEnd::Empty => wait_for_batch(slot_end),
                     BatchEnd::Closed => return self.complete_block(),
                 },
+                Next::Control(request) => {
+                    let open = self.builder.id();
+                    self.control(request)?;
+                    if self.builder.id() != open {
+                        slot_end = now() + slot_time;
+                    }
+                }
                 Next::Closed => return self.complete_block(),
                 Next::Empty => {}
             }
-            if now() >= slot_end {
+            if self.clock.is_paused() {
+                if self.builder.transactions.len() >= PAUSED_BLOCK_TRANSACTIONS_MAX {
+                    self.end_block()?;
+                }
+                slot_end = now() + slot_time;
+            } else if now() >= slot_end {
                 self.end_block()?;
                 // Slots that passed while the machine was suspended are not made up for.
                 slot_end = (slot_end + slot_time).max(now());
@@ -140,18 +160,30 @@ impl Executor {
 
     /// Makes a block for each transaction, and none without one.
     fn run_on_demand(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
-        while let Next::Execute(transaction) = queue.next(None) {
-            let unix_timestamp = self.clock.advance(unix_ms(), now());
-            if let Some(clock) = sysvars::set_time(self.set.vm_mut(), unix_timestamp) {
-                self.builder.bank.unix_timestamp = unix_timestamp;
-                self.write_accounts(&[clock])?;
-            }
-            if self.execute(transaction)? {
-                self.publish();
-                self.end_block()?;
+        loop {
+            match queue.next(None) {
+                Next::Execute(transaction) => {
+                    self.update_time()?;
+                    if self.execute(transaction)? {
+                        self.publish();
+                        self.end_block()?;
+                    }
+                }
+                Next::Control(request) => self.control(request)?,
+                Next::Empty => {}
+                Next::Closed => return self.complete_block(),
             }
         }
-        self.complete_block()
+    }
+
+    /// Sets the time of the open block, which waited for a transaction or a command.
+    pub(crate) fn update_time(&mut self) -> Result<(), LedgerError> {
+        let unix_timestamp = self.clock.advance(unix_ms(), now());
+        if let Some(clock) = sysvars::set_time(self.set.vm_mut(), unix_timestamp) {
+            self.builder.bank.unix_timestamp = unix_timestamp;
+            self.write_accounts(&[clock])?;
+        }
+        Ok(())
     }
 
     /// Executes waiting transactions until the batch or the slot ends, and publishes them.
@@ -170,7 +202,14 @@ impl Executor {
                 break;
             }
             match queue.try_next() {
-                Next::Execute(transaction) => self.execute(transaction)?,
+                Next::Execute(transaction) => {
+                    self.execute(transaction)?;
+                }
+                Next::Control(request) => {
+                    self.publish();
+                    self.control(request)?;
+                    break;
+                }
                 Next::Closed => {
                     end = BatchEnd::Closed;
                     break;
@@ -329,7 +368,7 @@ impl Executor {
     }
 
     /// Publishes the executed transactions to readers, then sends their events.
-    fn publish(&mut self) {
+    pub(crate) fn publish(&mut self) {
         let started_at = now();
         self.ledger.publish();
         let executed = std::mem::take(&mut self.unpublished);
@@ -351,7 +390,7 @@ impl Executor {
         self.metrics.add(Phase::Publish, now() - started_at);
     }
 
-    fn end_block(&mut self) -> Result<(), ExecutorError> {
+    pub(crate) fn end_block(&mut self) -> Result<(), ExecutorError> {
         self.complete_block()?;
         while self.unfinalized.len() as u64 > self.timing.finalize_after {
             self.finalize_oldest()?;
@@ -361,7 +400,7 @@ impl Executor {
     }
 
     /// Ends the open block: stores it, confirms it, then sends its event.
-    fn complete_block(&mut self) -> Result<(), ExecutorError> {
+    pub(crate) fn complete_block(&mut self) -> Result<(), ExecutorError> {
         self.pay_leader()?;
         self.publish();
         self.sum_writes();
@@ -399,7 +438,7 @@ impl Executor {
         self.metrics.add(Phase::Hash, now() - started_at);
     }
 
-    fn finalize_oldest(&mut self) -> Result<(), ExecutorError> {
+    pub(crate) fn finalize_oldest(&mut self) -> Result<(), ExecutorError> {
         let Some(block) = self.unfinalized.pop_front() else { return Ok(()) };
         self.history.finalize(block.id);
         self.history.publish();

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use chain_solana::{
     BankHashComponents, Block, BlockInfo, BlockhashQueue, Cluster, ClusterInfo, EventSink, Faucet,
-    History, InflationSchedule, OneNodeCluster, Reader, Simulator, TransactionSender,
+    History, InflationSchedule, LedgerControl, OneNodeCluster, Reader, Simulator,
+    TransactionSender,
 };
 use ledger::{BlockId, Commitment};
 use ledger_store::{LedgerStore, Opened};
@@ -23,6 +24,7 @@ use solana_pubkey::Pubkey;
 use svm::{AccountSource, SimulationPool, WorkingSet};
 
 use crate::accounts_sum::AccountsSum;
+use crate::baseline::Baseline;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
 use crate::config::{Config, HEAD_SLOT_MAX};
@@ -36,6 +38,7 @@ use crate::from_snapshot;
 use crate::genesis::Genesis;
 use crate::genesis_accounts::{self, GenesisAccountSource, guarded};
 use crate::keypairs::NodeKeypairs;
+use crate::local_control::LocalControl;
 use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
 use crate::simulator::LocalSimulator;
@@ -62,6 +65,7 @@ pub struct Localnet {
     queue: Arc<TransactionQueue>,
     simulator: Arc<LocalSimulator>,
     faucet: Arc<LocalFaucet>,
+    control: Arc<LocalControl>,
     receiver: Receiver,
     executor: Executor,
     parent: BlockInfo,
@@ -322,6 +326,11 @@ impl Localnet {
             state.keypairs.faucet,
             config.airdrop_lamports_max,
         ));
+        let view = state.reader.view(Commitment::Finalized);
+        let baseline = Baseline::from_view(&view, config.baseline_bytes_max).map(Arc::new);
+        drop(view);
+        let baseline_bytes = baseline.as_ref().map_or(0, |baseline| baseline.bytes());
+        let control = Arc::new(LocalControl::new(Arc::clone(&queue), baseline_bytes));
         let executor = Executor {
             set: state.set,
             ledger: state.ledger,
@@ -349,6 +358,8 @@ impl Localnet {
             unpublished: Vec::new(),
             unpublished_updates: None,
             write_version: 0,
+            baseline,
+            baseline_bytes_max: config.baseline_bytes_max,
             metrics: Arc::default(),
         };
         let mint = state.genesis.mint.map(Pubkey::new_from_array);
@@ -364,6 +375,7 @@ impl Localnet {
             queue,
             simulator,
             faucet,
+            control,
             receiver,
             executor,
             parent,
@@ -444,6 +456,11 @@ impl Localnet {
     /// Pays airdrops.
     pub fn faucet(&self) -> Arc<dyn Faucet> {
         Arc::clone(&self.faucet) as Arc<dyn Faucet>
+    }
+
+    /// Controls the ledger.
+    pub fn control(&self) -> Arc<dyn LedgerControl> {
+        Arc::clone(&self.control) as Arc<dyn LedgerControl>
     }
 
     /// Runs the ledger on its own thread and sends events to `sinks`. The first block is open when this

@@ -1,11 +1,12 @@
 //! The queue in front of the executing thread: accepted transactions that are not executed yet.
 //!
 //! In: verified transactions from any thread, refused at once if the queue is full. Out: one at a time to the executing
-//! thread, fairly among clients (`round_robin`).
+//! thread, fairly among clients (`round_robin`). Commands for the thread itself overtake transactions (`commands`).
 //! Bounds: `queue_max` transactions, and `queue_compute_units_max` compute units that they request. A client and a fee
 //! payer have a share of both.
 //! Invariant: every accepted transaction is executed, or counted as dropped once the queue is closed.
 
+mod commands;
 mod cost;
 mod round_robin;
 #[cfg(test)]
@@ -15,10 +16,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use chain_solana::{QueueBound, SendError, Sender, TransactionSender, VerifiedTransaction};
+use chain_solana::{
+    ControlCall, ControlCommand, ControlError, QueueBound, SendError, Sender, TransactionSender,
+    VerifiedTransaction,
+};
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;
 
+use commands::Commands;
+pub(crate) use commands::ControlRequest;
 pub(crate) use round_robin::Limits;
 pub use round_robin::Load;
 use round_robin::{Refusal, RoundRobin};
@@ -34,8 +40,9 @@ pub struct TransactionQueue {
 
 struct Inner {
     waiting: RoundRobin<VerifiedTransaction>,
+    commands: Commands,
     is_closed: bool,
-    /// The executing thread waits for a transaction.
+    /// The executing thread waits for a transaction or a command.
     is_awaited: bool,
 }
 
@@ -58,6 +65,8 @@ pub struct QueueStats {
 pub(crate) enum Next {
     /// Execute this.
     Execute(VerifiedTransaction),
+    /// Carry this out.
+    Control(ControlRequest),
     /// The queue is empty.
     Empty,
     /// The queue was closed.
@@ -68,7 +77,12 @@ impl TransactionQueue {
     pub(crate) fn new(limits: Limits) -> Self {
         let waiting = RoundRobin::new(limits);
         Self {
-            inner: Mutex::new(Inner { waiting, is_closed: false, is_awaited: false }),
+            inner: Mutex::new(Inner {
+                waiting,
+                commands: Commands::default(),
+                is_closed: false,
+                is_awaited: false,
+            }),
             arrived: Condvar::new(),
             refused: Default::default(),
             dropped: AtomicU64::new(0),
@@ -104,14 +118,40 @@ impl TransactionQueue {
         })
     }
 
+    /// Appends a command, which overtakes the waiting transactions.
+    pub(crate) fn push_command(
+        &self,
+        command: ControlCommand,
+    ) -> Result<ControlCall, ControlError> {
+        let mut inner = self.inner.lock();
+        if inner.is_closed {
+            return Err(ControlError::Closed);
+        }
+        let call = inner.commands.push(command);
+        let wakes = call.is_ok() && inner.is_awaited;
+        drop(inner);
+        if wakes {
+            self.arrived.notify_one();
+        }
+        call
+    }
+
+    /// Number of waiting commands.
+    pub(crate) fn waiting_commands(&self) -> usize {
+        self.inner.lock().commands.len()
+    }
+
     /// Closes the queue and drops the waiting transactions, whose execution was not confirmed to any client.
     pub(crate) fn close(&self) {
-        let waiting = {
+        let (waiting, commands) = {
             let mut inner = self.inner.lock();
             inner.is_closed = true;
             let limits = Limits { transactions: 0, compute_units: 0 };
-            std::mem::replace(&mut inner.waiting, RoundRobin::new(limits))
+            let waiting = std::mem::replace(&mut inner.waiting, RoundRobin::new(limits));
+            (waiting, std::mem::take(&mut inner.commands))
         };
+        // Their callers get an error.
+        drop(commands);
         self.arrived.notify_one();
         let Load { transactions, compute_units, .. } = waiting.load();
         self.dropped.fetch_add(transactions, Ordering::Relaxed);
@@ -151,12 +191,12 @@ impl Receiver {
         Self(queue)
     }
 
-    /// The next transaction, if one waits.
+    /// The next transaction or command, if one waits.
     pub(crate) fn try_next(&self) -> Next {
         self.0.inner.lock().next()
     }
 
-    /// The next transaction. Waits for one until the given time, or without limit.
+    /// The next transaction or command. Waits for one until the given time, or without limit.
     pub(crate) fn next(&self, until: Option<Instant>) -> Next {
         let mut inner = self.0.inner.lock();
         loop {
@@ -190,6 +230,9 @@ impl Inner {
     fn next(&mut self) -> Next {
         if self.is_closed {
             return Next::Closed;
+        }
+        if let Some(request) = self.commands.pop() {
+            return Next::Control(request);
         }
         self.waiting.pop().map_or(Next::Empty, Next::Execute)
     }

@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use chain_solana::{
-    Block, EventSink, ExecutedTransaction, Faucet, History, LedgerEvent, Reader, Simulator,
-    TransactionSender, VerifiedTransaction,
+    Block, EventSink, ExecutedTransaction, Faucet, History, LedgerControl, LedgerEvent, Reader,
+    Simulator, TransactionSender, VerifiedTransaction,
 };
 use ledger::{Address, Commitment};
 use localnet::{Config, Localnet, LocalnetHandle};
@@ -32,6 +32,7 @@ pub(crate) struct Node {
     pub(crate) transaction_sender: Arc<dyn TransactionSender>,
     pub(crate) simulator: Arc<dyn Simulator>,
     pub(crate) faucet: Arc<dyn Faucet>,
+    pub(crate) control: Arc<dyn LedgerControl>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) cluster_info: chain_solana::ClusterInfo,
@@ -83,6 +84,7 @@ impl Node {
             transaction_sender: localnet.transaction_sender(),
             simulator: localnet.simulator(),
             faucet: localnet.faucet(),
+            control: localnet.control(),
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
             cluster_info: localnet.cluster_info().clone(),
