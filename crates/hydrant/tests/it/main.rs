@@ -4,6 +4,7 @@
 //! Bounds: a node has 30 s to respond, a step of a flow 60 s. Ports are always free ones.
 
 mod bench;
+mod cheatcodes;
 mod clients;
 mod clone;
 mod crash;
