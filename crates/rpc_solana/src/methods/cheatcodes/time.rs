@@ -40,13 +40,15 @@ fn time_travel(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 
 fn pause_clock(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
+    let result = control_result::epoch_info(api, ControlCommand::PauseClock)?;
     // A missing block says nothing from now on.
     api.health.set_paused(true);
-    control_result::epoch_info(api, ControlCommand::PauseClock)
+    Ok(result)
 }
 
 fn resume_clock(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
+    let result = control_result::epoch_info(api, ControlCommand::ResumeClock)?;
     api.health.set_paused(false);
-    control_result::epoch_info(api, ControlCommand::ResumeClock)
+    Ok(result)
 }
