@@ -40,6 +40,7 @@ pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
         upstream: None,
         snapshots: None,
         older_statuses: None,
+        cheatcodes: Arc::default(),
         // Never used: requests are handled on the calling thread.
         pool: Arc::new(
             Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})

@@ -17,8 +17,10 @@ mod history;
 mod identifiers;
 mod inflation;
 mod leader_schedule;
+mod ledger_control;
 mod older_statuses;
 mod one_node_cluster;
+mod pending;
 mod signatures;
 mod simulator;
 mod snapshots;
@@ -47,8 +49,13 @@ pub use history::{History, HistoryLimits, HistorySnapshot, TransactionPosition, 
 pub use identifiers::{feature_set, shred_version};
 pub use inflation::InflationSchedule;
 pub use leader_schedule::LeaderSchedule;
+pub use ledger_control::{
+    ACCOUNT_BYTES_MAX, AccountsEdit, ControlCall, ControlCommand, ControlDone, ControlError,
+    ControlStats, CurrentAccounts, EditedAccounts, LedgerControl, ResetScope, TimeTarget,
+};
 pub use older_statuses::OlderStatuses;
 pub use one_node_cluster::OneNodeCluster;
+pub use pending::{Pending, PendingSender, pending};
 pub use simulator::{Simulation, SimulationError, SimulationRequest, Simulator};
 pub use snapshots::Snapshots;
 pub use transaction_sender::{QueueBound, SendError, Sender, TransactionSender};

@@ -56,7 +56,8 @@ pub(crate) fn verify(transaction: &VersionedTransaction, message: &[u8]) -> bool
     signed.all(|(signature, key)| verify_one(signature.as_array(), key.as_array(), message))
 }
 
-fn verify_one(signature: &[u8; 64], key: &[u8; 32], message: &[u8]) -> bool {
+/// Whether a signature is valid for its key and message.
+pub(crate) fn verify_one(signature: &[u8; 64], key: &[u8; 32], message: &[u8]) -> bool {
     let signature = EdSignature::from_bytes(signature);
     let Some(key) = decode_key(key) else { return false };
     !is_of_small_order(signature.r_bytes()) && key.verify(message, &signature).is_ok()

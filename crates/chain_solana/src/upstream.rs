@@ -4,11 +4,11 @@
 //! producer has an [`UpstreamReply`].
 //! Invariant: each call gets a result. A reply that is dropped is an error.
 
-use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
+
+use crate::pending::{Pending, PendingSender, pending};
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -43,114 +43,46 @@ pub trait Upstream: Send + Sync {
     fn call(&self, method: &'static str, params: &str) -> Result<UpstreamCall, UpstreamError>;
 }
 
-/// What a call and its reply share.
-#[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-    is_done: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    result: Option<UpstreamResult>,
-    waker: Option<Waker>,
-}
-
 /// A call that has been queued.
-pub struct UpstreamCall(Arc<Shared>);
+pub struct UpstreamCall(Pending<UpstreamResult>);
 
 /// Where the result of a call goes.
-pub struct UpstreamReply(Arc<Shared>);
+pub struct UpstreamReply(PendingSender<UpstreamResult>);
 
 impl UpstreamCall {
     /// A call, and where its result goes.
     pub fn new() -> (Self, UpstreamReply) {
-        let shared = Arc::<Shared>::default();
-        (Self(Arc::clone(&shared)), UpstreamReply(shared))
+        let (result, sender) = pending();
+        (Self(result), UpstreamReply(sender))
     }
 
     /// Whether the result is there. If not, `waker` is woken once it is.
     pub fn poll(&self, waker: impl FnOnce() -> Waker) -> Poll<()> {
-        let mut state = self.0.state.lock();
-        if state.result.is_some() {
-            return Poll::Ready(());
-        }
-        state.waker = Some(waker());
-        Poll::Pending
+        self.0.poll(waker)
     }
 
     /// The result. Blocks until it is there.
     pub fn wait(self) -> UpstreamResult {
-        let mut state = self.0.state.lock();
-        loop {
-            match state.result.take() {
-                Some(result) => return result,
-                None => self.0.is_done.wait(&mut state),
-            }
-        }
+        let ended = || Err(UpstreamError::Unreachable("the node ends".to_owned()));
+        self.0.wait().unwrap_or_else(ended)
     }
 }
 
 impl UpstreamReply {
     /// Whether the client has left.
     pub fn is_abandoned(&self) -> bool {
-        Arc::strong_count(&self.0) == 1
+        self.0.is_abandoned()
     }
 
     /// Sends the result.
     pub fn send(self, result: UpstreamResult) {
-        self.finish(result);
-    }
-
-    fn finish(&self, result: UpstreamResult) {
-        let mut state = self.0.state.lock();
-        if state.result.is_none() {
-            state.result = Some(result);
-        }
-        let waker = state.waker.take();
-        drop(state);
-        self.0.is_done.notify_all();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
-impl Drop for UpstreamReply {
-    fn drop(&mut self) {
-        if self.0.state.lock().result.is_none() {
-            self.finish(Err(UpstreamError::Unreachable("the node ends".to_owned())));
-        }
+        self.0.send(result);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::task::Wake;
-
     use super::*;
-
-    #[derive(Default)]
-    struct Flag(AtomicBool);
-
-    impl Wake for Flag {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn a_result_wakes_the_task_that_waits_for_it() {
-        let (call, reply) = UpstreamCall::new();
-        let flag = Arc::<Flag>::default();
-        assert!(call.poll(|| Waker::from(Arc::clone(&flag))).is_pending());
-        assert!(!flag.0.load(Ordering::Relaxed));
-        reply.send(Ok(b"7".to_vec()));
-        assert!(flag.0.load(Ordering::Relaxed));
-        assert!(call.poll(|| unreachable!("it is there")).is_ready());
-        assert_eq!(call.wait(), Ok(b"7".to_vec()));
-    }
 
     #[test]
     fn a_dropped_reply_is_an_error() {
@@ -161,5 +93,13 @@ mod tests {
         let (call, reply) = UpstreamCall::new();
         drop(call);
         assert!(reply.is_abandoned());
+    }
+
+    #[test]
+    fn a_reply_is_the_calls_result() {
+        let (call, reply) = UpstreamCall::new();
+        reply.send(Ok(b"7".to_vec()));
+        assert!(call.poll(|| unreachable!("it is there")).is_ready());
+        assert_eq!(call.wait(), Ok(b"7".to_vec()));
     }
 }

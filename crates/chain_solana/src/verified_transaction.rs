@@ -1,4 +1,7 @@
 //! A transaction whose shape and signatures are valid: the only kind that a ledger accepts.
+//!
+//! Cheat codes of a local ledger exempt signers ([`VerifiedTransaction::verify_except`]). Their missing signatures are
+//! replaced, so that a transaction still has one that identifies it.
 
 use solana_hash::Hash;
 use solana_message::VersionedMessage;
@@ -43,6 +46,29 @@ impl VerifiedTransaction {
         Ok(Self { transaction, message_hash, message_bytes: message.len() })
     }
 
+    /// The same, but signatures of the signers that `is_exempt` selects are not checked. One that is all zero is replaced
+    /// by a hash of the message, which no other transaction has.
+    pub fn verify_except(
+        mut transaction: VersionedTransaction,
+        is_exempt: impl Fn(&Pubkey) -> bool,
+    ) -> Result<Self, VerifyError> {
+        transaction.sanitize().map_err(|err| VerifyError::Sanitize(err.to_string()))?;
+        let message = transaction.message.serialize();
+        let VersionedTransaction { signatures, message: parsed } = &mut transaction;
+        let signers = signatures.iter_mut().zip(parsed.static_account_keys());
+        for (index, (signature, signer)) in signers.enumerate() {
+            if !is_exempt(signer) {
+                if !signatures::verify_one(signature.as_array(), signer.as_array(), &message) {
+                    return Err(VerifyError::Signature);
+                }
+            } else if *signature == Signature::default() {
+                *signature = substitute(&message, index);
+            }
+        }
+        let message_hash = VersionedMessage::hash_raw_message(&message);
+        Ok(Self { transaction, message_hash, message_bytes: message.len() })
+    }
+
     /// The transaction.
     pub fn transaction(&self) -> &VersionedTransaction {
         &self.transaction
@@ -71,5 +97,61 @@ impl VerifiedTransaction {
     /// Estimated bytes of memory.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.message_bytes + self.transaction.signatures.len() * SIGNATURE_BYTES
+    }
+}
+
+/// What replaces the missing signature of a signer: two hashes of the message and the signer's index.
+fn substitute(message: &[u8], index: usize) -> Signature {
+    let mut bytes = [0; SIGNATURE_BYTES];
+    for (part, half) in bytes.chunks_exact_mut(SIGNATURE_BYTES / 2).enumerate() {
+        let hashed = [message, &[part as u8, index as u8]].concat();
+        half.copy_from_slice(VersionedMessage::hash_raw_message(&hashed).as_ref());
+    }
+    Signature::from(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use solana_message::{Message, MessageHeader};
+
+    use super::*;
+
+    /// A transaction of two signers without signatures.
+    fn unsigned(signers: [Pubkey; 2]) -> VersionedTransaction {
+        let header = MessageHeader {
+            num_required_signatures: 2,
+            num_readonly_signed_accounts: 0,
+            num_readonly_unsigned_accounts: 0,
+        };
+        let message = Message { header, account_keys: signers.to_vec(), ..Message::default() };
+        let signatures = vec![Signature::default(); 2];
+        VersionedTransaction { signatures, message: VersionedMessage::Legacy(message) }
+    }
+
+    #[test]
+    fn exempt_signers_need_no_signature_and_others_do() {
+        let signers = [Pubkey::new_from_array([1; 32]), Pubkey::new_from_array([2; 32])];
+        let only_first = |signer: &Pubkey| *signer == signers[0];
+        let refused = VerifiedTransaction::verify_except(unsigned(signers), only_first);
+        assert_eq!(refused.err(), Some(VerifyError::Signature));
+        let verified = VerifiedTransaction::verify_except(unsigned(signers), |_| true);
+        let verified = verified.expect("both are exempt");
+        let [first, second] = verified.transaction().signatures[..] else { panic!("two") };
+        assert!(first != second && first != Signature::default());
+        assert_eq!(verified.signature(), first);
+        let again = VerifiedTransaction::verify_except(unsigned(signers), |_| true);
+        assert_eq!(again.expect("the same").signature(), first);
+        let other = unsigned([signers[1], signers[0]]);
+        let other = VerifiedTransaction::verify_except(other, |_| true).expect("another");
+        assert_ne!(other.signature(), first);
+        // A signature that is there stays.
+        let mut given = unsigned(signers);
+        given.signatures[0] = Signature::from([7; 64]);
+        let given = VerifiedTransaction::verify_except(given, |_| true).expect("exempt");
+        assert_eq!(given.signature(), Signature::from([7; 64]));
+        let mut broken = unsigned(signers);
+        broken.signatures.pop();
+        let broken = VerifiedTransaction::verify_except(broken, |_| true);
+        assert!(matches!(broken, Err(VerifyError::Sanitize(_))));
     }
 }

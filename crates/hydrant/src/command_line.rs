@@ -14,6 +14,7 @@ use crate::dev_flags::DevFlags;
 use crate::follow_flags::FollowFlags;
 use crate::generated_files::{CompletionsFlags, ManFlags};
 use crate::inspect::InspectFlags;
+use crate::surfpool::{self, SurfpoolArgs};
 use crate::test_validator;
 
 /// A read node for ledgers: accepts transactions, holds the state in memory, serves many clients.
@@ -38,6 +39,11 @@ pub(crate) enum Command {
     /// solana-test-validator does the same.
     #[command(name = test_validator::COMMAND)]
     TestValidator(Box<DevFlags>),
+    /// Run a local Solana ledger under the name and flags of surfpool.
+    ///
+    /// The same as `dev`, with the flags of `surfpool start`. A link to this program that is named surfpool does the same.
+    #[command(name = surfpool::COMMAND)]
+    Surfpool(SurfpoolArgs),
     /// Follow a Solana chain from a snapshot and a Yellowstone gRPC stream, and serve it.
     ///
     /// All that is served is in memory. A start loads a snapshot, or the state in --ledger, and follows the stream from
@@ -75,6 +81,7 @@ pub(crate) fn command() -> clap::Command {
 /// finds an error, the process ends.
 pub(crate) fn parse() -> Result<Command> {
     let args = test_validator::arguments(std::env::args_os().collect());
+    let args = surfpool::arguments(args);
     let matches = command().get_matches_from(args);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|err| err.exit());
     match (matches.subcommand(), cli.command) {

@@ -54,6 +54,8 @@ pub(crate) struct NodeConfig {
     pub(crate) grpc_port: Option<GrpcPort>,
     /// Whether the console is served.
     pub(crate) console: bool,
+    /// Whether cheat codes may be called.
+    pub(crate) cheatcodes: bool,
     pub(crate) forward: Vec<SocketAddr>,
     pub(crate) bind_address: IpAddr,
     pub(crate) rpc_port: u16,
@@ -169,6 +171,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         no_grpc: flags.no_grpc || (file.no_grpc && flags.grpc_port.is_none()),
         no_console: flags.no_console || file.no_console,
         api_keys: flags.api_keys.or(file.api_keys),
+        no_cheatcodes: flags.no_cheatcodes || file.no_cheatcodes,
         tpu_connections_max: flags.tpu_connections_max.or(file.tpu_connections_max),
         identity_weights: flags.identity_weights.or(file.identity_weights),
         forward: flags.forward.into_iter().chain(file.forward).collect(),
@@ -232,6 +235,7 @@ impl NodeConfig {
             grpc: grpc_config(&flags)?,
             grpc_port: grpc_setup::port(flags.no_grpc, flags.grpc_port, flags.rpc_port)?,
             console: !flags.no_console,
+            cheatcodes: !flags.no_cheatcodes,
             forward: flags.forward.clone(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_port: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),
@@ -304,6 +308,8 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         accounts: accounts(flags)?,
         programs: programs(flags)?,
         simulators,
+        // Only a cheat code resets a ledger.
+        baseline_bytes_max: if flags.no_cheatcodes { 0 } else { defaults.baseline_bytes_max },
     };
     config.check()?;
     Ok(config)

@@ -7,11 +7,11 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use chain_solana::{ComputedVerification, EventSink, Snapshots};
 use http_server::Listeners;
 use jsonrpc::{Health, HttpApi, Status};
-use localnet::{Localnet, LocalnetHandle};
+use localnet::{GenesisAccount, Localnet, LocalnetHandle};
 use metrics::Collector;
 use rest::Rest;
 use rest_solana::SolanaRest;
-use rpc_solana::{NodeMemory, SolanaApi};
+use rpc_solana::{Cheatcodes, NodeMemory, SolanaApi};
 use snapshot_server::{ArchivedLedger, SnapshotArchives, WithSnapshots};
 use web_console::LedgerKind;
 
@@ -42,12 +42,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Stack of the thread that creates or reads a ledger: that of a main thread.
 const OPEN_STACK_BYTES: usize = 8 << 20;
 
-/// Runs the node until a signal ends it.
-pub(crate) fn run(flags: DevFlags, style: OutputStyle) -> Result<()> {
+/// Runs the node until a signal ends it. A new ledger also has `accounts`.
+pub(crate) fn run(
+    flags: DevFlags,
+    style: OutputStyle,
+    accounts: Vec<GenesisAccount>,
+) -> Result<()> {
     let started = now();
     let check = flags.check;
     let mut config = NodeConfig::from_flags(config::with_file(flags)?)?;
     config.style = style;
+    config.localnet.accounts.extend(accounts);
     if check {
         check_genesis(&config)?;
         print_line("settings are valid");
@@ -222,6 +227,7 @@ async fn serve(
         upstream: None,
         snapshots: Some(Arc::clone(&archives) as Arc<dyn Snapshots>),
         older_statuses: None,
+        cheatcodes: Arc::new(Cheatcodes::new(localnet.control(), config.cheatcodes)),
         pool: Arc::new(cpu_pool(&config.pool).context("start the CPU threads")?),
         health: Arc::new(health(config)),
         metrics: SolanaApi::new_metrics(),

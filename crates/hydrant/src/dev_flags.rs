@@ -185,6 +185,9 @@ pub(crate) struct DevFlags {
     /// Do not serve the console, the web page at `/` of the JSON-RPC port.
     #[arg(long, help_heading = "Serving")]
     pub(crate) no_console: bool,
+    /// Do not serve cheat codes, the methods that set accounts and time past the ledger's rules.
+    #[arg(long, help_heading = "Serving")]
+    pub(crate) no_cheatcodes: bool,
     /// Maximum number of QUIC connections [default: 4000].
     #[arg(long, value_name = "COUNT", help_heading = "Serving")]
     pub(crate) tpu_connections_max: Option<usize>,

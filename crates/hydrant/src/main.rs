@@ -35,6 +35,8 @@ mod signals;
 mod snapshot_file;
 mod solana_cli_config;
 mod status_line;
+mod surfpool;
+mod surfpool_flags;
 mod test_validator;
 mod tls_files;
 mod tls_setup;
@@ -42,20 +44,33 @@ mod tpu;
 mod tpu_metrics;
 mod validator_log;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::banner::OutputStyle;
 use crate::command_line::Command;
+use crate::console::print_stderr;
+use crate::surfpool::{SurfpoolArgs, SurfpoolSetup};
 
 // Many short-lived responses on many threads are slow with the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Runs `hydrant dev` with the meaning of surfpool's flags.
+fn run_surfpool(args: SurfpoolArgs) -> anyhow::Result<()> {
+    let SurfpoolSetup { flags, accounts, lines } = surfpool::setup(args, Path::new("."))?;
+    for line in lines {
+        print_stderr(&format!("hydrant: {line}"));
+    }
+    dev::run(flags, OutputStyle::Hydrant, accounts)
+}
+
 #[expect(clippy::print_stderr, reason = "the error that ends the process")]
 fn main() -> ExitCode {
     let result = command_line::parse().and_then(|command| match command {
-        Command::Dev(flags) => dev::run(*flags, OutputStyle::Hydrant),
-        Command::TestValidator(flags) => dev::run(*flags, OutputStyle::TestValidator),
+        Command::Dev(flags) => dev::run(*flags, OutputStyle::Hydrant, Vec::new()),
+        Command::TestValidator(flags) => dev::run(*flags, OutputStyle::TestValidator, Vec::new()),
+        Command::Surfpool(args) => run_surfpool(args),
         Command::Follow(flags) => follow::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),

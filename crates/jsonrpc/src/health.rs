@@ -5,7 +5,7 @@
 //! none, is behind by the slots that it missed.
 //! Not here: a clock (the time is an argument).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ledger::Slot;
@@ -22,6 +22,8 @@ pub struct Health {
     /// As observed.
     observed: AtomicStatus,
     slot_clock: Option<SlotClock>,
+    /// The slot clock stands still on purpose.
+    is_paused: AtomicBool,
     slot_changes: Mutex<Option<[SlotChange; 3]>>,
 }
 
@@ -68,6 +70,14 @@ impl Health {
         self.reported.set(status);
     }
 
+    /// Whether the ledger's clock stands still on purpose. Then a missing block says nothing. When it continues, slots
+    /// count from there.
+    pub fn set_paused(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
+        *self.slot_changes.lock() = None;
+        self.observed.set(Status::Ok);
+    }
+
     /// The status as of the last observation. Cheap.
     pub fn status(&self) -> Status {
         match self.reported.status() {
@@ -86,6 +96,9 @@ impl Health {
             }
         }
         let Some(SlotClock { slot, stall }) = self.slot_clock else { return };
+        if self.is_paused.load(Ordering::Relaxed) {
+            return;
+        }
         let [processed, confirmed, _] = *changes;
         let missed = |change: SlotChange| {
             let age = now.saturating_sub(change.at);
@@ -191,5 +204,20 @@ mod tests {
         assert_eq!(health.status(), Status::Behind { slots: 7 });
         health.set(Status::Ok);
         assert_eq!(health.status(), Status::Ok);
+    }
+    #[test]
+    fn a_ledger_that_is_paused_is_not_behind() {
+        let health = Health::with_slot_clock(ms(400), STALL);
+        health.observe(ms(0), [1, 0, 0]);
+        health.set_paused(true);
+        for now in (0..100_000).step_by(400) {
+            health.observe(ms(now), [1, 0, 0]);
+            assert_eq!(health.status(), Status::Ok, "{now}");
+        }
+        health.set_paused(false);
+        health.observe(ms(100_000), [1, 0, 0]);
+        assert_eq!(health.status(), Status::Ok);
+        health.observe(ms(111_000), [1, 0, 0]);
+        assert!(matches!(health.status(), Status::Behind { .. }));
     }
 }

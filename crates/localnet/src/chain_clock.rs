@@ -4,6 +4,7 @@
 //! The ledger follows the system's clock. While it is ahead, because the system's clock was set back, it advances by
 //! three quarters of the time that passes, so that it neither stands still nor stays ahead. Agave bounds the time of
 //! its blocks by the same quarter against the time of its slots (`MAX_ALLOWABLE_DRIFT_PERCENTAGE_FAST`).
+//! A jump adds an offset to the system's clock, and a pause subtracts its duration.
 //! Not here: reading clocks (`executor`).
 
 use std::time::{Duration, Instant};
@@ -21,23 +22,67 @@ pub(crate) struct ChainClock {
     since: Instant,
     /// Whether the warning was logged.
     is_warned: bool,
+    /// Milliseconds that jumps and pauses add to the system's clock.
+    offset_ms: i64,
+    /// The system's clock when the ledger's was paused.
+    paused_at_ms: Option<i64>,
 }
 
 impl ChainClock {
     /// The clock of a ledger whose newest block has the time `unix_timestamp`, in seconds, read at `now`.
     pub(crate) fn new(unix_timestamp: i64, now: Instant) -> Self {
-        Self { unix_ms: unix_timestamp.saturating_mul(1_000), since: now, is_warned: false }
+        Self {
+            unix_ms: unix_timestamp.saturating_mul(1_000),
+            since: now,
+            is_warned: false,
+            offset_ms: 0,
+            paused_at_ms: None,
+        }
+    }
+
+    /// Milliseconds since 1970, of a block that would be made now.
+    pub(crate) fn current(&self, system_unix_ms: i64) -> i64 {
+        let system_unix_ms = self.paused_at_ms.unwrap_or(system_unix_ms);
+        system_unix_ms.saturating_add(self.offset_ms).max(self.unix_ms)
+    }
+
+    /// Whether the time stands still.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused_at_ms.is_some()
+    }
+
+    /// Stops the time. Nothing changes if it stands still.
+    pub(crate) fn pause(&mut self, system_unix_ms: i64) {
+        self.paused_at_ms.get_or_insert(system_unix_ms);
+    }
+
+    /// Continues from the time at which it was stopped.
+    pub(crate) fn resume(&mut self, system_unix_ms: i64, now: Instant) {
+        let Some(paused_at_ms) = self.paused_at_ms.take() else { return };
+        let paused_ms = system_unix_ms.saturating_sub(paused_at_ms);
+        self.offset_ms = self.offset_ms.saturating_sub(paused_ms);
+        self.since = now;
+    }
+
+    /// Sets the time to a later one, from which it advances.
+    pub(crate) fn jump_to(&mut self, unix_ms: i64, system_unix_ms: i64, now: Instant) {
+        let system_unix_ms = self.paused_at_ms.unwrap_or(system_unix_ms);
+        self.offset_ms = unix_ms.saturating_sub(system_unix_ms);
+        (self.unix_ms, self.since) = (unix_ms, now);
     }
 
     /// By how much the ledger is ahead of the system's clock. `None` below [`AHEAD_WARN_THRESHOLD`].
     pub(crate) fn ahead(&self, system_unix_ms: i64) -> Option<Duration> {
-        let ahead = self.unix_ms.saturating_sub(system_unix_ms);
+        let ahead = self.unix_ms.saturating_sub(system_unix_ms.saturating_add(self.offset_ms));
         let ahead = Duration::from_millis(u64::try_from(ahead).unwrap_or_default());
         (ahead >= AHEAD_WARN_THRESHOLD).then_some(ahead)
     }
 
     /// Seconds since 1970 for a block that is made at `now`, when the system's clock is at `system_unix_ms`.
     pub(crate) fn advance(&mut self, system_unix_ms: i64, now: Instant) -> i64 {
+        if self.is_paused() {
+            return self.unix_ms.div_euclid(1_000);
+        }
         match self.ahead(system_unix_ms) {
             Some(ahead) if !self.is_warned => {
                 self.is_warned = true;
@@ -50,8 +95,9 @@ impl ChainClock {
             None => self.is_warned = false,
             Some(_) => {}
         }
-        if system_unix_ms >= self.unix_ms {
-            (self.unix_ms, self.since) = (system_unix_ms, now);
+        let shifted_unix_ms = system_unix_ms.saturating_add(self.offset_ms);
+        if shifted_unix_ms >= self.unix_ms {
+            (self.unix_ms, self.since) = (shifted_unix_ms, now);
         } else {
             let passed = now.saturating_duration_since(self.since).as_millis();
             let passed = i64::try_from(passed).unwrap_or(i64::MAX);
@@ -138,6 +184,35 @@ mod tests {
         assert_eq!(world.ahead_s(), None);
         assert_eq!(world.run(100_000, 400), 100);
         assert_eq!(world.clock.unix_ms, world.system_ms());
+    }
+
+    #[test]
+    fn a_jump_is_not_caught_up_with_and_a_pause_is_not_made_up_for() {
+        let mut world = World::new();
+        world.run(10_000, 400);
+        let now = world.started_at + Duration::from_millis(world.passed_ms);
+        let later = world.system_ms() + 86_400_000;
+        world.clock.jump_to(later, world.system_ms(), now);
+        assert_eq!(world.ahead_s(), None);
+        assert_eq!(world.run(100_000, 400), 100);
+        world.clock.pause(world.system_ms());
+        assert_eq!(world.run(50_000, 400), 0);
+        // A second pause changes nothing.
+        world.clock.pause(world.system_ms());
+        let now = world.started_at + Duration::from_millis(world.passed_ms);
+        world.clock.resume(world.system_ms(), now);
+        assert_eq!(world.run(100_000, 400), 100);
+        assert_eq!(world.clock.unix_ms, later + 200_000);
+        // A jump during a pause.
+        world.clock.pause(world.system_ms());
+        let now = world.started_at + Duration::from_millis(world.passed_ms);
+        world.clock.jump_to(later + 1_000_000, world.system_ms(), now);
+        assert_eq!(world.run(50_000, 400), 0);
+        let now = world.started_at + Duration::from_millis(world.passed_ms);
+        world.clock.resume(world.system_ms(), now);
+        assert_eq!(world.run(100_000, 400), 100);
+        assert_eq!(world.clock.unix_ms, later + 1_100_000);
+        assert_eq!(world.ahead_s(), None);
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub(crate) const HEAD_SLOT_MAX: Slot = u64::MAX - (1 << 31);
 /// Addresses in the ledger's table at most: 100 bytes each once used.
 pub const ADDRESSES_MAX_DEFAULT: u32 = 64_000_000;
 
+/// Bytes of the accounts of the start that are retained for a reset: those of a new ledger have about 5 MB.
+pub const BASELINE_BYTES_MAX_DEFAULT: u64 = 64 << 20;
+
 /// The configuration of a local ledger.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -77,6 +80,9 @@ pub struct Config {
     pub programs: Vec<GenesisProgram>,
     /// Threads that simulate at the same time. Each has its own VM of about 30 MB.
     pub simulators: usize,
+    /// Bytes of the accounts of the start that are retained for a reset. None are retained of a ledger with more, and
+    /// with 0.
+    pub baseline_bytes_max: u64,
 }
 
 /// Which of Agave's features are active in a ledger.
@@ -210,6 +216,7 @@ impl Default for Config {
             accounts: Vec::new(),
             programs: Vec::new(),
             simulators: 2,
+            baseline_bytes_max: BASELINE_BYTES_MAX_DEFAULT,
         }
     }
 }

@@ -34,6 +34,7 @@ use svm::sysvars::{self, SlotContext};
 use svm::{WorkingSet, nonce, status_meta};
 
 use crate::accounts_sum::AccountsSum;
+use crate::baseline::Baseline;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
 use crate::checkpoints::{Checkpoint, Checkpoints};
@@ -50,6 +51,9 @@ const BATCH_MAX: usize = 256;
 const BATCH_TIME: Duration = Duration::from_millis(2);
 /// Pause after a publication that left the queue empty, in which transactions gather.
 const BATCH_GATHER_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Transactions of a block whose end the paused clock delays, at most.
+const PAUSED_BLOCK_TRANSACTIONS_MAX: usize = 10_000;
 
 /// Why a batch ended.
 enum BatchEnd {
@@ -116,6 +120,9 @@ pub(crate) struct Executor {
     pub(crate) unpublished_updates: Option<Vec<AccountUpdate>>,
     /// Writes of accounts since the start, if a sink needs them.
     pub(crate) write_version: u64,
+    /// The accounts of the start, if they are retained.
+    pub(crate) baseline: Option<Arc<Baseline>>,
+    pub(crate) baseline_bytes_max: u64,
     pub(crate) metrics: Arc<ExecutorMetrics>,
 }
 
@@ -131,17 +138,30 @@ impl Executor {
         let slot_time = Duration::from_millis(self.timing.slot_ms);
         let mut slot_end = now() + slot_time;
         loop {
-            match queue.next(Some(slot_end)) {
+            let until = (!self.clock.is_paused()).then_some(slot_end);
+            match queue.next(until) {
                 Next::Execute(first) => match self.execute_batch(first, queue, slot_end)? {
                     BatchEnd::Full => {}
                     BatchEnd::Empty => wait_for_batch(slot_end),
                     BatchEnd::Closed => return self.complete_block(),
                 },
                 Next::ControlForks(task) => self.control_forks(task, queue)?,
+                Next::Control(request) => {
+                    let open = self.builder.id();
+                    self.control(request)?;
+                    if self.builder.id() != open {
+                        slot_end = now() + slot_time;
+                    }
+                }
                 Next::Closed => return self.complete_block(),
                 Next::Empty => {}
             }
-            if now() >= slot_end {
+            if self.clock.is_paused() {
+                if self.builder.transactions.len() >= PAUSED_BLOCK_TRANSACTIONS_MAX {
+                    self.end_block()?;
+                }
+                slot_end = now() + slot_time;
+            } else if now() >= slot_end {
                 self.end_block()?;
                 // Slots that passed while the machine was suspended are not made up for.
                 slot_end = (slot_end + slot_time).max(now());
@@ -161,13 +181,14 @@ impl Executor {
                     }
                 }
                 Next::ControlForks(task) => self.control_forks(task, queue)?,
+                Next::Control(request) => self.control(request)?,
                 // Without a time to wait until it is never empty.
                 Next::Closed | Next::Empty => return self.complete_block(),
             }
         }
     }
 
-    /// Sets the time of an open block that waits, to that of its first transaction or of its end.
+    /// Sets the time of an open block that waits, to that of its first transaction or command, or of its end.
     pub(crate) fn update_time(&mut self) -> Result<(), LedgerError> {
         let unix_timestamp = self.clock.advance(unix_ms(), now());
         if let Some(clock) = sysvars::set_time(self.set.vm_mut(), unix_timestamp) {
@@ -193,12 +214,14 @@ impl Executor {
                 break;
             }
             match queue.try_next() {
-                Next::Execute(transaction) => self.execute(transaction)?,
+                Next::Execute(transaction) => {
+                    self.execute(transaction)?;
+                }
                 Next::Closed => {
                     end = BatchEnd::Closed;
                     break;
                 }
-                Next::Empty | Next::ControlForks(_) => {
+                Next::Empty | Next::ControlForks(_) | Next::Control(_) => {
                     end = BatchEnd::Empty;
                     break;
                 }
@@ -448,7 +471,7 @@ impl Executor {
         self.metrics.add(Phase::Hash, now() - started_at);
     }
 
-    fn finalize_oldest(&mut self) -> Result<(), ExecutorError> {
+    pub(crate) fn finalize_oldest(&mut self) -> Result<(), ExecutorError> {
         let block = self.checkpoints.finalize_next();
         self.history.finalize(block.id);
         self.history.publish();

@@ -34,10 +34,13 @@ const PUBLISHED_AT_ONCE: usize = 256;
 impl Executor {
     /// Makes blocks on request only, until the queue is closed.
     pub(crate) fn run_manually(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
-        while let Next::ControlForks(task) = queue.next_fork_task() {
-            self.control_forks(task, queue)?;
+        loop {
+            match queue.next_call() {
+                Next::ControlForks(task) => self.control_forks(task, queue)?,
+                Next::Control(request) => self.control(request)?,
+                Next::Execute(_) | Next::Empty | Next::Closed => return self.complete_block(),
+            }
         }
-        self.complete_block()
     }
 
     /// Executes a call, and replies.

@@ -43,7 +43,7 @@ const DATA_BYTES_MAX: usize = 10 << 20;
 const LAMPORTS_PER_BYTE_MAX: u64 = u64::MAX / (DATA_BYTES_MAX as u64 + 128);
 
 /// Lamports of a new ledger at most. A `u64` still holds twice as many, after inflation.
-const LAMPORTS_MAX: u64 = u64::MAX / 2;
+pub(crate) const LAMPORTS_MAX: u64 = u64::MAX / 2;
 
 /// A source of accounts of a new ledger, one at a time.
 pub type GenesisAccountSource<'a> = dyn Iterator<Item = Result<GenesisAccount, SourceError>> + 'a;

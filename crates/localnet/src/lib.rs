@@ -8,10 +8,12 @@
 //! Not here: sockets (`http_server`), JSON (`solana`), flags (`hydrant`).
 
 mod accounts_sum;
+mod baseline;
 mod block_builder;
 mod chain_clock;
 mod checkpoints;
 mod config;
+mod control;
 mod cost;
 mod epoch;
 mod error;
@@ -26,6 +28,7 @@ mod from_snapshot;
 mod genesis;
 mod genesis_accounts;
 mod keypairs;
+mod local_control;
 mod localnet;
 mod payouts;
 mod programs;
@@ -37,10 +40,11 @@ mod status_cache;
 mod vote;
 
 pub use config::{
-    ADDRESSES_MAX_DEFAULT, Config, ConfigError, FINALIZE_AFTER_DEFAULT, FeatureBase, FeatureChoice,
-    GenesisAccount, GenesisLoader, GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT,
-    QUEUE_COMPUTE_UNITS_MAX_DEFAULT, QUEUE_COMPUTE_UNITS_MAX_MIN, QUEUE_MAX_DEFAULT,
-    SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT, WARP_SLOT_MAX,
+    ADDRESSES_MAX_DEFAULT, BASELINE_BYTES_MAX_DEFAULT, Config, ConfigError, FINALIZE_AFTER_DEFAULT,
+    FeatureBase, FeatureChoice, GenesisAccount, GenesisLoader, GenesisProgram,
+    HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT, QUEUE_COMPUTE_UNITS_MAX_DEFAULT,
+    QUEUE_COMPUTE_UNITS_MAX_MIN, QUEUE_MAX_DEFAULT, SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT,
+    WARP_SLOT_MAX,
 };
 pub use error::{GenesisError, LocalnetError, SourceError};
 pub use executor::ExecutorError;

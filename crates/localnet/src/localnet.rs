@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use chain_solana::{
     BankHashComponents, Block, BlockInfo, BlockhashQueue, Cluster, ClusterInfo, EventSink, Faucet,
-    ForkControl, History, InflationSchedule, OneNodeCluster, Reader, Simulator, TransactionSender,
+    ForkControl, History, InflationSchedule, LedgerControl, OneNodeCluster, Reader, Simulator,
+    TransactionSender,
 };
 use ledger::{BlockId, Commitment};
 use ledger_store::{LedgerStore, Opened};
@@ -22,6 +23,7 @@ use solana_pubkey::Pubkey;
 use svm::{AccountSource, SimulationPool, WorkingSet};
 
 use crate::accounts_sum::AccountsSum;
+use crate::baseline::Baseline;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
 use crate::checkpoints::{Checkpoint, Checkpoints, ForkCounters};
@@ -37,6 +39,7 @@ use crate::from_snapshot;
 use crate::genesis::Genesis;
 use crate::genesis_accounts::{self, GenesisAccountSource, guarded};
 use crate::keypairs::NodeKeypairs;
+use crate::local_control::LocalControl;
 use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
 use crate::simulator::LocalSimulator;
@@ -64,6 +67,7 @@ pub struct Localnet {
     simulator: Arc<LocalSimulator>,
     faucet: Arc<LocalFaucet>,
     fork_control: Arc<LocalForkControl>,
+    control: Arc<LocalControl>,
     receiver: Receiver,
     executor: Executor,
     parent: BlockInfo,
@@ -333,6 +337,11 @@ impl Localnet {
             tower: state.tower.clone(),
             voters: Arc::clone(epochs.voters()),
         };
+        let view = state.reader.view(Commitment::Finalized);
+        let baseline = Baseline::from_view(&view, config.baseline_bytes_max).map(Arc::new);
+        drop(view);
+        let baseline_bytes = baseline.as_ref().map_or(0, |baseline| baseline.bytes());
+        let control = Arc::new(LocalControl::new(Arc::clone(&queue), baseline_bytes));
         let executor = Executor {
             set: state.set,
             ledger: state.ledger,
@@ -363,6 +372,8 @@ impl Localnet {
             unpublished: Vec::new(),
             unpublished_updates: None,
             write_version: 0,
+            baseline,
+            baseline_bytes_max: config.baseline_bytes_max,
             metrics: Arc::default(),
         };
         let mint = state.genesis.mint.map(Pubkey::new_from_array);
@@ -379,6 +390,7 @@ impl Localnet {
             simulator,
             faucet,
             fork_control: Arc::new(fork_control),
+            control,
             receiver,
             executor,
             parent,
@@ -464,6 +476,11 @@ impl Localnet {
     /// Controls its forks.
     pub fn fork_control(&self) -> Arc<dyn ForkControl> {
         Arc::clone(&self.fork_control) as Arc<dyn ForkControl>
+    }
+
+    /// Controls the ledger.
+    pub fn control(&self) -> Arc<dyn LedgerControl> {
+        Arc::clone(&self.control) as Arc<dyn LedgerControl>
     }
 
     /// Runs the ledger on its own thread and sends events to `sinks`. The first block is open when this

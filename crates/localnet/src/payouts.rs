@@ -180,7 +180,7 @@ impl Executor {
     }
 
     /// Writes accounts that no transaction changed.
-    fn write(
+    pub(crate) fn write(
         &mut self,
         accounts: Vec<(Pubkey, AccountSharedData)>,
         capitalization: u64,

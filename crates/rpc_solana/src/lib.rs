@@ -6,6 +6,7 @@
 //! [`pool::Pool`]. If the pool is full, the client gets an error at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
+mod cheatcodes;
 pub mod commitment;
 mod config;
 mod custom_error;
@@ -18,6 +19,7 @@ pub mod pubsub;
 mod solana_api;
 mod stored_transaction;
 
+pub use cheatcodes::{Cheatcodes, is_cheatcode};
 pub use config::{Config, ConfigError};
 pub use memory_usage::NodeMemory;
 pub use methods::{api_version, required_index_keys};

@@ -16,6 +16,7 @@ use pool::{Pool, RateLimiter};
 use query::ChangeTracker;
 use response_cache::{LedgerVersions, ResponseCache};
 
+use crate::cheatcodes::Cheatcodes;
 use crate::config::Config;
 use crate::ledger_metrics::LedgerMetrics;
 
@@ -46,6 +47,8 @@ pub struct SolanaApi {
     pub snapshots: Option<Arc<dyn Snapshots>>,
     /// Transactions that were executed before the history begins, if they are known.
     pub older_statuses: Option<Arc<dyn OlderStatuses>>,
+    /// The cheat codes of a local ledger.
+    pub cheatcodes: Arc<Cheatcodes>,
     /// Health of the ledger, as `getHealth` reports it.
     pub health: Arc<Health>,
     /// Its clock is that of `health`.
@@ -82,8 +85,10 @@ impl SolanaApi {
         response_cache: Arc<ResponseCache>,
         clients: Arc<RateLimiter>,
     ) -> SolanaServer {
-        let Self { reader, history, verification, health, pool, metrics, config, .. } =
-            self.clone();
+        let Self {
+            reader, history, verification, health, pool, metrics, config, cheatcodes, ..
+        } = self.clone();
+        metrics.add(cheatcodes);
         metrics.add(Arc::new(LedgerMetrics {
             reader,
             history,

@@ -260,6 +260,11 @@ impl WorkingSet {
         }
     }
 
+    /// Makes the next [`Self::load`] start with a new VM: for writes that replace code without a loader.
+    pub fn reload_programs(&mut self) {
+        self.is_outdated = true;
+    }
+
     /// Evicts all plain accounts.
     pub fn clear(&mut self) {
         for key in self.plain.drain() {

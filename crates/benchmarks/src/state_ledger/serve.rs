@@ -62,6 +62,7 @@ fn api(reader: &Reader) -> Result<SolanaApi> {
         upstream: None,
         snapshots: None,
         older_statuses: None,
+        cheatcodes: Arc::default(),
         pool: Arc::new(pool),
         health: Arc::new(Health::default()),
         metrics: SolanaApi::new_metrics(),

@@ -160,6 +160,11 @@ impl HistorySnapshot {
         found.filter(|_| self.commitment(position.slot) >= commitment)
     }
 
+    /// The transactions of the open block, in order.
+    pub fn open_transactions(&self) -> impl DoubleEndedIterator<Item = &Arc<ExecutedTransaction>> {
+        self.open.transactions.iter()
+    }
+
     /// The transaction at a position, of a frozen block.
     pub fn transaction_at(
         &self,

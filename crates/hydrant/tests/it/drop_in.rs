@@ -84,3 +84,22 @@ fn its_version_and_help_are_those_of_the_name() -> Result<()> {
     ensure!(help.contains("--hydrant-config") && help.contains("--clone"), "{help}");
     Ok(())
 }
+
+#[test]
+fn a_link_named_surfpool_runs_with_the_flags_of_anchor() -> Result<()> {
+    let dir = TempDir::new()?;
+    let path = dir.path().join("surfpool");
+    symlink(HYDRANT, &path)?;
+    let wallet = Keypair::new().pubkey();
+    let mut command = Command::new(path);
+    command.args(["start", "--airdrop", &wallet.to_string()]);
+    command.args(["--host", "127.0.0.1", "--port", "0", "--offline", "--no-tui", "--no-studio"]);
+    command.args(["--block-production-mode", "transaction", "--log-level", "none"]);
+    command.args(["--disable-instruction-profiling", "--max-profiles", "1", "--no-deploy"]);
+    let node = NodeCommand::new(command).logged().watched().start()?;
+    let world = World::new(&node);
+    ensure!(world.rpc.get_balance(&wallet)? == 10_000_000_000_000);
+    let log = node.log();
+    ensure!(log.contains("--max-profiles is ignored: "), "{log}");
+    Ok(())
+}

@@ -6,6 +6,7 @@
 mod admin;
 mod api_keys;
 mod bench;
+mod cheatcodes;
 mod clients;
 mod clone;
 mod crash;

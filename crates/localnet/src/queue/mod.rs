@@ -1,12 +1,14 @@
 //! The queue in front of the executing thread: accepted transactions that are not executed yet.
 //!
 //! In: verified transactions from any thread, refused at once if the queue is full. Out: one at a time to the executing
-//! thread, fairly among clients (`round_robin`). Calls that control forks come before all waiting transactions.
+//! thread, fairly among clients (`round_robin`). Calls that control forks and commands come before all waiting
+//! transactions.
 //! Bounds: `queue_max` transactions, and `queue_compute_units_max` compute units that they request. A client and a fee
 //! payer have a share of both. [`fork_task::FORK_TASKS_MAX`] calls.
 //! Invariant: every accepted transaction is executed, or counted as dropped once the queue is closed. Every call gets a
 //! reply.
 
+mod commands;
 mod cost;
 mod fork_task;
 mod round_robin;
@@ -19,11 +21,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use chain_solana::{
-    ForkError, QueueBound, SendError, Sender, TransactionSender, VerifiedTransaction,
+    ControlCall, ControlCommand, ControlError, ForkError, QueueBound, SendError, Sender,
+    TransactionSender, VerifiedTransaction,
 };
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;
 
+use commands::Commands;
+pub(crate) use commands::ControlRequest;
 use fork_task::FORK_TASKS_MAX;
 pub(crate) use fork_task::ForkTask;
 pub(crate) use round_robin::Limits;
@@ -42,8 +47,9 @@ pub struct TransactionQueue {
 struct Inner {
     waiting: RoundRobin<VerifiedTransaction>,
     fork_tasks: VecDeque<ForkTask>,
+    commands: Commands,
     is_closed: bool,
-    /// The executing thread waits for a transaction.
+    /// The executing thread waits for a transaction or a command.
     is_awaited: bool,
 }
 
@@ -68,6 +74,8 @@ pub(crate) enum Next {
     Execute(VerifiedTransaction),
     /// Do this before any waiting transaction.
     ControlForks(ForkTask),
+    /// Carry this out before any waiting transaction.
+    Control(ControlRequest),
     /// The queue is empty.
     Empty,
     /// The queue was closed.
@@ -81,6 +89,7 @@ impl TransactionQueue {
             inner: Mutex::new(Inner {
                 waiting,
                 fork_tasks: VecDeque::new(),
+                commands: Commands::default(),
                 is_closed: false,
                 is_awaited: false,
             }),
@@ -139,15 +148,41 @@ impl TransactionQueue {
         task.refuse(refusal);
     }
 
+    /// Appends a command, which overtakes the waiting transactions.
+    pub(crate) fn push_command(
+        &self,
+        command: ControlCommand,
+    ) -> Result<ControlCall, ControlError> {
+        let mut inner = self.inner.lock();
+        if inner.is_closed {
+            return Err(ControlError::Closed);
+        }
+        let call = inner.commands.push(command);
+        let wakes = call.is_ok() && inner.is_awaited;
+        drop(inner);
+        if wakes {
+            self.arrived.notify_one();
+        }
+        call
+    }
+
+    /// Number of waiting commands.
+    pub(crate) fn waiting_commands(&self) -> usize {
+        self.inner.lock().commands.len()
+    }
+
     /// Closes the queue and drops the waiting transactions, whose execution was not confirmed to any client.
     pub(crate) fn close(&self) {
-        let (waiting, fork_tasks) = {
+        let (waiting, fork_tasks, commands) = {
             let mut inner = self.inner.lock();
             inner.is_closed = true;
             let limits = Limits { transactions: 0, compute_units: 0 };
             let waiting = std::mem::replace(&mut inner.waiting, RoundRobin::new(limits));
-            (waiting, std::mem::take(&mut inner.fork_tasks))
+            let fork_tasks = std::mem::take(&mut inner.fork_tasks);
+            (waiting, fork_tasks, std::mem::take(&mut inner.commands))
         };
+        // Their callers get an error.
+        drop(commands);
         self.arrived.notify_one();
         fork_tasks.into_iter().for_each(|task| task.refuse(ForkError::Closed));
         let Load { transactions, compute_units, .. } = waiting.load();
@@ -193,14 +228,14 @@ impl Receiver {
         self.0.inner.lock().next_transaction()
     }
 
-    /// The next call or transaction. Waits for one until the given time, or without limit.
+    /// The next call, command or transaction. Waits for one until the given time, or without limit.
     pub(crate) fn next(&self, until: Option<Instant>) -> Next {
         self.wait_for(until, Inner::next)
     }
 
-    /// The next call. Waits for one; transactions stay in the queue.
-    pub(crate) fn next_fork_task(&self) -> Next {
-        self.wait_for(None, Inner::next_fork_task)
+    /// The next call or command. Waits for one; transactions stay in the queue.
+    pub(crate) fn next_call(&self) -> Next {
+        self.wait_for(None, Inner::next_call)
     }
 
     fn wait_for(&self, until: Option<Instant>, next_of: impl Fn(&mut Inner) -> Next) -> Next {
@@ -234,17 +269,19 @@ impl Drop for Receiver {
 
 impl Inner {
     fn next(&mut self) -> Next {
-        match self.next_fork_task() {
+        match self.next_call() {
             Next::Empty => self.next_transaction(),
             next => next,
         }
     }
 
-    fn next_fork_task(&mut self) -> Next {
+    fn next_call(&mut self) -> Next {
         if self.is_closed {
             return Next::Closed;
         }
-        self.fork_tasks.pop_front().map_or(Next::Empty, Next::ControlForks)
+        let command = self.commands.pop().map(Next::Control);
+        let call = || self.fork_tasks.pop_front().map(Next::ControlForks);
+        command.or_else(call).unwrap_or(Next::Empty)
     }
 
     fn next_transaction(&mut self) -> Next {

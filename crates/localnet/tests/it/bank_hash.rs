@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::{Block, BlockInfo, EventSink, LedgerEvent, View};
+use chain_solana::{
+    Block, BlockInfo, ControlCommand, EventSink, LedgerEvent, ResetScope, TimeTarget, View,
+};
 use lattice::{BankHashInputs, LtHash};
 use ledger::{BlockId, Commitment};
 use localnet::{Config, Localnet};
 use parking_lot::Mutex;
 use solana::{Account, lt_hash};
-use solana_account::ReadableAccount;
+use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
 use solana_instruction::Instruction;
 use solana_keypair::Keypair;
@@ -23,6 +25,7 @@ use verify::{
     VerifierConfig, VoterStake, newest_slot_hash,
 };
 
+use crate::control::{control, set};
 use crate::fixture::{Node, on_demand, signed};
 
 const SOL: u64 = 1_000_000_000;
@@ -277,4 +280,37 @@ fn a_follower_verifies_each_block_by_its_child_and_by_votes() {
     // The newest block has no child.
     assert!(found.sequence as u64 >= slot - 1, "{} of {slot}", found.sequence);
     assert!(found.voted as u64 >= slot - 1, "{} of {slot}", found.voted);
+}
+
+#[test]
+fn writes_without_a_transaction_are_verified_like_any_others() {
+    let localnet = localnet::open(&epochs_of_32_slots()).expect("the ledger opens");
+    let (follower, found) = Follower::new(&localnet);
+    let node = Node::run_with(localnet, vec![Box::new(follower)]);
+    let mut random = fastrand::Rng::with_seed(14);
+    let keys: Vec<Pubkey> = (0..10).map(|_| Pubkey::new_unique()).collect();
+    for round in 0..60 {
+        let written = random.choose_multiple(&keys, 3);
+        let accounts = written.into_iter().map(|key| {
+            let (lamports, bytes) = (random.u64(0..3) * SOL, random.usize(0..500));
+            (*key, AccountSharedData::new(lamports, bytes, &system_program::ID))
+        });
+        set(&node, accounts.collect()).expect("they are written");
+        check_newest(&node);
+        if round % 20 == 9 {
+            let slot = node.reader.view(Commitment::Processed).block().slot + 40;
+            control(&node, ControlCommand::Travel(TimeTarget::Slot(slot))).expect("forward");
+        }
+        if round % 20 == 19 {
+            let all = ControlCommand::Reset(ResetScope::All);
+            control(&node, all).expect("it is reset");
+            assert!(keys.iter().all(|key| node.account(key).is_none()));
+            check_newest(&node);
+        }
+        random_load(&node, &mut random, 1);
+    }
+    node.stop();
+    let found = found.lock();
+    assert_eq!(found.mismatches, []);
+    assert!(found.sequence > 100, "{} banks", found.sequence);
 }

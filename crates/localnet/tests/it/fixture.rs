@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use chain_solana::{
-    Block, EventSink, ExecutedTransaction, Faucet, ForkControl, History, LedgerEvent, Reader,
-    Simulator, TransactionSender, VerifiedTransaction,
+    Block, EventSink, ExecutedTransaction, Faucet, ForkControl, History, LedgerControl,
+    LedgerEvent, Reader, Simulator, TransactionSender, VerifiedTransaction,
 };
 use ledger::{Address, Commitment};
 use localnet::{Config, Localnet, LocalnetHandle};
@@ -33,6 +33,7 @@ pub(crate) struct Node {
     pub(crate) simulator: Arc<dyn Simulator>,
     pub(crate) faucet: Arc<dyn Faucet>,
     pub(crate) forks: Arc<dyn ForkControl>,
+    pub(crate) control: Arc<dyn LedgerControl>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) cluster_info: chain_solana::ClusterInfo,
@@ -85,6 +86,7 @@ impl Node {
             simulator: localnet.simulator(),
             faucet: localnet.faucet(),
             forks: localnet.fork_control(),
+            control: localnet.control(),
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
             cluster_info: localnet.cluster_info().clone(),

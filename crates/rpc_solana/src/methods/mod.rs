@@ -8,6 +8,7 @@ mod accounts;
 mod accounts_reader;
 mod address_history;
 mod blocks;
+mod cheatcodes;
 mod cost;
 mod encode_transaction;
 mod epoch;
@@ -44,7 +45,7 @@ pub use node_info::api_version;
 pub(crate) use transaction_codec::decode;
 pub use votes::required_index_keys;
 
-/// The tables of all files that have methods. One line per file.
+/// The tables of the files with methods of the ledger. One line per file.
 const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     accounts::METHODS,
     blocks::METHODS,
@@ -69,8 +70,25 @@ const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     votes::METHODS,
 ];
 
+/// The number of all tables.
+const TABLES: usize = FILES.len() + cheatcodes::TABLES.len();
+
+/// The tables of the ledger, then those of cheat codes.
+const fn joined() -> [&'static [MethodSpec<SolanaApi>]; TABLES] {
+    let mut tables = [FILES[0]; TABLES];
+    let mut index = 0;
+    while index < TABLES {
+        tables[index] = match index.checked_sub(FILES.len()) {
+            Some(index) => cheatcodes::TABLES[index],
+            None => FILES[index],
+        };
+        index += 1;
+    }
+    tables
+}
+
 impl Api for SolanaApi {
-    const METHODS: &'static [&'static [MethodSpec<Self>]] = FILES;
+    const METHODS: &'static [&'static [MethodSpec<Self>]] = &joined();
 
     fn pinned(&self) -> Self {
         Self { reader: self.reader.pinned(), ..self.clone() }

@@ -3,12 +3,10 @@
 //! Steps: decode, resolve lookup tables, verify signatures, simulate (the preflight), queue for execution. The
 //! client gets the signature once the transaction is queued.
 //! Differs from Agave: an invalid signature is rejected at once even without preflight (-32003), because no other
-//! node could accept it. `maxRetries` is parsed and ignored, because no transaction is lost on the way. If the
+//! node could accept it, unless a cheat code exempts the signer. `maxRetries` is parsed and ignored, because no transaction is lost on the way. If the
 //! queue or the share of the client is full, the response is HTTP 429.
 
-use chain_solana::{
-    AirdropError, SendError, Simulation, SimulationRequest, VerifiedTransaction, VerifyError,
-};
+use chain_solana::{AirdropError, SendError, Simulation, SimulationRequest, VerifyError};
 use jsonrpc::error::{OVERLOADED, RpcError};
 use jsonrpc::metrics::Rejection;
 use jsonrpc::params::Params;
@@ -22,7 +20,7 @@ use solana_rpc_client_types::response::RpcSimulateTransactionResult;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
-use super::{node_info, parse_key, simulate, transaction_codec, upstream};
+use super::{cheatcodes, node_info, parse_key, simulate, transaction_codec, upstream};
 use crate::commitment::{view, view_since};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
@@ -60,7 +58,7 @@ fn send_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     };
     let view = view_since(api, commitment, config.min_context_slot)?;
     transaction_codec::sanitize(transaction.clone(), &view)?;
-    let verified = match VerifiedTransaction::verify(transaction) {
+    let verified = match cheatcodes::verify(api, params, transaction)? {
         Ok(verified) => verified,
         Err(VerifyError::Sanitize(why)) => return Err(simulate::unsound(&why)),
         Err(VerifyError::Signature) if config.skip_preflight => {

@@ -42,22 +42,29 @@ fn supply(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = config.unwrap_or_default();
     let view = view(api, config.commitment);
     let lists = !config.exclude_non_circulating_accounts_list;
+    let replaced = api.cheatcodes.supply.read().clone();
     locked_accounts(api, view, move |view, locked| {
         let total = view.meta().capitalization;
         let non_circulating = locked.iter().map(|(_, lamports)| lamports).sum();
         let listed = locked.iter().filter(|_| lists);
-        let supply = RpcSupply {
+        let mut supply = RpcSupply {
             total,
             circulating: total.saturating_sub(non_circulating),
             non_circulating,
             non_circulating_accounts: listed.map(|(pubkey, _)| pubkey.to_string()).collect(),
         };
+        if let Some(replaced) = replaced {
+            replaced.apply(&mut supply, lists);
+        }
         OutputBody::json(&supply)
     })
 }
 
-/// What the supply depends on: the block.
-fn dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
+/// What the supply depends on: the block. A supply that a cheat code replaces is not cached.
+fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
+    if api.cheatcodes.supply.read().is_some() {
+        return None;
+    }
     let (config,): (Option<RpcSupplyConfig>,) = params.parse(0).ok()?;
     let commitment = level(config.unwrap_or_default().commitment);
     Some(Dependencies::none(commitment, None).with_block_if(true))

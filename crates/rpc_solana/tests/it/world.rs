@@ -162,6 +162,7 @@ impl World {
             upstream: None,
             snapshots: None,
             older_statuses: None,
+            cheatcodes: Arc::default(),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
             health: Arc::new(health),
             metrics: SolanaApi::new_metrics(),

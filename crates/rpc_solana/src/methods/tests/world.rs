@@ -257,6 +257,7 @@ impl Builder {
             upstream: None,
             snapshots: None,
             older_statuses: None,
+            cheatcodes: Arc::default(),
             pool: Arc::new(
                 Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
                     .expect("a thread starts"),

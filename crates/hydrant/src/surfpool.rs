@@ -1,0 +1,380 @@
+//! `surfpool start`: the command of that name, with the meaning of its flags.
+//!
+//! A program that is called [`PROGRAM`] is that command ([`arguments`]), so Anchor's default path runs Hydrant. The ledger is
+//! in memory. Its genesis has the airdrops, the accounts of snapshots, and the programs of `Anchor.toml`.
+//! Not here: the flags (`surfpool_flags`), the cheat codes (`rpc_solana`).
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use clap::{Args, Subcommand};
+use localnet::GenesisAccount;
+use serde::Deserialize;
+use solana_account::{Account, AccountSharedData};
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::{feature, native_loader, system_program, sysvar};
+
+use crate::accounts_file::address_or_keypair;
+use crate::dev_flags::{DevFlags, FeatureBase};
+use crate::input_file;
+use crate::process_setup::address_of_name;
+use crate::surfpool_flags::{BlockMode, SurfpoolFlags};
+
+/// The program that this one replaces.
+const PROGRAM: &str = "surfpool";
+/// The command of that name.
+pub(crate) const COMMAND: &str = "surfpool";
+/// Bytes of a request's body: code is written in parts of up to 2.5 MB.
+const BODY_BYTES_MAX: usize = 5 << 20;
+/// Bytes of a snapshot: what `surfnet_exportSnapshot` makes of 32 MiB of data.
+const SNAPSHOT_BYTES_MAX: u64 = 128 << 20;
+/// Bytes of `Anchor.toml`.
+const ANCHOR_BYTES_MAX: u64 = 1 << 20;
+const ANCHOR_FILE: &str = "Anchor.toml";
+
+/// The commands of surfpool that Hydrant has.
+#[derive(Args)]
+pub(crate) struct SurfpoolArgs {
+    #[command(subcommand)]
+    command: SurfpoolCommand,
+}
+
+#[derive(Subcommand)]
+enum SurfpoolCommand {
+    /// Run a local Solana ledger in memory.
+    #[command(alias = "simnet")]
+    Start(Box<SurfpoolFlags>),
+}
+
+/// What `hydrant dev` runs.
+pub(crate) struct SurfpoolSetup {
+    pub(crate) flags: DevFlags,
+    /// Accounts at genesis.
+    pub(crate) accounts: Vec<GenesisAccount>,
+    /// One line for each flag that is ignored.
+    pub(crate) lines: Vec<String>,
+}
+
+/// The arguments, with the command that the program's name stands for.
+pub(crate) fn arguments(mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_program = args.first().is_some_and(|name| Path::new(name).ends_with(PROGRAM));
+    if is_program {
+        args.insert(1, COMMAND.into());
+    }
+    args
+}
+
+/// The flags of `dev` with the same meaning. An error if a flag is refused. Files are read below `dir`.
+pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
+    let SurfpoolCommand::Start(flags) = args.command;
+    let refused = flags.other.refused();
+    if !refused.is_empty() {
+        bail!("flags of surfpool that Hydrant refuses\n  {}", refused.join("\n  "));
+    }
+    if let Some(ws_port) = flags.ws_port
+        && flags.port != 0
+    {
+        ensure!(
+            flags.port.checked_add(1) == Some(ws_port),
+            "--ws-port {ws_port}: WebSocket is on the port after --port {}, and on --port itself",
+            flags.port
+        );
+    }
+    let slot_ms = match flags.block_production_mode {
+        BlockMode::Clock => flags.slot_time,
+        BlockMode::Transaction => 0,
+        BlockMode::Manual => bail!(
+            "--block-production-mode manual: use transaction, or surfnet_pauseClock on a running ledger"
+        ),
+    };
+    let mut lines = flags.other.ignored();
+    let deploys = !flags.no_deploy && !flags.ci;
+    let programs = if deploys { programs(&flags, dir, &mut lines)? } else { Vec::new() };
+    let mut accounts = Vec::new();
+    for path in &flags.snapshot {
+        let read = snapshot(&dir.join(path));
+        accounts.extend(read.with_context(|| format!("--snapshot {}", path.display()))?);
+    }
+    accounts.extend(airdrops(&flags)?);
+    let log = flags.log_level != "none";
+    let flags = DevFlags {
+        slot_ms: Some(slot_ms),
+        features: Some(if flags.features_all { FeatureBase::All } else { FeatureBase::Mainnet }),
+        deactivate_feature: flags.disable_feature,
+        bind_address: Some(
+            address_of_name(&flags.host).map_err(|err| anyhow::anyhow!("--host: {err}"))?,
+        ),
+        rpc_port: Some(flags.port),
+        upgradeable_program: programs,
+        rpc_max_request_body_size: Some(BODY_BYTES_MAX),
+        no_console: flags.no_studio || flags.ci,
+        quiet: flags.no_tui || flags.ci,
+        endpoints_file: flags.endpoints_file,
+        log,
+        ..DevFlags::default()
+    };
+    Ok(SurfpoolSetup { flags, accounts, lines })
+}
+
+/// The accounts that get an airdrop: those of the flags, or else the wallet of the Solana CLI.
+fn airdrops(flags: &SurfpoolFlags) -> Result<Vec<GenesisAccount>> {
+    let mut addresses = Vec::new();
+    for address in &flags.airdrop {
+        addresses.push(address.parse().with_context(|| format!("--airdrop {address:?}"))?);
+    }
+    for path in &flags.airdrop_keypair_path {
+        addresses.push(address_or_keypair(path).context("--airdrop-keypair-path")?);
+    }
+    if flags.airdrop_keypair_path.is_empty()
+        && let Some(home) = std::env::var_os("HOME")
+    {
+        let path = PathBuf::from(home).join(".config/solana/id.json");
+        addresses.extend(address_or_keypair(&path.to_string_lossy()).ok());
+    }
+    let wallet = |address: Pubkey| {
+        let account = AccountSharedData::new(flags.airdrop_amount, 0, &system_program::ID);
+        GenesisAccount { address, account }
+    };
+    Ok(addresses.into_iter().map(wallet).collect())
+}
+
+/// The part of `Anchor.toml` that names programs.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AnchorFile {
+    programs: BTreeMap<String, BTreeMap<String, AnchorProgram>>,
+    provider: AnchorProvider,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AnchorProvider {
+    wallet: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum AnchorProgram {
+    Address(String),
+    Table { address: String },
+}
+
+/// The programs of `Anchor.toml` whose files are there, as rows of `--upgradeable-program`.
+fn programs(flags: &SurfpoolFlags, dir: &Path, lines: &mut Vec<String>) -> Result<Vec<String>> {
+    let file = dir.join(ANCHOR_FILE);
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let text = String::from_utf8(input_file::read(&file, ANCHOR_BYTES_MAX)?)?;
+    let anchor: AnchorFile =
+        toml::from_str(&text).with_context(|| format!("{}", file.display()))?;
+    let authority = anchor.provider.wallet.map(|wallet| expand_home(&wallet));
+    let authority = authority.filter(|path| Path::new(path).exists());
+    let mut rows = Vec::new();
+    for (name, program) in anchor.programs.get("localnet").into_iter().flatten() {
+        let (AnchorProgram::Address(address) | AnchorProgram::Table { address }) = program;
+        let path = dir.join(&flags.artifacts_path).join(format!("{}.so", name.replace('-', "_")));
+        if !path.exists() {
+            lines.push(format!("program {name} is not deployed: {} is not there", path.display()));
+            continue;
+        }
+        let authority = authority.clone().unwrap_or_else(|| "none".to_owned());
+        rows.extend([address.clone(), path.to_string_lossy().into_owned(), authority]);
+    }
+    Ok(rows)
+}
+
+/// A path whose `~` is the user's home.
+fn expand_home(path: &str) -> String {
+    match (path.strip_prefix("~/"), std::env::var("HOME")) {
+        (Some(rest), Ok(home)) => format!("{home}/{rest}"),
+        _ => path.to_owned(),
+    }
+}
+
+/// An account as `surfnet_exportSnapshot` writes it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SnapshotAccount {
+    lamports: u64,
+    owner: String,
+    executable: bool,
+    rent_epoch: u64,
+    data: String,
+}
+
+/// The accounts of a snapshot: the method's result, or only its value. Accounts that every ledger makes itself are left
+/// out.
+fn snapshot(path: &Path) -> Result<Vec<GenesisAccount>> {
+    #[derive(Deserialize)]
+    struct InContext {
+        value: BTreeMap<String, Option<SnapshotAccount>>,
+    }
+    let text = input_file::read(path, SNAPSHOT_BYTES_MAX)?;
+    let accounts = match serde_json::from_slice::<InContext>(&text) {
+        Ok(InContext { value }) => value,
+        Err(_) => {
+            serde_json::from_slice(&text).context("not in the format of surfnet_exportSnapshot")?
+        }
+    };
+    let mut found = Vec::new();
+    for (address, account) in accounts {
+        let account = account.with_context(|| {
+            format!("{address} is null: accounts are not fetched from another cluster")
+        })?;
+        let key = address.parse::<Pubkey>().with_context(|| format!("address {address:?}"))?;
+        let owner = account.owner.parse::<Pubkey>();
+        let owner = owner.with_context(|| format!("owner of {address}"))?;
+        if [sysvar::ID, feature::ID, native_loader::ID].contains(&owner) {
+            continue;
+        }
+        let data = BASE64_STANDARD.decode(&account.data);
+        let account = Account {
+            lamports: account.lamports,
+            data: data.with_context(|| format!("data of {address}"))?,
+            owner,
+            executable: account.executable,
+            rent_epoch: account.rent_epoch,
+        };
+        let account = GenesisAccount { address: key, account: AccountSharedData::from(account) };
+        localnet::check_account(&account).with_context(|| address.clone())?;
+        found.push(account);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::command_line::{Cli, Command};
+
+    fn start(dir: &Path, flags: &[&str]) -> Result<SurfpoolSetup> {
+        let cli = Cli::try_parse_from([&["hydrant", COMMAND, "start"], flags].concat())?;
+        match cli.command {
+            Command::Surfpool(args) => setup(args, dir),
+            _ => bail!("it is another command"),
+        }
+    }
+
+    /// The flags that Anchor 1.0 passes.
+    const OF_ANCHOR: &[&str] = &[
+        "--airdrop",
+        "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM",
+        "--rpc-url",
+        "https://api.mainnet-beta.solana.com",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "8899",
+        "--ws-port",
+        "8900",
+        "--manifest-file-path",
+        "txtx.yml",
+        "--runbook",
+        "deployment",
+        "--slot-time",
+        "1",
+        "--offline",
+        "--block-production-mode",
+        "transaction",
+        "--log-level",
+        "none",
+        "--no-tui",
+        "--disable-instruction-profiling",
+        "--max-profiles",
+        "1",
+        "--no-studio",
+        "--legacy-anchor-compatibility",
+        "--anchor-test-config-path",
+        "tests",
+    ];
+
+    #[test]
+    fn the_flags_of_anchor_start_a_ledger_with_its_programs() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let anchor = "[programs.localnet]\nmy-counter = \"9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM\"\n\
+                      other = { address = \"2ojv9BAiHUrvsm9gxDe7fJSzbNZSJcxZvf8dqmWGHG8S\" }\n\
+                      [provider]\ncluster = \"localnet\"\nwallet = \"/nowhere/id.json\"\n";
+        std::fs::write(dir.path().join(ANCHOR_FILE), anchor).expect("it is written");
+        let deploy = dir.path().join("target/deploy");
+        std::fs::create_dir_all(&deploy).expect("a directory");
+        std::fs::write(deploy.join("my_counter.so"), "elf").expect("it is written");
+        let setup = start(dir.path(), OF_ANCHOR).expect("they are known");
+        let flags = &setup.flags;
+        assert_eq!((flags.rpc_port, flags.slot_ms), (Some(8899), Some(0)));
+        assert!(flags.quiet && flags.no_console && !flags.log && flags.ledger.is_none());
+        let path = deploy.join("my_counter.so").to_string_lossy().into_owned();
+        let address = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM";
+        assert_eq!(flags.upgradeable_program, [address, path.as_str(), "none"]);
+        let airdrop = setup.accounts.iter().find(|it| it.address.to_string() == address);
+        assert!(airdrop.is_some());
+        let lines = setup.lines.join("\n");
+        for flag in ["--rpc-url", "--manifest-file-path", "--runbook", "--max-profiles"] {
+            assert!(lines.contains(&format!("{flag} is ignored: ")), "{flag}: {lines}");
+        }
+        assert!(lines.contains("program other is not deployed: "), "{lines}");
+        let without = start(dir.path(), &["--no-deploy"]).expect("it is known");
+        assert!(without.flags.upgradeable_program.is_empty());
+        assert_eq!(without.flags.slot_ms, Some(400));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_an_alternative() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let refusal = |flags: &[&str]| match start(dir.path(), flags) {
+            Ok(_) => panic!("{flags:?} is accepted"),
+            Err(err) => format!("{err:#}"),
+        };
+        assert!(refusal(&["-b", "manual"]).contains("use transaction"));
+        assert!(refusal(&["--ws-port", "9000"]).contains("the port after --port 8899"));
+        assert!(refusal(&["--airdrop", "x"]).contains("--airdrop \"x\""));
+        assert!(refusal(&["--snapshot", "none.json"]).contains("--snapshot none.json"));
+        let all = refusal(&["--db", "x", "--daemon", "-g", "p", "--skip-blockhash-check"]);
+        for flag in ["--db", "--daemon", "--geyser-plugin-config", "--skip-blockhash-check"] {
+            assert!(all.contains(&format!("{flag}: ")), "{flag}: {all}");
+        }
+        assert!(start(dir.path(), &["--port", "0", "--ws-port", "9000"]).is_ok());
+    }
+
+    #[test]
+    fn the_accounts_of_a_snapshot_are_those_of_genesis() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let account = |owner: &str| {
+            format!(
+                r#"{{"lamports":7,"owner":"{owner}","executable":false,"rentEpoch":0,"data":"AQID","parsedData":null}}"#
+            )
+        };
+        let key = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM";
+        let clock = "SysvarC1ock11111111111111111111111111111111";
+        let value = format!(
+            r#"{{"{key}":{},"{clock}":{}}}"#,
+            account("2ojv9BAiHUrvsm9gxDe7fJSzbNZSJcxZvf8dqmWGHG8S"),
+            account("Sysvar1111111111111111111111111111111111111")
+        );
+        let result = format!(r#"{{"context":{{"slot":1}},"value":{value}}}"#);
+        for text in [value, result] {
+            std::fs::write(dir.path().join("s.json"), text).expect("it is written");
+            let setup = start(dir.path(), &["--snapshot", "s.json"]).expect("it is read");
+            let found: Vec<_> = setup.accounts.iter().map(|it| it.address.to_string()).collect();
+            assert!(found.contains(&key.to_owned()) && !found.contains(&clock.to_owned()));
+        }
+        std::fs::write(dir.path().join("s.json"), format!(r#"{{"{key}":null}}"#)).expect("written");
+        let err = start(dir.path(), &["--snapshot", "s.json"]).err().expect("it has no source");
+        assert!(format!("{err:#}").contains("is null"), "{err:#}");
+    }
+
+    #[test]
+    fn a_program_of_that_name_is_the_command_of_that_name() {
+        let args = |name: &str| arguments(vec![name.into(), "start".into()]);
+        for name in ["surfpool", "/usr/bin/surfpool"] {
+            assert_eq!(args(name), [name, COMMAND, "start"]);
+        }
+        assert_eq!(args("/usr/bin/hydrant"), ["/usr/bin/hydrant", "start"]);
+    }
+}

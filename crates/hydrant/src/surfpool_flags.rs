@@ -1,0 +1,202 @@
+//! The flags of `surfpool start` 1.7: those that Hydrant has under another name, and those that it ignores or refuses.
+//!
+//! Not here: what they become (`surfpool`).
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// The flags of `surfpool start`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SurfpoolFlags {
+    /// Port for JSON-RPC; 0 uses two free ports.
+    #[arg(short, long, value_name = "PORT", default_value_t = 8899)]
+    pub(crate) port: u16,
+    /// Port for WebSocket: the one after --port.
+    #[arg(short, long, value_name = "PORT")]
+    pub(crate) ws_port: Option<u16>,
+    /// Address to listen on, or a name that has one.
+    #[arg(short = 'o', long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) host: String,
+    /// Milliseconds of a slot.
+    #[arg(short = 't', long, value_name = "MS", default_value_t = 400)]
+    pub(crate) slot_time: u64,
+    /// When a block is made: by the clock, or for each transaction.
+    #[arg(short, long, value_name = "MODE", value_enum, default_value = "clock")]
+    pub(crate) block_production_mode: BlockMode,
+    /// An address that gets --airdrop-amount when the ledger is created. Can be repeated.
+    #[arg(short, long, value_name = "ADDRESS")]
+    pub(crate) airdrop: Vec<String>,
+    /// Lamports of each airdrop.
+    #[arg(short = 'q', long, value_name = "LAMPORTS", default_value_t = 10_000_000_000_000)]
+    pub(crate) airdrop_amount: u64,
+    /// A keypair file whose address gets an airdrop. Can be repeated [default: that of the Solana CLI].
+    #[arg(short = 'k', long, value_name = "FILE")]
+    pub(crate) airdrop_keypair_path: Vec<String>,
+    /// Do not deploy the programs of Anchor.toml.
+    #[arg(long)]
+    pub(crate) no_deploy: bool,
+    /// The directory of the programs' .so files.
+    #[arg(long, value_name = "DIR", default_value = "target/deploy")]
+    pub(crate) artifacts_path: PathBuf,
+    /// A file that `surfnet_exportSnapshot` made: its accounts are those of genesis. Can be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) snapshot: Vec<PathBuf>,
+    /// A feature to leave inactive. Can be repeated.
+    #[arg(long, value_name = "PUBKEY")]
+    pub(crate) disable_feature: Vec<String>,
+    /// All features, and not those of mainnet.
+    #[arg(long)]
+    pub(crate) features_all: bool,
+    /// Level of the log on standard error; none is no log.
+    #[arg(short, long, value_name = "LEVEL", default_value = "none")]
+    pub(crate) log_level: String,
+    /// No status line.
+    #[arg(long)]
+    pub(crate) no_tui: bool,
+    /// Do not serve the console.
+    #[arg(long)]
+    pub(crate) no_studio: bool,
+    /// As --no-tui, --no-studio and --no-deploy.
+    #[arg(long)]
+    pub(crate) ci: bool,
+    /// Write the endpoints to this file when the node is ready, as `hydrant dev` does.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) endpoints_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) other: OtherFlags,
+}
+
+/// The flags that are ignored or refused.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct OtherFlags {
+    #[arg(short = 'u', long, hide = true)]
+    pub(crate) rpc_url: Option<String>,
+    #[arg(short, long, hide = true)]
+    pub(crate) network: Option<String>,
+    #[arg(long, hide = true)]
+    pub(crate) offline: bool,
+    #[arg(short, long, hide = true)]
+    pub(crate) manifest_file_path: Option<String>,
+    #[arg(short, long, hide = true)]
+    pub(crate) runbook: Vec<String>,
+    #[arg(short = 'i', long, hide = true)]
+    pub(crate) runbook_input: Vec<String>,
+    #[arg(short, long, hide = true)]
+    pub(crate) yes: bool,
+    #[arg(long, hide = true)]
+    pub(crate) watch: bool,
+    #[arg(short, long, hide = true)]
+    pub(crate) geyser_plugin_config: Vec<String>,
+    #[arg(short = 'd', long, hide = true)]
+    pub(crate) subgraph_db: Option<String>,
+    #[arg(short, long, hide = true)]
+    pub(crate) studio_port: Option<u16>,
+    #[arg(long, hide = true)]
+    pub(crate) disable_instruction_profiling: bool,
+    #[arg(short = 'c', long, hide = true)]
+    pub(crate) max_profiles: Option<usize>,
+    #[arg(long, hide = true)]
+    pub(crate) log_path: Option<String>,
+    #[arg(long, hide = true)]
+    pub(crate) log_bytes_limit: Option<usize>,
+    #[arg(long, hide = true)]
+    pub(crate) daemon: bool,
+    #[arg(long, hide = true)]
+    pub(crate) legacy_anchor_compatibility: bool,
+    #[arg(long, hide = true)]
+    pub(crate) anchor_test_config_path: Vec<PathBuf>,
+    #[arg(short, long, hide = true)]
+    pub(crate) feature: Vec<String>,
+    #[arg(long, hide = true)]
+    pub(crate) db: Option<String>,
+    #[arg(long, hide = true)]
+    pub(crate) surfnet_id: Option<String>,
+    #[arg(long, hide = true)]
+    pub(crate) metrics_enabled: bool,
+    #[arg(long, hide = true)]
+    pub(crate) metrics_addr: Option<String>,
+    #[arg(long, hide = true)]
+    pub(crate) skip_signature_verification: bool,
+    #[arg(long, hide = true)]
+    pub(crate) skip_blockhash_check: bool,
+}
+
+/// When a block is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BlockMode {
+    /// At the end of each slot.
+    Clock,
+    /// For each transaction.
+    Transaction,
+    /// On request.
+    Manual,
+}
+
+impl OtherFlags {
+    /// One line for each flag that is ignored, with the reason.
+    pub(crate) fn ignored(&self) -> Vec<String> {
+        let source = "accounts are not fetched while the ledger runs; hydrant dev --url --clone takes them at its creation";
+        let runbooks =
+            "there are no runbooks; programs of Anchor.toml are in the ledger at its creation";
+        let metrics = "/metrics of the RPC port has the metrics";
+        let log = "the log goes to standard error";
+        let rows = [
+            (self.rpc_url.is_some(), "--rpc-url", source),
+            (self.network.is_some(), "--network", source),
+            (self.manifest_file_path.is_some(), "--manifest-file-path", runbooks),
+            (!self.runbook.is_empty(), "--runbook", runbooks),
+            (!self.runbook_input.is_empty(), "--runbook-input", runbooks),
+            (self.watch, "--watch", "programs are read once; surfnet_writeProgram replaces one"),
+            (self.subgraph_db.is_some(), "--subgraph-db", "surfpool ignores it as well"),
+            (self.studio_port.is_some(), "--studio-port", "the console is at / of the RPC port"),
+            (
+                self.disable_instruction_profiling,
+                "--disable-instruction-profiling",
+                "transactions are profiled only on request",
+            ),
+            (
+                self.max_profiles.is_some(),
+                "--max-profiles",
+                "at most 200 profiles are retained, and none without a request",
+            ),
+            (self.log_path.is_some(), "--log-path", log),
+            (
+                self.log_bytes_limit.is_some(),
+                "--log-bytes-limit",
+                "logs of a transaction are truncated at 10,000 bytes",
+            ),
+            (
+                !self.anchor_test_config_path.is_empty(),
+                "--anchor-test-config-path",
+                "only the programs of Anchor.toml are read",
+            ),
+            (!self.feature.is_empty(), "--feature", "--features-all activates every feature"),
+            (self.surfnet_id.is_some(), "--surfnet-id", "the ledger is in memory"),
+            (self.metrics_enabled, "--metrics-enabled", metrics),
+            (self.metrics_addr.is_some(), "--metrics-addr", metrics),
+        ];
+        let given = rows.into_iter().filter(|(is_given, ..)| *is_given);
+        given.map(|(_, flag, why)| format!("{flag} is ignored: {why}")).collect()
+    }
+
+    /// One line for each flag that is refused, with what to use instead.
+    pub(crate) fn refused(&self) -> Vec<String> {
+        let rows = [
+            (
+                !self.geyser_plugin_config.is_empty(),
+                "--geyser-plugin-config: Hydrant does not load plugins; it serves Yellowstone gRPC itself",
+            ),
+            (self.db.is_some(), "--db: hydrant dev --ledger stores a ledger in a directory"),
+            (self.daemon, "--daemon: start it in the background with the shell's &"),
+            (
+                self.skip_signature_verification,
+                "--skip-signature-verification: sendTransaction has skipSigVerify",
+            ),
+            (self.skip_blockhash_check, "--skip-blockhash-check: omit it"),
+        ];
+        let given = rows.into_iter().filter(|(is_given, _)| *is_given);
+        given.map(|(_, line)| line.to_owned()).collect()
+    }
+}

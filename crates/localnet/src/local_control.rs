@@ -1,0 +1,31 @@
+//! The ledger's control: commands that wait in the queue of the executing thread.
+
+use std::sync::Arc;
+
+use chain_solana::{ControlCall, ControlCommand, ControlError, ControlStats, LedgerControl};
+
+use crate::queue::TransactionQueue;
+
+/// The control of a local ledger.
+pub(crate) struct LocalControl {
+    queue: Arc<TransactionQueue>,
+    baseline_bytes: u64,
+}
+
+impl LocalControl {
+    /// `baseline_bytes` are those of the accounts that are retained for a reset.
+    pub(crate) fn new(queue: Arc<TransactionQueue>, baseline_bytes: u64) -> Self {
+        Self { queue, baseline_bytes }
+    }
+}
+
+impl LedgerControl for LocalControl {
+    fn control(&self, command: ControlCommand) -> Result<ControlCall, ControlError> {
+        self.queue.push_command(command)
+    }
+
+    fn stats(&self) -> ControlStats {
+        let waiting = self.queue.waiting_commands();
+        ControlStats { waiting, baseline_bytes: self.baseline_bytes }
+    }
+}

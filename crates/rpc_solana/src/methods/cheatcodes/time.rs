@@ -1,0 +1,54 @@
+//! surfnet_timeTravel, surfnet_pauseClock and surfnet_resumeClock.
+
+use chain_solana::{ControlCommand, TimeTarget};
+use jsonrpc::params::Params;
+use jsonrpc::{Execution, MethodResult, MethodSpec};
+use serde::Deserialize;
+
+use super::control_result;
+use crate::solana_api::SolanaApi;
+
+pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
+    gated!("surfnet_timeTravel", Execution::Light, time_travel),
+    gated!("surfnet_pauseClock", Execution::Light, pause_clock),
+    gated!("surfnet_resumeClock", Execution::Light, resume_clock),
+];
+
+/// Where to travel. Timestamps are in milliseconds.
+#[derive(Deserialize)]
+enum Destination {
+    #[serde(rename = "absoluteEpoch")]
+    Epoch(u64),
+    #[serde(rename = "absoluteSlot")]
+    Slot(u64),
+    #[serde(rename = "absoluteTimestamp")]
+    Timestamp(u64),
+    #[serde(rename = "absoluteSlotAt")]
+    SlotAt { slot: u64, timestamp: u64 },
+}
+
+fn time_travel(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    let (destination,): (Destination,) = params.parse(1)?;
+    let target = match destination {
+        Destination::Epoch(epoch) => TimeTarget::Epoch(epoch),
+        Destination::Slot(slot) => TimeTarget::Slot(slot),
+        Destination::Timestamp(unix_ms) => TimeTarget::UnixMs(unix_ms),
+        Destination::SlotAt { slot, timestamp } => TimeTarget::SlotAt { slot, unix_ms: timestamp },
+    };
+    control_result::epoch_info(api, ControlCommand::Travel(target))
+}
+
+fn pause_clock(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    let result = control_result::epoch_info(api, ControlCommand::PauseClock)?;
+    // A missing block says nothing from now on.
+    api.health.set_paused(true);
+    Ok(result)
+}
+
+fn resume_clock(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    let result = control_result::epoch_info(api, ControlCommand::ResumeClock)?;
+    api.health.set_paused(false);
+    Ok(result)
+}
