@@ -13,7 +13,6 @@ mod cost;
 mod encode_transaction;
 mod epoch;
 mod fees;
-mod fork_control;
 mod index_selection;
 mod leaders;
 mod node_info;
@@ -51,7 +50,6 @@ const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     blocks::METHODS,
     epoch::METHODS,
     fees::METHODS,
-    fork_control::METHODS,
     leaders::METHODS,
     node_info::METHODS,
     paginated::METHODS,

@@ -1,6 +1,7 @@
 //! Cheat codes: methods that change a local ledger past its rules, by surfpool's names and shapes where it has them.
 //!
-//! Each file has a table, as in the parent folder. [`TABLES`] joins them. Each method is behind the gate (`gated!`).
+//! Each file has a table, as in the parent folder. [`TABLES`] joins them. Each method is behind the gate
+//! (`gated!`), and pages of other origins may not call it.
 //! Not here: their state (`crate::cheatcodes`), the ledger's part ([`chain_solana::LedgerControl`]).
 
 macro_rules! gated {
@@ -9,6 +10,7 @@ macro_rules! gated {
             api.cheatcodes.gate.check($name)?;
             $run(api, params)
         })
+        .dangerous()
     };
 }
 
@@ -16,6 +18,7 @@ mod access;
 mod accounts;
 mod control_result;
 mod executed_profile;
+mod fork_control;
 mod hex;
 mod impersonation;
 mod info;
@@ -36,6 +39,7 @@ pub(super) use impersonation::verify;
 pub(super) const TABLES: &[&[MethodSpec<SolanaApi>]] = &[
     access::METHODS,
     accounts::METHODS,
+    fork_control::METHODS,
     impersonation::METHODS,
     info::METHODS,
     profiles::METHODS,

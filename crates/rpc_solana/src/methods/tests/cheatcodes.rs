@@ -40,7 +40,7 @@ const SLOT: Slot = 700;
 
 /// Accounts that edits change, and the other commands that arrived.
 #[derive(Default)]
-struct FakeControl {
+pub(super) struct FakeControl {
     accounts: Mutex<HashMap<Pubkey, AccountSharedData>>,
     commands: Mutex<Vec<String>>,
     refusal: Mutex<Option<ControlError>>,

@@ -17,7 +17,9 @@ use solana_system_interface::instruction::transfer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
+use super::cheatcodes;
 use super::world::{FINALIZED, World, keypair, signed};
+use crate::cheatcodes::Cheatcodes;
 
 #[derive(Default)]
 struct FakeControl {
@@ -73,6 +75,8 @@ fn world() -> (World, Arc<FakeControl>) {
     let mut world = World::new();
     let control = Arc::<FakeControl>::default();
     world.api.fork_control = Some(Arc::clone(&control) as Arc<dyn ForkControl>);
+    let ledger = Arc::<cheatcodes::FakeControl>::default();
+    world.api.cheatcodes = Arc::new(Cheatcodes::new(ledger, true));
     (world, control)
 }
 
@@ -178,8 +182,8 @@ fn bad_parameters_of_forks_are_refused() {
 #[test]
 fn a_ledger_without_control_has_no_such_methods() {
     let world = World::new();
-    let message = "Method not found: only a local ledger has it (hydrant dev)";
     for method in ["hydrant_mine", "hydrant_snapshot", "hydrant_revert", "hydrant_reorg"] {
-        world.refused(method, json!([]), -32601, message);
+        let message = format!("{method} is for a local ledger (hydrant dev)");
+        world.refused(method, json!([]), -32601, &message);
     }
 }

@@ -21,16 +21,16 @@ use serde_json::{Value, json};
 use solana_transaction_status::TransactionBinaryEncoding;
 
 use self::pending_call::PendingCall;
-use super::{simulate, transaction_codec};
+use super::super::{simulate, transaction_codec};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
 
 /// The methods that control forks. All of them change the ledger without a transaction.
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
-    MethodSpec::new("hydrant_mine", Execution::Light, mine),
-    MethodSpec::new("hydrant_snapshot", Execution::Light, snapshot),
-    MethodSpec::new("hydrant_revert", Execution::Light, revert),
-    MethodSpec::new("hydrant_reorg", Execution::Medium, reorg),
+    gated!("hydrant_mine", Execution::Light, mine),
+    gated!("hydrant_snapshot", Execution::Light, snapshot),
+    gated!("hydrant_revert", Execution::Light, revert),
+    gated!("hydrant_reorg", Execution::Medium, reorg),
 ];
 
 /// The parameter of hydrant_reorg.
