@@ -2,7 +2,8 @@
 //!
 //! Shape: the lamports; then, for each run of bytes of the data that differ, the number of equal bytes before it, its length
 //! and its bytes. Runs with few equal bytes between them are one. Numbers are varints.
-//! Bounds: a patch of more than half of the data is given up.
+//! Bounds: a patch of more than half of the data is given up, and data of more than [`DATA_MAX`] bytes has none: a read copies
+//! all of it, on a thread that others wait for.
 //! Invariant: exact. Accounts that differ in more than lamports and bytes of the data have no patch.
 
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
@@ -13,6 +14,8 @@ use crate::pack::{put_varint, take_varint};
 const EQUAL_MIN: usize = 4;
 /// Bytes that are compared at once.
 const BLOCK: usize = 64;
+/// Twice the SlotHistory sysvar, which every bank writes. Its copy takes some 10 us.
+const DATA_MAX: usize = 256 << 10;
 
 /// Appends the patch that turns `base` into `account`. Returns false if there is none.
 pub(crate) fn patch(
@@ -21,7 +24,8 @@ pub(crate) fn patch(
     patch: &mut Vec<u8>,
 ) -> bool {
     let (data, before) = (account.data(), base.data());
-    let is_alike = data.len() == before.len()
+    let is_alike = data.len() <= DATA_MAX
+        && data.len() == before.len()
         && account.owner() == base.owner()
         && account.executable() == base.executable()
         && account.rent_epoch() == base.rent_epoch();
@@ -153,6 +157,8 @@ mod tests {
     #[test]
     fn accounts_that_differ_otherwise_have_no_patch() {
         let base = account(1, vec![7; 100]);
+        let large = account(1, vec![7; DATA_MAX + 1]);
+        assert_eq!(patch_of(&large, &large), None);
         let mut others = vec![account(1, vec![7; 101]), account(1, vec![8; 100])];
         let changes: [fn(&mut AccountSharedData); 3] = [
             |account| account.set_owner(Pubkey::new_from_array([4; 32])),
