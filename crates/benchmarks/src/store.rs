@@ -369,7 +369,7 @@ fn payload_bytes(block: &Block) -> u64 {
         let logs: usize = executed.meta.log_messages.iter().flatten().map(String::len).sum();
         64 + 32 * executed.account_keys.len() + 60 + 16 * executed.account_keys.len() + logs
     });
-    let accounts = block.writes.iter().flat_map(|write| &write.account);
+    let accounts = block.writes.iter().flat_map(|write| write.after());
     let accounts = accounts.map(|account| 32 + 49 + account.0.data().len());
     (transactions.sum::<usize>() + accounts.sum::<usize>()) as u64
 }

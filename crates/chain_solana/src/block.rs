@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use ledger::{Address, AddressId, BlockId, KeyKind, Slot};
+use ledger::{Address, AddressId, BlockId, KeyKind, Slot, StoredRecord};
 use solana::{Account, Entry};
-use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
@@ -75,11 +74,23 @@ pub struct AccountWrite {
     pub pubkey: Pubkey,
     /// The address's id; valid while the block's subscribers are notified.
     pub id: AddressId,
-    /// The account after the block; `None` if it was closed.
-    pub account: Option<Arc<Account>>,
+    /// The account after the block, as the ledger holds it; `None` if it was closed.
+    pub account: Option<StoredRecord<Account>>,
     /// The keys under which it was indexed before the block and is not any more: it was closed, or
     /// has another program, owner, mint or delegate. Usually empty. Not written to the store.
     pub removed_keys: Vec<(KeyKind, Address)>,
+}
+
+impl AccountWrite {
+    /// The account after the block, as a whole.
+    pub fn after(&self) -> Option<Arc<Account>> {
+        self.account.as_ref().map(StoredRecord::record)
+    }
+
+    /// An account with the owner and the length of the account after the block, at no cost: a patch changes neither.
+    pub fn alike(&self) -> Option<&Account> {
+        self.account.as_ref().map(|account| &**account.base())
+    }
 }
 
 /// A complete block.
@@ -132,8 +143,8 @@ impl Block {
     /// Estimated bytes of the block; shared data is counted completely. Cost: O(block).
     pub fn bytes(&self) -> u64 {
         let written = |write: &AccountWrite| {
-            let data = write.account.as_ref().map_or(0, |account| account.0.data().len());
-            (size_of::<AccountWrite>() + size_of::<Account>() + data) as u64
+            let held = |account: &StoredRecord<Account>| account.weight() + account.base_weight();
+            (size_of::<AccountWrite>() + write.account.as_ref().map_or(0, held)) as u64
         };
         let transactions =
             self.transactions.iter().map(|transaction| transaction_bytes(transaction));

@@ -1,10 +1,9 @@
 //! An open bank: what a source has sent of it, and what is still missing.
 
-use std::collections::hash_map::Entry as MapEntry;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::btree_map::Entry as MapEntry;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use foldhash::quality::RandomState;
 use ledger::BlockId;
 use solana::Entry;
 use solana_pubkey::Pubkey;
@@ -54,13 +53,16 @@ pub(crate) struct Assembly<A, T, M> {
     pub(crate) reserved: Option<BlockId>,
     pub(crate) is_created: bool,
     pub(crate) first_received: Instant,
-    pub(crate) accounts: HashMap<Pubkey, OpenWrite<A>, RandomState>,
+    /// In order: a whole bank has them so, and nothing is sorted when it is awaited.
+    pub(crate) accounts: BTreeMap<Pubkey, OpenWrite<A>>,
     /// Accounts whose last write was not taken ([`Self::take_settled`]), each once, with the time of a write.
     unsettled: VecDeque<(Pubkey, u64)>,
     /// Accounts that were written first since [`Self::take_new`].
     new: Vec<Pubkey>,
     /// The account writes so far.
     writes: u64,
+    /// How many there were when SlotHistory was written, which a bank does when it freezes.
+    history_at: Option<u64>,
     pub(crate) transactions: BTreeMap<u64, T>,
     pub(crate) entries: BTreeMap<u64, Entry>,
     pub(crate) meta: Option<BlockMeta<M>>,
@@ -75,10 +77,11 @@ impl<A, T, M> Assembly<A, T, M> {
             reserved: None,
             is_created: false,
             first_received: now,
-            accounts: HashMap::default(),
+            accounts: BTreeMap::new(),
             unsettled: VecDeque::new(),
             new: Vec::new(),
             writes: 0,
+            history_at: None,
             transactions: BTreeMap::new(),
             entries: BTreeMap::new(),
             meta: None,
@@ -95,6 +98,7 @@ impl<A, T, M> Assembly<A, T, M> {
     pub(crate) fn add_account(&mut self, write: AccountWrite<A>, bytes: usize) -> Added {
         let bytes = bytes + ENTRY_BYTES;
         let written_at = self.writes;
+        let is_history = write.pubkey == sysvar::slot_history::ID;
         let before = match self.accounts.entry(write.pubkey) {
             MapEntry::Occupied(entry) if entry.get().write.write_version >= write.write_version => {
                 return Added::Duplicate;
@@ -116,12 +120,22 @@ impl<A, T, M> Assembly<A, T, M> {
             }
         };
         self.writes += 1;
+        if is_history {
+            self.history_at = Some(self.writes);
+        }
         self.added(before, bytes)
     }
 
-    /// Takes the accounts that more than `settled_after` writes of the bank have left alone. If one is written again, it
-    /// is taken again. Cost: what is taken, and each account once in that many writes.
+    /// Whether it freezes: it has written SlotHistory, and fewer than `writes_max` accounts since. A source may write it
+    /// at some other time, and then nothing follows from it.
+    fn is_freezing(&self, writes_max: u64) -> bool {
+        self.history_at.is_some_and(|history_at| self.writes - history_at <= writes_max)
+    }
+
+    /// Takes the accounts that more than `settled_after` writes of the bank have left alone; all of them while it freezes.
+    /// If one is written again, it is taken again. Cost: what is taken, and each account once in that many writes.
     pub(crate) fn take_settled(&mut self, settled_after: u64) -> Vec<Pubkey> {
+        let settled_after = if self.is_freezing(settled_after) { 0 } else { settled_after };
         let mut settled = Vec::new();
         let is_old = |writes: u64, written_at: u64| writes - written_at > settled_after;
         while let Some((pubkey, queued_at)) = self.unsettled.front().copied()

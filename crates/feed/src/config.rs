@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The bounds of a feed. Worst-case memory: `sources_max` times `bytes_max`, and some 64 bytes for each account that an
+/// The bounds of a feed. Worst-case memory: `sources_max` times `bytes_max`, and some 16 bytes for each account that an
 /// unrooted bank wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedConfig {
@@ -18,8 +18,8 @@ pub struct FeedConfig {
     /// Voters whose last vote is remembered. Default: 16,384.
     pub voters_max: usize,
     /// An account of an open bank is settled when more than this many of the bank's writes came after the account's last
-    /// one ([`Feed::take_settled`](crate::Feed::take_settled)). 0 settles each at
-    /// once, which costs a hash for each write. Default: 384.
+    /// one ([`Feed::take_settled`](crate::Feed::take_settled)). All are settled when the bank writes SlotHistory, which it
+    /// does last. 0 settles each at once, which costs a hash for each write. Default: 384.
     pub settled_after: u64,
     /// Whether a bank is confirmed, and becomes the root, only once the caller has approved it. Default: no.
     pub needs_approval: bool,

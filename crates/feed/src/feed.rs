@@ -467,8 +467,7 @@ impl<A, T, M> Feed<A, T, M> {
                 Done::new::<A>(bank_id, id, &[])
             }
             Link::Report(parent) => {
-                let mut accounts: Vec<_> = accounts.into_values().map(|last| last.write).collect();
-                accounts.sort_unstable_by_key(|write| write.pubkey);
+                let accounts: Vec<_> = accounts.into_values().map(|last| last.write).collect();
                 let id = reserved.unwrap_or_else(|| self.tree.reserve(slot));
                 self.tree.add(id, parent, meta.blockhash);
                 let done = Done::new(bank_id, id, &accounts);

@@ -1,6 +1,7 @@
 //! One source: its slots above the root, with their open banks and their statuses.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::time::Instant;
 
 use foldhash::quality::RandomState;
@@ -8,7 +9,7 @@ use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
-use crate::assembly::{Added, Assembly, ENTRY_BYTES};
+use crate::assembly::{Added, Assembly};
 use crate::bank::AccountWrite;
 use crate::config::FeedConfig;
 use crate::event::{GapReason, Missing};
@@ -20,8 +21,12 @@ const BANKS_OF_SLOT_MAX: usize = 8;
 pub(crate) struct Done {
     pub(crate) bank_id: Option<u64>,
     pub(crate) id: BlockId,
-    /// The newest write of each account.
-    versions: HashMap<Pubkey, u64, RandomState>,
+    hasher: RandomState,
+    /// The newest write of each account, with a hash of its address: nothing is sent after a whole bank, unless a source
+    /// repeats itself or has a fault, and the bank's own hash finds that out.
+    versions: Vec<(u64, u64)>,
+    /// They are sorted when one is looked for.
+    is_sorted: bool,
 }
 
 /// A status that names a bank of a slot.
@@ -240,8 +245,11 @@ impl<A, T, M> SlotEntry<A, T, M> {
 impl Done {
     /// `writes` are those of the bank if this session completed it.
     pub(crate) fn new<A>(bank_id: Option<u64>, id: BlockId, writes: &[AccountWrite<A>]) -> Self {
-        let versions = writes.iter().map(|write| (write.pubkey, write.write_version)).collect();
-        Self { bank_id, id, versions }
+        let hasher = RandomState::default();
+        let version =
+            |write: &AccountWrite<A>| (hasher.hash_one(write.pubkey), write.write_version);
+        let versions = writes.iter().map(version).collect();
+        Self { bank_id, id, hasher, versions, is_sorted: false }
     }
 
     /// Whether a write is newer than what was reported. It is then recorded, and is `bytes` more.
@@ -251,17 +259,21 @@ impl Done {
         if self.versions.is_empty() {
             return None;
         }
-        match self.versions.insert(pubkey, write_version) {
-            Some(known) if known >= write_version => {
-                self.versions.insert(pubkey, known);
-                None
-            }
-            _ => Some(self.bytes() - bytes),
+        if !self.is_sorted {
+            self.versions.sort_unstable();
+            self.is_sorted = true;
         }
+        let hash = self.hasher.hash_one(pubkey);
+        match self.versions.binary_search_by_key(&hash, |(known, _)| *known) {
+            Ok(at) if self.versions[at].1 >= write_version => return None,
+            Ok(at) => self.versions[at].1 = write_version,
+            Err(at) => self.versions.insert(at, (hash, write_version)),
+        }
+        Some(self.bytes() - bytes)
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.versions.len() * ENTRY_BYTES
+        size_of_val(&*self.versions)
     }
 }
 

@@ -16,9 +16,9 @@ pub(crate) struct WriteVersions(u64);
 pub(crate) struct BankUpdates(Vec<AccountUpdate>);
 
 impl BankUpdates {
-    /// Without a sink that needs them, there are none.
-    pub(crate) fn new(is_needed: bool, len: usize) -> Option<Self> {
-        is_needed.then(|| Self(Vec::with_capacity(len)))
+    /// Space for a number of writes.
+    pub(crate) fn new(len: usize) -> Self {
+        Self(Vec::with_capacity(len))
     }
 
     /// Adds a write with the version of its source.
@@ -58,7 +58,7 @@ mod tests {
     fn versions_rise_when_those_of_the_source_start_anew() {
         let mut versions = WriteVersions::default();
         let mut numbered = |writes: &[(u8, u64)]| -> Vec<(u8, u64)> {
-            let mut updates = BankUpdates::new(true, writes.len()).expect("they are needed");
+            let mut updates = BankUpdates::new(writes.len());
             writes.iter().for_each(|(n, version)| updates.push(update(*n, *version)));
             let all = versions.assign(updates);
             all.iter().map(|it| (it.pubkey.to_bytes()[0], it.write_version)).collect()

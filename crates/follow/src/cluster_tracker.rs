@@ -137,7 +137,7 @@ impl ClusterTracker {
         is_changed.then(|| write_epochs(self.epoch_stakes.values().skip(newest)))
     }
 
-    /// A bank is whole. `changes` are at least those of stakes, features and sysvars, `parent_state` has the accounts of
+    /// A bank is whole. `changes` are at least those of delegations, features and sysvars, `parent_state` has the accounts of
     /// its parent.
     pub(crate) fn add_bank(
         &mut self,

@@ -4,7 +4,9 @@
 //! lattice hash and of the capitalization, its vote accounts and what its cluster state depends on.
 //! Shape: the ledger has the bank as a block that no tip leads to, so readers see nothing of it. An account that is
 //! written again replaces its version there.
-//! Bounds: an account counts once, with [`ENTRY_BYTES`] and its state in the parent; the writer bounds the sum.
+//! An account is here as the ledger holds it, and its state in the parent is read there again when it is needed again. A
+//! hash has 2 KiB, so those are held that are needed soon: of accounts that the bank writes again and again.
+//! Bounds: an account counts once, with [`ENTRY_BYTES`] and what is held of it; the writer bounds the sum.
 //! Invariant: two banks with the same parent and the same last writes are equal, whatever came before and in whatever
 //! order.
 //! Not here: which writes come when (`writer`).
@@ -16,12 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use chain_solana::BlockInfo;
-use ledger::{Address, AddressId, BlockId, Change, KeyKind, Record};
+use ledger::{Address, AddressId, BlockId, Change, KeyKind, Record, StoredRecord};
 use query::{Ledger, LedgerError};
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
-use solana_sdk_ids::{feature, stake, sysvar, vote};
+use solana_sdk_ids::{feature, sysvar, vote};
+use stakes_solana::delegation_of;
 use verify::{AccountChange, AccountHash, LatticeChange};
 
 use crate::clock::now;
@@ -30,8 +33,10 @@ use crate::vote_accounts::VoteAccountState;
 
 /// Changes from which on they are hashed on another thread: a thread costs some 50 us.
 const CONCURRENT_CHANGES_MIN: usize = 256;
-/// Bytes of an account here, with its hash, and in the ledger's block, besides its data, which the open bank shares.
-const ENTRY_BYTES: usize = 512 + size_of::<AccountHash>();
+/// Bytes of an account here, and in the ledger's block, besides its data, which the open bank has.
+const ENTRY_BYTES: usize = 512;
+/// Bytes of a state in the parent, besides the account.
+const REPLACED_BYTES: usize = 128;
 
 /// The accounts that a bank has written.
 pub(crate) struct PreparedBank {
@@ -40,7 +45,7 @@ pub(crate) struct PreparedBank {
     /// The parent's, until the bank is whole.
     info: Arc<BlockInfo>,
     accounts: BTreeMap<Pubkey, PreparedAccount>,
-    /// The states in the parent of accounts that will be written. They are removed from the sum.
+    /// The states in the parent of accounts that will be written soon. They are removed from the sum.
     replaced: HashMap<Pubkey, Option<Arc<Account>>>,
     change: LatticeChange,
     /// Lamports that the bank created, or burned.
@@ -50,33 +55,47 @@ pub(crate) struct PreparedBank {
 
 /// An account that the bank has written.
 pub(crate) struct PreparedAccount {
-    /// Its state in the parent.
-    before: Option<Arc<Account>>,
-    pub(crate) after: Option<Arc<Account>>,
-    /// Of the last state, if it may be written again.
+    /// As the ledger holds it.
+    pub(crate) after: Option<StoredRecord<Account>>,
+    /// What the cluster's state depends on, if it is in this account.
+    cluster_change: Option<Box<AccountChange>>,
+    /// Of the last state, if the bank has written it before, and so may write it again.
     hash: Option<Box<AccountHash>>,
     pub(crate) id: AddressId,
     /// The keys by which it was found in the parent, and is not any more.
     pub(crate) removed_keys: Vec<(KeyKind, Address)>,
     /// What it says, if it is a vote account.
     pub(crate) votes: Option<VoteAccountState>,
+    lamports: i128,
     is_changed: bool,
-    /// Whether stakes, features or sysvars of the cluster are in it.
-    is_of_cluster: bool,
 }
 
 /// A write of an account.
 struct Step {
     pubkey: Pubkey,
-    /// Its state in the parent, if this is its first write.
-    first: Option<ReplacedState>,
+    /// Its state in the parent.
+    before: Option<Arc<Account>>,
+    from: Replaced,
     to: Option<Arc<Account>>,
 }
 
-/// The state of an account in the parent.
-struct ReplacedState {
-    account: Option<Arc<Account>>,
-    is_removed_from_sum: bool,
+/// The state that a write replaces in the sum.
+enum Replaced {
+    /// That in the parent.
+    Parent,
+    /// That in the parent, which was removed from the sum already.
+    Removed,
+    /// That of an earlier write of the bank, whose hash is not held.
+    Earlier(Option<Arc<Account>>),
+    /// That of an earlier write of the bank.
+    Held,
+}
+
+/// What a write leaves.
+struct Written {
+    id: AddressId,
+    stored: Option<StoredRecord<Account>>,
+    hash: Option<Box<AccountHash>>,
 }
 
 /// Whether accounts are hashed, and where their time is counted.
@@ -127,7 +146,7 @@ impl PreparedBank {
             self.change.remove(&AccountHash::new(pubkey, account.as_deref()));
         }
         hashing.count_since(started);
-        self.bytes += new.iter().map(|(_, account)| account_bytes(account)).sum::<usize>();
+        self.bytes += new.iter().map(|(_, account)| replaced_bytes(account)).sum::<usize>();
         self.replaced.extend(new);
     }
 
@@ -143,18 +162,25 @@ impl PreparedBank {
         let (mut steps, mut changes) = (Vec::new(), Vec::new());
         for (pubkey, account) in writes {
             let address = Address::from(pubkey.to_bytes());
-            let first = match self.replaced.remove(&pubkey) {
-                Some(account) => Some(ReplacedState { account, is_removed_from_sum: true }),
-                None if self.accounts.contains_key(&pubkey) => None,
+            let (before, from) = match self.replaced.remove(&pubkey) {
+                Some(before) => {
+                    self.bytes -= replaced_bytes(&before);
+                    (before, Replaced::Removed)
+                }
                 None => {
-                    let account = ledger.record_at(self.parent, &address);
-                    self.bytes += account_bytes(&account);
-                    Some(ReplacedState { account, is_removed_from_sum: false })
+                    let from = match self.accounts.get(&pubkey) {
+                        None => Replaced::Parent,
+                        Some(known) if known.hash.is_some() => Replaced::Held,
+                        Some(known) => {
+                            Replaced::Earlier(known.after.as_ref().map(StoredRecord::record))
+                        }
+                    };
+                    (ledger.record_at(self.parent, &address), from)
                 }
             };
             let to = account.into_record();
             changes.push(Change { address, record: to.clone() });
-            steps.push(Step { pubkey, first, to });
+            steps.push(Step { pubkey, before, from, to });
         }
         if steps.is_empty() {
             return Ok(());
@@ -172,54 +198,56 @@ impl PreparedBank {
         };
         let ids = ids.map_err(|err| FollowError::Ledger { bank: id, err })?;
         self.change.merge(&change);
-        let hashes = hashes.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
-        for ((step, id), hash) in steps.into_iter().zip(ids).zip(hashes) {
-            self.insert(step, id, hash);
+        let stored = ledger.stored_at(id, &ids);
+        let hashes = hashes.into_iter().chain(std::iter::repeat_with(|| None));
+        for (((step, id), stored), hash) in steps.into_iter().zip(ids).zip(stored).zip(hashes) {
+            self.insert(step, Written { id, stored, hash });
         }
         Ok(())
     }
 
-    fn insert(&mut self, step: Step, id: AddressId, hash: Option<Box<AccountHash>>) {
-        let Step { pubkey, first, to } = step;
-        let lamports = |account: &Option<Arc<Account>>| {
-            account.as_ref().map_or(0, |account| i128::from(account.0.lamports()))
+    fn insert(&mut self, step: Step, written: Written) {
+        let Step { pubkey, before, to, .. } = step;
+        let Written { id, stored, hash } = written;
+        let lamports = |account: Option<&Account>| {
+            account.map_or(0, |account| i128::from(account.0.lamports()))
         };
         let votes = to.as_ref().and_then(|account| {
             let is_vote = vote::check_id(account.0.owner());
             is_vote.then(|| VoteAccountState::read(account)).flatten()
         });
-        match (self.accounts.entry(pubkey), first) {
-            (Entry::Occupied(mut entry), _) => {
-                let known = entry.get_mut();
+        let lamports_to = lamports(to.as_deref());
+        let account = PreparedAccount {
+            removed_keys: removed_keys(&before, &to),
+            is_changed: before != to,
+            cluster_change: cluster_change(pubkey, &before, &to),
+            after: stored,
+            hash,
+            id,
+            votes,
+            lamports: lamports_to,
+        };
+        self.bytes += account.bytes();
+        let known_lamports = match self.accounts.entry(pubkey) {
+            Entry::Occupied(mut entry) => {
+                let known = entry.insert(account);
                 if let Some(replaced) = &known.hash {
                     self.change.remove(replaced);
                 }
-                self.lamports += lamports(&to) - lamports(&known.after);
-                known.removed_keys = removed_keys(&known.before, &to);
-                known.is_changed = known.before != to;
-                known.is_of_cluster |= is_of_cluster(&to);
-                (known.votes, known.after, known.hash) = (votes, to, hash);
+                self.bytes -= known.bytes();
+                known.lamports
             }
-            (Entry::Vacant(entry), first) => {
-                let before = first.and_then(|first| first.account);
-                self.lamports += lamports(&to) - lamports(&before);
-                entry.insert(PreparedAccount {
-                    removed_keys: removed_keys(&before, &to),
-                    is_changed: before != to,
-                    is_of_cluster: is_of_cluster(&before) || is_of_cluster(&to),
-                    before,
-                    after: to,
-                    hash,
-                    id,
-                    votes,
-                });
+            Entry::Vacant(entry) => {
+                entry.insert(account);
+                lamports(before.as_deref())
             }
-        }
+        };
+        self.lamports += lamports_to - known_lamports;
     }
 
     /// The account after the bank, if it has written it.
-    pub(crate) fn account(&self, pubkey: &Pubkey) -> Option<&Account> {
-        self.accounts.get(pubkey)?.after.as_deref()
+    pub(crate) fn account(&self, pubkey: &Pubkey) -> Option<Arc<Account>> {
+        self.accounts.get(pubkey)?.after.as_ref().map(StoredRecord::record)
     }
 
     /// The accounts that it has written, in order.
@@ -248,15 +276,11 @@ impl PreparedBank {
         self.lamports
     }
 
-    /// The changes of stake accounts, features and sysvars.
+    /// The changes of delegations, features and sysvars.
     pub(crate) fn cluster_changes(&self) -> Vec<AccountChange> {
-        let of_cluster = self.accounts.iter().filter(|(_, account)| account.is_of_cluster);
-        let change = |(pubkey, account): (&Pubkey, &PreparedAccount)| AccountChange {
-            pubkey: *pubkey,
-            before: account.before.clone(),
-            after: account.after.clone(),
-        };
-        of_cluster.map(change).collect()
+        let changes =
+            self.accounts.values().filter_map(|account| account.cluster_change.as_deref());
+        changes.cloned().collect()
     }
 
     /// Estimated bytes.
@@ -266,21 +290,23 @@ impl PreparedBank {
 }
 
 impl Hashing<'_> {
-    /// The sum of what accounts change, and their hashes if they are needed again. What an account's earlier writes added
-    /// is still in the sum.
-    #[expect(clippy::vec_box, reason = "a hash has 2 KiB, and moves into an account's entry")]
-    fn sum(self, steps: &[Step]) -> (LatticeChange, Vec<Box<AccountHash>>) {
+    /// The sum of what accounts change, and the hashes of those that may be written again. A held hash of an account's
+    /// earlier write is still in the sum.
+    fn sum(self, steps: &[Step]) -> (LatticeChange, Vec<Option<Box<AccountHash>>>) {
         let started = now();
-        let (mut change, mut hashes) = (LatticeChange::default(), Vec::new());
-        for Step { pubkey, first, to } in steps {
-            if let Some(ReplacedState { account, is_removed_from_sum: false }) = first {
-                change.remove(&AccountHash::new(pubkey, account.as_deref()));
+        let (mut change, mut hashes) = (LatticeChange::default(), Vec::with_capacity(steps.len()));
+        for Step { pubkey, before, from, to } in steps {
+            match from {
+                Replaced::Parent => change.remove(&AccountHash::new(pubkey, before.as_deref())),
+                Replaced::Earlier(earlier) => {
+                    change.remove(&AccountHash::new(pubkey, earlier.as_deref()));
+                }
+                Replaced::Removed | Replaced::Held => {}
             }
-            let hash = Box::new(AccountHash::new(pubkey, to.as_deref()));
+            let hash = AccountHash::new(pubkey, to.as_deref());
             change.add(&hash);
-            if self.is_open {
-                hashes.push(hash);
-            }
+            let is_again = matches!(from, Replaced::Earlier(_) | Replaced::Held);
+            hashes.push((self.is_open && is_again).then(|| Box::new(hash)));
         }
         self.count_since(started);
         (change, hashes)
@@ -291,14 +317,36 @@ impl Hashing<'_> {
     }
 }
 
-/// Estimated bytes of an account whose state in the parent is this.
-fn account_bytes(before: &Option<Arc<Account>>) -> usize {
-    ENTRY_BYTES + before.as_ref().map_or(0, |account| account.weight())
+impl PreparedAccount {
+    /// Estimated bytes.
+    fn bytes(&self) -> usize {
+        let hash = self.hash.as_ref().map_or(0, |_| size_of::<AccountHash>());
+        let of_cluster = self.cluster_change.as_ref();
+        let of_cluster = of_cluster.map_or(0, |change| replaced_bytes(&change.before));
+        ENTRY_BYTES + hash + of_cluster
+    }
 }
 
-fn is_of_cluster(account: &Option<Arc<Account>>) -> bool {
-    let owner = account.as_ref().map(|account| account.0.owner());
-    owner.is_some_and(|owner| [stake::ID, sysvar::ID, feature::ID].contains(owner))
+/// Estimated bytes of an account that will be written, or of a change, with the account's state in the parent.
+fn replaced_bytes(before: &Option<Arc<Account>>) -> usize {
+    REPLACED_BYTES + before.as_ref().map_or(0, |account| account.weight())
+}
+
+/// The change of an account that has a delegation, a feature or a sysvar.
+fn cluster_change(
+    pubkey: Pubkey,
+    before: &Option<Arc<Account>>,
+    after: &Option<Arc<Account>>,
+) -> Option<Box<AccountChange>> {
+    let is_of_cluster = |account: &Option<Arc<Account>>| {
+        let owner = account.as_ref().map(|account| account.0.owner());
+        owner.is_some_and(|owner| [sysvar::ID, feature::ID].contains(owner))
+    };
+    let delegation = |account: &Option<Arc<Account>>| account.as_deref().and_then(delegation_of);
+    let is_change =
+        is_of_cluster(before) || is_of_cluster(after) || delegation(before) != delegation(after);
+    let (before, after) = (before.clone(), after.clone());
+    is_change.then(|| Box::new(AccountChange { pubkey, before, after }))
 }
 
 /// The keys by which an account was found before a bank and is not after it.

@@ -1,16 +1,20 @@
-//! What the writer puts off: new roots, the limits of history, what readers saw before.
+//! What the writer puts off: new roots, the limits of history, freeing what readers saw before and what a source sent.
 //!
 //! In: roots, tips that moved, publications. Out: the same, for the writer to do once no reader waits (`writer`).
-//! Bounds: [`RETIRED_MAX`] former versions. The writer bounds the roots.
+//! Bounds: [`RETIRED_MAX`] former versions, the accounts of one bank. The writer bounds the roots.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::{BlockInfo, HistorySnapshot};
+use feed::AccountWrite;
 use ledger::BlockId;
 use query::Retired;
 use solana::Account;
+use solana_account::ReadableAccount;
+
+use crate::convert::WrittenAccount;
 
 /// Former versions that are not freed at once.
 const RETIRED_MAX: usize = 3;
@@ -23,6 +27,8 @@ type RetiredVersions = (Arc<HistorySnapshot>, Retired<Account, BlockInfo>);
 pub(crate) struct PutOff {
     pub(crate) roots: VecDeque<BlockId>,
     pub(crate) retired: Vec<RetiredVersions>,
+    /// The accounts of the last bank as its source sent them. The ledger has them in its own form.
+    pub(crate) sent: Vec<AccountWrite<WrittenAccount>>,
     /// Whether the limits of history are to be enforced.
     pub(crate) has_limits: bool,
     /// When the first of it was put off.
@@ -60,6 +66,20 @@ impl PutOff {
         }
         self.retired.push(retired);
         self.since.get_or_insert(now);
+    }
+
+    /// The accounts of a bank, as its source sent them, are not needed any more.
+    pub(crate) fn free_sent(&mut self, sent: Vec<AccountWrite<WrittenAccount>>, now: Duration) {
+        self.sent = sent;
+        self.since.get_or_insert(now);
+    }
+
+    /// Estimated bytes of what is freed later. Cost: O(accounts).
+    pub(crate) fn sent_bytes(&self) -> usize {
+        let bytes = |write: &AccountWrite<WrittenAccount>| {
+            size_of_val(write) + size_of::<Vec<u8>>() + write.account.account.0.data().len()
+        };
+        self.sent.iter().map(bytes).sum()
     }
 
     /// Whether the limits of history are enforced.

@@ -321,7 +321,7 @@ mod tests {
         let write = AccountWrite {
             pubkey: Pubkey::default(),
             id: AddressId(0),
-            account: Some(Arc::new(Account(account))),
+            account: Some(Arc::new(Account(account)).into()),
             removed_keys: Vec::new(),
         };
         let block = Block {

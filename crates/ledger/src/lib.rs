@@ -8,7 +8,9 @@
 mod address;
 mod block;
 mod record;
+mod stored_record;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError, AddressId};
 pub use block::{BlockId, Commitment, Slot};
 pub use record::{Change, Key, KeyKind, Record};
+pub use stored_record::StoredRecord;

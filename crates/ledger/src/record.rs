@@ -79,6 +79,35 @@ pub trait Record: Send + Sync + 'static {
         None
     }
 
+    /// Appends what turns `base` into this record. Returns false, whatever was appended, if that is not much shorter than
+    /// the record, or if the two differ in more than their content.
+    fn patch(&self, base: &Self, patch: &mut Vec<u8>) -> bool
+    where
+        Self: Sized,
+    {
+        let _ = (base, patch);
+        false
+    }
+
+    /// The record for which [`Self::patch`] appended these bytes to this `base`; `None` if it did for none.
+    fn patched(base: &Self, patch: &[u8]) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        let _ = (base, patch);
+        None
+    }
+
+    /// The value of [`Self::global_rank`] or, with a `kind`, of [`Self::rank_in`] for a patched record, if that is known
+    /// without the record.
+    fn patched_rank(base: &Self, patch: &[u8], kind: Option<KeyKind>) -> Option<Option<u64>>
+    where
+        Self: Sized,
+    {
+        let _ = (base, patch, kind);
+        None
+    }
+
     /// Its bytes when it is stored unpacked. For reports.
     fn weight(&self) -> usize {
         size_of_val(self)

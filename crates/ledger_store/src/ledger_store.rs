@@ -177,18 +177,18 @@ impl<E: Engine> LedgerStore<E> {
         let mut accounts = BTreeMap::new();
         for block in blocks {
             let writes = block.writes.iter();
-            accounts.extend(writes.map(|write| (write.pubkey, (block.id.slot, &write.account))));
+            accounts.extend(writes.map(|write| (write.pubkey, (block.id.slot, write))));
         }
         let mut rows = Vec::with_capacity(accounts.len() + blocks.len() + 3);
         for block in blocks {
             let key = Key::Block(block.id.slot);
             rows.push(self.row_codec.encode_row(key, &codec::write_block(block)));
         }
-        for (pubkey, (slot, account)) in accounts {
+        for (pubkey, (slot, write)) in accounts {
             let key = Key::Account(pubkey);
-            rows.push(match account {
+            rows.push(match write.after() {
                 Some(account) => {
-                    self.row_codec.encode_row(key, &codec::write_account(slot, account))
+                    self.row_codec.encode_row(key, &codec::write_account(slot, &account))
                 }
                 None => Row { key, value: None },
             });

@@ -39,7 +39,8 @@ impl AccountsSum {
         parent: &impl AccountSource,
         writes: impl Iterator<Item = &'a AccountWrite>,
     ) {
-        for AccountWrite { pubkey, account, .. } in writes {
+        for write in writes {
+            let (pubkey, account) = (&write.pubkey, write.after());
             let is_sysvar = sysvars::ALL.contains(pubkey);
             let before = match self.sysvars.remove(pubkey) {
                 Some(before) => before,
@@ -67,7 +68,7 @@ impl AccountsSum {
 mod tests {
     use std::sync::Arc;
 
-    use ledger::AddressId;
+    use ledger::{AddressId, StoredRecord};
     use solana::Account;
     use solana_account::AccountSharedData;
 
@@ -104,14 +105,14 @@ mod tests {
                 .map(|pubkey| {
                     let account =
                         AccountSharedData::new(random.u64(0..3), random.usize(0..9), pubkey);
-                    let account = Account(account).into_record();
+                    let account = Account(account).into_record().map(StoredRecord::from);
                     let (id, removed_keys) = (AddressId(0), Vec::new());
                     AccountWrite { pubkey: *pubkey, id, account, removed_keys }
                 })
                 .collect();
             sum.add_block(&accounts, writes.iter());
             for write in writes {
-                match write.account {
+                match write.after() {
                     Some(account) => accounts.0.insert(write.pubkey, account.0.clone()),
                     None => accounts.0.remove(&write.pubkey),
                 };

@@ -140,8 +140,7 @@ impl BlockBuilder {
         writes.sort_unstable_by_key(|write| write.pubkey);
         for write in &mut writes {
             let Some(keys_before) = self.found_by.get(&write.pubkey) else { continue };
-            let keys_after =
-                write.account.as_deref().map(|account| keys(&account.0)).unwrap_or_default();
+            let keys_after = write.after().map(|account| keys(&account.0)).unwrap_or_default();
             write.removed_keys =
                 keys_before.iter().filter(|key| !keys_after.contains(key)).copied().collect();
         }
@@ -183,7 +182,7 @@ fn keys(account: &AccountSharedData) -> Vec<(KeyKind, Address)> {
 
 #[cfg(test)]
 mod tests {
-    use ledger::AddressId;
+    use ledger::{AddressId, StoredRecord};
 
     use super::*;
 
@@ -212,7 +211,7 @@ mod tests {
         for change in owners.windows(2) {
             let (before, after) = (account(change[0]), account(change[1]));
             builder.record_key_changes(std::iter::once((&pubkey, &before, &after)));
-            let account = Account(after).into_record();
+            let account = Account(after).into_record().map(StoredRecord::from);
             builder.record_writes([AccountWrite {
                 pubkey,
                 id: AddressId(0),

@@ -17,7 +17,7 @@ use chain_solana::{
     AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, EventSink,
     ExecutedTransaction, History, LedgerEvent, Reader, VerifiedTransaction,
 };
-use ledger::{Address, BlockId, Change, Commitment, Slot};
+use ledger::{Address, BlockId, Change, Commitment, Slot, StoredRecord};
 use ledger_store::LedgerStore;
 use query::LedgerError;
 use solana::Account;
@@ -369,7 +369,7 @@ impl Executor {
         self.builder.record_writes(writes.map(|((pubkey, id), account)| AccountWrite {
             pubkey,
             id,
-            account,
+            account: account.map(StoredRecord::from),
             removed_keys: Vec::new(),
         }));
         Ok(())

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
 use index::Index;
-use ledger::{Address, AddressId, BlockId, Change, Commitment, Key, Record};
+use ledger::{Address, AddressId, BlockId, Change, Commitment, Key, Record, StoredRecord};
 use state::{BlockError, RemovedVersion, Snapshot, State};
 
 use crate::address_resolver::address_resolver;
@@ -389,6 +389,16 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let id = self.addresses.lookup(address)?;
         let snapshot = self.state.snapshot(block).ok()?;
         Some(snapshot.version(id)?.record(address_resolver(&self.addresses)))
+    }
+
+    /// The records of these ids at a block at or above the root, as the state holds them. `None` for a removal.
+    ///
+    /// Cost: a lookup each.
+    pub fn stored_at(&self, block: BlockId, ids: &[AddressId]) -> Vec<Option<StoredRecord<R>>> {
+        let Ok(snapshot) = self.state.snapshot(block) else { return vec![None; ids.len()] };
+        let resolve = address_resolver(&self.addresses);
+        let stored = |id: &AddressId| Some(snapshot.version(*id)?.stored(&resolve));
+        ids.iter().map(stored).collect()
     }
 
     /// Whether `block` is the root or above it.

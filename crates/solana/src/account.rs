@@ -8,7 +8,7 @@ use spl_generic_token::token::GenericTokenAccount;
 use spl_generic_token::{token, token_2022};
 
 use crate::token::{holding, token_data};
-use crate::{key_kind, pack};
+use crate::{key_kind, pack, patch};
 
 /// An account. Its data is shared with the VM that wrote it, until its block is rooted and the
 /// account is packed (`pack`).
@@ -51,6 +51,22 @@ impl Record for Account {
         match kind {
             None => pack::lamports(packed).map(Some),
             Some(key_kind::MINT) => pack::amount(packed).map(Some),
+            Some(_) => Some(None),
+        }
+    }
+
+    fn patch(&self, base: &Self, patch: &mut Vec<u8>) -> bool {
+        patch::patch(&self.0, &base.0, patch)
+    }
+
+    fn patched(base: &Self, patch: &[u8]) -> Option<Self> {
+        patch::patched(&base.0, patch).map(Self)
+    }
+
+    fn patched_rank(_: &Self, patch: &[u8], kind: Option<KeyKind>) -> Option<Option<u64>> {
+        match kind {
+            None => patch::lamports(patch).map(Some),
+            Some(key_kind::MINT) => None,
             Some(_) => Some(None),
         }
     }

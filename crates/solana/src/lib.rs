@@ -11,6 +11,7 @@ mod incremental;
 pub mod key_kind;
 mod lt_hash;
 mod pack;
+mod patch;
 mod token;
 
 pub use account::Account;

@@ -296,7 +296,7 @@ fn rent(data_len: usize) -> u64 {
     (128 + data_len as u64) * 6_960
 }
 
-fn put_varint(packed: &mut Vec<u8>, mut n: u64) {
+pub(crate) fn put_varint(packed: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         packed.push(n as u8 | 0x80);
         n >>= 7;
@@ -304,7 +304,7 @@ fn put_varint(packed: &mut Vec<u8>, mut n: u64) {
     packed.push(n as u8);
 }
 
-fn take_varint(rest: &mut &[u8]) -> Option<u64> {
+pub(crate) fn take_varint(rest: &mut &[u8]) -> Option<u64> {
     let mut n = 0;
     for shift in (0..u64::BITS).step_by(7) {
         let byte = take_array::<1>(rest)?[0];

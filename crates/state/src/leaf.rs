@@ -3,16 +3,17 @@
 //! Shape: rooted versions are packed together. Rooted versions that do not pack, and all unrooted ones, are
 //! stored unpacked alongside them. So an unrooted write packs nothing, and rooting a block packs each
 //! leaf that the block wrote once. A copy of a leaf shares the versions of each entry: an account that every
-//! block writes has a version for each, and writes to its neighbours must not copy them.
+//! block writes has a version for each, and writes to its neighbours must not copy them. Such an account is held as a
+//! whole once, and what each block changed of it as a patch.
 //! Invariant: a position has at most one rooted version.
 
 use std::sync::Arc;
 
-use ledger::{AddressId, BlockId, Key, Record};
+use ledger::{AddressId, BlockId, Key, Record, StoredRecord};
 
 use crate::packed_leaf::{LEAF_LEN, LeafRepacker, PackedLeaf, WrittenRecord};
 use crate::persistent_array::ARC_BYTES;
-use crate::version::{Version, VisibleVersion};
+use crate::version::{HeldVersion, Version, VisibleVersion};
 
 /// The leaf.
 pub(crate) struct Leaf<R> {
@@ -24,7 +25,7 @@ pub(crate) struct Leaf<R> {
 /// The unpacked versions of one position.
 struct LeafEntry<R> {
     position: u8,
-    /// The bytes of all of them.
+    /// The bytes of all of them, and of the records that they are patches of.
     bytes: usize,
     /// The rooted one first, then in the order of writing. A block comes after its ancestors: they
     /// were complete when it was opened.
@@ -35,15 +36,16 @@ struct LeafEntry<R> {
 struct UnpackedVersion<R> {
     /// Never set for a removal.
     is_rooted: bool,
+    /// Those of its record, without the base of a patch.
     bytes: u32,
     /// The block that wrote it.
     written_by: BlockId,
-    version: Version<R>,
+    version: HeldVersion<R>,
 }
 
 /// A version that no read of the state can see any more.
 pub(crate) enum SupersededVersion<R> {
-    Unpacked(Version<R>, BlockId),
+    Unpacked(HeldVersion<R>, BlockId),
     /// In the blob that contained it.
     Packed(PackedLeaf),
 }
@@ -158,7 +160,7 @@ impl<R> Leaf<R> {
 
 impl<R: Record> Leaf<R> {
     /// Takes the version that `block`, which is not the root, wrote at `position`.
-    pub(crate) fn take_version(&mut self, position: u8, block: BlockId) -> Option<Version<R>> {
+    pub(crate) fn take_version(&mut self, position: u8, block: BlockId) -> Option<HeldVersion<R>> {
         self.take_unpacked(position, |unpacked| !unpacked.is_rooted && unpacked.written_by == block)
             .map(|unpacked| unpacked.version)
     }
@@ -170,9 +172,16 @@ impl<R: Record> Leaf<R> {
         position: u8,
         block: BlockId,
         version: Version<R>,
-    ) -> Option<Version<R>> {
+    ) -> Option<HeldVersion<R>> {
         let before = self.take_version(position, block);
-        self.insert_unpacked(position, UnpackedVersion::new(false, block, version));
+        // A whole record that nothing else needs is no base: it would be held besides the patch.
+        let is_patched =
+            |held: &&HeldVersion<R>| held.record.as_ref().is_some_and(StoredRecord::is_patched);
+        let others = self.unpacked_at(position).iter().rev().map(|other| &other.version);
+        let mut others = others.chain(before.as_ref().filter(is_patched));
+        let other = others.find(|held| held.record.is_some());
+        let held = HeldVersion::new(version, other);
+        self.insert_unpacked(position, UnpackedVersion::new(false, block, held));
         before
     }
 
@@ -182,7 +191,7 @@ impl<R: Record> Leaf<R> {
         &mut self,
         position: u8,
         block: BlockId,
-        version: Version<R>,
+        version: HeldVersion<R>,
         repacker: &mut LeafRepacker,
     ) -> Option<SupersededVersion<R>> {
         if repacker.has_change(position) {
@@ -196,18 +205,22 @@ impl<R: Record> Leaf<R> {
             }
             None => was_packed.then(|| SupersededVersion::Packed(self.packed.clone())),
         };
-        let Some(record) = &version.record else {
+        let Some(record) = version.record.as_ref().map(StoredRecord::record) else {
             if was_packed {
                 repacker.remove(position);
             }
             return superseded;
         };
-        let written = WrittenRecord { record: &**record, keys: &version.keys, slot: block.slot };
+        let written = WrittenRecord { record: &*record, keys: &version.keys, slot: block.slot };
         if !repacker.put(&self.packed, position, written) {
             if was_packed {
                 repacker.remove(position);
             }
-            self.insert_unpacked(position, UnpackedVersion::new(true, block, version));
+            // The base of the newest record is that of the next ones.
+            let has_others = self.has_unpacked(position);
+            let record = version.record.filter(|_| has_others).unwrap_or_else(|| record.into());
+            let held = HeldVersion { record: Some(record), keys: version.keys };
+            self.insert_unpacked(position, UnpackedVersion::new(true, block, held));
         }
         superseded
     }
@@ -226,7 +239,7 @@ impl<R: Record> Leaf<R> {
         let found = &mut self.unpacked[at];
         let number = found.versions.iter().rposition(is_it)?;
         let taken = Arc::make_mut(&mut found.versions).remove(number);
-        found.bytes -= taken.bytes as usize;
+        found.bytes = versions_bytes(&found.versions);
         if found.versions.is_empty() {
             let mut unpacked = std::mem::take(&mut self.unpacked).into_vec();
             unpacked.remove(at);
@@ -239,17 +252,18 @@ impl<R: Record> Leaf<R> {
         match self.entry_index(position) {
             Ok(at) => {
                 let found = &mut self.unpacked[at];
-                found.bytes += new.bytes as usize;
                 let versions = Arc::make_mut(&mut found.versions);
                 let at = if new.is_rooted { 0 } else { versions.len() };
                 versions.reserve_exact(1);
                 versions.insert(at, new);
+                found.bytes = versions_bytes(versions);
             }
             Err(at) => {
-                let bytes = new.bytes as usize;
+                let versions = vec![new];
+                let bytes = versions_bytes(&versions);
                 let mut unpacked = std::mem::take(&mut self.unpacked).into_vec();
                 unpacked.reserve_exact(1);
-                unpacked.insert(at, LeafEntry { position, bytes, versions: Arc::new(vec![new]) });
+                unpacked.insert(at, LeafEntry { position, bytes, versions: Arc::new(versions) });
                 self.unpacked = unpacked.into_boxed_slice();
             }
         }
@@ -257,10 +271,37 @@ impl<R: Record> Leaf<R> {
 }
 
 impl<R: Record> UnpackedVersion<R> {
-    fn new(is_rooted: bool, written_by: BlockId, version: Version<R>) -> Self {
-        let bytes = version.weight() + size_of::<Self>();
+    fn new(is_rooted: bool, written_by: BlockId, version: HeldVersion<R>) -> Self {
+        let bytes = version.record_weight();
         Self { is_rooted, bytes: u32::try_from(bytes).unwrap_or(u32::MAX), written_by, version }
     }
+}
+
+/// The bytes of the versions of a position: of each its record, and once the keys and the bases that they share.
+///
+/// Cost: a pass over the versions, and over those with other bases again.
+fn versions_bytes<R: Record>(versions: &[UnpackedVersion<R>]) -> usize {
+    let mut bytes = size_of_val(versions);
+    let record = |at: usize| versions[at].version.record.as_ref();
+    for (at, unpacked) in versions.iter().enumerate() {
+        let HeldVersion { record: own, keys } = &unpacked.version;
+        bytes += unpacked.bytes as usize;
+        let is_known = |known: usize| Arc::ptr_eq(&versions[known].version.keys, keys);
+        if !at.checked_sub(1).is_some_and(is_known) {
+            bytes += unpacked.version.keys_weight();
+        }
+        let Some(own) = own.as_ref().filter(|own| own.is_patched()) else { continue };
+        let is_same =
+            |other: usize| record(other).is_some_and(|other| Arc::ptr_eq(other.base(), own.base()));
+        // Whoever holds the base as a whole counts it, and else the first of its patches.
+        let is_whole = |other: usize| record(other).is_some_and(|other| !other.is_patched());
+        let is_counted = at.checked_sub(1).is_some_and(is_same)
+            || (0..versions.len()).any(|other| (other < at || is_whole(other)) && is_same(other));
+        if !is_counted {
+            bytes += own.base_weight();
+        }
+    }
+    bytes
 }
 
 impl<R> LeafEntry<R> {
@@ -329,7 +370,87 @@ mod tests {
         let copied = pairs.filter(|(now, then)| !Arc::ptr_eq(&now.versions, &then.versions));
         assert_eq!(copied.map(|(now, _)| now.position).collect::<Vec<_>>(), [7, 8]);
         assert_eq!((leaf.versions(), before.versions()), (64 * 32 + 1, 64 * 32));
+        // The new version shares the keys of the one before.
         let bytes = leaf.bytes().1 - before.bytes().1;
-        assert_eq!(bytes, version().weight() + size_of::<UnpackedVersion<Nothing>>());
+        let held = HeldVersion::new(version(), None);
+        assert_eq!(bytes, held.record_weight() + size_of::<UnpackedVersion<Nothing>>());
+    }
+
+    /// A record of many bytes, the first of which changes.
+    #[derive(Debug, PartialEq)]
+    struct Large(u8, bool);
+
+    const LARGE_BYTES: usize = 1_000;
+
+    impl Record for Large {
+        fn keys(&self, _: &mut dyn FnMut(KeyKind, Address)) {}
+
+        fn patch(&self, base: &Self, patch: &mut Vec<u8>) -> bool {
+            patch.push(self.0);
+            self.1 == base.1
+        }
+
+        fn patched(base: &Self, patch: &[u8]) -> Option<Self> {
+            Some(Self(*patch.first()?, base.1))
+        }
+
+        fn weight(&self) -> usize {
+            LARGE_BYTES
+        }
+    }
+
+    fn block(slot: u64) -> BlockId {
+        BlockId { slot, version: slot }
+    }
+
+    fn large(leaf: &Leaf<Large>, ancestors: &[BlockId]) -> Option<Large> {
+        let found = leaf.visible_version(5, ancestors)?;
+        let record = found.record(|_| unreachable!("it has no keys"));
+        Some(Large(record.0, record.1))
+    }
+
+    fn write(leaf: &mut Leaf<Large>, slot: u64, record: Large) {
+        let version = Version { record: Some(Arc::new(record)), keys: Arc::default() };
+        leaf.write(5, block(slot), version);
+    }
+
+    #[test]
+    fn a_record_that_many_blocks_write_is_held_once() {
+        let mut leaf = Leaf::new();
+        // The last write of a block counts, whatever it wrote before.
+        for n in [77, 88, 1] {
+            write(&mut leaf, 1, Large(n, true));
+        }
+        let one = leaf.bytes().1;
+        assert!(one < 1_200, "{one}");
+        for slot in 2..=30 {
+            write(&mut leaf, slot, Large(99, true));
+            write(&mut leaf, slot, Large(slot as u8, true));
+        }
+        assert!(leaf.bytes().1 < one + 29 * 150, "{}", leaf.bytes().1);
+        for slot in 1..=30 {
+            let ancestors: Vec<_> = (1..=slot).map(block).collect();
+            assert_eq!(large(&leaf, &ancestors), Some(Large(slot as u8, true)));
+        }
+        // Another kind of record begins anew.
+        write(&mut leaf, 31, Large(31, false));
+        write(&mut leaf, 32, Large(32, false));
+        assert_eq!(large(&leaf, &[block(32)]), Some(Large(32, false)));
+        // The base is counted as long as a patch needs it.
+        let mut repacker = LeafRepacker::default();
+        for slot in 1..=32 {
+            let version = leaf.take_version(5, block(slot)).expect("it was written");
+            leaf.root_version(5, block(slot), version, &mut repacker);
+            assert_eq!(large(&leaf, &[]), Some(Large(slot as u8, slot < 31)));
+            let bases = if slot < 31 { 2 } else { 1 };
+            let (least, most) = (bases * LARGE_BYTES, bases * LARGE_BYTES + 33 * 150);
+            assert!((least..most).contains(&leaf.bytes().1), "{slot}: {}", leaf.bytes().1);
+        }
+        assert!(leaf.bytes().1 < one + 50, "alone it is whole: {}", leaf.bytes().1);
+        let ended = leaf.take_unpacked(5, |unpacked| unpacked.is_rooted);
+        assert!(
+            ended.is_some_and(|ended| !ended.version.record.expect("it is there").is_patched())
+        );
+        assert_eq!(leaf.bytes().1, 0);
     }
 }

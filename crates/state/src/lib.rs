@@ -4,7 +4,7 @@
 //! unchanged data with the state from which it was taken. A record has one rooted version and a short
 //! list of unrooted ones; a read sees the newest among its block's ancestors. Rooted versions that
 //! pack ([`ledger::Record::pack`]) are stored without their keys' addresses in blobs of 64 records; the
-//! others, and unrooted ones, are stored unpacked.
+//! others, and unrooted ones, are stored unpacked, and of those that many blocks write all but the first as patches.
 //! Bounds: [`UNROOTED_MAX`] blocks; records are bounded by the address table.
 //! Invariant: rooting and dropping a block touch only what that block wrote.
 //! Not here: addresses (`address`), finding records by key (`index`), publishing (`query`).

@@ -8,6 +8,7 @@ use ledger::{AddressId, BlockId, Key, Record};
 use crate::fork_tree::ForkTree;
 use crate::leaf::{SupersededVersion, leaf_of, position_of};
 use crate::leaf_map::{LeafMap, ids_from};
+use crate::version::HeldVersion;
 use crate::{BlockError, Snapshot, StateMemory, Version, VisibleVersion};
 
 /// Records of type `R` by address id, and metadata of type `M` by block.
@@ -154,7 +155,8 @@ impl<R: Record, M> State<R, M> {
                     let position = position_of(id);
                     if is_root {
                         let is_last = version.record.is_none();
-                        let superseded = leaf.root_version(position, block, version, repacker);
+                        let held = HeldVersion::new(version, None);
+                        let superseded = leaf.root_version(position, block, held, repacker);
                         known.extend(superseded.is_some().then_some(id));
                         RemovedVersion { id, is_last, superseded }.push_to(removed);
                         continue;
@@ -319,7 +321,7 @@ mod tests {
         BlockId { slot, version }
     }
 
-    /// Some of these pack, and some do not.
+    /// Some of these pack, some are patches of others, and some are neither.
     #[derive(Debug, PartialEq, Eq)]
     struct Number(u32);
 
@@ -331,6 +333,22 @@ mod tests {
         fn pack(&self, packed: &mut Vec<u8>) -> bool {
             packed.extend_from_slice(&[7; 3][..self.0 as usize % 4 % 3]);
             self.0 % 4 != 3
+        }
+
+        fn patch(&self, base: &Self, patch: &mut Vec<u8>) -> bool {
+            patch.push(base.0 as u8);
+            patch.extend(self.0.to_le_bytes());
+            self.0 % 3 == base.0 % 3
+        }
+
+        fn patched(base: &Self, patch: &[u8]) -> Option<Self> {
+            let (of, number) = patch.split_first()?;
+            let number = u32::from_le_bytes(number.try_into().ok()?);
+            (*of == base.0 as u8).then_some(Self(number))
+        }
+
+        fn weight(&self) -> usize {
+            100
         }
 
         fn global_rank(&self) -> Option<u64> {

@@ -1,8 +1,8 @@
-//! A version of a record: as it is written, and as a read finds it.
+//! A version of a record: as it is written, as it is held, and as a read finds it.
 
 use std::sync::Arc;
 
-use ledger::{Address, AddressId, Key, KeyKind, Record, Slot};
+use ledger::{Address, AddressId, Key, KeyKind, Record, Slot, StoredRecord};
 
 use crate::packed_leaf::PackedRecord;
 use crate::persistent_array::ARC_BYTES;
@@ -16,25 +16,48 @@ pub struct Version<R> {
     pub keys: Arc<[Key]>,
 }
 
+/// A version as a leaf holds it unpacked: it shares what it can with another version of the record.
+#[derive(Debug)]
+pub(crate) struct HeldVersion<R> {
+    /// The record; `None` if the block removed it.
+    pub(crate) record: Option<StoredRecord<R>>,
+    pub(crate) keys: Arc<[Key]>,
+}
+
 /// A version that a read finds: unpacked, or packed.
 pub struct VisibleVersion<'a, R> {
     repr: VersionRepr<'a, R>,
 }
 
 enum VersionRepr<'a, R> {
-    Unpacked { record: &'a Arc<R>, keys: &'a [Key], slot: Slot },
+    Unpacked { record: &'a StoredRecord<R>, keys: &'a [Key], slot: Slot },
     Packed(PackedRecord<'a>),
 }
 
-impl<R: Record> Version<R> {
-    /// Its approximate heap bytes.
-    pub(crate) fn weight(&self) -> usize {
-        let record = self.record.as_ref().map_or(0, |record| ARC_BYTES + record.weight());
-        record + ARC_BYTES + size_of_val(&*self.keys)
+impl<R: Record> HeldVersion<R> {
+    /// A version that is written, as a patch of `other` if the two differ little.
+    pub(crate) fn new(version: Version<R>, other: Option<&Self>) -> Self {
+        let Version { record, keys } = version;
+        let base = other.and_then(|other| other.record.as_ref());
+        let same_keys = other.map(|other| &other.keys).filter(|known| **known == keys);
+        Self {
+            record: record.map(|record| StoredRecord::new(record, base)),
+            keys: same_keys.map_or(keys, Arc::clone),
+        }
+    }
+
+    /// The approximate heap bytes of its record, without those of a patch's base.
+    pub(crate) fn record_weight(&self) -> usize {
+        self.record.as_ref().map_or(0, StoredRecord::weight)
+    }
+
+    /// The approximate heap bytes of its keys.
+    pub(crate) fn keys_weight(&self) -> usize {
+        ARC_BYTES + size_of_val(&*self.keys)
     }
 }
 
-impl<R> Version<R> {
+impl<R> HeldVersion<R> {
     /// The version as a read finds it, unless it is a removal.
     pub(crate) fn as_visible(&self, slot: Slot) -> Option<VisibleVersion<'_, R>> {
         let record = self.record.as_ref()?;
@@ -50,7 +73,7 @@ impl<'a, R> VisibleVersion<'a, R> {
     /// Some value of the record, to load it into the CPU cache.
     pub(crate) fn prefetch(&self) -> usize {
         match &self.repr {
-            VersionRepr::Unpacked { record, .. } => Arc::strong_count(record),
+            VersionRepr::Unpacked { record, .. } => Arc::strong_count(record.base()),
             VersionRepr::Packed(packed) => packed.first_byte(),
         }
     }
@@ -85,8 +108,16 @@ impl<R: Record> VisibleVersion<'_, R> {
     /// The record. `resolve` returns the addresses of its keys.
     pub fn record(&self, resolve: impl Fn(AddressId) -> Address) -> Arc<R> {
         match &self.repr {
-            VersionRepr::Unpacked { record, .. } => Arc::clone(record),
+            VersionRepr::Unpacked { record, .. } => record.record(),
             VersionRepr::Packed(packed) => Arc::new(unpack(*packed, resolve)),
+        }
+    }
+
+    /// The record as it is held: whole if it is packed. `resolve` returns the addresses of its keys.
+    pub fn stored(&self, resolve: impl Fn(AddressId) -> Address) -> StoredRecord<R> {
+        match &self.repr {
+            VersionRepr::Unpacked { record, .. } => StoredRecord::clone(record),
+            VersionRepr::Packed(packed) => Arc::new(unpack::<R>(*packed, resolve)).into(),
         }
     }
 
@@ -102,14 +133,14 @@ impl<R: Record> VisibleVersion<'_, R> {
             Some(kind) => record.rank_in(kind),
         };
         match &self.repr {
-            VersionRepr::Unpacked { record, .. } => rank(record),
+            VersionRepr::Unpacked { record, .. } => record.rank(kind),
             VersionRepr::Packed(packed) => R::packed_rank(packed.body(), kind)
                 .unwrap_or_else(|| rank(&unpack(*packed, resolve))),
         }
     }
 }
 
-impl<R> Clone for Version<R> {
+impl<R> Clone for HeldVersion<R> {
     fn clone(&self) -> Self {
         Self { record: self.record.clone(), keys: Arc::clone(&self.keys) }
     }

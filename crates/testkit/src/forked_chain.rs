@@ -15,7 +15,7 @@ use chain_solana::{
     ExecutedTransaction, History, LedgerEvent, Reader, RevertReason,
 };
 use fastrand::Rng;
-use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record};
+use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record, StoredRecord};
 use query::{Ledger, LedgerConfig};
 use solana::Account;
 use solana_account::AccountSharedData;
@@ -203,7 +203,8 @@ impl ForkedChain {
         let open = self.open.get_mut(&block).expect("it is open");
         let mut removed_keys = old_keys;
         removed_keys.retain(|key| !new_keys.contains(key));
-        let write = AccountWrite { pubkey, id: ids[0], account: record, removed_keys };
+        let account = record.map(StoredRecord::from);
+        let write = AccountWrite { pubkey, id: ids[0], account, removed_keys };
         open.writes.insert(pubkey, write);
         let transaction = executed(block, open.transactions.len(), signature(number), pubkey);
         open.transactions.push(Arc::new(transaction));

@@ -191,7 +191,7 @@ fn write(pubkey: Pubkey, data: Vec<u8>, owner: Pubkey) -> AccountWrite {
     AccountWrite {
         pubkey,
         id: AddressId(0),
-        account: Some(Arc::new(account)),
+        account: Some(Arc::new(account).into()),
         removed_keys: Vec::new(),
     }
 }

@@ -12,6 +12,8 @@ use solana_pubkey::Pubkey;
 
 use crate::chain::{SYSVARS, hash};
 
+const SLOT_HISTORY: Pubkey = solana_sdk_ids::sysvar::slot_history::ID;
+
 const ROOT: BlockId = BlockId { slot: 10, version: 0 };
 
 struct Rig {
@@ -136,6 +138,30 @@ fn an_account_that_is_written_again_and_again_is_not_taken() {
     }
     assert!(!taken.contains_key(&key(1)), "each of its writes would cost a hash");
     assert!(taken.len() >= 30, "{}", taken.len());
+}
+
+#[test]
+fn all_accounts_are_taken_when_the_bank_freezes() {
+    let mut rig = Rig::new(4);
+    let open = rig.create(11, 1);
+    rig.feed.begin_taking(open).expect("it is open");
+    let mut taken = BTreeMap::new();
+    for version in 1..=3 {
+        rig.write(11, 1, key(version as u8), version);
+    }
+    assert_eq!(rig.take(open, &mut taken), 0, "they may be written again");
+    rig.write(11, 1, SLOT_HISTORY, 4);
+    assert_eq!(rig.take(open, &mut taken), 4, "SlotHistory is written last");
+    rig.write(11, 1, key(1), 5);
+    assert_eq!(rig.take(open, &mut taken), 1, "and little follows it");
+    assert_eq!((taken[&key(1)], taken.len()), (5, 4));
+    // If much follows, it was not written last.
+    for version in 6..=40 {
+        rig.write(11, 1, key(1), version);
+        rig.write(11, 1, key(version as u8), version);
+        rig.take(open, &mut taken);
+    }
+    assert_eq!(taken[&key(1)], 6, "each of its writes would cost a hash");
 }
 
 #[test]

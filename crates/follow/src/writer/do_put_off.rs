@@ -30,7 +30,8 @@ impl Writer {
 
     /// Does what was put off.
     pub(super) fn do_put_off(&mut self) -> Result<(), FollowError> {
-        let PutOff { roots, retired, has_limits, .. } = std::mem::take(&mut self.put_off);
+        let taken = std::mem::take(&mut self.put_off);
+        let PutOff { roots, retired, has_limits, sent, .. } = taken;
         let is_new = has_limits || !roots.is_empty();
         if has_limits {
             self.history.enforce_limits();
@@ -39,7 +40,7 @@ impl Writer {
         if is_new {
             self.publish();
         }
-        drop((retired, std::mem::take(&mut self.put_off.retired)));
+        drop((retired, sent, std::mem::take(&mut self.put_off.retired)));
         self.put_off.since = None;
         self.ledger.reclaim();
         Ok(())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use chain_solana::{AccountWrite, Block, BlockInfo, LedgerEvent};
-use ledger::{Address, BlockId, Change, Commitment};
+use ledger::{Address, BlockId, Change, Commitment, StoredRecord};
 use query::LedgerError;
 use solana::Account;
 use solana_sdk_ids::sysvar;
@@ -79,10 +79,11 @@ impl Writer {
         let (block, info) = block_of_bank(&fields, self.ledger.record(&clock), lamports)?;
         let info = BlockInfo { block: to, parent: from, ..info };
         let writes = writes.into_iter().zip(ids);
+        let record = |account: Option<Arc<Account>>| account.map(StoredRecord::from);
         let write = |((pubkey, account, removed_keys), id)| AccountWrite {
             pubkey,
             id,
-            account,
+            account: record(account),
             removed_keys,
         };
         let writes = writes.map(write).collect();

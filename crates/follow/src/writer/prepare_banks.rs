@@ -56,7 +56,9 @@ impl Writer {
         }
         let bytes = self.open_banks.bytes();
         self.status.prepared_bytes.store(bytes as u64, Ordering::Relaxed);
-        if bytes + self.feed.open_bytes() > self.feed.config().bytes_max {
+        let open_bytes = self.feed.open_bytes() + self.put_off.sent_bytes();
+        self.status.open_bytes.store(open_bytes as u64, Ordering::Relaxed);
+        if bytes + open_bytes > self.feed.config().bytes_max {
             self.open_banks.is_off = true;
             return self.discard_all();
         }

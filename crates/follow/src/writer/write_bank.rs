@@ -75,7 +75,12 @@ impl Writer {
         let failed = |err: LedgerError| FollowError::Ledger { bank: id, err };
         self.ledger.complete(id, Arc::clone(&info)).map_err(failed)?;
         let is_needed = self.sinks.iter().any(|sink| sink.needs_account_updates());
-        let updates = account_updates(is_needed, bank.accounts, &prepared);
+        let updates = if is_needed {
+            Some(account_updates(bank.accounts))
+        } else {
+            self.put_off.free_sent(bank.accounts, self.now);
+            None
+        };
         self.record_votes(&prepared);
         let block_time = facts.block_time.unwrap_or(clock_time);
         let block = Arc::new(Block {
@@ -230,7 +235,7 @@ pub(super) fn set_time(executed: &mut Arc<ExecutedTransaction>, block_time: i64)
 
 /// The time of the Clock sysvar.
 fn clock_time(bank: &PreparedBank) -> Option<i64> {
-    unix_timestamp(bank.account(&sysvar::clock::ID)?)
+    unix_timestamp(&*bank.account(&sysvar::clock::ID)?)
 }
 
 /// The time in a Clock sysvar.
@@ -243,20 +248,15 @@ fn account_write((pubkey, account): (Pubkey, PreparedAccount)) -> AccountWrite {
     AccountWrite { pubkey, id, account: after, removed_keys }
 }
 
-/// The writes of a bank, if they are needed. Both have the same accounts, in order.
-fn account_updates(
-    is_needed: bool,
-    writes: Vec<feed::AccountWrite<WrittenAccount>>,
-    prepared: &PreparedBank,
-) -> Option<BankUpdates> {
-    let mut updates = BankUpdates::new(is_needed, writes.len())?;
-    for (write, (pubkey, prepared)) in writes.into_iter().zip(prepared.accounts()) {
-        let WrittenAccount { account, signature } = write.account;
-        let account = prepared.after.clone().unwrap_or_else(|| Arc::new(account));
-        let (pubkey, write_version) = (*pubkey, write.write_version);
+/// The writes of a bank.
+fn account_updates(writes: Vec<feed::AccountWrite<WrittenAccount>>) -> BankUpdates {
+    let mut updates = BankUpdates::new(writes.len());
+    for feed::AccountWrite { pubkey, write_version, account } in writes {
+        let WrittenAccount { account, signature } = account;
+        let account = Arc::new(account);
         updates.push(AccountUpdate { pubkey, account, write_version, signature });
     }
-    Some(updates)
+    updates
 }
 
 /// The line that Agave logs of a bank, so that the logs of both can be compared.

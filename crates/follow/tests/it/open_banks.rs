@@ -303,3 +303,53 @@ async fn a_bank_whose_metadata_names_another_parent_than_its_sysvar_is_written_a
     rig.wait("nothing is open", |rig| prepared_bytes(rig) == 0).await;
     rig.stop().await;
 }
+
+/// Bytes of the account that the next test writes.
+const LARGE_BYTES: usize = 8 << 10;
+
+/// A large account, of which each bank changes some bytes.
+fn large(slot: u64) -> Vec<u8> {
+    let mut data = vec![7; LARGE_BYTES];
+    for at in (0..LARGE_BYTES).step_by(1_000) {
+        data[at..at + 8].copy_from_slice(&(slot * at as u64).to_le_bytes());
+    }
+    data
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_that_many_banks_write_is_held_once() {
+    let key = [77; 32];
+    let source = Source::new(None);
+    let (rig, mut chain) = Rig::start(prepared(&source).await);
+    source.send(chain.chain(101..=101));
+    rig.wait_for_slots([101, 100, 100]).await;
+    let unpacked = || rig.reader.view(Commitment::Processed).bytes().unpacked;
+    let before = unpacked();
+    for slot in 102..=131 {
+        let first = account(slot, key, slot, large(0));
+        let mut last = account(slot, key, slot, large(slot));
+        if let Some(UpdateOneof::Account(update)) = &mut last.update_oneof {
+            update.account.as_mut().expect("an account").write_version = 1_000_000 + slot;
+        }
+        source.send(chain.bank_with(slot, vec![first, last], Vec::new()));
+        source.send(frozen(slot));
+    }
+    rig.wait_for_slots([131, 130, 100]).await;
+    // Each of 30 banks has its own version. Half of what is allowed here are its sysvars.
+    let held = unpacked() - before;
+    assert!((LARGE_BYTES..15 * LARGE_BYTES).contains(&held), "{held}");
+    source.send(chain.chain(132..=132));
+    rig.wait("its hash is right", |rig| rig.status.verified() == 131).await;
+    for root in [102, 115, 131] {
+        source.send([status(root, SlotStatus::SlotFinalized)]);
+        rig.wait_for_slots([132, 131, root]).await;
+        for (commitment, slot) in [(Commitment::Finalized, root), (Commitment::Confirmed, 131)] {
+            let view = rig.reader.view(commitment);
+            let found = view.record(&Address::from(key)).expect("it is written");
+            let data = solana_account::ReadableAccount::data(&found.0);
+            assert!(data == large(slot), "{commitment:?} at {root}");
+        }
+    }
+    assert_eq!(rig.status.gaps(), 0);
+    rig.stop().await;
+}

@@ -34,7 +34,7 @@ impl Model {
 
     fn append(&mut self, mut block: Block) {
         for write in std::mem::take(&mut block.writes) {
-            match write.account {
+            match write.after() {
                 Some(account) => self.accounts.insert(write.pubkey, account),
                 None => self.accounts.remove(&write.pubkey),
             };

@@ -94,7 +94,7 @@ impl RandomLedger {
         accounts.dedup();
         let write = |n| {
             let closed = self.random.random_ratio(1, 4);
-            let account = (!closed).then(|| self.account());
+            let account = (!closed).then(|| self.account().into());
             AccountWrite { pubkey: pubkey(n), id: AddressId(0), account, removed_keys: Vec::new() }
         };
         accounts.into_iter().map(write).collect()

@@ -204,7 +204,7 @@ impl Follower {
         let mut changed = Vec::new();
         for write in &block.writes {
             if write.pubkey == sysvar::slot_hashes::ID
-                && let Some(account) = &write.account
+                && let Some(account) = write.after()
                 && let Some((slot, hash)) = newest_slot_hash(account.0.data())
                 && self.blocks.len() > 1
             {
@@ -221,11 +221,11 @@ impl Follower {
             .writes
             .iter()
             .map(|write| {
-                let before = match &write.account {
-                    Some(account) => self.state.insert(write.pubkey, Arc::clone(account)),
+                let before = match write.after() {
+                    Some(account) => self.state.insert(write.pubkey, account),
                     None => self.state.remove(&write.pubkey),
                 };
-                AccountChange { pubkey: write.pubkey, before, after: write.account.clone() }
+                AccountChange { pubkey: write.pubkey, before, after: write.after() }
             })
             .collect();
         let signatures =

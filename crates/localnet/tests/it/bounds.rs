@@ -142,7 +142,7 @@ fn a_finalized_block_leaves_no_old_version_of_an_account() {
             });
             let write = block.writes.iter().find(|write| write.pubkey == sysvar::slot_history::ID);
             let account = write.and_then(|write| write.account.as_ref());
-            Arc::downgrade(account.expect("each block writes the slot history"))
+            Arc::downgrade(account.expect("each block writes the slot history").base())
         })
         .collect();
     node.opened(21);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use chain_solana::{Block, ExecutedTransaction, View};
 use jsonrpc::pubsub::{SharedText, SplitPayload};
-use ledger::{Address, KeyKind, Record, Slot};
+use ledger::{Address, KeyKind, Record, Slot, StoredRecord};
 use serde::Serialize;
 use solana::{Account, Encoding};
 use solana_account_decoder_client_types::UiAccount;
@@ -187,8 +187,8 @@ impl MessageBuilder {
         encoding: Encoding,
         view: &View,
     ) {
-        let encoded = |account: &Arc<Account>| {
-            notification::account(&write.pubkey, Some(account), encoding, view)
+        let encoded = |account: &StoredRecord<Account>| {
+            notification::account(&write.pubkey, Some(&account.record()), encoding, view)
         };
         let is_applied = direction == Direction::Applied;
         self.add(&AccountUpdate {
@@ -332,7 +332,7 @@ pub(super) fn block_items(
         }
         let left = write.removed_keys.iter().filter(|(kind, _)| *kind == key_kind);
         items.extend(left.filter_map(|(_, key)| Some((id(key)?.0, index | ItemRef::LEFT))));
-        if let Some(account) = &write.account {
+        if let Some(account) = write.after() {
             account.keys(&mut |kind, key| {
                 if kind == key_kind {
                     items.extend(id(&key).map(|id| (id.0, index)));

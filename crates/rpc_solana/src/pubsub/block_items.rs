@@ -7,9 +7,8 @@ use std::sync::Arc;
 use chain_solana::ExecutedTransaction;
 use foldhash::HashMap;
 use jsonrpc::pubsub::ConflatableItems;
-use ledger::Slot;
+use ledger::{Slot, StoredRecord};
 use solana::Account;
-use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use subscriptions::{Charge, Direction, QueueMemory};
@@ -38,7 +37,7 @@ pub(super) enum Items {
 pub(super) struct Write {
     pub(super) pubkey: Pubkey,
     /// Closed if `None`.
-    pub(super) account: Option<Arc<Account>>,
+    pub(super) account: Option<StoredRecord<Account>>,
     /// Whether it is not found under the followed address any more.
     pub(super) left: bool,
 }
@@ -75,7 +74,8 @@ impl BlockItems {
 
 impl Write {
     fn bytes(&self) -> usize {
-        CONFLATED_ITEM_BYTES + self.account.as_ref().map_or(0, |account| account.0.data().len())
+        let held = |account: &StoredRecord<Account>| account.weight() + account.base_weight();
+        CONFLATED_ITEM_BYTES + self.account.as_ref().map_or(0, held)
     }
 }
 

@@ -249,9 +249,7 @@ fn publish_to_sets(batch: &mut NotificationBatch<'_>, step: &BlockStep<Block>) {
                 _ => UiAccountEncoding::Base64,
             };
             let item_ns = |item: &ItemRef| match step.body.writes.get(item.index()) {
-                Some(write) if key_kind != key_kind::MENTIONED => {
-                    account_ns(write.account.as_deref(), form)
-                }
+                Some(write) if key_kind != key_kind::MENTIONED => account_ns(write.alike(), form),
                 _ => MESSAGE_NS,
             };
             MESSAGE_NS + refs.iter().map(item_ns).sum::<u64>()
@@ -392,7 +390,7 @@ fn cost_ns(block: &Block, (matched, item): &MatchedItem) -> u64 {
         (
             Subscription::Account { encoding, .. } | Subscription::Program { encoding, .. },
             BlockItem::Account(index) | BlockItem::Program(index),
-        ) => account_ns(block.writes[*index].account.as_deref(), encoding.form),
+        ) => account_ns(block.writes[*index].alike(), encoding.form),
         (_, BlockItem::Transaction(_)) => TRANSACTION_NS,
         (_, BlockItem::Block) => TRANSACTION_NS * (1 + block.transactions.len() as u64),
         _ => MESSAGE_NS,
@@ -438,15 +436,16 @@ fn encode_item(
         // The id may have belonged to another address: events are behind the writer.
         (Subscription::Account { pubkey, encoding, .. }, BlockItem::Account(index)) => {
             let write = Some(&block.writes[index]).filter(|write| write.pubkey == *pubkey)?;
-            let account = write.account.as_deref();
-            let value = notification::account(pubkey, account, effective(*encoding), view);
+            let account = write.after();
+            let (account, encoding) = (account.as_deref(), effective(*encoding));
+            let value = notification::account(pubkey, account, encoding, view);
             notification::text(pubsub, &matched.identity, matched.id, notification::at(slot, value))
         }
         (Subscription::Program { encoding, filters, .. }, BlockItem::Program(index)) => {
             let write = &block.writes[index];
-            let (encoding, account) = (effective(*encoding), write.account.as_deref()?);
+            let (encoding, account) = (effective(*encoding), write.after()?);
             let pubkey = &write.pubkey;
-            let value = notification::program_account(pubkey, account, encoding, filters, view)?;
+            let value = notification::program_account(pubkey, &account, encoding, filters, view)?;
             notification::text(pubsub, &matched.identity, matched.id, notification::at(slot, value))
         }
         (Subscription::Logs { filter, .. }, BlockItem::Logs(index)) => {
@@ -509,7 +508,7 @@ fn match_items(pubsub: &SolanaPubSub, block: &Block, commitment: Commitment) -> 
     if matches.has(topic) {
         let mut owners = OwnerLookup { pubsub, last: None };
         for (index, write) in block.writes.iter().enumerate() {
-            let Some(account) = write.account.as_deref() else { continue };
+            let Some(account) = write.alike() else { continue };
             let Some(id) = owners.owner_id(account) else { continue };
             let found = matches.matching(topic, [Key { kind: key_kind::PROGRAM, id }]);
             items.extend(found.into_iter().map(|found| (found, BlockItem::Program(index))));

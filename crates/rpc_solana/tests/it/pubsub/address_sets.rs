@@ -344,7 +344,8 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
     let write = |n: &u8| AccountWrite {
         pubkey: key(*n),
         id: ledger::AddressId(u32::MAX),
-        account: account(u64::from(hash), key(200), &[]).map(|account| Arc::new(Account(account))),
+        account: account(u64::from(hash), key(200), &[])
+            .map(|account| Arc::new(Account(account)).into()),
         removed_keys: Vec::new(),
     };
     Arc::new(Block {

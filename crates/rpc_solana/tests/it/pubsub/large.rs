@@ -143,7 +143,8 @@ async fn notifications_that_wait_hold_no_blocks() {
 
 /// A block after the first, which is not in the ledger.
 fn block(n: u8) -> Arc<Block> {
-    let account = account(u64::from(n), key(200), &[]).map(|account| Arc::new(Account(account)));
+    let account =
+        account(u64::from(n), key(200), &[]).map(|account| Arc::new(Account(account)).into());
     let id = ledger::AddressId(u32::MAX);
     Arc::new(Block {
         id: BlockId { slot: u64::from(n), version: u64::from(n) },

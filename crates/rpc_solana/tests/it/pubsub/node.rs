@@ -14,7 +14,7 @@ use chain_solana::{
 use futures_util::{SinkExt, StreamExt};
 use jsonrpc::SystemClock;
 use jsonrpc::pubsub::{Stats, serve_connection};
-use ledger::{Address, BlockId, Change, KeyKind, Record, Slot};
+use ledger::{Address, BlockId, Change, KeyKind, Record, Slot, StoredRecord};
 use pool::{ClientId, Limits, Pool, RateLimiter};
 use query::{Ledger, LedgerConfig};
 use rpc_solana::pubsub::{self, Config, EventSender, SolanaPubSub};
@@ -189,6 +189,7 @@ impl Node {
             let keys = keys_of(account.as_deref());
             let old_keys = self.accounts.insert(pubkey, keys.clone()).unwrap_or_default();
             let removed_keys = old_keys.into_iter().filter(|key| !keys.contains(key)).collect();
+            let account = account.map(StoredRecord::from);
             self.writes.push(AccountWrite { pubkey, id, account, removed_keys });
         }
         let executed = Arc::new(ExecutedTransaction {
@@ -290,7 +291,7 @@ impl Node {
         });
         let ids = self.ledger.apply(block, changes.collect(), bank(slot, false)).expect("room");
         let writes = lamports.iter().zip(records).zip(ids).map(|(((n, _), account), id)| {
-            let removed_keys = Vec::new();
+            let (account, removed_keys) = (account.map(StoredRecord::from), Vec::new());
             AccountWrite { pubkey: key(*n), id, account, removed_keys }
         });
         let hash = |slot: Slot| Hash::new_from_array([slot as u8; 32]);
