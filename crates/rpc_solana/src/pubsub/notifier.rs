@@ -209,7 +209,7 @@ fn restored_accounts(
     let view = pubsub.api.reader.view(commitment);
     let writes = keys(Direction::Reverted).filter(|write| seen.insert(write.pubkey));
     let writes = writes.map(|write| AccountWrite {
-        account: view.record(&Address::from(write.pubkey.to_bytes())),
+        account: view.record(&Address::from(write.pubkey.to_bytes())).map(Into::into),
         removed_keys: Vec::new(),
         ..*write
     });
