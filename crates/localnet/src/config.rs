@@ -39,7 +39,8 @@ pub const ADDRESSES_MAX_DEFAULT: u32 = 64_000_000;
 pub struct Config {
     /// Milliseconds of a slot. 0 makes a block for every transaction, and none without one.
     pub slot_ms: u64,
-    /// Whether blocks are made on request only ([`chain_solana::ForkControl::mine`]). Transactions wait in the queue. With
+    /// Whether blocks are made on request only ([`chain_solana::ForkControl::mine`]). Transactions wait in the queue.
+    /// With
     /// `slot_ms` 0.
     pub is_manual: bool,
     /// Slots from confirmed to finalized.
