@@ -112,3 +112,13 @@ fn wallet(group: u8, n: u64) -> Pubkey {
     bytes[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
     Pubkey::new_from_array(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_ledger_reverts_its_blocks() -> Result<()> {
+        run(&["--toy".to_owned()])
+    }
+}

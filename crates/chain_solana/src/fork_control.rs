@@ -1,7 +1,7 @@
 //! Control of the forks of a ledger that one node makes: blocks on request, snapshots and reverts, reorganizations.
 //!
-//! Shape: a call is queued for the ledger's writer at once, and its result is taken later: [`ForkCall::poll`] says when it
-//! is there. The writer has a [`ForkReply`].
+//! Shape: a call is queued for the ledger's writer at once, and its result is taken later: [`ForkCall::poll`] says when
+//! it is there. The writer has a [`ForkReply`].
 //! Bounds: [`MINE_MAX`], [`REORG_TRANSACTIONS_MAX`], [`DROPPED_MAX`]; the others are the implementation's.
 //! Invariant: each call gets a result. A reply that is dropped is an error.
 //! Not here: JSON (`rpc_solana`), what a fork does (`localnet`). A followed chain has no such control.
@@ -122,8 +122,8 @@ pub trait ForkControl: Send + Sync + 'static {
     /// Makes a snapshot of the newest state. The result is its id. Cost: constant.
     fn snapshot(&self) -> ForkCall<u64>;
 
-    /// Goes back to a snapshot: the ledger goes on from its block, in a new slot. The snapshot and those made after it are
-    /// removed. Cost: what was written since the snapshot, whatever the ledger's size.
+    /// Goes back to a snapshot: the ledger goes on from its block, in a new slot. The snapshot and those made after it
+    /// are removed. Cost: what was written since the snapshot, whatever the ledger's size.
     fn revert(&self, snapshot: u64) -> ForkCall<()>;
 
     /// Leaves the newest `depth` blocks, which must not be final, for a new fork of `depth` + 1 blocks.

@@ -1,11 +1,11 @@
 //! The complete blocks that the ledger can go back to, and the snapshots among them.
 //!
 //! Shape: one [`Checkpoint`] for the state's root and for each complete block above it, the oldest first. A number says
-//! which of them is the newest final one. Final is what clients are told; the root follows it, but stays at the block of
-//! the oldest snapshot.
-//! Bounds: [`SNAPSHOTS_MAX`] snapshots. A snapshot is dropped when more than [`BLOCKS_MAX`] blocks or [`BYTES_MAX`] bytes
-//! of them are above it. Without a snapshot: the blocks that are not final. 3 KB for each block, and what it wrote, which
-//! is 160 KB for an empty one, because every block writes the sysvars.
+//! which of them is the newest final one. Final is what clients see; the root follows it, but stays at the block
+//! of the oldest snapshot.
+//! Bounds: [`SNAPSHOTS_MAX`] snapshots. A snapshot is dropped when more than [`BLOCKS_MAX`] blocks or [`BYTES_MAX`]
+//! bytes of them are above it. Without a snapshot: the blocks that are not final. 3 KB for each block, and what it
+//! wrote, which is 160 KB for an empty one, because every block writes the sysvars.
 //! Not here: what going back does (`forks`).
 
 use std::collections::VecDeque;
@@ -175,7 +175,8 @@ impl Checkpoints {
         id
     }
 
-    /// Removes a snapshot and those made after it. Returns the index of its block, or `None` if there is no such snapshot.
+    /// Removes a snapshot and those made after it. Returns the index of its block, or `None` if there is no such
+    /// snapshot.
     pub(crate) fn take_snapshot(&mut self, id: u64) -> Option<usize> {
         let at = self.snapshots.binary_search_by_key(&id, |snapshot| snapshot.id).ok()?;
         let index = self.index_of(self.snapshots.get(at)?.block);
@@ -184,8 +185,8 @@ impl Checkpoints {
         Some(index)
     }
 
-    /// Removes the blocks above an index, with their snapshots, and returns them, the oldest first. If they were final, the
-    /// block of the index is the newest final one.
+    /// Removes the blocks above an index, with their snapshots, and returns them, the oldest first. If they were final,
+    /// the block of the index is the newest final one.
     pub(crate) fn take_above(&mut self, index: usize) -> Vec<Arc<Block>> {
         let left = self.all.split_off(index + 1);
         self.finalized = self.finalized.min(index);

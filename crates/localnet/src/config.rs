@@ -42,7 +42,8 @@ pub const BASELINE_BYTES_MAX_DEFAULT: u64 = 64 << 20;
 pub struct Config {
     /// Milliseconds of a slot. 0 makes a block for every transaction, and none without one.
     pub slot_ms: u64,
-    /// Whether blocks are made on request only ([`chain_solana::ForkControl::mine`]). Transactions wait in the queue. With
+    /// Whether blocks are made on request only ([`chain_solana::ForkControl::mine`]). Transactions wait in the queue.
+    /// With
     /// `slot_ms` 0.
     pub is_manual: bool,
     /// Slots from confirmed to finalized.

@@ -1,12 +1,12 @@
 //! Forks on request: the executing thread makes blocks, goes back to a snapshot, or leaves the newest blocks.
 //!
 //! In: the calls of `fork_control`. Out: their results, and the events of blocks that are left and entered.
-//! Order: the open block ends (`Frozen`), the directory goes back, then history, then the state; then `Reverted` is sent for
-//! each left block, the newest first, and the next block is opened on the block below them. Its slot was never given before.
-//! A revert completes one block, so that every commitment but finalized is above all left slots at once.
+//! Order: the open block ends (`Frozen`), the directory goes back, then history, then the state; then `Reverted` is
+//! sent for each left block, the newest first, and the next block is opened on the block below them. Its slot was never
+//! given before. A revert completes one block, so that every commitment but finalized is above all left slots at once.
 //! Bounds: those of `checkpoints`; [`BLOCK_TRANSACTIONS_MAX`]. Cost of going back: what the left blocks wrote.
-//! Invariant: after going back, everything that the thread caches equals a ledger that never had the left blocks: accounts
-//! in the VM, executed transactions, the tower, the sum over all accounts, the epoch's voters and payments.
+//! Invariant: after going back, everything that the thread caches equals a ledger that never had the left blocks:
+//! accounts in the VM, executed transactions, the tower, the sum over all accounts, the epoch's voters and payments.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Makes blocks, and returns the slot of the last one. The first ones have the transactions that wait, if blocks are
-    /// made on request only.
+    /// Makes blocks, and returns the slot of the last one. The first ones have the transactions that wait, if blocks
+    /// are made on request only.
     fn mine(&mut self, blocks: u64, queue: &Receiver) -> Result<Slot, ExecutorError> {
         for _ in 0..blocks {
             if self.timing.slot_ms == 0 {
@@ -196,7 +196,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Goes back to the block of a checkpoint, and returns the left blocks, the oldest first. No block is open after it.
+    /// Goes back to the block of a checkpoint, and returns the left blocks, the oldest first. No block is open after
+    /// it.
     fn leave_blocks(&mut self, index: usize, why: &str) -> Result<Vec<Arc<Block>>, ExecutorError> {
         let (open, _) = self.close_block()?;
         let open = Arc::new(open);

@@ -1,8 +1,8 @@
 //! The recently executed transactions, so that none is executed twice.
 //!
 //! Shape: message hashes by the block that executed them. Bounds: the blocks whose hashes are in the blockhash queue of
-//! any block that the ledger may go back to. The blockhash of an older transaction is expired. A durable nonce outlives the window, but its transaction has
-//! advanced the nonce.
+//! any block that the ledger may go back to. The blockhash of an older transaction is expired. A durable nonce outlives
+//! the window, but its transaction has advanced the nonce.
 
 use std::collections::{HashMap, VecDeque};
 

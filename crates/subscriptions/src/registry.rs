@@ -284,8 +284,8 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         self.shared.registry.lock().block_log.add(block, parent, body, bytes)
     }
 
-    /// As [`Self::add_block`], unless the block is there: a ledger that takes a final block back names it again, so that
-    /// the finalized commitment can leave it.
+    /// As [`Self::add_block`], unless the block is there: a ledger that takes a final block back names it again, so
+    /// that the finalized commitment can leave it.
     pub fn restore_block(
         &self,
         block: BlockId,

@@ -3,7 +3,8 @@
 use chain_solana::{ForkError, ForkReply, ForkTransactions, Reorganization};
 use ledger::Slot;
 
-/// Calls that may wait for the executing thread. Each is small, except the transactions of a reorganization: up to 1.2 MB.
+/// Calls that may wait for the executing thread. Each is small, except the transactions of a reorganization: up to 1.2
+/// MB.
 pub(super) const FORK_TASKS_MAX: usize = 64;
 
 /// A call that controls forks.

@@ -56,8 +56,8 @@ fn raw_transaction(executed: &ExecutedTransaction, version_max: Option<u8>) -> M
     Ok(MethodOutput::raw(RawValue { slot, fields, bytes: bytes.into() }))
 }
 
-/// What a result depends on. A finalized transaction never changes while it is retained, unless a local ledger takes its
-/// block back: then everything at finalized counts as changed, also an account that nothing writes.
+/// What a result depends on. A finalized transaction never changes while it is retained, unless a local ledger takes
+/// its block back: then everything at finalized counts as changed, also an account that nothing writes.
 fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     type TransactionParams = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
     let (signature, _): TransactionParams = params.parse(1).ok()?;

@@ -183,8 +183,8 @@ fn advance(batch: &mut NotificationBatch<'_>, block: BlockId, commitment: Commit
     }
 }
 
-/// The accounts that only left blocks wrote, as they are again, like a block that wrote them. As in Agave, subscribers of
-/// accounts and programs get them when the tip leaves a fork.
+/// The accounts that only left blocks wrote, as they are again, like a block that wrote them. As in Agave, subscribers
+/// of accounts and programs get them when the tip leaves a fork.
 fn restored_accounts(
     pubsub: &SolanaPubSub,
     steps: &[BlockStep<Block>],
