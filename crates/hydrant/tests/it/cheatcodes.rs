@@ -14,7 +14,9 @@ use solana_system_interface::instruction::transfer;
 use solana_transaction::Transaction;
 use testkit::node::Node;
 
+use crate::follower::FollowedDev;
 use crate::node::start_node;
+use crate::socket::Socket;
 use crate::world::{WAIT_TIMEOUT, wait_until};
 
 const PAGE: &str = include_str!("../../../../docs/cheatcodes.md");
@@ -244,6 +246,34 @@ fn a_node_without_cheat_codes_refuses_them() -> Result<()> {
     let error = &response["error"];
     ensure!(error["code"] == -32601, "{response}");
     ensure!(error["message"] == "surfnet_setAccount is switched off (--no-cheatcodes)", "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_subscriber_and_a_follower_see_what_a_cheat_code_writes() -> Result<()> {
+    let nodes = FollowedDev::start(&["--slot-ms", "50", "--finalize-after", "8"])?;
+    let (dev, follower) = (&nodes.dev, &nodes.follower);
+    let address = Pubkey::new_unique();
+    let socket = Socket::open(&dev.ws_url())?;
+    let inbox = socket.listen(async |client| client.account_subscribe(&address, None).await)?;
+    let set = |lamports: u64| {
+        ok(dev, "surfnet_setAccount", &json!([address.to_string(), { "lamports": lamports }]))
+    };
+    let has = |lamports: u64| {
+        wait_until("the follower to have the account", WAIT_TIMEOUT, || {
+            let params = json!([address.to_string(), { "commitment": "confirmed" }]);
+            Ok((ok(follower, "getBalance", &params)?["value"] == lamports).then_some(()))
+        })
+    };
+    set(5_000_000)?;
+    ensure!(inbox.next()?.value.lamports == 5_000_000);
+    has(5_000_000)?;
+    // Slots without blocks, and a write after them.
+    ok(dev, "surfnet_timeTravel", &json!([{ "absoluteSlot": 100_000 }]))?;
+    set(6_000_000)?;
+    has(6_000_000)?;
+    let verification = ok(follower, "hydrantGetVerification", &json!([]))?;
+    ensure!(verification["mismatchedBanks"] == 0, "{verification}");
     Ok(())
 }
 
