@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(admit(1, &["getBlock"]), Ok(()));
         assert_eq!(admit(1, &["getBlock"]), Ok(()));
         assert_eq!(admit(1, &["getBlock"]), Err(("tiers.methods.requests_per_s", 500)));
-        // Refused requests were charged to nothing: three of five medium and three of eight are used.
+        // Refused requests were charged to nothing: two of five medium and three of eight are used.
         assert!((0..3).all(|_| admit(1, &["getBlocks"]) == Ok(())));
         assert_eq!(admit(1, &[]), Err(("tiers.medium.requests_per_s", 200)));
         assert_eq!(allowance.remaining(&tier, at(0)), Some((8, 2, Duration::from_millis(750))));

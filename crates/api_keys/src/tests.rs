@@ -93,8 +93,9 @@ fn a_reload_continues_what_keys_have_used_and_names_those_that_are_gone() {
     assert!(number(&keys, "three") > second, "a number is never that of another key");
     assert!(!keys.contains(second));
     assert!(one_request(&keys, Caller::Key(second), 0), "its last request is still served");
+    assert!(!one_request(&keys, caller, 250), "the next one after half a second");
     keys.reload(file(&text(4, &one)));
-    assert!(one_request(&keys, caller, 0), "the tier has a higher limit now");
+    assert!(one_request(&keys, caller, 250), "the tier has a higher limit now");
     assert_eq!(keys.reload(file("")).removed.len(), 1);
     assert_eq!(keys.reloads(), (3, 0));
 }
