@@ -9,6 +9,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ use crate::stored_rows::{
 const STORE_DIR: &str = "followed";
 /// The store of a ledger of `hydrant dev` there.
 const DEV_STORE_DIR: &str = "store";
+
+/// The socket of the node's administration there. It stays behind if the node is killed.
+const ADMIN_SOCKET: &str = "admin.sock";
 
 /// How long a final bank is not stored, by default. A node that catches up roots many banks at once, and a subscriber
 /// needs time to come back after a restart.
@@ -63,11 +67,14 @@ impl LedgerDirectory {
             Err(err) => return Err(read_failed(err).into()),
         };
         for entry in entries {
-            let name = entry.map_err(read_failed)?.file_name();
+            let entry = entry.map_err(read_failed)?;
+            let name = entry.file_name();
             if name == DEV_STORE_DIR {
                 return Err(FollowError::LedgerOfDev { dir: path.to_owned() });
             }
-            if name != STORE_DIR {
+            let is_own_socket =
+                name == ADMIN_SOCKET && entry.file_type().map_err(read_failed)?.is_socket();
+            if name != STORE_DIR && !is_own_socket {
                 let found = name.to_string_lossy().into_owned();
                 return Err(StoreError::Foreign { dir: path.to_owned(), found }.into());
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use http_server::AllowedOrigins;
+use localnet::ADMIN_SOCKET;
 
 use crate::tls_files::TlsFiles;
 
@@ -14,8 +15,6 @@ use crate::tls_files::TlsFiles;
 const DRAIN_SECONDS_DEFAULT: u64 = 10;
 /// An hour: what no request needs.
 const DRAIN_SECONDS_MAX: u64 = 3_600;
-/// The socket in the directory of a ledger.
-const ADMIN_SOCKET: &str = "admin.sock";
 /// The machine's name, which belongs to no site.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
 

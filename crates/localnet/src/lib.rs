@@ -53,7 +53,7 @@ pub use features::FeatureError;
 pub use genesis_accounts::{GenesisAccountSource, SLOTS_PER_EPOCH_MAX, check_account};
 pub use keypairs::{KeyError, NodeKeypairs, read_keypair};
 pub use localnet::{
-    LOG_FILE, Localnet, LocalnetHandle, SNAPSHOTS_DIR, check, contains_ledger, open, open_snapshot,
-    open_snapshot_with, open_with, reset_directory,
+    ADMIN_SOCKET, LOG_FILE, Localnet, LocalnetHandle, SNAPSHOTS_DIR, check, contains_ledger, open,
+    open_snapshot, open_snapshot_with, open_with, reset_directory,
 };
 pub use queue::{Load, QueueStats, TransactionQueue};

@@ -1,5 +1,6 @@
 //! Creates a ledger or reads one back, and runs it.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -52,6 +53,8 @@ pub const LOG_FILE: &str = "validator.log";
 pub const SNAPSHOTS_DIR: &str = "snapshots";
 /// What Anchor writes into the ledger directory before it starts a validator.
 const ANCHOR_LOG_FILE: &str = "test-ledger-log.txt";
+/// The socket of the node's administration, within a ledger directory. It stays behind if the node is killed.
+pub const ADMIN_SOCKET: &str = "admin.sock";
 /// The store's directory within a ledger directory.
 const STORE_DIR: &str = "store";
 
@@ -571,9 +574,12 @@ fn create_store(
     let dir_error = |err| LocalnetError::Dir { dir: dir.display().to_string(), err };
     std::fs::create_dir_all(dir).map_err(dir_error)?;
     for entry in std::fs::read_dir(dir).map_err(dir_error)? {
-        let name = entry.map_err(dir_error)?.file_name();
-        let is_known =
-            [STORE_DIR, LOG_FILE, SNAPSHOTS_DIR, ANCHOR_LOG_FILE].iter().any(|it| name == *it);
+        let entry = entry.map_err(dir_error)?;
+        let name = entry.file_name();
+        let is_own_socket =
+            name == ADMIN_SOCKET && entry.file_type().map_err(dir_error)?.is_socket();
+        let is_known = is_own_socket
+            || [STORE_DIR, LOG_FILE, SNAPSHOTS_DIR, ANCHOR_LOG_FILE].iter().any(|it| name == *it);
         if !is_known && !NodeKeypairs::is_file(&name) {
             return Err(LocalnetError::NotEmpty {
                 dir: dir.display().to_string(),

@@ -341,6 +341,15 @@ async fn a_directory_that_does_not_fit_is_refused_with_a_reason() {
     assert!(created.is_err(), "a state is not overwritten");
     directory.reset().expect("it is removed");
     assert!(open(&directory).expect("nothing").is_none());
+    // A node that was killed leaves its socket behind.
+    let socket = std::os::unix::net::UnixListener::bind(path.join("admin.sock")).expect("bound");
+    drop(socket);
+    LedgerDirectory::new(&path).expect("ours");
+    std::fs::remove_file(path.join("admin.sock")).expect("removed");
+    std::fs::write(path.join("admin.sock"), b"mine").expect("written");
+    let foreign = LedgerDirectory::new(&path).err().map(|err| err.to_string()).unwrap_or_default();
+    assert!(foreign.contains("it holds admin.sock"), "{foreign}");
+    std::fs::remove_file(path.join("admin.sock")).expect("removed");
     std::fs::write(path.join("notes.txt"), b"mine").expect("written");
     let foreign = LedgerDirectory::new(&path).err().map(|err| err.to_string()).unwrap_or_default();
     assert!(foreign.contains("it holds notes.txt"), "{foreign}");

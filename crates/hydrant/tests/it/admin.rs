@@ -79,6 +79,26 @@ fn a_ledgers_socket_reports_changes_the_log_and_ends_the_node() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_node_that_was_killed_leaves_a_socket_that_no_start_refuses() -> Result<()> {
+    let files = TempDir::new()?;
+    let ledger = files.path().join("ledger");
+    let socket = ledger.join("admin.sock");
+    for flags in [&[][..], &[], &["--reset"]] {
+        let mut node = NodeCommand::dev(Command::new(HYDRANT))
+            .args(["--log", "--slot-ms", "60000", "--ledger"])
+            .args([&ledger])
+            .args(flags)
+            .logged()
+            .start()?;
+        ensure!(json(&socket, &["clients"])?["connections"].is_u64());
+        node.process().kill()?;
+        node.process().wait()?;
+        ensure!(socket.exists(), "a killed node removes nothing");
+    }
+    Ok(())
+}
+
 /// The address in the line of the log that has `text`.
 fn logged_address(node: &Node, text: &str) -> Result<SocketAddr> {
     let log = node.log();
