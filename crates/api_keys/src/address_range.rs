@@ -1,6 +1,6 @@
 //! Ranges of IP addresses, in CIDR notation.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 use std::str::FromStr;
 
 /// The addresses whose first bits are those of a network.

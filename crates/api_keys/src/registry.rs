@@ -4,7 +4,7 @@
 //! Cost: without an allocation, a key is checked in one SHA-256 and a binary search, and a request is admitted by some
 //! atomic operations.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;

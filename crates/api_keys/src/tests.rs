@@ -1,7 +1,7 @@
 //! The behaviour of the keys of a node, as its servers use them.
 
+use core::net::IpAddr;
 use std::fmt::Write;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::{

@@ -38,6 +38,7 @@ mod service;
 mod socket;
 mod status_timer;
 mod stream;
+mod stream_key;
 mod update;
 
 pub use config::Config;

@@ -4,7 +4,7 @@ use std::future::{Ready, ready};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api_keys::{AuthError, KeyNumber, LimitReached, Permit};
+use api_keys::{AuthError, LimitReached};
 use http_server::Authenticator;
 use hyper::body::Incoming;
 use pool::ClientId;
@@ -33,6 +33,7 @@ use crate::requests::Requests;
 use crate::response_body::ResponseBody;
 use crate::status_timer::StatusTimer;
 use crate::stream::UpdateStream;
+use crate::stream_key::StreamKey;
 
 /// The header with the client's token.
 const TOKEN_HEADER: &str = "x-token";
@@ -63,13 +64,6 @@ pub(crate) struct Access {
     pub(crate) token: Option<Vec<u8>>,
     /// Keys of clients.
     pub(crate) authenticator: Option<Authenticator>,
-}
-
-/// The API key of a subscription, and its permit.
-#[derive(Default)]
-pub(crate) struct StreamKey {
-    pub(crate) number: Option<KeyNumber>,
-    pub(crate) permit: Option<Permit>,
 }
 
 impl GrpcService {

@@ -22,8 +22,8 @@ use crate::filter::{FilterSet, MessageSpec};
 use crate::index::ListenerId;
 use crate::queue::{Message, Queue};
 use crate::requests::Requests;
-use crate::service::StreamKey;
 use crate::status_timer::StatusTimer;
+use crate::stream_key::StreamKey;
 use crate::update::Update;
 
 /// Requests that one poll reads: further ones wait for the next poll.

@@ -4,6 +4,7 @@
 //! References to addresses: the state has one for every id that has a version, and one for every key
 //! of such an id, whichever version has it: a packed version cannot be unpacked without its keys'
 //! addresses. A reference is released when the last version that needed it is superseded for good.
+//! Long because state, indices and references change together: every step on its own would leave them inconsistent.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use ledger::{AddressId, BlockId, Key, Record, StoredRecord};
 
 use crate::packed_leaf::{LEAF_LEN, LeafRepacker, PackedLeaf, WrittenRecord};
 use crate::persistent_array::ARC_BYTES;
-use crate::version::{HeldVersion, Version, VisibleVersion};
+use crate::version::{SharedVersion, Version, VisibleVersion};
 
 /// The leaf.
 pub(crate) struct Leaf<R> {
@@ -40,12 +40,12 @@ struct UnpackedVersion<R> {
     bytes: u32,
     /// The block that wrote it.
     written_by: BlockId,
-    version: HeldVersion<R>,
+    version: SharedVersion<R>,
 }
 
 /// A version that no read of the state can see any more.
 pub(crate) enum SupersededVersion<R> {
-    Unpacked(HeldVersion<R>, BlockId),
+    Unpacked(SharedVersion<R>, BlockId),
     /// In the blob that contained it.
     Packed(PackedLeaf),
 }
@@ -160,7 +160,11 @@ impl<R> Leaf<R> {
 
 impl<R: Record> Leaf<R> {
     /// Takes the version that `block`, which is not the root, wrote at `position`.
-    pub(crate) fn take_version(&mut self, position: u8, block: BlockId) -> Option<HeldVersion<R>> {
+    pub(crate) fn take_version(
+        &mut self,
+        position: u8,
+        block: BlockId,
+    ) -> Option<SharedVersion<R>> {
         self.take_unpacked(position, |unpacked| !unpacked.is_rooted && unpacked.written_by == block)
             .map(|unpacked| unpacked.version)
     }
@@ -172,15 +176,15 @@ impl<R: Record> Leaf<R> {
         position: u8,
         block: BlockId,
         version: Version<R>,
-    ) -> Option<HeldVersion<R>> {
+    ) -> Option<SharedVersion<R>> {
         let before = self.take_version(position, block);
         // A whole record that nothing else needs is no base: it would be held besides the patch.
         let is_patched =
-            |held: &&HeldVersion<R>| held.record.as_ref().is_some_and(StoredRecord::is_patched);
+            |held: &&SharedVersion<R>| held.record.as_ref().is_some_and(StoredRecord::is_patched);
         let others = self.unpacked_at(position).iter().rev().map(|other| &other.version);
         let mut others = others.chain(before.as_ref().filter(is_patched));
         let other = others.find(|held| held.record.is_some());
-        let held = HeldVersion::new(version, other);
+        let held = SharedVersion::new(version, other);
         self.insert_unpacked(position, UnpackedVersion::new(false, block, held));
         before
     }
@@ -191,7 +195,7 @@ impl<R: Record> Leaf<R> {
         &mut self,
         position: u8,
         block: BlockId,
-        version: HeldVersion<R>,
+        version: SharedVersion<R>,
         repacker: &mut LeafRepacker,
     ) -> Option<SupersededVersion<R>> {
         if repacker.has_change(position) {
@@ -219,7 +223,7 @@ impl<R: Record> Leaf<R> {
             // The base of the newest record is that of the next ones.
             let has_others = self.has_unpacked(position);
             let record = version.record.filter(|_| has_others).unwrap_or_else(|| record.into());
-            let held = HeldVersion { record: Some(record), keys: version.keys };
+            let held = SharedVersion { record: Some(record), keys: version.keys };
             self.insert_unpacked(position, UnpackedVersion::new(true, block, held));
         }
         superseded
@@ -271,7 +275,7 @@ impl<R: Record> Leaf<R> {
 }
 
 impl<R: Record> UnpackedVersion<R> {
-    fn new(is_rooted: bool, written_by: BlockId, version: HeldVersion<R>) -> Self {
+    fn new(is_rooted: bool, written_by: BlockId, version: SharedVersion<R>) -> Self {
         let bytes = version.record_weight();
         Self { is_rooted, bytes: u32::try_from(bytes).unwrap_or(u32::MAX), written_by, version }
     }
@@ -284,7 +288,7 @@ fn versions_bytes<R: Record>(versions: &[UnpackedVersion<R>]) -> usize {
     let mut bytes = size_of_val(versions);
     let record = |at: usize| versions[at].version.record.as_ref();
     for (at, unpacked) in versions.iter().enumerate() {
-        let HeldVersion { record: own, keys } = &unpacked.version;
+        let SharedVersion { record: own, keys } = &unpacked.version;
         bytes += unpacked.bytes as usize;
         let is_known = |known: usize| Arc::ptr_eq(&versions[known].version.keys, keys);
         if !at.checked_sub(1).is_some_and(is_known) {
@@ -293,7 +297,7 @@ fn versions_bytes<R: Record>(versions: &[UnpackedVersion<R>]) -> usize {
         let Some(own) = own.as_ref().filter(|own| own.is_patched()) else { continue };
         let is_same =
             |other: usize| record(other).is_some_and(|other| Arc::ptr_eq(other.base(), own.base()));
-        // Whoever holds the base as a whole counts it, and else the first of its patches.
+        // The base counts once: with the version that is it as a whole, or else with the first of its patches.
         let is_whole = |other: usize| record(other).is_some_and(|other| !other.is_patched());
         let is_counted = at.checked_sub(1).is_some_and(is_same)
             || (0..versions.len()).any(|other| (other < at || is_whole(other)) && is_same(other));
@@ -372,7 +376,7 @@ mod tests {
         assert_eq!((leaf.versions(), before.versions()), (64 * 32 + 1, 64 * 32));
         // The new version shares the keys of the one before.
         let bytes = leaf.bytes().1 - before.bytes().1;
-        let held = HeldVersion::new(version(), None);
+        let held = SharedVersion::new(version(), None);
         assert_eq!(bytes, held.record_weight() + size_of::<UnpackedVersion<Nothing>>());
     }
 

@@ -8,7 +8,7 @@ use ledger::{AddressId, BlockId, Key, Record};
 use crate::fork_tree::ForkTree;
 use crate::leaf::{SupersededVersion, leaf_of, position_of};
 use crate::leaf_map::{LeafMap, ids_from};
-use crate::version::HeldVersion;
+use crate::version::SharedVersion;
 use crate::{BlockError, Snapshot, StateMemory, Version, VisibleVersion};
 
 /// Records of type `R` by address id, and metadata of type `M` by block.
@@ -155,7 +155,7 @@ impl<R: Record, M> State<R, M> {
                     let position = position_of(id);
                     if is_root {
                         let is_last = version.record.is_none();
-                        let held = HeldVersion::new(version, None);
+                        let held = SharedVersion::new(version, None);
                         let superseded = leaf.root_version(position, block, held, repacker);
                         known.extend(superseded.is_some().then_some(id));
                         RemovedVersion { id, is_last, superseded }.push_to(removed);

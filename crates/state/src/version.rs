@@ -18,7 +18,7 @@ pub struct Version<R> {
 
 /// A version as a leaf holds it unpacked: it shares what it can with another version of the record.
 #[derive(Debug)]
-pub(crate) struct HeldVersion<R> {
+pub(crate) struct SharedVersion<R> {
     /// The record; `None` if the block removed it.
     pub(crate) record: Option<StoredRecord<R>>,
     pub(crate) keys: Arc<[Key]>,
@@ -34,7 +34,7 @@ enum VersionRepr<'a, R> {
     Packed(PackedRecord<'a>),
 }
 
-impl<R: Record> HeldVersion<R> {
+impl<R: Record> SharedVersion<R> {
     /// A version that is written, as a patch of `other` if the two differ little.
     pub(crate) fn new(version: Version<R>, other: Option<&Self>) -> Self {
         let Version { record, keys } = version;
@@ -57,7 +57,7 @@ impl<R: Record> HeldVersion<R> {
     }
 }
 
-impl<R> HeldVersion<R> {
+impl<R> SharedVersion<R> {
     /// The version as a read finds it, unless it is a removal.
     pub(crate) fn as_visible(&self, slot: Slot) -> Option<VisibleVersion<'_, R>> {
         let record = self.record.as_ref()?;
@@ -140,7 +140,7 @@ impl<R: Record> VisibleVersion<'_, R> {
     }
 }
 
-impl<R> Clone for HeldVersion<R> {
+impl<R> Clone for SharedVersion<R> {
     fn clone(&self) -> Self {
         Self { record: self.record.clone(), keys: Arc::clone(&self.keys) }
     }
