@@ -37,12 +37,16 @@ pub(crate) struct AdminApi {
 }
 
 impl AdminApi {
-    /// The administration of `node`, with the reports `memory` and `clients`. `end` is requested by a drain.
+    /// The administration of `node`, with the reports `memory` and `clients`, and `usage` if clients have API keys. `end`
+    /// is requested by a drain.
     pub(crate) fn new(node: Arc<SolanaServer>, end: EndRequest) -> Self {
         let (memory_node, counters) = (Arc::clone(&node), Arc::clone(node.context.metrics.http()));
         let mut api = Self { node, end, reports: Vec::new(), reload_hooks: Vec::new() };
         api.add_report("memory", move || memory(&memory_node));
         api.add_report("clients", move || clients(&counters));
+        if let Some(keys) = api.node.context.clients.api_keys().map(Arc::clone) {
+            api.add_report("usage", move || keys.usage_report());
+        }
         api
     }
 
