@@ -293,7 +293,7 @@ fn versions_bytes<R: Record>(versions: &[UnpackedVersion<R>]) -> usize {
         let Some(own) = own.as_ref().filter(|own| own.is_patched()) else { continue };
         let is_same =
             |other: usize| record(other).is_some_and(|other| Arc::ptr_eq(other.base(), own.base()));
-        // Whoever holds the base as a whole counts it, and else the first of its patches.
+        // A version that is the base counts it; without one, the first of its patches does.
         let is_whole = |other: usize| record(other).is_some_and(|other| !other.is_patched());
         let is_counted = at.checked_sub(1).is_some_and(is_same)
             || (0..versions.len()).any(|other| (other < at || is_whole(other)) && is_same(other));
