@@ -37,6 +37,25 @@ fn refusal(socket: &Path, command: &[&str]) -> Result<String> {
 }
 
 #[test]
+fn the_usage_of_api_keys_is_a_report() -> Result<()> {
+    let files = TempDir::new()?;
+    let (keys, socket) = (files.path().join("keys.toml"), files.path().join("admin.sock"));
+    std::fs::write(&keys, "anonymous = \"free\"\n[tiers.free]\nquota = 10\n")?;
+    let node = NodeCommand::dev(Command::new(HYDRANT))
+        .args(["--slot-ms", "60000", "--api-keys"])
+        .args([&keys])
+        .args(["--admin-socket"])
+        .args([&socket])
+        .start()?;
+    let usage = json(&socket, &["report", "usage"])?;
+    ensure!(usage["keys"].is_array() && usage["unauthorized"] == 0, "{usage}");
+    let list = json(&socket, &["report"])?;
+    assert_eq!(list["reports"], serde_json::json!(["memory", "clients", "usage"]));
+    drop(node);
+    Ok(())
+}
+
+#[test]
 fn a_ledgers_socket_reports_changes_the_log_and_ends_the_node() -> Result<()> {
     let files = TempDir::new()?;
     let ledger = files.path().join("ledger");
