@@ -19,10 +19,10 @@ use solana_pubkey::Pubkey;
 use solana_sdk_ids::{feature, native_loader, system_program, sysvar};
 
 use crate::accounts_file::address_or_keypair;
-use crate::dev_flags::{DevFlags, FeatureBase};
+use crate::dev_flags::{BlockMode, DevFlags, FeatureBase};
 use crate::input_file;
 use crate::process_setup::address_of_name;
-use crate::surfpool_flags::{BlockMode, SurfpoolFlags};
+use crate::surfpool_flags::SurfpoolFlags;
 
 /// The program that this one replaces.
 const PROGRAM: &str = "surfpool";
@@ -84,12 +84,10 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
             flags.port
         );
     }
-    let slot_ms = match flags.block_production_mode {
-        BlockMode::Clock => flags.slot_time,
-        BlockMode::Transaction => 0,
-        BlockMode::Manual => bail!(
-            "--block-production-mode manual: use transaction, or surfnet_pauseClock on a running ledger"
-        ),
+    let (slot_ms, block_mode) = match flags.block_production_mode {
+        BlockMode::Clock => (Some(flags.slot_time), None),
+        BlockMode::Transaction => (Some(0), None),
+        BlockMode::Manual => (None, Some(BlockMode::Manual)),
     };
     let mut lines = flags.other.ignored();
     let deploys = !flags.no_deploy && !flags.ci;
@@ -102,7 +100,8 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
     accounts.extend(airdrops(&flags)?);
     let log = flags.log_level != "none";
     let flags = DevFlags {
-        slot_ms: Some(slot_ms),
+        slot_ms,
+        block_mode,
         features: Some(if flags.features_all { FeatureBase::All } else { FeatureBase::Mainnet }),
         deactivate_feature: flags.disable_feature,
         bind_address: Some(
@@ -322,6 +321,8 @@ mod tests {
         let without = start(dir.path(), &["--no-deploy"]).expect("it is known");
         assert!(without.flags.upgradeable_program.is_empty());
         assert_eq!(without.flags.slot_ms, Some(400));
+        let manual = start(dir.path(), &["-b", "manual"]).expect("it is known").flags;
+        assert_eq!((manual.slot_ms, manual.block_mode), (None, Some(BlockMode::Manual)));
     }
 
     #[test]
@@ -331,7 +332,6 @@ mod tests {
             Ok(_) => panic!("{flags:?} is accepted"),
             Err(err) => format!("{err:#}"),
         };
-        assert!(refusal(&["-b", "manual"]).contains("use transaction"));
         assert!(refusal(&["--ws-port", "9000"]).contains("the port after --port 8899"));
         assert!(refusal(&["--airdrop", "x"]).contains("--airdrop \"x\""));
         assert!(refusal(&["--snapshot", "none.json"]).contains("--snapshot none.json"));

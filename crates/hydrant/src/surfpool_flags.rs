@@ -4,7 +4,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+
+use crate::dev_flags::BlockMode;
 
 /// The flags of `surfpool start`.
 #[derive(Args, Clone, Debug)]
@@ -121,17 +123,6 @@ pub(crate) struct OtherFlags {
     pub(crate) skip_signature_verification: bool,
     #[arg(long, hide = true)]
     pub(crate) skip_blockhash_check: bool,
-}
-
-/// When a block is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BlockMode {
-    /// At the end of each slot.
-    Clock,
-    /// For each transaction.
-    Transaction,
-    /// On request.
-    Manual,
 }
 
 impl OtherFlags {
