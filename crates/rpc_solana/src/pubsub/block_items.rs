@@ -9,6 +9,7 @@ use foldhash::HashMap;
 use jsonrpc::pubsub::ConflatableItems;
 use ledger::{Slot, StoredRecord};
 use solana::Account;
+use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use subscriptions::{Charge, Direction, QueueMemory};
@@ -74,8 +75,9 @@ impl BlockItems {
 
 impl Write {
     fn bytes(&self) -> usize {
-        let held = |account: &StoredRecord<Account>| account.weight() + account.base_weight();
-        CONFLATED_ITEM_BYTES + self.account.as_ref().map_or(0, held)
+        // A patch changes no length.
+        let data = |account: &StoredRecord<Account>| account.base().0.data().len();
+        CONFLATED_ITEM_BYTES + self.account.as_ref().map_or(0, data)
     }
 }
 
