@@ -11,6 +11,7 @@ use std::ops::RangeInclusive;
 use anyhow::{Result, bail};
 
 use crate::dev_flags::DevFlags;
+use crate::serving_options::DRAIN_SECONDS_MAX;
 
 /// Milliseconds.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -113,6 +114,7 @@ pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
         flag("--max-addresses", flags.max_addresses.map(u64::from), 1..=4 * BILLION, ""),
         flag("--max-tracked-addresses", size(flags.max_tracked_addresses), 1..=BILLION, ""),
         flag("--slow-request-ms", flags.slow_request_ms, 0..=DAY_MS, ", a day"),
+        flag("--drain-seconds", flags.drain_seconds, 0..=DRAIN_SECONDS_MAX, ", an hour"),
     ]
     .into_iter()
     .flatten()

@@ -14,7 +14,7 @@ use crate::tls_files::TlsFiles;
 /// Seconds that requests have when the node ends.
 const DRAIN_SECONDS_DEFAULT: u64 = 10;
 /// An hour: what no request needs.
-const DRAIN_SECONDS_MAX: u64 = 3_600;
+pub(crate) const DRAIN_SECONDS_MAX: u64 = 3_600;
 /// The machine's name, which belongs to no site.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
 
