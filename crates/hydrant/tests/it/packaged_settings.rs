@@ -68,11 +68,23 @@ fn each_command_has_a_manual_page() -> Result<()> {
     assert_eq!(
         pages,
         [
+            "hydrant-admin-clients.1",
+            "hydrant-admin-drain.1",
+            "hydrant-admin-log-level.1",
+            "hydrant-admin-memory.1",
+            "hydrant-admin-metrics.1",
+            "hydrant-admin-reload.1",
+            "hydrant-admin-report.1",
+            "hydrant-admin.1",
+            "hydrant-api-key-new.1",
+            "hydrant-api-key.1",
             "hydrant-bench.1",
             "hydrant-completions.1",
             "hydrant-dev.1",
             "hydrant-follow.1",
             "hydrant-inspect.1",
+            "hydrant-surfpool-start.1",
+            "hydrant-surfpool.1",
             "hydrant-test-validator.1",
             "hydrant.1",
         ]
