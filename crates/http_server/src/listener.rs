@@ -212,8 +212,10 @@ impl<S: HttpService> Acceptor<S> {
                 self.context.metrics.record(HttpEvent::Delayed);
             }
             let permit = tokio::select! {
-                () = closing.begun() => break,
+                // A connection that was accepted as the drain began gets its response.
+                biased;
                 permit = Arc::clone(&self.connection_permits).acquire_owned() => permit,
+                () = closing.begun() => break,
             };
             let Ok(permit) = permit else { break }; // the semaphore is never closed
             let connection = self.clone().connection(socket, listener_kind, (permit, ip_permit));
