@@ -48,6 +48,17 @@ impl Counters {
         }
     }
 
+    /// Adds to each element the sum over all threads of its counter, from the counter `first` on. Cost: what the threads
+    /// that count have, so many counters at once cost less than each by itself.
+    pub fn add_sums(&self, first: usize, into: &mut [u64]) {
+        for counters in self.sets.iter().filter_map(OnceLock::get) {
+            let counters = counters.get(first..).unwrap_or_default();
+            for (sum, counter) in into.iter_mut().zip(counters) {
+                *sum = sum.wrapping_add(counter.load(Ordering::Relaxed));
+            }
+        }
+    }
+
     /// The sum of one counter over all threads.
     pub fn sum(&self, at: usize) -> u64 {
         let value = |counters: &[AtomicU64]| counters.get(at).map(|it| it.load(Ordering::Relaxed));
@@ -115,5 +126,8 @@ mod tests {
         assert_eq!([0, 1, 2].map(|at| counters.sum(at)), [100 * threads, 0, 500 * threads]);
         counters.add(3, 1); // there is no such counter
         assert_eq!(counters.sum(3), 0);
+        let mut sums = [1; 4];
+        counters.add_sums(1, &mut sums);
+        assert_eq!(sums, [1, 500 * threads + 1, 1, 1]);
     }
 }

@@ -126,12 +126,13 @@ impl Histograms {
 
     /// The histogram with this index.
     pub fn histogram(&self, number: usize) -> Histogram {
-        let at = number * cells(self.bounds);
+        let len = cells(self.bounds);
+        let mut all = [0; BOUNDS_MAX + 2];
+        self.counters.add_sums(number * len, &mut all[..len]);
         let mut histogram = Histogram::new(self.bounds);
-        for bucket in 0..=self.bounds.len {
-            histogram.counts[bucket] = self.counters.sum(at + bucket);
-        }
-        histogram.sum_ns = self.counters.sum(at + self.bounds.len + 1);
+        let buckets = len - 1;
+        histogram.counts[..buckets].copy_from_slice(&all[..buckets]);
+        histogram.sum_ns = all[buckets];
         histogram
     }
 }
