@@ -63,7 +63,9 @@ impl EventSender {
     /// Reports that events were lost. All clients are closed before the next event is published, and at once if there is
     /// none.
     pub fn report_loss(&self) {
-        self.is_lost.store(true, Ordering::Release);
+        if self.is_lost.swap(true, Ordering::AcqRel) {
+            return; // the publisher was woken, and has not reported it yet
+        }
         // An event without content wakes the publisher. Without space for it there are others.
         let block = BlockId { slot: 0, version: 0 };
         let _ = self.events.try_send((LedgerEvent::TipMoved { block }, 0));
@@ -95,10 +97,9 @@ impl EventSink for EventSender {
         };
         if let Err(err) = sent {
             waiting.fetch_sub(bytes, Ordering::AcqRel);
-            // The publisher checks the flag before each event, and others wait. It ends before this sender only if its
-            // thread failed.
+            // The publisher ends before this sender only if its thread failed.
             if matches!(err, TrySendError::Full(())) {
-                self.is_lost.store(true, Ordering::Release);
+                self.report_loss();
             }
         }
     }
