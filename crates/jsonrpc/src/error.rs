@@ -81,7 +81,7 @@ impl RpcError {
     }
 
     /// A request with this access may not call the method.
-    pub(crate) fn foreign_page(method: &str, access: PageAccess) -> Self {
+    pub fn foreign_page(method: &str, access: PageAccess) -> Self {
         let reason = match access {
             PageAccess::ForeignHost => {
                 "its Host is not an address, localhost or a name of this node (--allow-host)"

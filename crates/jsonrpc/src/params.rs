@@ -8,6 +8,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use http_server::PageAccess;
 use pool::ClientId;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -18,12 +19,13 @@ use crate::error::RpcError;
 /// Maximum nesting of JSON in a request; the limit of `serde_json`.
 pub const NESTING_MAX: usize = 127;
 
-/// The parameters of one call, not parsed yet, the client that sent it, and the form of its result.
+/// The parameters of one call, not parsed yet, the client that sent it with its access, and the form of its result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Params<'a> {
     /// The text of the `params` member: an array, an object or `null`. `None` if there was none.
     text: Option<&'a str>,
     client: ClientId,
+    page_access: PageAccess,
     wants_raw: bool,
 }
 
@@ -38,13 +40,13 @@ enum RawParams {
 impl<'a> Params<'a> {
     /// Parameters from the text of the `params` member.
     pub fn new(text: Option<&'a str>) -> Self {
-        Self { text, client: ClientId::default(), wants_raw: false }
+        Self { text, ..Self::default() }
     }
 
-    /// The same, sent by `client`.
+    /// The same, sent by `client` with this access.
     #[must_use]
-    pub(crate) fn sent_by(self, client: ClientId) -> Self {
-        Self { client, ..self }
+    pub(crate) fn sent_by(self, client: ClientId, page_access: PageAccess) -> Self {
+        Self { client, page_access, ..self }
     }
 
     /// The same, for a result as raw bytes if `wants_raw` is set.
@@ -61,6 +63,11 @@ impl<'a> Params<'a> {
     /// The client that sent it: for methods that put something into a queue that clients share.
     pub fn client(self) -> ClientId {
         self.client
+    }
+
+    /// Whether the request may call dangerous methods: for a method that is dangerous with some parameters only.
+    pub fn page_access(self) -> PageAccess {
+        self.page_access
     }
 
     /// The text, if there was any.

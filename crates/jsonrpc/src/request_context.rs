@@ -34,7 +34,7 @@ impl RequestContext {
     /// Parameters of a call of this request, from their text.
     pub(crate) fn params<'a>(&self, text: Option<&'a str>) -> Params<'a> {
         let wants_raw = self.options.is_some_and(|options| options.wants_raw);
-        Params::new(text).sent_by(self.client).with_raw(wants_raw)
+        Params::new(text).sent_by(self.client, self.page_access).with_raw(wants_raw)
     }
 
     /// Whether its results may come from the cache: not in a form that the cache does not have.

@@ -1,12 +1,19 @@
-//! Web pages of other sites: they read, as on Agave, and they do not use the faucet of a node.
+//! Web pages of other sites: they read, as on Agave, and they use neither the faucet of a node nor its cheat codes.
 
 use anyhow::{Result, ensure};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
+use solana_message::Message;
 use solana_pubkey::Pubkey;
+use solana_signer::Signer;
+use solana_system_interface::instruction::transfer;
+use solana_transaction::Transaction;
 use testkit::node::Node;
 
 use crate::node::start_node;
 use crate::raw_http::{body, connect, exchange, post_text};
+use crate::world::World;
 
 const FOREIGN_PAGE: i64 = -32043;
 
@@ -51,6 +58,42 @@ fn a_page_of_another_site_reads_and_does_not_use_the_faucet() -> Result<()> {
         let sent = call(&node, &head, "requestAirdrop")?;
         ensure!(sent["result"].is_string(), "{head}: {sent}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_page_of_another_site_sends_no_transaction_without_its_signatures() -> Result<()> {
+    let node = start_node(&[])?;
+    let address = node.rpc;
+    let world = World::new(&node);
+    world.airdrop(&world.alice.pubkey(), 1)?;
+    let pay = transfer(&world.alice.pubkey(), &Pubkey::new_from_array([7; 32]), 1_000_000);
+    let message = Message::new_with_blockhash(
+        &[pay],
+        Some(&world.alice.pubkey()),
+        &world.rpc.get_latest_blockhash()?,
+    );
+    let unsigned = Transaction::new_unsigned(message);
+    let text = BASE64_STANDARD.encode(bincode::serialize(&unsigned)?);
+    let send = |head: &str, method: &str, params: Value| -> Result<Value> {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let response = exchange(connect(address)?, &post_text(head, &request))?;
+        Ok(serde_json::from_str(body(&response)?)?)
+    };
+    let (own, foreign) = (
+        format!("Host: {address}\r\n"),
+        format!("Host: {address}\r\nOrigin: https://evil.example\r\n"),
+    );
+    let skip = json!([text, { "encoding": "base64", "skipSigVerify": true }]);
+    let refused = send(&foreign, "sendTransaction", skip.clone())?;
+    ensure!(refused["error"]["code"] == FOREIGN_PAGE, "{refused}");
+    let alice = json!([world.alice.pubkey().to_string()]);
+    ensure!(send(&own, "hydrant_impersonateAccount", alice)?["result"] == true);
+    let plain = json!([text, { "encoding": "base64", "preflightCommitment": "confirmed" }]);
+    let refused = send(&foreign, "sendTransaction", plain.clone())?;
+    ensure!(refused["error"]["data"]["err"] == "SignatureFailure", "{refused}");
+    let sent = send(&own, "sendTransaction", plain)?;
+    ensure!(sent["result"].is_string(), "{sent}");
     Ok(())
 }
 

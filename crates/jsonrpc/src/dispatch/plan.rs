@@ -166,6 +166,6 @@ pub(super) fn run_method<A: Api>(
     context: &RequestContext,
     params: Params<'_>,
 ) -> MethodResult {
-    let params = params.sent_by(context.client);
+    let params = params.sent_by(context.client, context.page_access);
     catch_panic(method.name, context.request, || (method.run)(&server.api, params)).flatten()
 }

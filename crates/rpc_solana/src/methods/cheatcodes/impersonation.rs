@@ -2,6 +2,7 @@
 //! transactions whose signatures are not checked at all (`skipSigVerify` of sendTransaction).
 
 use chain_solana::{VerifiedTransaction, VerifyError};
+use http_server::PageAccess;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
@@ -41,7 +42,7 @@ fn impersonated(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 }
 
 /// Verifies the signatures of a transaction, except those that a cheat code exempts. The parameters are those of
-/// sendTransaction. The outer error is a cheat code's.
+/// sendTransaction. The outer error is a cheat code's. A web page of another site has no exemption.
 pub(in super::super) fn verify(
     api: &SolanaApi,
     params: Params<'_>,
@@ -49,9 +50,14 @@ pub(in super::super) fn verify(
 ) -> Result<Result<VerifiedTransaction, VerifyError>, RpcError> {
     let skips = skips_verification(params);
     let gate = api.cheatcodes.gate.check(IMPERSONATE);
+    let access = params.page_access();
+    let is_foreign = access != PageAccess::Full;
     if skips {
         gate?;
-    } else if gate.is_err() || api.cheatcodes.impersonated.len() == 0 {
+        if is_foreign {
+            return Err(RpcError::foreign_page("sendTransaction with skipSigVerify", access));
+        }
+    } else if gate.is_err() || is_foreign || api.cheatcodes.impersonated.len() == 0 {
         return Ok(VerifiedTransaction::verify(transaction));
     }
     let is_exempt = |signer: &Pubkey| skips || api.cheatcodes.impersonated.contains(signer);

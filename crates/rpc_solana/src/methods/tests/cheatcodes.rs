@@ -167,6 +167,14 @@ fn cheat_codes_are_refused_where_there_are_none() {
 }
 
 #[test]
+fn every_cheat_code_is_closed_to_pages_of_other_sites() {
+    for spec in SolanaApi::sorted_methods() {
+        let is_dangerous = is_cheatcode(spec.name) || spec.name == "requestAirdrop";
+        assert_eq!(spec.is_dangerous, is_dangerous, "{}", spec.name);
+    }
+}
+
+#[test]
 fn cheat_codes_are_disabled_and_enabled_by_name() {
     let cheats = CheatWorld::new();
     let world = &cheats.world;
