@@ -6,15 +6,14 @@
 //! Invariant: each call gets a result. A reply that is dropped is an error.
 //! Not here: JSON (`rpc_solana`), what a fork does (`localnet`). A followed chain has no such control.
 
-use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use ledger::Slot;
-use parking_lot::{Condvar, Mutex};
 use solana_signature::Signature;
 use solana_transaction_error::TransactionError;
 
 use crate::VerifiedTransaction;
+use crate::pending::{Pending, PendingSender, pending};
 
 /// Blocks of one call of [`ForkControl::mine`] at most: what the streams of events have room for.
 pub const MINE_MAX: u64 = 256;
@@ -133,79 +132,27 @@ pub trait ForkControl: Send + Sync + 'static {
     fn usage(&self) -> ForkUsage;
 }
 
-/// What a call and its reply share.
-struct Shared<T> {
-    state: Mutex<State<T>>,
-    is_done: Condvar,
-}
-
-struct State<T> {
-    result: Option<Result<T, ForkError>>,
-    waker: Option<Waker>,
-}
-
 /// A call that has been queued, or refused.
-pub struct ForkCall<T>(Arc<Shared<T>>);
+pub struct ForkCall<T>(Pending<Result<T, ForkError>>);
 
 /// Where the result of a call goes.
-pub struct ForkReply<T>(Arc<Shared<T>>);
+pub type ForkReply<T> = PendingSender<Result<T, ForkError>>;
 
 impl<T> ForkCall<T> {
     /// A call, and where its result goes.
     pub fn new() -> (Self, ForkReply<T>) {
-        let state = Mutex::new(State { result: None, waker: None });
-        let shared = Arc::new(Shared { state, is_done: Condvar::new() });
-        (Self(Arc::clone(&shared)), ForkReply(shared))
+        let (call, reply) = pending();
+        (Self(call), reply)
     }
 
     /// Whether the result is there. If not, `waker` is woken once it is.
     pub fn poll(&self, waker: impl FnOnce() -> Waker) -> Poll<()> {
-        let mut state = self.0.state.lock();
-        if state.result.is_some() {
-            return Poll::Ready(());
-        }
-        state.waker = Some(waker());
-        Poll::Pending
+        self.0.poll(waker)
     }
 
     /// The result. Blocks until it is there.
     pub fn wait(self) -> Result<T, ForkError> {
-        let mut state = self.0.state.lock();
-        loop {
-            match state.result.take() {
-                Some(result) => return result,
-                None => self.0.is_done.wait(&mut state),
-            }
-        }
-    }
-}
-
-impl<T> ForkReply<T> {
-    /// Sends the result.
-    pub fn send(self, result: Result<T, ForkError>) {
-        self.finish(result);
-    }
-
-    fn finish(&self, result: Result<T, ForkError>) {
-        let mut state = self.0.state.lock();
-        if state.result.is_none() {
-            state.result = Some(result);
-        }
-        let waker = state.waker.take();
-        drop(state);
-        self.0.is_done.notify_all();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
-impl<T> Drop for ForkReply<T> {
-    fn drop(&mut self) {
-        // A result that was sent and taken is not replaced: the call is gone then.
-        if Arc::strong_count(&self.0) > 1 {
-            self.finish(Err(ForkError::Closed));
-        }
+        self.0.wait().unwrap_or(Err(ForkError::Closed))
     }
 }
 

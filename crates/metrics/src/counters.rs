@@ -48,8 +48,8 @@ impl Counters {
         }
     }
 
-    /// Adds to each element the sum over all threads of its counter, from the counter `first` on. Cost: what the threads
-    /// that count have, so many counters at once cost less than each by itself.
+    /// Adds to each element the sum over all threads of its counter. The first element has the counter `first`. It reads the
+    /// counters of each thread in one pass, which is cheaper than [`Self::sum`] for each counter.
     pub fn add_sums(&self, first: usize, into: &mut [u64]) {
         for counters in self.sets.iter().filter_map(OnceLock::get) {
             let counters = counters.get(first..).unwrap_or_default();

@@ -134,17 +134,17 @@ fn a_reorganization_keeps_drops_or_replaces_transactions() {
     let newest = slot(&node, Commitment::Confirmed);
     let height = node.reader.view(Commitment::Confirmed).meta().block_height;
 
-    let kept = node.forks.reorg(2, ForkTransactions::Keep).wait().expect("not too deep");
+    let same = node.forks.reorg(2, ForkTransactions::Keep).wait().expect("not too deep");
     // The open block is left as well.
-    assert_eq!(kept.left, [newest - 1, newest, newest + 1]);
-    assert_eq!(kept.entered, [newest + 2, newest + 3, newest + 4]);
-    assert_eq!((kept.executed, kept.dropped), (2, 0));
+    assert_eq!(same.left, [newest - 1, newest, newest + 1]);
+    assert_eq!(same.entered, [newest + 2, newest + 3, newest + 4]);
+    assert_eq!((same.executed, same.dropped), (2, 0));
     assert_eq!(node.lamports(&bob), 6_000_000);
     assert!(transactions.iter().all(|transaction| has(&node, transaction)));
     let history = node.history.snapshot();
     let parent = history.block(newest + 2, Commitment::Confirmed).expect("a block").parent.slot;
     assert_eq!(parent, newest - 2);
-    for left in kept.left {
+    for left in same.left {
         assert!(history.block(left, Commitment::Processed).is_none(), "slot {left}");
     }
     let view = node.reader.view(Commitment::Confirmed);
