@@ -85,7 +85,7 @@ fn a_page_of_another_site_sends_no_transaction_without_its_signatures() -> Resul
         format!("Host: {address}\r\nOrigin: https://evil.example\r\n"),
     );
     let skip = json!([text, { "encoding": "base64", "skipSigVerify": true }]);
-    let refused = send(&foreign, "sendTransaction", skip.clone())?;
+    let refused = send(&foreign, "sendTransaction", skip)?;
     ensure!(refused["error"]["code"] == FOREIGN_PAGE, "{refused}");
     let alice = json!([world.alice.pubkey().to_string()]);
     ensure!(send(&own, "hydrant_impersonateAccount", alice)?["result"] == true);
