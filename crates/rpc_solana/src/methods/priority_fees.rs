@@ -6,10 +6,12 @@
 //! Bounds: [`SLOTS_MAX`] slots, the newest [`TRANSACTIONS_MAX`] transactions of them, [`MAX_TX_ACCOUNT_LOCKS`] accounts.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use chain_solana::{Block, ClusterInfo};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
+use jsonrpc::{Execution, IncrementalQuery, MethodResult, MethodSpec, OutputBody, run_incremental};
 use ledger::Commitment;
 use serde::{Deserialize, Serialize};
 use solana_pubkey::Pubkey;
@@ -26,8 +28,10 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
 
 /// Slots whose blocks count: the limit of other providers.
 const SLOTS_MAX: u64 = 150;
-/// Transactions that count: some ten milliseconds.
+/// Transactions that count.
 const TRANSACTIONS_MAX: usize = 100_000;
+/// Transactions read in a step: some tens of microseconds.
+const TRANSACTIONS_PER_STEP: usize = 32;
 /// The lowest estimate that is recommended, in microlamports: what other providers recommend on an idle chain.
 const RECOMMENDED_MIN: f64 = 10_000.0;
 
@@ -130,27 +134,88 @@ fn priority_fee_estimate(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         let message = format!("Invalid param: lookbackSlots {slots} is not from 1 to {SLOTS_MAX}");
         return Err(RpcError::invalid_params(message));
     }
-    let prices = Prices::read(api, &accounts, slots, &options);
-    let at = |level: PriorityLevel| prices.at(level);
-    if options.include_all_priority_fee_levels {
-        let levels = Levels {
-            min: at(PriorityLevel::Min),
-            low: at(PriorityLevel::Low),
-            medium: at(PriorityLevel::Medium),
-            high: at(PriorityLevel::High),
-            very_high: at(PriorityLevel::VeryHigh),
-            unsafe_max: at(PriorityLevel::UnsafeMax),
-        };
-        let (priority_fee_estimate, priority_fee_levels) = (None, Some(levels));
-        return MethodOutput::json(&Estimate { priority_fee_estimate, priority_fee_levels });
-    }
-    let estimate = if options.recommended {
-        at(PriorityLevel::Medium).max(RECOMMENDED_MIN)
-    } else {
-        at(options.priority_level.unwrap_or_default())
+    let history = api.history.snapshot();
+    let newest = history.newest_slot(Commitment::Confirmed);
+    let oldest = newest.saturating_sub(slots - 1);
+    let blocks = history.blocks(oldest..=newest, Commitment::Confirmed).rev().map(Arc::clone);
+    let query = PriceQuery {
+        blocks: blocks.collect(),
+        next: (0, 0),
+        remaining: TRANSACTIONS_MAX,
+        accounts,
+        options,
+        cluster_info: Arc::clone(&api.cluster_info),
+        prices: Prices::default(),
+        counted: (0, 0),
     };
-    let (priority_fee_estimate, priority_fee_levels) = (Some(estimate), None);
-    MethodOutput::json(&Estimate { priority_fee_estimate, priority_fee_levels })
+    run_incremental(None, query)
+}
+
+/// Reads the prices of recent transactions, the newest block first.
+struct PriceQuery {
+    blocks: Vec<Arc<Block>>,
+    /// Indices of the next block and of its next transaction.
+    next: (usize, usize),
+    /// Transactions that may still count.
+    remaining: usize,
+    accounts: HashSet<Pubkey>,
+    options: Options,
+    cluster_info: Arc<ClusterInfo>,
+    prices: Prices,
+    /// Numbers of prices before the block that is being read.
+    counted: (usize, usize),
+}
+
+impl PriceQuery {
+    fn read(&mut self, block: &Block, from: usize) -> usize {
+        let to = block.transactions.len().min(from + TRANSACTIONS_PER_STEP);
+        for executed in &block.transactions[from..to] {
+            if self.remaining == 0 || executed.is_vote && !self.options.include_vote {
+                continue;
+            }
+            self.remaining -= 1;
+            let Some(price) = price(executed, &self.cluster_info.features) else { continue };
+            self.prices.of_all.push(price);
+            if written(executed, &self.accounts).next().is_some() {
+                self.prices.of_accounts.push(price);
+            }
+        }
+        to
+    }
+
+    fn end_block(&mut self) {
+        let Prices { of_all, of_accounts } = &mut self.prices;
+        if self.options.evaluate_empty_slot_as_zero {
+            of_all.extend((of_all.len() == self.counted.0).then_some(0));
+            of_accounts.extend((of_accounts.len() == self.counted.1).then_some(0));
+        }
+        self.counted = (of_all.len(), of_accounts.len());
+    }
+}
+
+impl IncrementalQuery for PriceQuery {
+    fn step(&mut self) -> Result<Option<OutputBody>, RpcError> {
+        let (block, transaction) = self.next;
+        match self.blocks.get(block).map(Arc::clone).filter(|_| self.remaining > 0) {
+            Some(found) => {
+                let end = self.read(&found, transaction);
+                let is_whole = end == found.transactions.len() || self.remaining == 0;
+                self.next = if is_whole { (block + 1, 0) } else { (block, end) };
+                if is_whole {
+                    self.end_block();
+                }
+                Ok(None)
+            }
+            None => {
+                self.prices.sort();
+                OutputBody::json(&self.prices.estimate(&self.options)).map(Some)
+            }
+        }
+    }
+
+    fn records_visited(&self) -> u64 {
+        (TRANSACTIONS_MAX - self.remaining) as u64
+    }
 }
 
 /// The accounts that a transaction may write to.
@@ -172,45 +237,44 @@ fn written_by(
     Ok(written.map(|(_, key)| *key).collect())
 }
 
-/// Prices of transactions in microlamports for each compute unit, in ascending order.
+/// Prices of transactions in microlamports for each compute unit.
+#[derive(Default)]
 struct Prices {
     of_all: Vec<u64>,
     of_accounts: Vec<u64>,
 }
 
 impl Prices {
-    fn read(api: &SolanaApi, accounts: &HashSet<Pubkey>, slots: u64, options: &Options) -> Self {
-        let history = api.history.snapshot();
-        let newest = history.newest_slot(Commitment::Confirmed);
-        let oldest = newest.saturating_sub(slots - 1);
-        let (mut of_all, mut of_accounts) = (Vec::new(), Vec::new());
-        let mut remaining = TRANSACTIONS_MAX;
-        for block in history.blocks(oldest..=newest, Commitment::Confirmed).rev() {
-            let (all_before, accounts_before) = (of_all.len(), of_accounts.len());
-            let counted = block.transactions.iter();
-            let counted = counted.filter(|executed| options.include_vote || !executed.is_vote);
-            for executed in counted.take(remaining) {
-                remaining -= 1;
-                let Some(price) = price(executed, &api.cluster_info.features) else { continue };
-                of_all.push(price);
-                if written(executed, accounts).next().is_some() {
-                    of_accounts.push(price);
-                }
-            }
-            if options.evaluate_empty_slot_as_zero {
-                of_all.extend((of_all.len() == all_before).then_some(0));
-                of_accounts.extend((of_accounts.len() == accounts_before).then_some(0));
-            }
-        }
-        of_all.sort_unstable();
-        of_accounts.sort_unstable();
-        Self { of_all, of_accounts }
+    fn sort(&mut self) {
+        self.of_all.sort_unstable();
+        self.of_accounts.sort_unstable();
     }
 
-    /// The higher of the two markets' prices at a level.
+    /// The higher of the two markets' prices at a level. They must be sorted.
     fn at(&self, level: PriorityLevel) -> f64 {
         let percent = level.percent();
         percentile(&self.of_all, percent).max(percentile(&self.of_accounts, percent)) as f64
+    }
+
+    /// What the options request. The prices must be sorted.
+    fn estimate(&self, options: &Options) -> Estimate {
+        if options.include_all_priority_fee_levels {
+            let levels = Levels {
+                min: self.at(PriorityLevel::Min),
+                low: self.at(PriorityLevel::Low),
+                medium: self.at(PriorityLevel::Medium),
+                high: self.at(PriorityLevel::High),
+                very_high: self.at(PriorityLevel::VeryHigh),
+                unsafe_max: self.at(PriorityLevel::UnsafeMax),
+            };
+            return Estimate { priority_fee_estimate: None, priority_fee_levels: Some(levels) };
+        }
+        let estimate = if options.recommended {
+            self.at(PriorityLevel::Medium).max(RECOMMENDED_MIN)
+        } else {
+            self.at(options.priority_level.unwrap_or_default())
+        };
+        Estimate { priority_fee_estimate: Some(estimate), priority_fee_levels: None }
     }
 }
 

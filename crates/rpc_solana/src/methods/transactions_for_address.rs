@@ -42,8 +42,8 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
 const SIGNATURES_MAX: usize = 1_000;
 /// Whole transactions on a page: the limit of other providers.
 const TRANSACTIONS_MAX: usize = 100;
-/// Transactions scanned for a page: some milliseconds.
-const SCANNED_MAX: usize = 20_000;
+/// Transactions scanned for a page: about a millisecond.
+const SCANNED_MAX: usize = 5_000;
 /// Token accounts of the address whose transactions are found.
 const TOKEN_ACCOUNTS_MAX: usize = 1_000;
 
