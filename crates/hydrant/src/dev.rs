@@ -27,8 +27,8 @@ use crate::fork_metrics::ForkMetrics;
 use crate::memory_report::ProcessMemory;
 use crate::otlp::export_spans;
 use crate::process_setup::{
-    BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
-    with_console, write_atomic,
+    BoundListeners, avoid_huge_pages, bind, cpu_pool, has_date, ignore_file_size_signal, start_log,
+    tokio_listener, with_console, write_atomic,
 };
 use crate::queue_metrics::QueueMetrics;
 use crate::service_manager::ServiceManager;
@@ -66,6 +66,9 @@ pub(crate) fn run(
         "the system's clock is before 1970, which HTTP cannot represent: set the clock"
     );
     clone_accounts(&mut config)?;
+    if !is_loaded(&config)? {
+        avoid_huge_pages();
+    }
     rlimit::raise_nofile(config.rpc.connections_max);
     let listeners = bind(config.bind_address, config.rpc_port, config.grpc_port)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -134,6 +137,12 @@ fn accounts_of_dirs(
 fn contains_ledger(config: &NodeConfig) -> Result<bool> {
     let Some(dir) = &config.localnet.dir else { return Ok(false) };
     localnet::contains_ledger(dir).context("open the ledger")
+}
+
+/// Whether the ledger has accounts from the start, which may be many.
+fn is_loaded(config: &NodeConfig) -> Result<bool> {
+    let is_given = config.snapshot.is_some() || !config.account_dirs.is_empty();
+    Ok(is_given || (!config.reset && contains_ledger(config)?))
 }
 
 fn open_ledger(config: &NodeConfig) -> Result<Localnet> {

@@ -131,6 +131,23 @@ pub(crate) fn cpu_pool(config: &pool::Config) -> std::io::Result<pool::Pool> {
     })
 }
 
+/// The allocator's own switch for huge pages. If it is set, it decides.
+const ALLOCATOR_SWITCH: &str = "MIMALLOC_ALLOW_THP";
+
+/// Keeps the system from backing the heap with huge pages. A small ledger has more resident memory with them than it
+/// uses: 26 MiB when it is ready. A large one is read some 15 % quicker with them.
+///
+/// Affects memory that is written for the first time after this call.
+pub(crate) fn avoid_huge_pages() {
+    if std::env::var_os(ALLOCATOR_SWITCH).is_some() {
+        return;
+    }
+    #[cfg(target_os = "linux")]
+    if let Err(err) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!(%err, "huge pages stay as the system gives them");
+    }
+}
+
 /// Writes a file so that a reader never sees a part of it.
 pub(crate) fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
