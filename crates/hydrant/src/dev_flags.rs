@@ -323,7 +323,7 @@ mod tests {
             // No flag is a table.
             let err = DevFlags::from_toml(&format!("[{name}]")).expect_err(name).to_string();
             assert!(err.contains(&format!("[{name}]")), "{err}");
-            assert!(err.contains("invalid type") && !err.contains("unknown field"), "{err}");
+            assert!(!err.contains("unknown field"), "{err}");
         }
         for name in ["config", "check"] {
             let err = DevFlags::from_toml(&format!("{name} = 1")).expect_err(name).to_string();
