@@ -5,7 +5,7 @@ import { assertNoProblems, closeBrowser, openPage, screenshot, seesText, stat } 
 import { recordTraffic } from './traffic.js';
 
 // What a machine under test manages, whatever it builds and runs besides. The load itself is 5,000.
-const RATE_MIN = 1_000;
+const RATE_MIN = 300;
 
 const { step, run } = flow('console_under_load_flow');
 const traffic = recordTraffic('ledger');
