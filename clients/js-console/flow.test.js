@@ -5,6 +5,7 @@ import { Keypair, LAMPORTS_PER_SOL, SystemProgram } from '@solana/web3.js';
 import { flow, until } from '../steps.js';
 import { airdrop, assertNoProblems, closeBrowser, connection, memo, openPage, payer, provoke, screenshot, seesText, send, sendSigned, show, stat } from './world.js';
 import { createAccount, createMint, mintTo, transferTokens } from './tokens.js';
+import { recordTraffic } from './traffic.js';
 
 const HOSTILE = '<img src=x onerror="hacked=1"><script>hacked=1</script><a href="javascript:hacked=1">x</a>';
 const VIEWS = () => ['#/', `#/block/${slotOfTransfer}`, `#/transaction/${transferred}`, `#/account/${payer.publicKey}`, '#/node', '#/faucet'];
@@ -37,6 +38,7 @@ step('the tip moves, over the WebSocket of the same port', async () => {
   await page.locator('.plot .line[d*=L]').waitFor({ state: 'attached' });
   await page.locator('.state[data-state=confirmed]').first().waitFor();
   assert.match(await page.title(), /^[\d,]+ · Hydrant$/);
+  await screenshot(page, 'idle');
 });
 
 step('the faucet pays, and waits until the payment is confirmed', async () => {
@@ -122,7 +124,8 @@ step('a failed transaction shows where it failed', async () => {
   await seesText(page, 'instruction 2: custom error 1 (0x1)');
   await seesText(page, 'Program log: Error: insufficient funds');
   await page.locator('.logs .failed').first().waitFor();
-  await screenshot(page, 'transaction');
+  // With its logs to the end.
+  await screenshot(page, 'transaction', { fullPage: true });
 });
 
 step('an account changes while it is shown', async () => {
@@ -194,6 +197,15 @@ step('the node shows its memory, its requests and what is verified', async () =>
   await seesText(page, 'Verified up to');
   await seesText(page, 'Genesis');
   await screenshot(page, 'node');
+});
+
+step('views send the requests that are listed for the benchmark', async () => {
+  for (const name of ['ledger', 'node']) {
+    const traffic = recordTraffic(name);
+    page = await openPage(`/${traffic.hash}`, {}, traffic.record);
+    // Blocks with a vote and a few transactions are small.
+    await traffic.assertListed({ hasSmallBlocks: true });
+  }
 });
 
 step('the overview in light and dark', async () => {

@@ -22,7 +22,8 @@ let browser;
 let context;
 
 // A page of a new browser session. What it logs as an error, and requests for other servers, are remembered.
-export async function openPage(path = '/', options = {}) {
+// `prepare` gets it before it loads anything.
+export async function openPage(path = '/', options = {}, prepare = () => {}) {
   browser ??= await chromium.launch({ executablePath: env('HYDRANT_CHROMIUM'), args: ['--disable-gpu'] });
   await context?.close();
   context = await browser.newContext({ viewport: DESKTOP, baseURL: url, colorScheme: 'light', ...options });
@@ -32,6 +33,7 @@ export async function openPage(path = '/', options = {}) {
   page.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
   page.on('request', (request) => request.url().startsWith(`${url}/`) || elsewhere.push(request.url()));
   page.on('websocket', (socket) => socket.url() === `${url.replace('http', 'ws')}/` || elsewhere.push(socket.url()));
+  prepare(page);
   await page.goto(path);
   return page;
 }
@@ -59,9 +61,9 @@ export async function show(page, view) {
   await page.evaluate((hash) => { location.hash = hash; }, view);
 }
 
-export async function screenshot(page, name) {
+export async function screenshot(page, name, options = {}) {
   mkdirSync(screenshots, { recursive: true });
-  await page.screenshot({ path: join(screenshots, `${name}.png`) });
+  await page.screenshot({ path: join(screenshots, `${name}.png`), ...options });
 }
 
 // The number that a statistic of the overview shows; null as long as it shows none.

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { env, flow, until } from '../steps.js';
-import { rpc } from './json_rpc.js';
+import { call } from '../json_rpc.js';
 
 const yellowstone = createRequire(import.meta.url)('@triton-one/yellowstone-grpc');
 const { default: Client, CommitmentLevel, CompressedAccountFilterSet, SlotStatus } = yellowstone;
@@ -57,7 +57,7 @@ step('calls', async () => {
 });
 
 step('an airdrop as account, transaction and status', async () => {
-  const to = (await rpc('getIdentity')).identity;
+  const to = (await call('getIdentity')).identity;
   const seen = await subscribe({
     accounts: { account: { account: [to], owner: [], filters: [] } },
     transactions: { transaction: transactions({ accountInclude: [to], vote: false }) },
@@ -66,7 +66,7 @@ step('an airdrop as account, transaction and status', async () => {
     ping: { id: 1 },
   });
   await find(seen, 'a pong', (update) => update.pong?.id === 1);
-  const signature = await rpc('requestAirdrop', [to, 1_000_000]);
+  const signature = await call('requestAirdrop', to, 1_000_000);
   const { transaction } = await find(seen, 'the transaction', (update) => update.transaction);
   const encoded = yellowstone.txEncode.encode(
     transaction.transaction, yellowstone.txEncode.encoding.Json, 255, true,
@@ -97,17 +97,17 @@ step('slots and metadata of blocks, confirmed', async () => {
 });
 
 step('a compressed filter, replaced by another', async () => {
-  const to = (await rpc('getIdentity')).identity;
+  const to = (await call('getIdentity')).identity;
   const set = new CompressedAccountFilterSet(10);
   set.insert(to);
   const seen = await subscribe({ accounts: { first: set.toAccountFilter() }, ping: { id: 1 } });
   await find(seen, 'a pong', (update) => update.pong?.id === 1);
-  await rpc('requestAirdrop', [to, 1_000_001]);
+  await call('requestAirdrop', to, 1_000_001);
   await find(seen, 'the account', (update) => update.account && update.filters[0] === 'first');
   const owned = { account: [], owner: [SYSTEM], filters: [{ lamports: { gt: '0' } }] };
   await write(seen, request({ accounts: { second: owned }, ping: { id: 2 } }));
   await find(seen, 'a pong', (update) => update.pong?.id === 2);
-  await rpc('requestAirdrop', [to, 1_000_002]);
+  await call('requestAirdrop', to, 1_000_002);
   await find(seen, 'the account', (update) => update.account && update.filters[0] === 'second');
 });
 

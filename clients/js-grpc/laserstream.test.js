@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { Inbox, env, flow } from '../steps.js';
-import { rpc } from './json_rpc.js';
+import { call } from '../json_rpc.js';
 
 const laserstream = createRequire(import.meta.url)('helius-laserstream');
 const { step, run } = flow('laserstream_flow');
@@ -22,7 +22,7 @@ async function subscribe(request) {
 }
 
 step('an airdrop as account and transaction', async () => {
-  const to = (await rpc('getIdentity')).identity;
+  const to = (await call('getIdentity')).identity;
   const { updates } = await subscribe({
     accounts: { account: { account: [to], owner: [], filters: [] } },
     transactions: { transaction: { accountInclude: [to], accountExclude: [], accountRequired: [], vote: false } },
@@ -30,14 +30,14 @@ step('an airdrop as account and transaction', async () => {
     commitment: laserstream.CommitmentLevel.PROCESSED,
   });
   await updates.next((update) => update.slot);
-  const signature = await rpc('requestAirdrop', [to, 1_000_000]);
+  const signature = await call('requestAirdrop', to, 1_000_000);
   const { transaction } = await updates.next((update) => update.transaction);
   const sent = Buffer.from(transaction.transaction.signature);
   const { account } = await updates.next(
     (update) => update.account && Buffer.from(update.account.account.txnSignature ?? []).equals(sent),
   );
   assert.equal(Number(account.slot), Number(transaction.slot));
-  const status = await rpc('getSignatureStatuses', [[signature]]);
+  const status = await call('getSignatureStatuses', [signature]);
   assert.equal(status.value[0].slot, Number(transaction.slot));
 });
 
@@ -50,12 +50,12 @@ step('filters are replaced', async () => {
 });
 
 step('a compressed filter', async () => {
-  const to = (await rpc('getIdentity')).identity;
+  const to = (await call('getIdentity')).identity;
   const set = new laserstream.CompressedAccountFilterSet(10);
   set.insert(to);
   const { updates } = await subscribe({ accounts: { compressed: set.toAccountFilter() }, slots: { slot: {} } });
   await updates.next((update) => update.slot);
-  await rpc('requestAirdrop', [to, 1_000_001]);
+  await call('requestAirdrop', to, 1_000_001);
   await updates.next((update) => update.account && update.filters.includes('compressed'));
 });
 

@@ -5,18 +5,9 @@ import {
   generateKeyPairSigner, getBase64EncodedWireTransaction, getSignatureFromTransaction, lamports,
 } from '@solana/kit';
 import { getTransferSolInstruction } from '@solana-program/system';
-import { env, followed, until } from '../steps.js';
+import { call } from '../json_rpc.js';
+import { followed, until } from '../steps.js';
 import { CONFIRMED, listen, payer, rpc, rpcSubscriptions, signed, unstable } from './world.js';
-
-async function control(method, ...params) {
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
-  const response = await fetch(env('HYDRANT_RPC_URL'), {
-    method: 'POST', headers: { 'content-type': 'application/json' }, body,
-  });
-  const { result, error } = await response.json();
-  assert.equal(error, undefined, `${method}: ${JSON.stringify(error)}`);
-  return result;
-}
 
 const balanceOf = async (address) => (await rpc.getBalance(address, CONFIRMED).send()).value;
 const statusOf = async (signature) => (await rpc.getSignatureStatuses([signature]).send()).value[0];
@@ -47,7 +38,7 @@ export function forkSteps(step) {
     const newest = await rpc.getSlot(CONFIRMED).send();
     // The clock may end some blocks meanwhile.
     const depth = Number(newest - slot) + 8;
-    const reorg = await control('hydrant_reorg', { depth, transactions: 'drop' });
+    const reorg = await call('hydrant_reorg', { depth, transactions: 'drop' });
     assert.ok(reorg.left.includes(Number(slot)), JSON.stringify({ slot: Number(slot), reorg }));
     assert.equal(await balanceOf(carol), 0n);
     assert.equal(await statusOf(getSignatureFromTransaction(transaction)), null);
@@ -62,10 +53,10 @@ export function forkSteps(step) {
     const pay = (amount) => signed([getTransferSolInstruction({ source: payer, destination: carol, amount: lamports(amount) })]);
     const [first, second] = [await pay(2_000_000n), await pay(1_000_000n)];
     await land(first);
-    const snapshot = await control('hydrant_snapshot');
+    const snapshot = await call('hydrant_snapshot');
     await land(second);
     assert.equal(await balanceOf(carol), 3_000_000n);
-    assert.equal(await control('hydrant_revert', snapshot), true);
+    assert.equal(await call('hydrant_revert', snapshot), true);
     assert.equal(await balanceOf(carol), 2_000_000n);
     assert.equal(await statusOf(getSignatureFromTransaction(second)), null);
     // Its blockhash is older than the snapshot, so the same transaction lands again.

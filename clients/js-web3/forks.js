@@ -2,18 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { Keypair, SystemProgram, Transaction } from '@solana/web3.js';
-import { Inbox, env, followed } from '../steps.js';
+import { call } from '../json_rpc.js';
+import { Inbox, followed } from '../steps.js';
 import { connection, payer, socketSettled } from './world.js';
-
-async function control(method, ...params) {
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
-  const response = await fetch(env('HYDRANT_RPC_URL'), {
-    method: 'POST', headers: { 'content-type': 'application/json' }, body,
-  });
-  const { result, error } = await response.json();
-  assert.equal(error, undefined, `${method}: ${JSON.stringify(error)}`);
-  return result;
-}
 
 // A transfer on a final blockhash, which is on both forks.
 async function transfer(to, lamports) {
@@ -54,7 +45,7 @@ export function forkSteps(step) {
     const { slot } = await statusOf(signature);
     const newest = await connection.getSlot('confirmed');
     // The clock may end some blocks meanwhile.
-    const reorg = await control('hydrant_reorg', { depth: newest - slot + 8, transactions: 'drop' });
+    const reorg = await call('hydrant_reorg', { depth: newest - slot + 8, transactions: 'drop' });
     assert.ok(reorg.left.includes(slot), JSON.stringify({ slot, reorg }));
     assert.equal(await connection.getBalance(carol), 0);
     assert.equal(await statusOf(signature), null);
@@ -75,11 +66,11 @@ export function forkSteps(step) {
     const first = await transfer(carol, 2_000_000);
     const second = await transfer(carol, 1_000_000);
     await first();
-    const snapshot = await control('hydrant_snapshot');
+    const snapshot = await call('hydrant_snapshot');
     const before = await connection.getSlot('confirmed');
     const signature = await second();
     assert.equal(await connection.getBalance(carol), 3_000_000);
-    assert.equal(await control('hydrant_revert', snapshot), true);
+    assert.equal(await call('hydrant_revert', snapshot), true);
     assert.equal(await connection.getBalance(carol), 2_000_000);
     assert.equal(await statusOf(signature), null);
     assert.ok((await connection.getSlot('confirmed')) > before);

@@ -8,6 +8,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark reports to its caller")]
 
 mod arguments;
+mod console;
 mod follow;
 mod forks;
 mod grpc;
@@ -62,6 +63,7 @@ const BENCHMARKS: &[Benchmark] = &[
         "a ledger of mainnet's shape: resident memory, reads as it grows, a stream of writes",
         state::run,
     ),
+    ("console", "the console: its bytes, and what open pages cost their node", console::run),
     ("forks", "snapshots and reverts of a local ledger, as it grows", forks::run),
     ("subs", "subscriptions to sets of addresses: memory, publishing, completeness", subs::run),
     ("grpc", "Yellowstone gRPC: publishing to 100 clients compared with one", grpc::run),

@@ -159,8 +159,6 @@ pub type ControlCall = Pending<Result<ControlDone, ControlError>>;
 /// What the control of a ledger occupies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlStats {
-    /// Commands that wait.
-    pub waiting: usize,
     /// Bytes of the accounts that are retained for a reset.
     pub baseline_bytes: u64,
 }

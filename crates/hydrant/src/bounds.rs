@@ -91,7 +91,7 @@ pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
             ": the next port is needed for WebSocket",
         ),
         flag("--tpu-port", flags.tpu_port.map(u64::from), 0..=65_535, ""),
-        flag("--grpc-port", flags.grpc_port.map(u64::from), 0..=65_535, ""),
+        flag("--grpc-port", flags.services.grpc_port.map(u64::from), 0..=65_535, ""),
         flag("--tpu-connections-max", size(flags.tpu_connections_max), 1..=CONNECTIONS_MAX, ""),
         flag("--io-threads", size(flags.io_threads), 1..=THREADS_MAX, ""),
         flag("--cpu-threads", size(flags.cpu_threads), 1..=THREADS_MAX, ""),
@@ -111,10 +111,10 @@ pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
         flag("--heavy-max", size(flags.heavy_max), 1..=MILLION, ""),
         flag("--cache-bytes-max", flags.cache_bytes_max, 0..=TIB, ", a tebibyte"),
         flag("--connections-max", size(flags.connections_max), 1..=CONNECTIONS_MAX, ""),
-        flag("--max-addresses", flags.max_addresses.map(u64::from), 1..=4 * BILLION, ""),
+        flag("--max-addresses", flags.capacity.max_addresses.map(u64::from), 1..=4 * BILLION, ""),
         flag("--max-tracked-addresses", size(flags.max_tracked_addresses), 1..=BILLION, ""),
         flag("--slow-request-ms", flags.slow_request_ms, 0..=DAY_MS, ", a day"),
-        flag("--drain-seconds", flags.drain_seconds, 0..=DRAIN_SECONDS_MAX, ", an hour"),
+        flag("--drain-seconds", flags.serving.drain_seconds, 0..=DRAIN_SECONDS_MAX, ", an hour"),
     ]
     .into_iter()
     .flatten()
@@ -415,7 +415,7 @@ mod tests {
         let lines = numbers
             .iter()
             .map(|name| format!("{name} = {}", if name.contains("sol") { "1.0" } else { "64" }));
-        let file: DevFlags = toml::from_str(&lines.collect::<Vec<_>>().join("\n")).expect("flags");
+        let file = DevFlags::from_toml(&lines.collect::<Vec<_>>().join("\n")).expect("flags");
         let mut all = flags(&file);
         all.extend(rpc(&file.rpc));
         all.extend(pool(&file.pool));
@@ -456,7 +456,7 @@ mod tests {
                 format!("[{table}]\n{key} = {value}")
             }
         };
-        let file: DevFlags = toml::from_str(&text)?;
+        let file = DevFlags::from_toml(&text)?;
         let (rpc, pool, pubsub) = (rpc(&file.rpc), pool(&file.pool), pubsub(&file.pubsub));
         [flags(&file), rpc, pool, pubsub, quic(&file.quic), grpc(&file.grpc)]
             .iter()

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use chain_solana::HistoryLimits;
-use serde::de::DeserializeOwned;
 use solana_inflation::Inflation;
 use solana_native_token::LAMPORTS_PER_SOL;
 
@@ -20,7 +19,8 @@ use crate::index_flags;
 use crate::input_file;
 use crate::log_format::LogFormat;
 use crate::process_setup::GrpcPort;
-use crate::serving_options::{ServingFlags, ServingOptions, allowed_origins};
+use crate::serving_options::{ServingOptions, allowed_origins};
+use crate::shared_flags::concat;
 use crate::snapshot_file::SnapshotFile;
 use crate::solana_cli_config;
 
@@ -80,22 +80,21 @@ pub(crate) struct NodeConfig {
 /// The flags merged with the file: a flag overrides the file, lists are concatenated.
 pub(crate) fn with_file(flags: DevFlags) -> Result<DevFlags> {
     let Some(path) = flags.config.clone() else { return Ok(flags) };
-    let file = read_toml(&path)?;
+    let file = read_toml(&path, DevFlags::from_toml)?;
     Ok(merge(flags, file))
 }
 
 /// The settings of the file of `--config`.
-pub(crate) fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T> {
+pub(crate) fn read_toml<T>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, toml::de::Error>,
+) -> Result<T> {
     let text = input_file::read(path, CONFIG_BYTES_MAX).context("--config")?;
     let text = String::from_utf8(text).with_context(|| format!("--config {}", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("--config {}", path.display()))
+    parse(&text).with_context(|| format!("--config {}", path.display()))
 }
 
 fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
-    let concat = |mut first: Vec<String>, second: Vec<String>| {
-        first.extend(second);
-        first
-    };
     let has_slot_flag = flags.slot_ms.is_some() || flags.ticks_per_slot.is_some();
     let has_clock = !matches!(flags.block_mode, Some(BlockMode::Transaction | BlockMode::Manual));
     let has_bytes_flag = flags.history_bytes.is_some() || flags.limit_ledger_size.is_some();
@@ -149,7 +148,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         clone_feature_set: flags.clone_feature_set || file.clone_feature_set,
         deactivate_feature: concat(flags.deactivate_feature, file.deactivate_feature),
         account: concat(flags.account, file.account),
-        account_dir: flags.account_dir.into_iter().chain(file.account_dir).collect(),
+        account_dir: concat(flags.account_dir, file.account_dir),
         bpf_program: concat(flags.bpf_program, file.bpf_program),
         upgradeable_program: concat(flags.upgradeable_program, file.upgradeable_program),
         account_index: match flags.account_index.is_empty() {
@@ -164,26 +163,16 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
             flags.account_index_include_key,
             file.account_index_include_key,
         ),
-        bind_address: flags.bind_address.or(file.bind_address),
+        listen: flags.listen.or(file.listen),
         rpc_port: flags.rpc_port.or(file.rpc_port),
         tpu_port: flags.tpu_port.or(file.tpu_port),
-        grpc_port: flags.grpc_port.or_else(|| file.grpc_port.filter(|_| !flags.no_grpc)),
-        no_grpc: flags.no_grpc || (file.no_grpc && flags.grpc_port.is_none()),
-        no_console: flags.no_console || file.no_console,
-        api_keys: flags.api_keys.or(file.api_keys),
+        services: flags.services.or(file.services),
         no_cheatcodes: flags.no_cheatcodes || file.no_cheatcodes,
         tpu_connections_max: flags.tpu_connections_max.or(file.tpu_connections_max),
         identity_weights: flags.identity_weights.or(file.identity_weights),
-        forward: flags.forward.into_iter().chain(file.forward).collect(),
+        forward: concat(flags.forward, file.forward),
         endpoints_file: flags.endpoints_file.or(file.endpoints_file),
-        allow_origin: concat(flags.allow_origin, file.allow_origin),
-        allow_host: concat(flags.allow_host, file.allow_host),
-        tls_cert: flags.tls_cert.or(file.tls_cert),
-        tls_key: flags.tls_key.or(file.tls_key),
-        drain_seconds: flags.drain_seconds.or(file.drain_seconds),
-        admin_socket: flags.admin_socket.or(file.admin_socket),
-        admin_address: flags.admin_address.or(file.admin_address),
-        metrics_address: flags.metrics_address.or(file.metrics_address),
+        serving: flags.serving.or(file.serving),
         io_threads: flags.io_threads.or(file.io_threads),
         cpu_threads: flags.cpu_threads.or(file.cpu_threads),
         rpc_max_request_body_size: flags
@@ -194,13 +183,12 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         heavy_max: flags.heavy_max.or(file.heavy_max),
         cache_bytes_max: flags.cache_bytes_max.or(file.cache_bytes_max),
         connections_max: flags.connections_max.or(file.connections_max),
-        max_addresses: flags.max_addresses.or(file.max_addresses),
+        capacity: flags.capacity.or(file.capacity),
         max_tracked_addresses: flags.max_tracked_addresses.or(file.max_tracked_addresses),
         quiet: flags.quiet || file.quiet,
-        log: flags.log || file.log,
-        log_format: flags.log_format.or(file.log_format),
+        logging: flags.logging.or(file.logging),
         slow_request_ms: flags.slow_request_ms.or(file.slow_request_ms),
-        otlp_endpoint: flags.otlp_endpoint.or(file.otlp_endpoint),
+        traces: flags.traces.or(file.traces),
     }
 }
 
@@ -210,17 +198,8 @@ impl NodeConfig {
         bounds::check(&bounds::flags(&flags))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pool = pool_config(&flags, cores)?;
-        let serving = ServingFlags {
-            drain_seconds: flags.drain_seconds,
-            admin_socket: flags.admin_socket.as_deref(),
-            admin_address: flags.admin_address,
-            metrics_address: flags.metrics_address,
-            tls_cert: flags.tls_cert.as_deref(),
-            tls_key: flags.tls_key.as_deref(),
-            ledger: flags.ledger.as_deref(),
-        };
         Ok(Self {
-            serving: ServingOptions::from_flags(serving)?,
+            serving: ServingOptions::from_flags(&flags.serving, flags.ledger.as_deref())?,
             // The pool's threads simulate transactions, and none may have to wait for a VM.
             localnet: localnet_config(&flags, pool.threads)?,
             snapshot: snapshot_file(&flags, cores)?,
@@ -229,15 +208,15 @@ impl NodeConfig {
             pubsub: pubsub_config(&flags)?,
             pool,
             cache_bytes_max: flags.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
-            api_keys: flags.api_keys.as_deref().map(ApiKeyFile::open).transpose()?,
+            api_keys: flags.services.api_keys.as_deref().map(ApiKeyFile::open).transpose()?,
             quic: quic_config(&flags)?,
             tpu_port: tpu_port(&flags)?,
             grpc: grpc_config(&flags)?,
-            grpc_port: grpc_setup::port(flags.no_grpc, flags.grpc_port, flags.rpc_port)?,
-            console: !flags.no_console,
+            grpc_port: grpc_setup::port(&flags.services, flags.rpc_port)?,
+            console: !flags.services.no_console,
             cheatcodes: !flags.no_cheatcodes,
             forward: flags.forward.clone(),
-            bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            bind_address: flags.listen.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_port: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),
             endpoints_file: flags.endpoints_file,
             io_threads: flags.io_threads.unwrap_or_else(|| (cores / 2).max(1)),
@@ -245,9 +224,9 @@ impl NodeConfig {
             reset: flags.reset,
             quiet: flags.quiet,
             style: OutputStyle::Hydrant,
-            log: flags.log,
-            log_format: flags.log_format.unwrap_or_default(),
-            otlp_endpoint: flags.otlp_endpoint,
+            log: flags.logging.log,
+            log_format: flags.logging.log_format.unwrap_or_default(),
+            otlp_endpoint: flags.traces.otlp_endpoint,
         })
     }
 }
@@ -293,7 +272,7 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         queue_compute_units_max: flags
             .queue_compute_units_max
             .unwrap_or(defaults.queue_compute_units_max),
-        addresses_max: flags.max_addresses.unwrap_or(defaults.addresses_max),
+        addresses_max: flags.capacity.max_addresses.unwrap_or(defaults.addresses_max),
         indices: index_flags::from_flags(flags)?,
         faucet_lamports: lamports("faucet-sol", flags.faucet_sol)?
             .unwrap_or(defaults.faucet_lamports),
@@ -367,7 +346,7 @@ fn rpc_config(flags: &DevFlags) -> Result<rpc_solana::Config> {
         body_bytes_max: flags.rpc_max_request_body_size.unwrap_or(file.body_bytes_max),
         connections_max: flags.connections_max.unwrap_or(file.connections_max),
         slow_request_ms: flags.slow_request_ms.unwrap_or(file.slow_request_ms),
-        allowed_origins: allowed_origins(&flags.allow_origin, &flags.allow_host)?,
+        allowed_origins: allowed_origins(&flags.serving.allow_origin, &flags.serving.allow_host)?,
         ..file
     };
     bounds::check(&bounds::rpc(&config))?;
@@ -485,9 +464,10 @@ fn programs(flags: &DevFlags) -> Result<Vec<localnet::GenesisProgram>> {
 mod tests {
     use super::*;
     use crate::dev_flags::AccountIndex;
+    use crate::shared_flags::{ServiceFlags, ServingFlags};
 
     fn check(flags: DevFlags, file: &str) -> Result<NodeConfig> {
-        let file: DevFlags = toml::from_str(file)?;
+        let file = DevFlags::from_toml(file)?;
         NodeConfig::from_flags(merge(flags, file))
     }
 
@@ -515,7 +495,7 @@ mod tests {
         let file = format!(
             "account-index = [\"spl-token-mint\"]\naccount-index-exclude-key = [\"{two}\"]"
         );
-        let file: DevFlags = toml::from_str(&file).expect("valid settings");
+        let file = DevFlags::from_toml(&file).expect("valid settings");
         let merged = merge(flags, file);
         assert_eq!(merged.account_index, [AccountIndex::ProgramId]);
         assert_eq!(merged.account_index_exclude_key, [one, two]);
@@ -538,10 +518,11 @@ mod tests {
 
     #[test]
     fn origins_of_flags_and_file_are_concatenated_and_checked() {
-        let flags = DevFlags {
+        let serving = ServingFlags {
             allow_origin: vec!["https://app.example".to_owned()],
-            ..DevFlags::default()
+            ..ServingFlags::default()
         };
+        let flags = DevFlags { serving, ..DevFlags::default() };
         let config = check(flags, "allow-origin = [\"http://localhost:5173\"]");
         let both = ["https://app.example", "http://localhost:5173"].map(str::to_owned);
         let allowed = allowed_origins(&both, &[]).expect("origins");
@@ -577,9 +558,10 @@ mod tests {
             Some(GrpcPort::Exactly(7))
         );
         assert_eq!(port(none(), "no-grpc = true").expect("valid"), None);
-        let closed = || DevFlags { no_grpc: true, ..none() };
+        let with = |services| DevFlags { services, ..none() };
+        let closed = || with(ServiceFlags { no_grpc: true, ..ServiceFlags::default() });
         assert_eq!(port(closed(), "grpc-port = 7").expect("valid"), None);
-        let open = DevFlags { grpc_port: Some(8), ..none() };
+        let open = with(ServiceFlags { grpc_port: Some(8), ..ServiceFlags::default() });
         assert_eq!(port(open, "no-grpc = true").expect("valid"), Some(GrpcPort::Exactly(8)));
         let both = port(none(), "no-grpc = true\ngrpc-port = 7").expect_err("both");
         assert!(both.to_string().contains("--no-grpc"), "{both}");

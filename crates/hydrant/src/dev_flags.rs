@@ -1,17 +1,21 @@
 //! The flags of `hydrant dev`, and their texts in `--help`.
+//!
+//! Not here: those that `hydrant follow` has too (`shared_flags`).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::log_format::LogFormat;
-use crate::process_setup::address_of_name;
+use crate::config_text::ConfigText;
+use crate::shared_flags::{
+    CapacityFlags, ListenFlags, LogFlags, ServiceFlags, ServingFlags, TraceFlags,
+};
 
 /// The flags of `hydrant dev`, which are also the keys of the configuration file.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 pub(crate) struct DevFlags {
     /// Read settings from this TOML file: the long flags as keys, and the tables rpc, pool, pubsub,
     /// quic and grpc for settings that have no flag. Flags override the file.
@@ -160,9 +164,9 @@ pub(crate) struct DevFlags {
     )]
     pub(crate) account_index_include_key: Vec<String>,
 
-    /// Address to listen on, or a name that has one [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS", value_parser = address_of_name, help_heading = "Serving")]
-    pub(crate) bind_address: Option<IpAddr>,
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) listen: ListenFlags,
     /// Port for JSON-RPC, and for WebSocket by upgrade. The next port is for WebSocket only. 0 uses two
     /// free ports [default: 8899].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
@@ -170,21 +174,9 @@ pub(crate) struct DevFlags {
     /// UDP port for transactions over QUIC; 0 uses a free port [default: two after --rpc-port].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) tpu_port: Option<u16>,
-    /// Port for Yellowstone gRPC; 0 uses a free port [default: 10000; a free port if it is taken, and with
-    /// --rpc-port 0].
-    #[arg(long, value_name = "PORT", help_heading = "Serving")]
-    pub(crate) grpc_port: Option<u16>,
-    /// Do not serve Yellowstone gRPC.
-    #[arg(long, conflicts_with = "grpc_port", help_heading = "Serving")]
-    pub(crate) no_grpc: bool,
-    /// Serve only clients with an API key of this TOML file, with the limits of its tiers.
-    ///
-    /// It is read again when it changes. `hydrant api-key new` creates keys.
-    #[arg(long, value_name = "FILE", help_heading = "Serving")]
-    pub(crate) api_keys: Option<PathBuf>,
-    /// Do not serve the console, the web page at `/` of the JSON-RPC port.
-    #[arg(long, help_heading = "Serving")]
-    pub(crate) no_console: bool,
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) services: ServiceFlags,
     /// Do not serve cheat codes, the methods that set accounts and time past the ledger's rules.
     #[arg(long, help_heading = "Serving")]
     pub(crate) no_cheatcodes: bool,
@@ -201,35 +193,9 @@ pub(crate) struct DevFlags {
     /// Write {"rpc": URL, "ws": URL, "tpu": ADDRESS, "grpc": URL} to this file when the node is ready.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) endpoints_file: Option<PathBuf>,
-    /// Origin of web pages that may send requests, such as `https://app.example`. Pages of other origins
-    /// get 403, also for WebSocket. Can be repeated [default: *, any].
-    #[arg(long, value_name = "ORIGIN", help_heading = "Serving")]
-    pub(crate) allow_origin: Vec<String>,
-    /// A name of this node, such as `node.example`: web pages that name it so are the node's own, and
-    /// programs that name it so may use the faucet. Addresses, `localhost`, names without a dot and the
-    /// machine's name need no flag. `*` is any name. Can be repeated.
-    #[arg(long, value_name = "NAME", help_heading = "Serving")]
-    pub(crate) allow_host: Vec<String>,
-    /// Serve HTTP and WebSocket over TLS only, with the certificates in this PEM file, the node's own
-    /// first; read again when it changes.
-    #[arg(long, value_name = "FILE", help_heading = "Serving")]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// The PEM file with the key of --tls-cert.
-    #[arg(long, value_name = "FILE", help_heading = "Serving")]
-    pub(crate) tls_key: Option<PathBuf>,
-    /// Seconds that requests have to finish when the node ends; a second signal ends it at once
-    /// [default: 10].
-    #[arg(long, value_name = "SECONDS", help_heading = "Serving")]
-    pub(crate) drain_seconds: Option<u64>,
-    /// Unix socket for `hydrant admin`, for the node's own user only [default: admin.sock in --ledger].
-    #[arg(long, value_name = "PATH", help_heading = "Serving")]
-    pub(crate) admin_socket: Option<PathBuf>,
-    /// Serve the same on this loopback address, to every program of the machine [default: none].
-    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Serving")]
-    pub(crate) admin_address: Option<SocketAddr>,
-    /// Serve /metrics on this address, and not on the port of JSON-RPC.
-    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Serving")]
-    pub(crate) metrics_address: Option<SocketAddr>,
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) serving: ServingFlags,
     /// Threads for network I/O and inline requests [default: half the number of cores, at least 1].
     #[arg(long, value_name = "COUNT", help_heading = "Serving")]
     pub(crate) io_threads: Option<usize>,
@@ -260,9 +226,9 @@ pub(crate) struct DevFlags {
     /// Maximum number of connections, HTTP and WebSocket together [default: 10000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) connections_max: Option<usize>,
-    /// Maximum number of addresses in the ledger, about 100 bytes each once used [default: 64000000].
-    #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
-    pub(crate) max_addresses: Option<u32>,
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) capacity: CapacityFlags,
     /// Maximum number of addresses in all subscribed sets, at most 16 bytes each; equal subscriptions
     /// count once [default: 10000000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
@@ -271,19 +237,34 @@ pub(crate) struct DevFlags {
     /// No banner and no status line.
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// Log to standard error; RUST_LOG sets the filter (default: info).
-    #[arg(long, help_heading = "Output")]
-    pub(crate) log: bool,
-    /// Format of the log [default: text].
-    #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
-    pub(crate) log_format: Option<LogFormat>,
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) logging: LogFlags,
     /// Log requests that take longer than this number of milliseconds, at most ten lines a second; 0
     /// logs none [default: 1000].
     #[arg(long, value_name = "MS", help_heading = "Output")]
     pub(crate) slow_request_ms: Option<u64>,
-    /// Export spans of requests with a sampled `traceparent` to this collector, by OTLP over HTTP.
-    #[arg(long, value_name = "URL", help_heading = "Output")]
-    pub(crate) otlp_endpoint: Option<String>,
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) traces: TraceFlags,
+}
+
+impl DevFlags {
+    /// The settings of a configuration file. A key that is no setting is refused.
+    pub(crate) fn from_toml(text: &str) -> Result<Self, toml::de::Error> {
+        let mut file = ConfigText::new(text);
+        let flags = Self {
+            listen: file.part()?,
+            services: file.part()?,
+            serving: file.part()?,
+            capacity: file.part()?,
+            logging: file.part()?,
+            traces: file.part()?,
+            ..file.part()?
+        };
+        file.check_keys()?;
+        Ok(flags)
+    }
 }
 
 /// An index of accounts, by its name on the command line.
@@ -327,4 +308,26 @@ pub(crate) enum FeatureBase {
 /// In a file, an argument with several values is an array of arrays. Here it is flat, as in clap.
 fn rows<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(Vec::<Vec<String>>::deserialize(deserializer)?.into_iter().flatten().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_is_a_key_of_the_file() {
+        let command = DevFlags::augment_args(clap::Command::new("dev"));
+        let names: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+        assert!(names.len() > 60, "{} flags", names.len());
+        for name in names.into_iter().filter(|name| !["config", "check"].contains(name)) {
+            // No flag is a table.
+            let err = DevFlags::from_toml(&format!("[{name}]")).expect_err(name).to_string();
+            assert!(err.contains(&format!("[{name}]")), "{err}");
+            assert!(!err.contains("unknown field"), "{err}");
+        }
+        for name in ["config", "check"] {
+            let err = DevFlags::from_toml(&format!("{name} = 1")).expect_err(name).to_string();
+            assert!(err.contains(&format!("unknown field `{name}`")), "{err}");
+        }
+    }
 }

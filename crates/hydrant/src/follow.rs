@@ -42,7 +42,7 @@ use crate::process_setup::{
     with_console, write_atomic,
 };
 use crate::service_manager::ServiceManager;
-use crate::serving_options::{ServingFlags, ServingOptions, allowed_origins};
+use crate::serving_options::{ServingOptions, allowed_origins};
 use crate::signals::EndSignals;
 use crate::snapshot_file::SnapshotFile;
 use crate::tls_setup::start_tls;
@@ -64,8 +64,8 @@ const CACHE_BYTES_MAX: u64 = 256 << 20;
 /// Follows the chain until a signal ends it.
 pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
     let started = now();
-    if flags.log {
-        start_log(flags.log_format.unwrap_or_default());
+    if flags.logging.log {
+        start_log(flags.logging.log_format.unwrap_or_default());
     }
     ensure!(
         has_date(),
@@ -75,21 +75,13 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
     let send = flags.send.unwrap_or_default();
     ensure!(send != SendTo::Upstream || upstream.is_some(), "--send upstream needs --upstream");
     let (sources, agreement) = (sources(flags)?, agreement(flags)?);
-    let allowed_origins = allowed_origins(&flags.allow_origin, &flags.allow_host)?;
+    let allowed_origins = allowed_origins(&flags.serving.allow_origin, &flags.serving.allow_host)?;
     let rpc = rpc_solana::Config { allowed_origins, ..rpc_solana::Config::default() };
-    let serving = ServingOptions::from_flags(ServingFlags {
-        drain_seconds: flags.drain_seconds,
-        admin_socket: flags.admin_socket.as_deref(),
-        admin_address: flags.admin_address,
-        metrics_address: flags.metrics_address,
-        tls_cert: flags.tls_cert.as_deref(),
-        tls_key: flags.tls_key.as_deref(),
-        ledger: flags.ledger.as_deref(),
-    })?;
+    let serving = ServingOptions::from_flags(&flags.serving, flags.ledger.as_deref())?;
     rlimit::raise_nofile(rpc.connections_max);
-    let ip = flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let ip = flags.listen.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let (grpc, api_keys) = file_config(flags)?;
-    let grpc_port = grpc_setup::port(flags.no_grpc, flags.grpc_port, flags.rpc_port)?;
+    let grpc_port = grpc_setup::port(&flags.services, flags.rpc_port)?;
     let bound = bind(ip, flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT), grpc_port)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -250,15 +242,15 @@ fn read_token(path: &Path) -> Result<String> {
 
 /// What the file of `--config` sets: gRPC's limits, and the API keys unless a flag does.
 fn file_config(flags: &FollowFlags) -> Result<(grpc::Config, Option<ApiKeyFile>)> {
-    let read = |path: &PathBuf| config::read_toml::<FollowFile>(path);
+    let read = |path: &PathBuf| config::read_toml(path, FollowFile::from_toml);
     let file = flags.config.as_ref().map(read).transpose()?.unwrap_or_default();
-    let api_keys = flags.api_keys.as_deref().or(file.api_keys.as_deref());
+    let api_keys = flags.services.api_keys.as_deref().or(file.api_keys.as_deref());
     let api_keys = api_keys.map(ApiKeyFile::open).transpose()?;
     Ok((grpc_setup::config(&file.grpc, REPLAY_SLOTS_MIN)?, api_keys))
 }
 
 fn ledger_config(flags: &FollowFlags) -> LedgerConfig {
-    LedgerConfig::new(flags.max_addresses.unwrap_or(localnet::ADDRESSES_MAX_DEFAULT))
+    LedgerConfig::new(flags.capacity.max_addresses.unwrap_or(localnet::ADDRESSES_MAX_DEFAULT))
 }
 
 fn snapshot_dir(flags: &FollowFlags) -> PathBuf {
@@ -431,7 +423,7 @@ impl Node<'_> {
             let (gossip, cluster) = (Arc::clone(server.gossip()), Arc::clone(&node.api.cluster));
             tokio::spawn(grpc_setup::mirror_nodes(gossip, cluster))
         });
-        export_spans(self.flags.otlp_endpoint.as_deref(), &node.context.metrics)?;
+        export_spans(self.flags.traces.otlp_endpoint.as_deref(), &node.context.metrics)?;
         let key_watch = self.api_keys.map(|file| {
             let closer = grpc.as_ref().map(grpc::Server::key_closer);
             tokio::spawn(file.watch(close_keys(Arc::clone(&pubsub), closer)))
@@ -448,7 +440,7 @@ impl Node<'_> {
         let server = tokio::spawn(jsonrpc::serve(
             Arc::clone(&node),
             Arc::clone(&pubsub) as Arc<dyn http_server::WebSocketHandler>,
-            Some(with_console(!self.flags.no_console, LedgerKind::Followed, rest)),
+            Some(with_console(!self.flags.services.no_console, LedgerKind::Followed, rest)),
             listeners,
             // It ends by its drain.
             std::future::pending(),

@@ -1,14 +1,16 @@
 //! The flags of `hydrant follow`.
+//!
+//! Not here: those that `hydrant dev` has too (`shared_flags`).
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use ::follow::{OnMismatch, VerifyMode};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::log_format::LogFormat;
-use crate::process_setup::address_of_name;
+use crate::shared_flags::{
+    CapacityFlags, ListenFlags, LogFlags, ServiceFlags, ServingFlags, TraceFlags,
+};
 
 /// The flags of `hydrant follow`.
 #[derive(Args, Clone, Debug)]
@@ -75,82 +77,35 @@ pub(crate) struct FollowFlags {
     #[arg(long, value_name = "COUNT", help_heading = "Chain")]
     pub(crate) history_slots: Option<u64>,
 
-    /// Address to listen on, or a name that has one [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS", value_parser = address_of_name, help_heading = "Serving")]
-    pub(crate) bind_address: Option<IpAddr>,
+    #[command(flatten)]
+    pub(crate) listen: ListenFlags,
     /// Port of JSON-RPC and REST; WebSocket has the next one; 0 lets the system choose [default: 8899].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) rpc_port: Option<u16>,
-    /// Port for Yellowstone gRPC; 0 uses a free port [default: 10000; a free port if it is taken, and with
-    /// --rpc-port 0].
-    #[arg(long, value_name = "PORT", help_heading = "Serving")]
-    pub(crate) grpc_port: Option<u16>,
-    /// Do not serve Yellowstone gRPC.
-    #[arg(long, conflicts_with = "grpc_port", help_heading = "Serving")]
-    pub(crate) no_grpc: bool,
-    /// Serve only clients with an API key of this TOML file, with the limits of its tiers.
-    ///
-    /// It is read again when it changes. `hydrant api-key new` creates keys.
-    #[arg(long, value_name = "FILE", help_heading = "Serving")]
-    pub(crate) api_keys: Option<PathBuf>,
-    /// Do not serve the console, the web page at `/` of the JSON-RPC port.
-    #[arg(long, help_heading = "Serving")]
-    pub(crate) no_console: bool,
+    #[command(flatten)]
+    pub(crate) services: ServiceFlags,
     /// Read the key api-keys and the table grpc, the limits of the gRPC server, from this TOML file.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) config: Option<PathBuf>,
     /// Write the addresses of all ports to this file, as JSON, once the node serves.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) endpoints_file: Option<PathBuf>,
-    /// Origin of web pages that may send requests, such as `https://app.example`. Pages of other origins
-    /// get 403, also for WebSocket. Can be repeated [default: *, any].
-    #[arg(long, value_name = "ORIGIN", help_heading = "Serving")]
-    pub(crate) allow_origin: Vec<String>,
-    /// A name of this node, such as `node.example`: web pages that name it so are the node's own, and
-    /// programs that name it so may use the faucet. Addresses, `localhost`, names without a dot and the
-    /// machine's name need no flag. `*` is any name. Can be repeated.
-    #[arg(long, value_name = "NAME", help_heading = "Serving")]
-    pub(crate) allow_host: Vec<String>,
-    /// Serve HTTP and WebSocket over TLS only, with the certificates in this PEM file, the node's own
-    /// first; read again when it changes.
-    #[arg(long, value_name = "FILE", help_heading = "Serving")]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// The PEM file with the key of --tls-cert.
-    #[arg(long, value_name = "FILE", help_heading = "Serving")]
-    pub(crate) tls_key: Option<PathBuf>,
-    /// Seconds that requests have to finish when the node ends; a second signal ends it at once
-    /// [default: 10].
-    #[arg(long, value_name = "SECONDS", help_heading = "Serving")]
-    pub(crate) drain_seconds: Option<u64>,
-    /// Unix socket for `hydrant admin`, for the node's own user only [default: admin.sock in --ledger].
-    #[arg(long, value_name = "PATH", help_heading = "Serving")]
-    pub(crate) admin_socket: Option<PathBuf>,
-    /// Serve the same on this loopback address, to every program of the machine [default: none].
-    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Serving")]
-    pub(crate) admin_address: Option<SocketAddr>,
-    /// Serve /metrics on this address, and not on the port of JSON-RPC.
-    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Serving")]
-    pub(crate) metrics_address: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) serving: ServingFlags,
     /// Maximum number of transactions that are not in a block yet, or not at the upstream; more get 429
     /// [default: 40000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) queue_max: Option<usize>,
-    /// Maximum number of addresses in the ledger, about 100 bytes each once used [default: 64000000].
-    #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
-    pub(crate) max_addresses: Option<u32>,
+    #[command(flatten)]
+    pub(crate) capacity: CapacityFlags,
 
     /// No banner and no progress.
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// Log to standard error; RUST_LOG sets the filter (default: info).
-    #[arg(long, help_heading = "Output")]
-    pub(crate) log: bool,
-    /// Format of the log [default: text].
-    #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
-    pub(crate) log_format: Option<LogFormat>,
-    /// Export spans of requests with a sampled `traceparent` to this collector, by OTLP over HTTP.
-    #[arg(long, value_name = "URL", help_heading = "Output")]
-    pub(crate) otlp_endpoint: Option<String>,
+    #[command(flatten)]
+    pub(crate) logging: LogFlags,
+    #[command(flatten)]
+    pub(crate) traces: TraceFlags,
 }
 
 /// The values of `--send`.
@@ -171,6 +126,12 @@ pub(crate) struct FollowFile {
     pub(crate) api_keys: Option<PathBuf>,
     /// The table `[grpc]`.
     pub(crate) grpc: grpc::Config,
+}
+
+impl FollowFile {
+    pub(crate) fn from_toml(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
 }
 
 /// The values of `--verify`.

@@ -11,6 +11,7 @@ use http_server::Authenticator;
 
 use crate::bounds;
 use crate::process_setup::GrpcPort;
+use crate::shared_flags::ServiceFlags;
 
 /// The port on which clients expect Yellowstone gRPC.
 const PORT_DEFAULT: u16 = 10_000;
@@ -18,11 +19,8 @@ const PORT_DEFAULT: u16 = 10_000;
 const NODES_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The port, if gRPC is served. If the system chooses JSON-RPC's, it chooses this one too.
-pub(crate) fn port(
-    no_grpc: bool,
-    grpc_port: Option<u16>,
-    rpc_port: Option<u16>,
-) -> Result<Option<GrpcPort>> {
+pub(crate) fn port(flags: &ServiceFlags, rpc_port: Option<u16>) -> Result<Option<GrpcPort>> {
+    let ServiceFlags { no_grpc, grpc_port, .. } = *flags;
     ensure!(!no_grpc || grpc_port.is_none(), "--grpc-port and --no-grpc exclude each other");
     Ok(match (no_grpc, grpc_port, rpc_port) {
         (true, ..) => None,

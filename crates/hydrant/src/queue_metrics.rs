@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chain_solana::QueueBound;
-use localnet::{Load, TransactionQueue};
+use localnet::{CallKind, Load, TransactionQueue};
 use metrics::{Collector, Exposition, MetricKind};
 
 /// The queue, for a scrape.
@@ -46,6 +46,17 @@ impl Collector for QueueMetrics {
             out.family("hydrant_transaction_queue_refused_total", MetricKind::Counter, help);
         for (bound, count) in QueueBound::ALL.into_iter().zip(stats.refused) {
             family.put(&[("bound", bound.name())], count);
+        }
+        let help = "Calls that wait for the executing thread: commands of cheat codes, and calls that control forks.";
+        let mut family = out.family("hydrant_ledger_calls", MetricKind::Gauge, help);
+        for (kind, waiting) in CallKind::ALL.into_iter().zip(stats.calls.waiting) {
+            family.put(&[("kind", kind.name())], waiting as u64);
+        }
+        let help = "Calls refused because too many of their kind waited.";
+        let mut family =
+            out.family("hydrant_ledger_calls_refused_total", MetricKind::Counter, help);
+        for (kind, count) in CallKind::ALL.into_iter().zip(stats.calls.refused) {
+            family.put(&[("kind", kind.name())], count);
         }
     }
 }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use http_server::AllowedOrigins;
 use localnet::ADMIN_SOCKET;
 
+use crate::shared_flags::ServingFlags;
 use crate::tls_files::TlsFiles;
 
 /// Seconds that requests have when the node ends.
@@ -17,19 +18,6 @@ const DRAIN_SECONDS_DEFAULT: u64 = 10;
 pub(crate) const DRAIN_SECONDS_MAX: u64 = 3_600;
 /// The machine's name, which belongs to no site.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
-
-/// The flags, of either kind of node.
-#[derive(Clone, Copy)]
-pub(crate) struct ServingFlags<'a> {
-    pub(crate) drain_seconds: Option<u64>,
-    pub(crate) admin_socket: Option<&'a Path>,
-    pub(crate) admin_address: Option<SocketAddr>,
-    pub(crate) metrics_address: Option<SocketAddr>,
-    pub(crate) tls_cert: Option<&'a Path>,
-    pub(crate) tls_key: Option<&'a Path>,
-    /// The directory of the ledger, if it has one.
-    pub(crate) ledger: Option<&'a Path>,
-}
 
 /// The settings.
 pub(crate) struct ServingOptions {
@@ -51,8 +39,9 @@ pub(crate) enum AdminSocketPath {
 }
 
 impl ServingOptions {
-    /// The settings of flags, checked. Reads the files of TLS.
-    pub(crate) fn from_flags(flags: ServingFlags<'_>) -> Result<Self> {
+    /// The settings of flags, checked, for a node whose ledger is in the directory, if it is in one. Reads the files of
+    /// TLS.
+    pub(crate) fn from_flags(flags: &ServingFlags, ledger: Option<&Path>) -> Result<Self> {
         let seconds = flags.drain_seconds.unwrap_or(DRAIN_SECONDS_DEFAULT);
         ensure!(
             seconds <= DRAIN_SECONDS_MAX,
@@ -64,9 +53,9 @@ impl ServingOptions {
                 "--admin-address {address}: must be a loopback address, because a program that reaches it can end the node"
             );
         }
-        let tls = TlsFiles::from_flags(flags.tls_cert, flags.tls_key)?;
-        let named = flags.admin_socket.map(|path| AdminSocketPath::Named(path.to_owned()));
-        let default = || flags.ledger.map(|dir| AdminSocketPath::Default(dir.join(ADMIN_SOCKET)));
+        let tls = TlsFiles::from_flags(flags.tls_cert.as_deref(), flags.tls_key.as_deref())?;
+        let named = flags.admin_socket.clone().map(AdminSocketPath::Named);
+        let default = || ledger.map(|dir| AdminSocketPath::Default(dir.join(ADMIN_SOCKET)));
         Ok(Self {
             drain: Duration::from_secs(seconds),
             admin_socket: named.or_else(default),
@@ -101,18 +90,8 @@ pub(crate) fn allowed_origins(origins: &[String], hosts: &[String]) -> Result<Al
 mod tests {
     use super::*;
 
-    const NONE: ServingFlags<'_> = ServingFlags {
-        drain_seconds: None,
-        admin_socket: None,
-        admin_address: None,
-        metrics_address: None,
-        tls_cert: None,
-        tls_key: None,
-        ledger: None,
-    };
-
-    fn refusal(flags: ServingFlags<'_>) -> String {
-        match ServingOptions::from_flags(flags) {
+    fn refusal(flags: &ServingFlags) -> String {
+        match ServingOptions::from_flags(flags, None) {
             Ok(_) => panic!("it was accepted"),
             Err(err) => format!("{err:#}"),
         }
@@ -120,17 +99,18 @@ mod tests {
 
     #[test]
     fn invalid_flags_are_refused_by_name() {
-        let some = Some(Path::new("/nowhere"));
-        let drain = refusal(ServingFlags { drain_seconds: Some(3_601), ..NONE });
+        let some = || Some(PathBuf::from("/nowhere"));
+        let none = ServingFlags::default;
+        let drain = refusal(&ServingFlags { drain_seconds: Some(3_601), ..none() });
         assert!(drain.contains("--drain-seconds is 3601: must be from 0 to 3600"), "{drain}");
         let public = Some(([0, 0, 0, 0], 9_000).into());
-        let admin = refusal(ServingFlags { admin_address: public, ..NONE });
+        let admin = refusal(&ServingFlags { admin_address: public, ..none() });
         assert!(admin.contains("--admin-address 0.0.0.0:9000: must be a loopback"), "{admin}");
-        let cert = refusal(ServingFlags { tls_cert: some, ..NONE });
+        let cert = refusal(&ServingFlags { tls_cert: some(), ..none() });
         assert_eq!(cert, "--tls-cert needs --tls-key");
-        let key = refusal(ServingFlags { tls_key: some, ..NONE });
+        let key = refusal(&ServingFlags { tls_key: some(), ..none() });
         assert_eq!(key, "--tls-key needs --tls-cert");
-        let both = refusal(ServingFlags { tls_cert: some, tls_key: some, ..NONE });
+        let both = refusal(&ServingFlags { tls_cert: some(), tls_key: some(), ..none() });
         assert!(both.contains("--tls-cert: /nowhere: No such file"), "{both}");
         let host = allowed_origins(&[], &["node.example:8899".to_owned()]).expect_err("a port");
         assert!(format!("{host:#}").contains("--allow-host: \"node.example:8899\" is not"));
@@ -138,14 +118,18 @@ mod tests {
 
     #[test]
     fn a_ledger_in_a_directory_has_a_socket_there() {
-        let socket = |flags| ServingOptions::from_flags(flags).expect("valid").admin_socket;
-        let ledger = Some(Path::new("/ledger"));
-        assert!(socket(NONE).is_none());
-        let default = socket(ServingFlags { ledger, ..NONE });
+        let socket = |flags: &ServingFlags, ledger| {
+            ServingOptions::from_flags(flags, ledger).expect("valid").admin_socket
+        };
+        let (none, ledger) = (ServingFlags::default(), Some(Path::new("/ledger")));
+        assert!(socket(&none, None).is_none());
+        let default = socket(&none, ledger);
         let path = Path::new("/ledger/admin.sock");
         assert!(matches!(default, Some(AdminSocketPath::Default(at)) if at == path));
-        let admin_socket = Some(Path::new("/run/node.sock"));
-        let named = socket(ServingFlags { ledger, admin_socket, ..NONE });
-        assert!(matches!(named, Some(AdminSocketPath::Named(at)) if Some(&*at) == admin_socket));
+        let admin_socket = Some(PathBuf::from("/run/node.sock"));
+        let named = socket(&ServingFlags { admin_socket: admin_socket.clone(), ..none }, ledger);
+        assert!(
+            matches!(named, Some(AdminSocketPath::Named(at)) if Some(&at) == admin_socket.as_ref())
+        );
     }
 }

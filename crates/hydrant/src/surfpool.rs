@@ -22,6 +22,7 @@ use crate::accounts_file::address_or_keypair;
 use crate::dev_flags::{BlockMode, DevFlags, FeatureBase};
 use crate::input_file;
 use crate::process_setup::address_of_name;
+use crate::shared_flags::{ListenFlags, LogFlags, ServiceFlags};
 use crate::surfpool_flags::SurfpoolFlags;
 
 /// The program that this one replaces.
@@ -98,22 +99,24 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
         accounts.extend(read.with_context(|| format!("--snapshot {}", path.display()))?);
     }
     accounts.extend(airdrops(&flags)?);
-    let log = flags.log_level != "none";
+    let bind_address =
+        address_of_name(&flags.host).map_err(|err| anyhow::anyhow!("--host: {err}"))?;
     let flags = DevFlags {
         slot_ms,
         block_mode,
         features: Some(if flags.features_all { FeatureBase::All } else { FeatureBase::Mainnet }),
         deactivate_feature: flags.disable_feature,
-        bind_address: Some(
-            address_of_name(&flags.host).map_err(|err| anyhow::anyhow!("--host: {err}"))?,
-        ),
+        listen: ListenFlags { bind_address: Some(bind_address) },
         rpc_port: Some(flags.port),
         upgradeable_program: programs,
         rpc_max_request_body_size: Some(BODY_BYTES_MAX),
-        no_console: flags.no_studio || flags.ci,
+        services: ServiceFlags {
+            no_console: flags.no_studio || flags.ci,
+            ..ServiceFlags::default()
+        },
         quiet: flags.no_tui || flags.ci,
         endpoints_file: flags.endpoints_file,
-        log,
+        logging: LogFlags { log: flags.log_level != "none", ..LogFlags::default() },
         ..DevFlags::default()
     };
     Ok(SurfpoolSetup { flags, accounts, lines })
@@ -307,7 +310,12 @@ mod tests {
         let setup = start(dir.path(), OF_ANCHOR).expect("they are known");
         let flags = &setup.flags;
         assert_eq!((flags.rpc_port, flags.slot_ms), (Some(8899), Some(0)));
-        assert!(flags.quiet && flags.no_console && !flags.log && flags.ledger.is_none());
+        assert!(
+            flags.quiet
+                && flags.services.no_console
+                && !flags.logging.log
+                && flags.ledger.is_none()
+        );
         let path = deploy.join("my_counter.so").to_string_lossy().into_owned();
         let address = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM";
         assert_eq!(flags.upgradeable_program, [address, path.as_str(), "none"]);

@@ -41,7 +41,7 @@ use crate::checkpoints::{Checkpoint, Checkpoints};
 use crate::cost;
 use crate::epoch::Epochs;
 use crate::executor_metrics::{ExecutorMetrics, Phase};
-use crate::queue::{Next, Receiver};
+use crate::queue::{LedgerCall, Next, Receiver};
 use crate::status_cache::StatusCache;
 use crate::vote::{Tower, Vote};
 
@@ -145,8 +145,8 @@ impl Executor {
                     BatchEnd::Empty => wait_for_batch(slot_end),
                     BatchEnd::Closed => return self.complete_block(),
                 },
-                Next::ControlForks(task) => self.control_forks(task, queue)?,
-                Next::Control(request) => {
+                Next::Call(LedgerCall::Fork(request)) => self.control_forks(request, queue)?,
+                Next::Call(LedgerCall::Command(request)) => {
                     let open = self.builder.id();
                     self.control(request)?;
                     if self.builder.id() != open {
@@ -180,8 +180,8 @@ impl Executor {
                         self.end_block()?;
                     }
                 }
-                Next::ControlForks(task) => self.control_forks(task, queue)?,
-                Next::Control(request) => self.control(request)?,
+                Next::Call(LedgerCall::Fork(request)) => self.control_forks(request, queue)?,
+                Next::Call(LedgerCall::Command(request)) => self.control(request)?,
                 // Without a time to wait until it is never empty.
                 Next::Closed | Next::Empty => return self.complete_block(),
             }
@@ -221,7 +221,7 @@ impl Executor {
                     end = BatchEnd::Closed;
                     break;
                 }
-                Next::Empty | Next::ControlForks(_) | Next::Control(_) => {
+                Next::Empty | Next::Call(_) => {
                     end = BatchEnd::Empty;
                     break;
                 }

@@ -1,6 +1,6 @@
 //! Calls that control forks, from any thread: they wait in the queue for the executing thread.
 //!
-//! In: calls of `chain_solana::ForkControl`. Out: a [`ForkTask`] in the queue, whose reply the executing thread sends.
+//! In: calls of `chain_solana::ForkControl`. Out: a [`ForkRequest`] in the queue, whose reply the executing thread sends.
 //! Bounds: those of the queue; numbers out of their range are refused at once.
 //! Not here: what the executing thread does (`forks`).
 
@@ -12,7 +12,7 @@ use chain_solana::{
 use ledger::Slot;
 
 use crate::checkpoints::ForkCounters;
-use crate::queue::{ForkTask, TransactionQueue};
+use crate::queue::{ForkRequest, LedgerCall, TransactionQueue};
 
 /// The control of a local ledger's forks.
 pub(crate) struct LocalForkControl {
@@ -24,13 +24,18 @@ impl LocalForkControl {
     pub(crate) fn new(queue: Arc<TransactionQueue>, counters: Arc<ForkCounters>) -> Self {
         Self { queue, counters }
     }
+
+    /// Queues a call. A refusal is its result.
+    fn push(&self, request: ForkRequest) {
+        self.queue.push_call(LedgerCall::Fork(request)).ok();
+    }
 }
 
 impl ForkControl for LocalForkControl {
     fn mine(&self, blocks: u64) -> ForkCall<Slot> {
         let (call, reply) = ForkCall::new();
         if (1..=MINE_MAX).contains(&blocks) {
-            self.queue.push_fork_task(ForkTask::Mine { blocks, reply });
+            self.push(ForkRequest::Mine { blocks, reply });
         } else {
             let what = "the number of blocks";
             reply.send(Err(ForkError::OutOfRange { what, value: blocks, max: MINE_MAX }));
@@ -40,19 +45,19 @@ impl ForkControl for LocalForkControl {
 
     fn snapshot(&self) -> ForkCall<u64> {
         let (call, reply) = ForkCall::new();
-        self.queue.push_fork_task(ForkTask::Snapshot { reply });
+        self.push(ForkRequest::Snapshot { reply });
         call
     }
 
     fn revert(&self, snapshot: u64) -> ForkCall<()> {
         let (call, reply) = ForkCall::new();
-        self.queue.push_fork_task(ForkTask::Revert { snapshot, reply });
+        self.push(ForkRequest::Revert { snapshot, reply });
         call
     }
 
     fn reorg(&self, depth: u64, transactions: ForkTransactions) -> ForkCall<Reorganization> {
         let (call, reply) = ForkCall::new();
-        self.queue.push_fork_task(ForkTask::Reorg { depth, transactions, reply });
+        self.push(ForkRequest::Reorg { depth, transactions, reply });
         call
     }
 

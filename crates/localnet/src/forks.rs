@@ -24,7 +24,7 @@ use crate::accounts_sum::AccountsSum;
 use crate::block_builder::BlockBuilder;
 use crate::checkpoints::{BLOCKS_MAX, BYTES_MAX, SNAPSHOTS_MAX};
 use crate::executor::{Executor, ExecutorError, unix_time};
-use crate::queue::{ForkTask, Next, Receiver};
+use crate::queue::{ForkRequest, LedgerCall, Next, Receiver};
 
 /// Transactions of a block that is made on request, at most: the others wait for the next one.
 const BLOCK_TRANSACTIONS_MAX: usize = 4_096;
@@ -36,8 +36,8 @@ impl Executor {
     pub(crate) fn run_manually(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
         loop {
             match queue.next_call() {
-                Next::ControlForks(task) => self.control_forks(task, queue)?,
-                Next::Control(request) => self.control(request)?,
+                Next::Call(LedgerCall::Fork(request)) => self.control_forks(request, queue)?,
+                Next::Call(LedgerCall::Command(request)) => self.control(request)?,
                 Next::Execute(_) | Next::Empty | Next::Closed => return self.complete_block(),
             }
         }
@@ -46,23 +46,23 @@ impl Executor {
     /// Executes a call, and replies.
     pub(crate) fn control_forks(
         &mut self,
-        task: ForkTask,
+        request: ForkRequest,
         queue: &Receiver,
     ) -> Result<(), ExecutorError> {
-        match task {
-            ForkTask::Mine { blocks, reply } => {
+        match request {
+            ForkRequest::Mine { blocks, reply } => {
                 let slot = self.mine(blocks, queue)?;
                 reply.send(Ok(slot));
             }
-            ForkTask::Snapshot { reply } => {
+            ForkRequest::Snapshot { reply } => {
                 let id = self.snapshot()?;
                 reply.send(Ok(id));
             }
-            ForkTask::Revert { snapshot, reply } => {
+            ForkRequest::Revert { snapshot, reply } => {
                 let result = self.revert(snapshot)?;
                 reply.send(result);
             }
-            ForkTask::Reorg { depth, transactions, reply } => {
+            ForkRequest::Reorg { depth, transactions, reply } => {
                 let result = self.reorganize(depth, transactions)?;
                 reply.send(result);
             }

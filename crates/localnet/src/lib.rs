@@ -56,4 +56,4 @@ pub use localnet::{
     ADMIN_SOCKET, LOG_FILE, Localnet, LocalnetHandle, SNAPSHOTS_DIR, check, contains_ledger, open,
     open_snapshot, open_snapshot_with, open_with, reset_directory,
 };
-pub use queue::{Load, QueueStats, TransactionQueue};
+pub use queue::{CallKind, CallStats, Load, QueueStats, TransactionQueue};

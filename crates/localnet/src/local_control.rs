@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use chain_solana::{ControlCall, ControlCommand, ControlError, ControlStats, LedgerControl};
+use chain_solana::{
+    ControlCall, ControlCommand, ControlError, ControlStats, LedgerControl, pending,
+};
 
-use crate::queue::TransactionQueue;
+use crate::queue::{ControlRequest, LedgerCall, TransactionQueue};
 
 /// The control of a local ledger.
 pub(crate) struct LocalControl {
@@ -21,11 +23,12 @@ impl LocalControl {
 
 impl LedgerControl for LocalControl {
     fn control(&self, command: ControlCommand) -> Result<ControlCall, ControlError> {
-        self.queue.push_command(command)
+        let (call, reply) = pending();
+        self.queue.push_call(LedgerCall::Command(ControlRequest { command, reply }))?;
+        Ok(call)
     }
 
     fn stats(&self) -> ControlStats {
-        let waiting = self.queue.waiting_commands();
-        ControlStats { waiting, baseline_bytes: self.baseline_bytes }
+        ControlStats { baseline_bytes: self.baseline_bytes }
     }
 }

@@ -1,6 +1,8 @@
 //! The accounts of a ledger before it is measured, and signed transfers: created over JSON-RPC, as any client does
 //! it.
 
+use std::sync::mpsc::sync_channel;
+
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -27,6 +29,9 @@ const TOKEN_ACCOUNTS_PER_TRANSACTION: usize = 2;
 
 /// Transactions in one status request, as many as `getSignatureStatuses` allows.
 const STATUSES_PER_CALL: usize = 256;
+
+/// Transfers that are signed with one blockhash, and that wait to be sent.
+const PORTION: usize = 2_000;
 
 /// Accounts with lamports.
 pub fn fund_payers(client: &mut JsonRpcClient, count: usize) -> Result<Vec<Keypair>> {
@@ -107,6 +112,28 @@ pub fn signed_transfers(
         sign(&[transfer], &[payer], blockhash)
     });
     Ok(transfers.collect())
+}
+
+/// Calls that send transfers without preflight, without end, each with a recent blockhash. A thread signs them ahead.
+///
+/// They end if the node does not respond.
+pub fn endless_transfers(
+    mut client: JsonRpcClient,
+    payers: Vec<Keypair>,
+) -> impl Iterator<Item = String> + Send + 'static {
+    let (sender, bodies) = sync_channel(PORTION);
+    std::thread::spawn(move || -> Result<()> {
+        loop {
+            for transaction in signed_transfers(&mut client, &payers, PORTION)? {
+                let params = send_params(&transaction, true)?;
+                let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "sendTransaction", "params": params });
+                if sender.send(call.to_string()).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+    });
+    bodies.into_iter()
 }
 
 /// The parameters of `sendTransaction`.

@@ -90,6 +90,22 @@ fn all_files_together_are_small() {
 }
 
 #[test]
+fn the_figures_of_the_listed_traffic_are_those_of_the_scripts() {
+    let traffic: serde_json::Value = serde_json::from_str(crate::TRAFFIC).expect("it is JSON");
+    let constants = traffic["constants"].as_object().expect("figures by file and name");
+    assert_eq!(constants.len(), 5);
+    for (place, value) in constants {
+        let (file, name) = place.split_once(' ').expect("a file and a name");
+        let file = FILES.iter().find(|it| it.name == file).expect(place);
+        let declaration = format!("const {name} = ");
+        let line = file.text.lines().find(|line| line.starts_with(&declaration)).expect(place);
+        let digits: String =
+            line[declaration.len()..].chars().filter(char::is_ascii_digit).collect();
+        assert_eq!(digits.parse().ok(), value.as_u64(), "{place}: {line}");
+    }
+}
+
+#[test]
 fn a_file_is_sent_compressed_once_and_then_not_at_all() {
     let assets = Assets::new();
     let path = assets.path("app.js");

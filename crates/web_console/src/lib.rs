@@ -19,3 +19,9 @@ mod with_console;
 
 pub use page::LedgerKind;
 pub use with_console::WithConsole;
+
+/// The requests and subscriptions that an open page sends, by view, as JSON. Paths name what varies in braces.
+///
+/// The benchmark `console` replays them. The scripts do not read it: `console_flow` compares it with what a browser
+/// sends, and a test of this crate with the intervals in the scripts.
+pub const TRAFFIC: &str = include_str!("../traffic.json");

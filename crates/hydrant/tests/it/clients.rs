@@ -15,9 +15,13 @@ use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
+use testkit::json_rpc_client::JsonRpcClient;
 use testkit::node::Node;
+use testkit::scenario::{Scenario, SendStats, send_at_rate};
+use testkit::transfers::{endless_transfers, fund_payers};
 use tokio::process::Command;
+use tokio::sync::oneshot;
 
 use crate::follower::FollowedDev;
 use crate::node::start_node;
@@ -36,6 +40,8 @@ pub(crate) const FOLLOWED_FLAGS: &[&str] =
 const ANCHOR_FLAGS: &[&str] = &["--slot-ms", "100"];
 /// Some slots a second, as people look at them.
 const CONSOLE_FLAGS: &[&str] = &["--slot-ms", "200"];
+/// Transactions a second under load.
+const CONSOLE_RATE: f64 = 5_000.0;
 /// The minor version of Go 1 that `clients/go/go.mod` requires: the one of Debian 12.
 const GO_MINOR_MIN: u32 = 19;
 
@@ -95,16 +101,52 @@ fn kit_flow_on_a_followed_chain() -> Result<()> {
 /// The console in a browser. Its screenshots are in `target/tmp/console`.
 #[test]
 fn console_flow() -> Result<()> {
+    match console("console_flow", "flow.test.js")? {
+        Some(flow) => run_flow(flow, Target::Dev(CONSOLE_FLAGS)),
+        None => Ok(()),
+    }
+}
+
+#[test]
+fn console_flow_on_a_followed_chain() -> Result<()> {
+    match console("console_flow_on_a_followed_chain", "followed.test.js")? {
+        Some(flow) => run_flow(flow, Target::Follower),
+        None => Ok(()),
+    }
+}
+
+#[test]
+fn console_flow_under_load() -> Result<()> {
+    let Some(flow) = console("console_flow_under_load", "load.test.js")? else { return Ok(()) };
+    let node = start_node(CONSOLE_FLAGS)?;
+    let mut client = JsonRpcClient::open(node.rpc)?;
+    let payers = fund_payers(&mut client, 64)?;
+    let (rpc, sent) = (node.rpc, SendStats::default());
+    let mut load = Scenario::default();
+    load.add(send_at_rate(rpc, CONSOLE_RATE, &sent, endless_transfers(client, payers)));
+    let (over, is_over) = oneshot::channel::<()>();
+    let loading = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(load.run(async { drop(is_over.await) }))
+    });
+    let flow = run_flow_at(&node, flow);
+    drop(over);
+    let loaded = loading.join().map_err(|_| anyhow!("the load panicked"))?.context("the load");
+    flow.and(loaded)
+}
+
+/// A flow of the console, unless there is no browser.
+fn console(test: &str, file: &str) -> Result<Option<Command>> {
     let Some(browser) = find_browser() else {
-        return skip("console_flow", "there is no chromium");
+        return skip(test, "there is no chromium").map(|()| None);
     };
     let folder = clients().join("js-console");
     install_node_js(&folder)?;
     let mut flow = Command::new("node");
-    flow.args(["--test", "--test-reporter=spec", "flow.test.js"]).current_dir(&folder);
+    flow.args(["--test", "--test-reporter=spec", file]).current_dir(&folder);
     flow.env("HYDRANT_CHROMIUM", browser);
     flow.env("HYDRANT_SCREENSHOTS", Path::new(env!("CARGO_TARGET_TMPDIR")).join("console"));
-    run_flow(flow, Target::Dev(CONSOLE_FLAGS))
+    Ok(Some(flow))
 }
 
 #[test]

@@ -1,36 +1,29 @@
 //! The queue in front of the executing thread: accepted transactions that are not executed yet.
 //!
 //! In: verified transactions from any thread, refused at once if the queue is full. Out: one at a time to the executing
-//! thread, fairly among clients (`round_robin`). Calls that control forks and commands come before all waiting
-//! transactions.
+//! thread, fairly among clients (`round_robin`). Calls (`calls`) come before all waiting transactions.
 //! Bounds: `queue_max` transactions, and `queue_compute_units_max` compute units that they request. A client and a fee
-//! payer have a share of both. [`fork_task::FORK_TASKS_MAX`] calls.
+//! payer have a share of both. Calls have bounds of their own.
 //! Invariant: every accepted transaction is executed, or counted as dropped once the queue is closed. Every call gets a
 //! reply.
 
-mod commands;
+mod calls;
 mod cost;
-mod fork_task;
 mod round_robin;
 #[cfg(test)]
 mod simulation;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use chain_solana::{
-    ControlCall, ControlCommand, ControlError, ForkError, QueueBound, SendError, Sender,
-    TransactionSender, VerifiedTransaction,
-};
+use chain_solana::{QueueBound, SendError, Sender, TransactionSender, VerifiedTransaction};
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;
 
-use commands::Commands;
-pub(crate) use commands::ControlRequest;
-use fork_task::FORK_TASKS_MAX;
-pub(crate) use fork_task::ForkTask;
+use calls::Calls;
+pub use calls::{CallKind, CallStats};
+pub(crate) use calls::{CallRefusal, ControlRequest, ForkRequest, LedgerCall};
 pub(crate) use round_robin::Limits;
 pub use round_robin::Load;
 use round_robin::{Refusal, RoundRobin};
@@ -46,10 +39,9 @@ pub struct TransactionQueue {
 
 struct Inner {
     waiting: RoundRobin<VerifiedTransaction>,
-    fork_tasks: VecDeque<ForkTask>,
-    commands: Commands,
+    calls: Calls,
     is_closed: bool,
-    /// The executing thread waits for a transaction or a command.
+    /// The executing thread waits for a transaction or a call.
     is_awaited: bool,
 }
 
@@ -66,16 +58,16 @@ pub struct QueueStats {
     pub refused: [u64; QueueBound::ALL.len()],
     /// Transactions that waited when the ledger ended, and were not executed.
     pub dropped: u64,
+    /// The calls.
+    pub calls: CallStats,
 }
 
 /// The next item of the queue.
 pub(crate) enum Next {
     /// Execute this.
     Execute(VerifiedTransaction),
-    /// Do this before any waiting transaction.
-    ControlForks(ForkTask),
     /// Carry this out before any waiting transaction.
-    Control(ControlRequest),
+    Call(LedgerCall),
     /// The queue is empty.
     Empty,
     /// The queue was closed.
@@ -88,8 +80,7 @@ impl TransactionQueue {
         Self {
             inner: Mutex::new(Inner {
                 waiting,
-                fork_tasks: VecDeque::new(),
-                commands: Commands::default(),
+                calls: Calls::default(),
                 is_closed: false,
                 is_awaited: false,
             }),
@@ -128,63 +119,34 @@ impl TransactionQueue {
         })
     }
 
-    /// Appends a call that controls forks, or refuses it.
-    pub(crate) fn push_fork_task(&self, task: ForkTask) {
+    /// Appends a call, which overtakes the waiting transactions. A refused one gets the refusal as its result, too.
+    pub(crate) fn push_call(&self, call: LedgerCall) -> Result<(), CallRefusal> {
         let mut inner = self.inner.lock();
-        let refusal = if inner.is_closed {
-            ForkError::Closed
-        } else if inner.fork_tasks.len() >= FORK_TASKS_MAX {
-            ForkError::TooMany { limit: FORK_TASKS_MAX }
-        } else {
-            inner.fork_tasks.push_back(task);
-            let wakes = inner.is_awaited;
-            drop(inner);
-            if wakes {
-                self.arrived.notify_one();
-            }
-            return;
-        };
-        drop(inner);
-        task.refuse(refusal);
-    }
-
-    /// Appends a command, which overtakes the waiting transactions.
-    pub(crate) fn push_command(
-        &self,
-        command: ControlCommand,
-    ) -> Result<ControlCall, ControlError> {
-        let mut inner = self.inner.lock();
-        if inner.is_closed {
-            return Err(ControlError::Closed);
-        }
-        let call = inner.commands.push(command);
-        let wakes = call.is_ok() && inner.is_awaited;
+        let pushed =
+            if inner.is_closed { Err((call, CallRefusal::Closed)) } else { inner.calls.push(call) };
+        let wakes = pushed.is_ok() && inner.is_awaited;
         drop(inner);
         if wakes {
             self.arrived.notify_one();
         }
-        call
-    }
-
-    /// Number of waiting commands.
-    pub(crate) fn waiting_commands(&self) -> usize {
-        self.inner.lock().commands.len()
+        pushed.map_err(|(call, refusal)| {
+            call.refuse(refusal);
+            refusal
+        })
     }
 
     /// Closes the queue and drops the waiting transactions, whose execution was not confirmed to any client.
     pub(crate) fn close(&self) {
-        let (waiting, fork_tasks, commands) = {
+        let (waiting, calls) = {
             let mut inner = self.inner.lock();
             inner.is_closed = true;
             let limits = Limits { transactions: 0, compute_units: 0 };
             let waiting = std::mem::replace(&mut inner.waiting, RoundRobin::new(limits));
-            let fork_tasks = std::mem::take(&mut inner.fork_tasks);
-            (waiting, fork_tasks, std::mem::take(&mut inner.commands))
+            (waiting, std::mem::take(&mut inner.calls))
         };
         // Their callers get an error.
-        drop(commands);
+        drop(calls);
         self.arrived.notify_one();
-        fork_tasks.into_iter().for_each(|task| task.refuse(ForkError::Closed));
         let Load { transactions, compute_units, .. } = waiting.load();
         self.dropped.fetch_add(transactions, Ordering::Relaxed);
         if transactions > 0 {
@@ -205,6 +167,7 @@ impl TransactionQueue {
             largest_client: inner.waiting.largest(),
             refused: self.refused.each_ref().map(|count| count.load(Ordering::Relaxed)),
             dropped: self.dropped.load(Ordering::Relaxed),
+            calls: inner.calls.stats(),
         }
     }
 }
@@ -228,12 +191,12 @@ impl Receiver {
         self.0.inner.lock().next_transaction()
     }
 
-    /// The next call, command or transaction. Waits for one until the given time, or without limit.
+    /// The next call or transaction. Waits for one until the given time, or without limit.
     pub(crate) fn next(&self, until: Option<Instant>) -> Next {
         self.wait_for(until, Inner::next)
     }
 
-    /// The next call or command. Waits for one; transactions stay in the queue.
+    /// The next call. Waits for one; transactions stay in the queue.
     pub(crate) fn next_call(&self) -> Next {
         self.wait_for(None, Inner::next_call)
     }
@@ -279,9 +242,7 @@ impl Inner {
         if self.is_closed {
             return Next::Closed;
         }
-        let command = self.commands.pop().map(Next::Control);
-        let call = || self.fork_tasks.pop_front().map(Next::ControlForks);
-        command.or_else(call).unwrap_or(Next::Empty)
+        self.calls.pop().map_or(Next::Empty, Next::Call)
     }
 
     fn next_transaction(&mut self) -> Next {

@@ -182,10 +182,15 @@ fn commands_that_wait_are_bounded() {
     };
     let limit = waiting.len();
     assert_eq!(refused, ControlError::QueueFull { limit });
-    assert_eq!(node.control.stats().waiting, limit);
+    let stats = node.queue.stats().calls;
+    assert_eq!((stats.waiting, stats.refused), ([limit, 0], [1, 0]));
+    // Calls that control forks have a share of their own, and wait in the same line.
+    let snapshot = node.forks.snapshot();
+    assert_eq!(node.queue.stats().calls.waiting, [limit, 1]);
     drop(release);
     assert!(matches!(blocking.wait(), Some(Ok(_))));
     assert!(waiting.into_iter().all(|call| matches!(call.wait(), Some(Ok(_)))));
+    assert!(snapshot.wait().is_ok());
     let control = std::sync::Arc::clone(&node.control);
     node.stop();
     assert_eq!(control.control(ControlCommand::ResumeClock).err(), Some(ControlError::Closed));

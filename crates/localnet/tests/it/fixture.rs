@@ -9,7 +9,7 @@ use chain_solana::{
     LedgerEvent, Reader, Simulator, TransactionSender, VerifiedTransaction,
 };
 use ledger::{Address, Commitment};
-use localnet::{Config, Localnet, LocalnetHandle};
+use localnet::{Config, Localnet, LocalnetHandle, TransactionQueue};
 use pool::ClientId;
 use solana::Account;
 use solana_account::ReadableAccount;
@@ -34,6 +34,7 @@ pub(crate) struct Node {
     pub(crate) faucet: Arc<dyn Faucet>,
     pub(crate) forks: Arc<dyn ForkControl>,
     pub(crate) control: Arc<dyn LedgerControl>,
+    pub(crate) queue: Arc<TransactionQueue>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) cluster_info: chain_solana::ClusterInfo,
@@ -87,6 +88,7 @@ impl Node {
             faucet: localnet.faucet(),
             forks: localnet.fork_control(),
             control: localnet.control(),
+            queue: Arc::clone(localnet.queue()),
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
             cluster_info: localnet.cluster_info().clone(),

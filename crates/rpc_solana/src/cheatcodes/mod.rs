@@ -68,10 +68,9 @@ pub(crate) fn rpc_error(err: ControlError) -> RpcError {
 
 impl Collector for Cheatcodes {
     fn write(&self, to: &mut Exposition) {
-        let Some(control) = &self.control else { return };
-        let help = "Commands of cheat codes that wait for the ledger.";
-        let waiting = control.stats().waiting as u64;
-        to.single("hydrant_cheatcode_commands", MetricKind::Gauge, help, waiting);
+        if self.control.is_none() {
+            return;
+        }
         let help = "Cheat codes that are disabled.";
         let disabled = self.gate.disabled_len() as u64;
         to.single("hydrant_cheatcodes_disabled", MetricKind::Gauge, help, disabled);

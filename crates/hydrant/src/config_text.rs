@@ -1,0 +1,168 @@
+//! The text of a configuration file whose keys are the fields of several structs.
+//!
+//! In: a TOML text. Out: each struct from its own keys, and a refusal of the first key that is of none.
+//! Serde's `flatten` excludes `deny_unknown_fields`, and its errors name neither the key nor the line. Here each struct
+//! is read from the whole text, so errors have both.
+//! Not here: the file (`config`), the structs (`dev_flags`, `shared_flags`).
+
+use std::fmt;
+
+use serde::de::value::Error as NoValue;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use toml::de::Error;
+
+/// A text, and the keys of the structs that were read from it.
+pub(crate) struct ConfigText<'a> {
+    text: &'a str,
+    keys: Vec<&'static str>,
+}
+
+impl<'a> ConfigText<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, keys: Vec::new() }
+    }
+
+    /// A struct from the keys that are its fields. It must ignore all others.
+    pub(crate) fn part<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
+        self.keys.extend(field_names::<T>());
+        toml::from_str(self.text)
+    }
+
+    /// Refuses the first key that is a field of no struct.
+    pub(crate) fn check_keys(&self) -> Result<(), Error> {
+        toml::Deserializer::parse(self.text)?.deserialize_map(KnownKeys(&self.keys))
+    }
+}
+
+/// The names of a struct's fields in a file.
+fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
+    let mut names: &'static [&'static str] = &[];
+    // It fails when it has named them.
+    T::deserialize(FieldNames(&mut names)).err();
+    names
+}
+
+/// Takes the names of the fields that a struct asks for, and has no value for it.
+struct FieldNames<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for FieldNames<'_> {
+    type Error = NoValue;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, NoValue> {
+        Err(NoValue::custom("it is no struct"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, NoValue> {
+        *self.0 = fields;
+        Err(NoValue::custom("only the names are of interest"))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// A visitor of a table and of its keys.
+#[derive(Clone, Copy)]
+struct KnownKeys<'a>(&'a [&'static str]);
+
+impl<'de> Visitor<'de> for KnownKeys<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of settings")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<(), E> {
+        if self.0.contains(&key) {
+            return Ok(());
+        }
+        let known: Vec<_> = self.0.iter().map(|known| format!("`{known}`")).collect();
+        Err(E::custom(format!("unknown field `{key}`, expected one of {}", known.join(", "))))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while map.next_key_seed(self)?.is_some() {
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for KnownKeys<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<(), D::Error> {
+        key.deserialize_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, Deserialize, PartialEq)]
+    #[serde(default, rename_all = "kebab-case")]
+    struct Ports {
+        rpc_port: u16,
+        names: Vec<String>,
+    }
+
+    #[derive(Debug, Default, Deserialize, PartialEq)]
+    #[serde(default, rename_all = "kebab-case")]
+    struct Limits {
+        queue_max: u64,
+        #[serde(skip)]
+        hidden: bool,
+    }
+
+    fn read(text: &str) -> Result<(Ports, Limits), Error> {
+        let mut file = ConfigText::new(text);
+        let parts = (file.part()?, file.part()?);
+        file.check_keys()?;
+        Ok(parts)
+    }
+
+    fn refusal(text: &str) -> String {
+        read(text).expect_err("a refusal").to_string()
+    }
+
+    #[test]
+    fn each_struct_is_read_from_its_own_keys() {
+        let read = read("queue-max = 7\nrpc-port = 80\nnames = [\"a\"]").expect("valid");
+        let ports = Ports { rpc_port: 80, names: vec!["a".to_owned()] };
+        assert_eq!(read, (ports, Limits { queue_max: 7, hidden: false }));
+    }
+
+    #[test]
+    fn a_key_of_no_struct_is_refused_with_its_line_and_the_names_that_exist() {
+        let unknown = refusal("rpc-port = 80\nqueue-maximum = 7");
+        assert!(unknown.contains("line 2"), "{unknown}");
+        let names = "`rpc-port`, `names`, `queue-max`";
+        let expected = format!("unknown field `queue-maximum`, expected one of {names}");
+        assert!(unknown.contains(&expected), "{unknown}");
+        let table = refusal("[queue]\nmax = 7");
+        assert!(table.contains("unknown field `queue`"), "{table}");
+        // A field that is not read from files is no key.
+        assert!(refusal("hidden = true").contains("unknown field `hidden`"));
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_refused_with_its_line() {
+        let text = refusal("queue-max = 7\nrpc-port = \"eighty\"");
+        assert!(text.contains("line 2") && text.contains("rpc-port = \"eighty\""), "{text}");
+        let twice = refusal("rpc-port = 80\nrpc-port = 81");
+        assert!(twice.contains("duplicate key"), "{twice}");
+    }
+}
