@@ -19,7 +19,7 @@ use crate::grpc_setup;
 use crate::index_flags;
 use crate::input_file;
 use crate::log_format::LogFormat;
-use crate::process_setup::GrpcPort;
+use crate::process_setup::{GrpcPort, RpcPorts};
 use crate::serving_options::{ServingFlags, ServingOptions, allowed_origins};
 use crate::snapshot_file::SnapshotFile;
 use crate::solana_cli_config;
@@ -58,7 +58,7 @@ pub(crate) struct NodeConfig {
     pub(crate) cheatcodes: bool,
     pub(crate) forward: Vec<SocketAddr>,
     pub(crate) bind_address: IpAddr,
-    pub(crate) rpc_port: u16,
+    pub(crate) rpc_ports: RpcPorts,
     pub(crate) endpoints_file: Option<PathBuf>,
     pub(crate) serving: ServingOptions,
     /// Directories of genesis accounts, which are read when the ledger is created.
@@ -166,6 +166,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         ),
         bind_address: flags.bind_address.or(file.bind_address),
         rpc_port: flags.rpc_port.or(file.rpc_port),
+        pubsub_port: flags.pubsub_port,
         tpu_port: flags.tpu_port.or(file.tpu_port),
         grpc_port: flags.grpc_port.or_else(|| file.grpc_port.filter(|_| !flags.no_grpc)),
         no_grpc: flags.no_grpc || (file.no_grpc && flags.grpc_port.is_none()),
@@ -238,7 +239,10 @@ impl NodeConfig {
             cheatcodes: !flags.no_cheatcodes,
             forward: flags.forward.clone(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            rpc_port: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),
+            rpc_ports: RpcPorts {
+                rpc: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),
+                pubsub: flags.pubsub_port,
+            },
             endpoints_file: flags.endpoints_file,
             io_threads: flags.io_threads.unwrap_or_else(|| (cores / 2).max(1)),
             account_dirs: flags.account_dir,

@@ -67,7 +67,7 @@ pub(crate) fn run(
     );
     clone_accounts(&mut config)?;
     rlimit::raise_nofile(config.rpc.connections_max);
-    let listeners = bind(config.bind_address, config.rpc_port, config.grpc_port)?;
+    let listeners = bind(config.bind_address, config.rpc_ports, config.grpc_port)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.io_threads)
         .thread_name("io")

@@ -38,8 +38,8 @@ use crate::follow_flags::{FollowFile, FollowFlags, SendTo, Verify};
 use crate::memory_report::{self, MemoryLine, ProcessMemory};
 use crate::otlp::export_spans;
 use crate::process_setup::{
-    BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
-    with_console, write_atomic,
+    BoundListeners, RpcPorts, bind, cpu_pool, has_date, ignore_file_size_signal, start_log,
+    tokio_listener, with_console, write_atomic,
 };
 use crate::service_manager::ServiceManager;
 use crate::serving_options::{ServingFlags, ServingOptions, allowed_origins};
@@ -90,7 +90,8 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
     let ip = flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let (grpc, api_keys) = file_config(flags)?;
     let grpc_port = grpc_setup::port(flags.no_grpc, flags.grpc_port, flags.rpc_port)?;
-    let bound = bind(ip, flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT), grpc_port)?;
+    let ports = RpcPorts { rpc: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT), pubsub: None };
+    let bound = bind(ip, ports, grpc_port)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads((cores / 2).max(1))
