@@ -43,7 +43,7 @@ use crate::process_setup::{
 };
 use crate::service_manager::ServiceManager;
 use crate::serving_options::{ServingFlags, ServingOptions, allowed_origins};
-use crate::signals::EndSignals;
+use crate::signals::{EndSignals, Ignorable};
 use crate::snapshot_file::SnapshotFile;
 use crate::tls_setup::start_tls;
 use crate::{admin, config, grpc_setup, input_file, rlimit};
@@ -327,7 +327,7 @@ fn progress_line(progress: &DownloadProgress, elapsed: Duration) -> String {
 impl Node<'_> {
     async fn serve(self, base: Base, bound: BoundListeners) -> Result<()> {
         // Before the node is reported ready: from then on each signal has its documented meaning.
-        let mut signals = EndSignals::listen()?;
+        let mut signals = EndSignals::listen(Ignorable::Hangup)?;
         let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
         let history = HistoryLimits {
             slots_max: self.flags.history_slots.unwrap_or(localnet::HISTORY_SLOTS_DEFAULT),

@@ -108,7 +108,10 @@ impl LaunchWorld {
         let launch = Launch::prepare(line, dir.path(), &self.upstream.rpc_url(), &self.elf)?;
         let log = dir.path().join("output of the process");
         let output = fs::File::create(&log)?;
-        let mut command = Command::new(self.programs.path().join(line.program.name()));
+        // The sources start it from a terminal. These tests may run with SIGINT ignored.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT");
+        command.arg(self.programs.path().join(line.program.name()));
         command.args(&launch.args).current_dir(dir.path()).env("HOME", launch.home());
         // What a line of surfpool without --offline would fetch from.
         command.env("SURFPOOL_DATASOURCE_RPC_URL", self.upstream.rpc_url());
