@@ -45,6 +45,7 @@ mod snapshots;
 mod socket;
 mod storms;
 mod tls;
+mod tools;
 mod tpu_client;
 mod traces;
 mod web_console;
