@@ -24,8 +24,8 @@ use anyhow::{Context, Result, ensure};
 use crate::ci::alongside::AlongsideStep;
 use crate::ci::budget::Budget;
 use crate::shell::{CapturedOutput, Cmd, CommandEnd, cargo, cargo_in_idle_time};
-use crate::tidy;
 use crate::workspace::{root, target_dir};
+use crate::{tidy, tools};
 
 /// When `.ci/run` was started, in seconds of the Unix epoch: the time before this program runs counts too.
 const STARTED: &str = "HYDRANT_CI_STARTED";
@@ -95,6 +95,8 @@ enum Task {
     IfItFits(fn(&RunState) -> Cmd),
     /// The same, but it starts together with the step of this name, which comes before it.
     Alongside(&'static str, fn() -> Cmd),
+    /// In no time: what an earlier step could not run, and why.
+    Report(fn() -> Result<Option<String>>),
 }
 
 /// The steps in the order of what they protect. The last two run alongside the tests, which wait most of the time, and
@@ -115,6 +117,7 @@ const STEPS: &[Step] = &[
         Ok(())
     }),
     Step::required(TESTS, 300, all_tests),
+    Step { name: "tools", reference_s: 0, task: Task::Report(tools::missing) },
     Step::if_it_fits("help text", 1, |state| state.task(&["help-text", "--built"])),
     Step::if_it_fits("README", 20, |state| state.task(&["readme", "--built"])),
     Step::if_it_fits(BENCHMARKS, 240, |state| state.task(&["toys"])),
@@ -227,6 +230,11 @@ fn perform(
 ) -> StepOutcome {
     match &step.task {
         Task::Required(run) => StepOutcome::from(run(state)),
+        Task::Report(report) => match report() {
+            Ok(None) => StepOutcome::Passed,
+            Ok(Some(why)) => StepOutcome::Skipped(why),
+            Err(err) => StepOutcome::Failed(format!("{err:#}")),
+        },
         Task::IfItFits(command) => match budget.check_fits(step.reference(), clock.elapsed()) {
             Err(why) => StepOutcome::Skipped(why),
             Ok(()) => command(state).run_with_timeout(budget.left(clock.elapsed())).into(),

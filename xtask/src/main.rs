@@ -15,6 +15,7 @@ mod rig;
 mod shell;
 mod thresholds;
 mod tidy;
+mod tools;
 mod workspace;
 
 use std::path::PathBuf;
@@ -42,6 +43,7 @@ cargo xtask <task>
                        --built: of the programs that `toys` has built
   fuzz [SECONDS [TARGET...]]   each fuzz target for that time
   rig [OPTIONS]        a real validator with our plugin, followed and compared; `rig --help`
+  tools                the command-line tools that tests run, built once: ~/.cache/hydrant-tools or HYDRANT_TOOLS
   dist [OPTIONS]       tarball, Debian package and OCI image of a release build; `dist --help`
   readme               runs every command of README.md
   help-text [--write]  compares the help texts in docs/ with those of the binary
@@ -82,6 +84,7 @@ fn run(args: &[String]) -> Result<()> {
             Ok(())
         }
         "rig" => rig::run(rest),
+        "tools" => tools::build(),
         "dist" if rest.iter().any(|arg| arg == "--help") => {
             println!("{}", dist::USAGE);
             Ok(())

@@ -42,7 +42,7 @@ pub(crate) enum Command {
     /// Run a local Solana ledger under the name and flags of surfpool.
     ///
     /// The same as `dev`, with the flags of `surfpool start`. A link to this program that is named surfpool does the same.
-    #[command(name = surfpool::COMMAND)]
+    #[command(name = surfpool::COMMAND, display_name = surfpool::COMMAND, version = surfpool::VERSION)]
     Surfpool(SurfpoolArgs),
     /// Follow a Solana chain from a snapshot and a Yellowstone gRPC stream, and serve it.
     ///

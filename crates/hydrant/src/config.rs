@@ -18,7 +18,7 @@ use crate::grpc_setup;
 use crate::index_flags;
 use crate::input_file;
 use crate::log_format::LogFormat;
-use crate::process_setup::GrpcPort;
+use crate::process_setup::{GrpcPort, RpcPorts};
 use crate::serving_options::{ServingOptions, allowed_origins};
 use crate::shared_flags::concat;
 use crate::snapshot_file::SnapshotFile;
@@ -58,7 +58,7 @@ pub(crate) struct NodeConfig {
     pub(crate) cheatcodes: bool,
     pub(crate) forward: Vec<SocketAddr>,
     pub(crate) bind_address: IpAddr,
-    pub(crate) rpc_port: u16,
+    pub(crate) rpc_ports: RpcPorts,
     pub(crate) endpoints_file: Option<PathBuf>,
     pub(crate) serving: ServingOptions,
     /// Directories of genesis accounts, which are read when the ledger is created.
@@ -165,6 +165,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         ),
         listen: flags.listen.or(file.listen),
         rpc_port: flags.rpc_port.or(file.rpc_port),
+        pubsub_port: flags.pubsub_port,
         tpu_port: flags.tpu_port.or(file.tpu_port),
         services: flags.services.or(file.services),
         no_cheatcodes: flags.no_cheatcodes || file.no_cheatcodes,
@@ -217,7 +218,10 @@ impl NodeConfig {
             cheatcodes: !flags.no_cheatcodes,
             forward: flags.forward.clone(),
             bind_address: flags.listen.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            rpc_port: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),
+            rpc_ports: RpcPorts {
+                rpc: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),
+                pubsub: flags.pubsub_port,
+            },
             endpoints_file: flags.endpoints_file,
             io_threads: flags.io_threads.unwrap_or_else(|| (cores / 2).max(1)),
             account_dirs: flags.account_dir,

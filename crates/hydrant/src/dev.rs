@@ -32,7 +32,7 @@ use crate::process_setup::{
 };
 use crate::queue_metrics::QueueMetrics;
 use crate::service_manager::ServiceManager;
-use crate::signals::EndSignals;
+use crate::signals::{EndSignals, Ignorable};
 use crate::tls_setup::start_tls;
 use crate::tpu::Tpu;
 use crate::{accounts_file, admin, grpc_setup, memory_report, rlimit, status_line, validator_log};
@@ -70,7 +70,7 @@ pub(crate) fn run(
         avoid_huge_pages();
     }
     rlimit::raise_nofile(config.rpc.connections_max);
-    let listeners = bind(config.bind_address, config.rpc_port, config.grpc_port)?;
+    let listeners = bind(config.bind_address, config.rpc_ports, config.grpc_port)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.io_threads)
         .thread_name("io")
@@ -207,7 +207,10 @@ async fn serve(
     started: Instant,
 ) -> Result<()> {
     // Before the node is reported ready: from then on each signal has its documented meaning.
-    let mut signals = EndSignals::listen()?;
+    let mut signals = EndSignals::listen(match config.style {
+        OutputStyle::Hydrant => Ignorable::Hangup,
+        OutputStyle::TestValidator => Ignorable::Terminal,
+    })?;
     let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
     let mut cluster_info = localnet.cluster_info().clone();
     (cluster_info.rpc, cluster_info.pubsub) = (Some(rpc), Some(pubsub_address));

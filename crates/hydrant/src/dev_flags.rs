@@ -171,6 +171,10 @@ pub(crate) struct DevFlags {
     /// free ports [default: 8899].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) rpc_port: Option<u16>,
+    /// The port of WebSocket, if it is not the next one: `--ws-port` of surfpool.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(crate) pubsub_port: Option<u16>,
     /// UDP port for transactions over QUIC; 0 uses a free port [default: two after --rpc-port].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) tpu_port: Option<u16>,

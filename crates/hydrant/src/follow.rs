@@ -38,12 +38,12 @@ use crate::follow_flags::{FollowFile, FollowFlags, SendTo, Verify};
 use crate::memory_report::{self, MemoryLine, ProcessMemory};
 use crate::otlp::export_spans;
 use crate::process_setup::{
-    BoundListeners, bind, cpu_pool, has_date, ignore_file_size_signal, start_log, tokio_listener,
-    with_console, write_atomic,
+    BoundListeners, RpcPorts, bind, cpu_pool, has_date, ignore_file_size_signal, start_log,
+    tokio_listener, with_console, write_atomic,
 };
 use crate::service_manager::ServiceManager;
 use crate::serving_options::{ServingOptions, allowed_origins};
-use crate::signals::EndSignals;
+use crate::signals::{EndSignals, Ignorable};
 use crate::snapshot_file::SnapshotFile;
 use crate::tls_setup::start_tls;
 use crate::{admin, config, grpc_setup, input_file, rlimit};
@@ -54,8 +54,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 /// Slots behind from which on Agave's nodes are unhealthy.
 const SLOTS_BEHIND_MAX_DEFAULT: u64 = 128;
-/// Bytes of a file with a token.
-const TOKEN_BYTES_MAX: u64 = 4_096;
 const RPC_PORT_DEFAULT: u16 = 8899;
 /// Slots in gRPC's log: those that are not final, and one minute of 400 ms for followers that come back.
 const REPLAY_SLOTS_MIN: u64 = 150;
@@ -82,7 +80,8 @@ pub(crate) fn run(flags: &FollowFlags) -> Result<()> {
     let ip = flags.listen.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let (grpc, api_keys) = file_config(flags)?;
     let grpc_port = grpc_setup::port(&flags.services, flags.rpc_port)?;
-    let bound = bind(ip, flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT), grpc_port)?;
+    let ports = RpcPorts { rpc: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT), pubsub: None };
+    let bound = bind(ip, ports, grpc_port)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads((cores / 2).max(1))
@@ -198,7 +197,19 @@ fn start_from_stored(
 fn upstream(flags: &FollowFlags) -> Result<Option<Endpoint>> {
     let of_snapshot = || flags.snapshot.as_deref().filter(|it| is_url(it));
     let url = flags.upstream.as_deref().or_else(of_snapshot);
-    url.map(Endpoint::parse).transpose().context("--upstream")
+    ensure!(
+        flags.upstream_key.is_none() || url.is_some(),
+        "--upstream-key needs --upstream, or a URL as --snapshot"
+    );
+    url.map(|url| http_endpoint(flags, url)).transpose().context("--upstream")
+}
+
+/// A node's RPC port, with the key of `--upstream-key`.
+fn http_endpoint(flags: &FollowFlags, url: &str) -> Result<Endpoint> {
+    let endpoint = Endpoint::parse(url)?;
+    let Some(path) = &flags.upstream_key else { return Ok(endpoint) };
+    let key = input_file::read_secret(path).context("--upstream-key")?;
+    endpoint.with_api_key(&key).with_context(|| format!("--upstream-key {}", path.display()))
 }
 
 fn sources(flags: &FollowFlags) -> Result<Vec<SourceConfig>> {
@@ -235,9 +246,7 @@ fn agreement(flags: &FollowFlags) -> Result<AgreementConfig> {
 }
 
 fn read_token(path: &Path) -> Result<String> {
-    let text = input_file::read(path, TOKEN_BYTES_MAX).context("--x-token")?;
-    let text = String::from_utf8(text).with_context(|| format!("--x-token {}", path.display()))?;
-    Ok(text.trim().to_owned())
+    input_file::read_secret(path).context("--x-token")
 }
 
 /// What the file of `--config` sets: gRPC's limits, and the API keys unless a flag does.
@@ -270,7 +279,8 @@ fn archive_source(
     threads: usize,
 ) -> Result<Option<ArchiveSource>> {
     let of_snapshot = flags.snapshot.as_deref().filter(|snapshot| is_url(snapshot));
-    let of_snapshot = of_snapshot.map(Endpoint::parse).transpose().context("--snapshot")?;
+    let of_snapshot = of_snapshot.map(|url| http_endpoint(flags, url)).transpose();
+    let of_snapshot = of_snapshot.context("--snapshot")?;
     Ok(of_snapshot.or_else(|| upstream.cloned()).map(|endpoint| {
         let source = ArchiveSource::new(endpoint, snapshot_dir(flags), threads);
         ArchiveSource { limits: download_limits(flags), ..source }
@@ -286,7 +296,7 @@ async fn snapshot_path(flags: &FollowFlags, snapshot: &str) -> Result<PathBuf> {
         flags.incremental_snapshot.is_none(),
         "--incremental-snapshot needs a file as --snapshot"
     );
-    let endpoint = Endpoint::parse(snapshot).context("--snapshot")?;
+    let endpoint = http_endpoint(flags, snapshot).context("--snapshot")?;
     let (dir, limits) = (snapshot_dir(flags), download_limits(flags));
     let (progress, started) = (DownloadProgress::default(), now());
     let mut lines = tokio::time::interval(LINE_INTERVAL);
@@ -318,7 +328,7 @@ fn progress_line(progress: &DownloadProgress, elapsed: Duration) -> String {
 impl Node<'_> {
     async fn serve(self, base: Base, bound: BoundListeners) -> Result<()> {
         // Before the node is reported ready: from then on each signal has its documented meaning.
-        let mut signals = EndSignals::listen()?;
+        let mut signals = EndSignals::listen(Ignorable::Hangup)?;
         let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
         let history = HistoryLimits {
             slots_max: self.flags.history_slots.unwrap_or(localnet::HISTORY_SLOTS_DEFAULT),
@@ -377,8 +387,10 @@ impl Node<'_> {
             faucet: None,
             fork_control: None,
             upstream: upstream_calls.clone().map(|calls| calls as Arc<dyn Upstream>),
+            account_upstream: None,
             snapshots: None,
             older_statuses: Some(Arc::clone(&older_statuses) as Arc<dyn OlderStatuses>),
+            bundles: Arc::default(),
             cheatcodes: Arc::default(),
             pool: Arc::new(cpu_pool(&pool).context("start the CPU threads")?),
             health: Arc::clone(&health),
@@ -386,7 +398,9 @@ impl Node<'_> {
             config: self.rpc,
         };
         let response_cache = response_cache::ResponseCache::new(CACHE_BYTES_MAX);
-        let keys = self.api_keys.as_ref().map(ApiKeyFile::keys);
+        let mut api_keys = self.api_keys;
+        api_keys.iter_mut().for_each(|file| file.restore_usage(self.flags.ledger.as_deref()));
+        let keys = api_keys.as_ref().map(ApiKeyFile::keys);
         let clients = pool::RateLimiter::new(pool.clients).with_api_keys(keys);
         let node = Arc::new(api.into_server(Arc::new(response_cache), Arc::new(clients)));
         let (pubsub, sink) = rpc_solana::pubsub::start(
@@ -412,7 +426,8 @@ impl Node<'_> {
         let reader = &node.api.reader;
         let grpc = bound.grpc.map(|listener| {
             let authenticator = node.context.http.authenticator.clone();
-            grpc_setup::start(&self.grpc, &info, reader, (listener, authenticator))
+            let access = (listener, authenticator, &self.serving);
+            grpc_setup::start(&self.grpc, &info, reader, access)
         });
         let grpc = grpc.transpose()?.map(|(server, events)| {
             node.context.metrics.add(Arc::new(server.metrics()));
@@ -424,7 +439,7 @@ impl Node<'_> {
             tokio::spawn(grpc_setup::mirror_nodes(gossip, cluster))
         });
         export_spans(self.flags.traces.otlp_endpoint.as_deref(), &node.context.metrics)?;
-        let key_watch = self.api_keys.map(|file| {
+        let key_watch = api_keys.clone().map(|file| {
             let closer = grpc.as_ref().map(grpc::Server::key_closer);
             tokio::spawn(file.watch(close_keys(Arc::clone(&pubsub), closer)))
         });
@@ -460,7 +475,7 @@ impl Node<'_> {
                 schemes[0],
                 schemes[1],
                 grpc.as_ref().map_or_else(String::new, |grpc| {
-                    format!("  gRPC       http://{} (Yellowstone)\n", grpc.address())
+                    format!("  gRPC       {}://{} (Yellowstone)\n", grpc.scheme(), grpc.address())
                 }),
                 MemoryLine(usage),
                 info.genesis_hash,
@@ -473,7 +488,7 @@ impl Node<'_> {
                 "ws": format!("{}://{pubsub_address}", schemes[1]),
             });
             if let Some(grpc) = &grpc {
-                endpoints["grpc"] = format!("http://{}", grpc.address()).into();
+                endpoints["grpc"] = format!("{}://{}", grpc.scheme(), grpc.address()).into();
             }
             write_atomic(path, &endpoints.to_string())
                 .with_context(|| format!("--endpoints-file {}", path.display()))?;
@@ -495,6 +510,7 @@ impl Node<'_> {
         };
         drain(&mut signals, &node.context.http.drain, self.serving.drain, servers).await?;
         drop(admin);
+        api_keys.iter().for_each(ApiKeyFile::store_usage);
         let stopped = tokio::task::spawn_blocking(|| running.stop()).await;
         stopped.map_err(|_| anyhow!("the follower panicked"))?.context("the follower")?;
         if ended {

@@ -12,6 +12,7 @@ mod command_line;
 mod config;
 mod config_text;
 mod console;
+mod daemon;
 mod dev;
 mod dev_flags;
 mod draining;
@@ -60,9 +61,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Runs `hydrant dev` with the meaning of surfpool's flags.
 fn run_surfpool(args: SurfpoolArgs) -> anyhow::Result<()> {
-    let SurfpoolSetup { flags, accounts, lines } = surfpool::setup(args, Path::new("."))?;
+    let setup = surfpool::setup(args, Path::new("."))?;
+    let SurfpoolSetup { flags, accounts, lines, is_daemon } = setup;
     for line in lines {
         print_stderr(&format!("hydrant: {line}"));
+    }
+    if is_daemon {
+        return daemon::start(flags.bind_address, flags.rpc_port);
     }
     dev::run(flags, OutputStyle::Hydrant, accounts)
 }

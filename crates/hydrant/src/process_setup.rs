@@ -50,9 +50,18 @@ pub(crate) enum GrpcPort {
     Preferably(u16),
 }
 
-/// Binds JSON-RPC's port and the next, and that of gRPC. With `rpc_port` 0, binds two consecutive free ports.
-pub(crate) fn bind(ip: IpAddr, rpc_port: u16, grpc: Option<GrpcPort>) -> Result<BoundListeners> {
-    let (rpc, pubsub) = bind_rpc(ip, rpc_port)?;
+/// The ports of JSON-RPC and of WebSocket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RpcPorts {
+    /// 0: two consecutive free ports.
+    pub(crate) rpc: u16,
+    /// `None`: the port after `rpc`.
+    pub(crate) pubsub: Option<u16>,
+}
+
+/// Binds the ports of JSON-RPC and WebSocket, and that of gRPC.
+pub(crate) fn bind(ip: IpAddr, ports: RpcPorts, grpc: Option<GrpcPort>) -> Result<BoundListeners> {
+    let (rpc, pubsub) = bind_rpc(ip, ports)?;
     Ok(BoundListeners { rpc, pubsub, grpc: grpc.map(|port| bind_grpc(ip, port)).transpose()? })
 }
 
@@ -67,12 +76,14 @@ fn bind_grpc(ip: IpAddr, port: GrpcPort) -> Result<TcpListener> {
     })
 }
 
-fn bind_rpc(ip: IpAddr, port: u16) -> Result<(TcpListener, TcpListener)> {
+fn bind_rpc(ip: IpAddr, ports: RpcPorts) -> Result<(TcpListener, TcpListener)> {
     let listen = |port: u16| TcpListener::bind(SocketAddr::new(ip, port));
+    let RpcPorts { rpc: port, pubsub } = ports;
     if port != 0 {
         let context = |port: u16| format!("listen on {ip}:{port} (--bind-address, --rpc-port)");
         let rpc = listen(port).with_context(|| context(port))?;
-        return Ok((rpc, listen(port + 1).with_context(|| context(port + 1))?));
+        let next = pubsub.unwrap_or(port + 1);
+        return Ok((rpc, listen(next).with_context(|| context(next))?));
     }
     for _ in 0..PORT_TRIES {
         let rpc = listen(0).with_context(|| format!("listen on {ip} (--bind-address)"))?;

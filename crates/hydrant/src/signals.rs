@@ -1,7 +1,9 @@
 //! The signals that end a node cleanly, and the one that it ignores.
 //!
 //! SIGTERM, SIGINT, SIGQUIT and SIGHUP (the terminal was closed) end the node in the same way. A node that was
-//! started with SIGHUP ignored, as by `nohup`, ignores SIGHUP. SIGUSR2 has no effect: without a handler it would end
+//! started with SIGHUP ignored, as by `nohup`, ignores SIGHUP. Under the name of `solana-test-validator` that is so for
+//! SIGINT and SIGQUIT too: a shell's script ignores both for what it starts with `&`, and kit's relies on a validator
+//! that survives the interrupt of the script. SIGUSR2 has no effect: without a handler it would end
 //! the process at once. SIGUSR1 is for `memory_report`.
 
 use std::future::poll_fn;
@@ -14,8 +16,21 @@ use process_usage::Process;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
-/// SIGHUP in the masks of signals: the lowest bit is signal 1.
-const HANGUP_BIT: u64 = 1;
+/// The signals that a node may have been started to ignore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ignorable {
+    /// SIGHUP.
+    Hangup,
+    /// SIGHUP, SIGINT and SIGQUIT.
+    Terminal,
+}
+
+impl Ignorable {
+    fn contains(self, kind: SignalKind) -> bool {
+        let terminal = [SignalKind::interrupt(), SignalKind::quit()];
+        kind == SignalKind::hangup() || (self == Self::Terminal && terminal.contains(&kind))
+    }
+}
 
 /// Listens for signals until it is dropped.
 pub(crate) struct EndSignals {
@@ -45,19 +60,18 @@ impl EndRequest {
 
 impl EndSignals {
     /// Installs the handlers: from now on these signals no longer end the process directly.
-    pub(crate) fn listen() -> Result<Self> {
-        let mut kinds = vec![
+    pub(crate) fn listen(ignorable: Ignorable) -> Result<Self> {
+        let kinds = [
             ("SIGTERM", SignalKind::terminate()),
             ("SIGINT", SignalKind::interrupt()),
             ("SIGQUIT", SignalKind::quit()),
+            ("SIGHUP", SignalKind::hangup()),
         ];
-        // Without `/proc` it is not known, and SIGHUP ends the node.
+        // Without `/proc` it is not known, and each of them ends the node.
         let ignored = Process::current().signal_mask("SigIgn").unwrap_or_default();
-        if !has_hangup(ignored) {
-            kinds.push(("SIGHUP", SignalKind::hangup()));
-        }
         let ends = kinds
             .into_iter()
+            .filter(|(_, kind)| !(ignorable.contains(*kind) && has_signal(ignored, *kind)))
             .map(|(name, kind)| signal(kind).with_context(|| format!("listen for {name}")))
             .collect::<Result<Vec<Signal>>>()?;
         let ignored = signal(SignalKind::user_defined2()).context("listen for SIGUSR2")?;
@@ -86,9 +100,10 @@ impl EndSignals {
     }
 }
 
-/// Whether SIGHUP is in a mask of signals.
-fn has_hangup(mask: u64) -> bool {
-    mask & HANGUP_BIT != 0
+/// Whether a signal is in a mask, whose lowest bit is signal 1.
+fn has_signal(mask: u64, kind: SignalKind) -> bool {
+    let bit = u32::try_from(kind.as_raw_value() - 1).ok();
+    bit.and_then(|bit| mask.checked_shr(bit)).is_some_and(|mask| mask & 1 == 1)
 }
 
 #[cfg(test)]
@@ -97,7 +112,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_ends_the_node_once() {
-        let mut signals = EndSignals::listen().expect("handlers");
+        let mut signals = EndSignals::listen(Ignorable::Hangup).expect("handlers");
         let request = signals.request();
         request.send();
         request.send();
@@ -108,8 +123,15 @@ mod tests {
 
     #[test]
     fn nohup_is_recognised_by_the_mask_of_ignored_signals() {
-        assert!(has_hangup(0x1001));
-        assert!(!has_hangup(0x1000));
-        assert!(!has_hangup(0));
+        let hangup = SignalKind::hangup();
+        assert!(has_signal(0x1001, hangup));
+        assert!(!has_signal(0x1000, hangup) && !has_signal(0, hangup));
+        // What a shell's script ignores for a command with `&`.
+        let background = 0b110;
+        let has = |kind| has_signal(background, kind);
+        assert!(has(SignalKind::interrupt()) && has(SignalKind::quit()));
+        assert!(!has(hangup) && !has(SignalKind::terminate()));
+        assert!(!Ignorable::Hangup.contains(SignalKind::interrupt()));
+        assert!(!Ignorable::Terminal.contains(SignalKind::terminate()));
     }
 }

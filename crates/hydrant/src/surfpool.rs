@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use clap::{Args, Subcommand};
@@ -29,6 +29,8 @@ use crate::surfpool_flags::SurfpoolFlags;
 const PROGRAM: &str = "surfpool";
 /// The command of that name.
 pub(crate) const COMMAND: &str = "surfpool";
+/// What `--version` prints after the program's name: the version whose flags and methods these are.
+pub(crate) const VERSION: &str = concat!("1.7.0 (hydrant-", env!("CARGO_PKG_VERSION"), ")");
 /// Bytes of a request's body: code is written in parts of up to 2.5 MB.
 const BODY_BYTES_MAX: usize = 5 << 20;
 /// Bytes of a snapshot: what `surfnet_exportSnapshot` makes of 32 MiB of data.
@@ -58,6 +60,8 @@ pub(crate) struct SurfpoolSetup {
     pub(crate) accounts: Vec<GenesisAccount>,
     /// One line for each flag that is ignored.
     pub(crate) lines: Vec<String>,
+    /// Whether the ledger runs in the background.
+    pub(crate) is_daemon: bool,
 }
 
 /// The arguments, with the command that the program's name stands for.
@@ -76,15 +80,6 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
     if !refused.is_empty() {
         bail!("flags of surfpool that Hydrant refuses\n  {}", refused.join("\n  "));
     }
-    if let Some(ws_port) = flags.ws_port
-        && flags.port != 0
-    {
-        ensure!(
-            flags.port.checked_add(1) == Some(ws_port),
-            "--ws-port {ws_port}: WebSocket is on the port after --port {}, and on --port itself",
-            flags.port
-        );
-    }
     let (slot_ms, block_mode) = match flags.block_production_mode {
         BlockMode::Clock => (Some(flags.slot_time), None),
         BlockMode::Transaction => (Some(0), None),
@@ -101,6 +96,7 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
     accounts.extend(airdrops(&flags)?);
     let bind_address =
         address_of_name(&flags.host).map_err(|err| anyhow::anyhow!("--host: {err}"))?;
+    let (log, is_daemon) = (flags.log_level != "none", flags.daemon);
     let flags = DevFlags {
         slot_ms,
         block_mode,
@@ -108,6 +104,8 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
         deactivate_feature: flags.disable_feature,
         listen: ListenFlags { bind_address: Some(bind_address) },
         rpc_port: Some(flags.port),
+        // The system chooses both, or none.
+        pubsub_port: flags.ws_port.filter(|_| flags.port != 0),
         upgradeable_program: programs,
         rpc_max_request_body_size: Some(BODY_BYTES_MAX),
         services: ServiceFlags {
@@ -116,10 +114,10 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
         },
         quiet: flags.no_tui || flags.ci,
         endpoints_file: flags.endpoints_file,
-        logging: LogFlags { log: flags.log_level != "none", ..LogFlags::default() },
+        logging: LogFlags { log, ..LogFlags::default() },
         ..DevFlags::default()
     };
-    Ok(SurfpoolSetup { flags, accounts, lines })
+    Ok(SurfpoolSetup { flags, accounts, lines, is_daemon })
 }
 
 /// The accounts that get an airdrop: those of the flags, or else the wallet of the Solana CLI.
@@ -329,6 +327,13 @@ mod tests {
         let without = start(dir.path(), &["--no-deploy"]).expect("it is known");
         assert!(without.flags.upgradeable_program.is_empty());
         assert_eq!(without.flags.slot_ms, Some(400));
+        let ports = |flags: &[&str]| {
+            let flags = start(dir.path(), flags).expect("it is known").flags;
+            (flags.rpc_port, flags.pubsub_port)
+        };
+        assert_eq!(ports(&["--ws-port", "9000"]), (Some(8899), Some(9000)));
+        assert_eq!(ports(&["--port", "0", "--ws-port", "9000"]), (Some(0), None));
+        assert!(start(dir.path(), &["--daemon"]).expect("it is known").is_daemon);
         let manual = start(dir.path(), &["-b", "manual"]).expect("it is known").flags;
         assert_eq!((manual.slot_ms, manual.block_mode), (None, Some(BlockMode::Manual)));
     }
@@ -340,14 +345,12 @@ mod tests {
             Ok(_) => panic!("{flags:?} is accepted"),
             Err(err) => format!("{err:#}"),
         };
-        assert!(refusal(&["--ws-port", "9000"]).contains("the port after --port 8899"));
         assert!(refusal(&["--airdrop", "x"]).contains("--airdrop \"x\""));
         assert!(refusal(&["--snapshot", "none.json"]).contains("--snapshot none.json"));
-        let all = refusal(&["--db", "x", "--daemon", "-g", "p", "--skip-blockhash-check"]);
-        for flag in ["--db", "--daemon", "--geyser-plugin-config", "--skip-blockhash-check"] {
+        let all = refusal(&["--db", "x", "-g", "p", "--skip-blockhash-check"]);
+        for flag in ["--db", "--geyser-plugin-config", "--skip-blockhash-check"] {
             assert!(all.contains(&format!("{flag}: ")), "{flag}: {all}");
         }
-        assert!(start(dir.path(), &["--port", "0", "--ws-port", "9000"]).is_ok());
     }
 
     #[test]

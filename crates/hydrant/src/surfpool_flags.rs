@@ -14,7 +14,7 @@ pub(crate) struct SurfpoolFlags {
     /// Port for JSON-RPC; 0 uses two free ports.
     #[arg(short, long, value_name = "PORT", default_value_t = 8899)]
     pub(crate) port: u16,
-    /// Port for WebSocket: the one after --port.
+    /// Port for WebSocket alone; --port serves it too [default: the one after --port].
     #[arg(short, long, value_name = "PORT")]
     pub(crate) ws_port: Option<u16>,
     /// Address to listen on, or a name that has one.
@@ -59,6 +59,9 @@ pub(crate) struct SurfpoolFlags {
     /// Do not serve the console.
     #[arg(long)]
     pub(crate) no_studio: bool,
+    /// Run in the background: the command returns when the ledger is ready.
+    #[arg(long)]
+    pub(crate) daemon: bool,
     /// As --no-tui, --no-studio and --no-deploy.
     #[arg(long)]
     pub(crate) ci: bool,
@@ -103,8 +106,6 @@ pub(crate) struct OtherFlags {
     pub(crate) log_path: Option<String>,
     #[arg(long, hide = true)]
     pub(crate) log_bytes_limit: Option<usize>,
-    #[arg(long, hide = true)]
-    pub(crate) daemon: bool,
     #[arg(long, hide = true)]
     pub(crate) legacy_anchor_compatibility: bool,
     #[arg(long, hide = true)]
@@ -180,7 +181,6 @@ impl OtherFlags {
                 "--geyser-plugin-config: Hydrant does not load plugins; it serves Yellowstone gRPC itself",
             ),
             (self.db.is_some(), "--db: hydrant dev --ledger stores a ledger in a directory"),
-            (self.daemon, "--daemon: start it in the background with the shell's &"),
             (
                 self.skip_signature_verification,
                 "--skip-signature-verification: sendTransaction has skipSigVerify",

@@ -138,7 +138,7 @@ fn console_flow_under_load() -> Result<()> {
 /// A flow of the console, unless there is no browser.
 fn console(test: &str, file: &str) -> Result<Option<Command>> {
     let Some(browser) = find_browser() else {
-        return skip(test, "there is no chromium").map(|()| None);
+        return skip(&format!("clients::{test}"), "there is no chromium").map(|()| None);
     };
     let folder = clients().join("js-console");
     install_node_js(&folder)?;
@@ -187,7 +187,10 @@ fn python_grpc_flow_on_a_followed_chain() -> Result<()> {
 #[test]
 fn solana_go_flow() -> Result<()> {
     let Some(go) = find_go()? else {
-        return skip("solana_go_flow", &format!("there is no Go 1.{GO_MINOR_MIN} or newer"));
+        return skip(
+            "clients::solana_go_flow",
+            &format!("there is no Go 1.{GO_MINOR_MIN} or newer"),
+        );
     };
     let mut flow = Command::new(install_go(go)?);
     flow.arg("-test.v");
@@ -226,9 +229,8 @@ fn node_js_flow(client: &str, file: &str, target: Target) -> Result<()> {
 }
 
 /// Ends a test that cannot run here. The reason is written past the capture of libtest: a passing test shows nothing.
-fn skip(test: &str, reason: &str) -> Result<()> {
-    writeln!(io::stderr(), "test clients::{test} is skipped: {reason}")
-        .context("report the skipped client")
+pub(crate) fn skip(test: &str, reason: &str) -> Result<()> {
+    writeln!(io::stderr(), "test {test} is skipped: {reason}").context("report the skipped client")
 }
 
 /// Runs a flow against its own node. If it fails, the error has its output.
@@ -261,12 +263,12 @@ fn run_flow_with_urls(node: &Node, [rpc, ws]: [String; 2], mut flow: Command) ->
     run(flow, FLOW_MAX).with_context(|| format!("the node's log ends\n{}", node.log_end()))
 }
 
-fn clients() -> PathBuf {
+pub(crate) fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients")
 }
 
 /// Two flows share a folder: the second one waits, and then finds what the first one installed.
-fn install_node_js(folder: &Path) -> Result<()> {
+pub(crate) fn install_node_js(folder: &Path) -> Result<()> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let (lock, installed) =

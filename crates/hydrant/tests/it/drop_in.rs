@@ -1,18 +1,19 @@
 //! The program under the name of `solana-test-validator`.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use solana_keypair::{Keypair, write_keypair_file};
 use solana_signer::Signer;
 use tempfile::TempDir;
-use testkit::node::NodeCommand;
+use testkit::node::{Node, NodeCommand};
 
 use crate::node::HYDRANT;
-use crate::world::World;
+use crate::world::{WAIT_TIMEOUT, World, wait_until};
 
 /// A link of that name in `dir`.
 fn link(dir: &TempDir) -> Result<PathBuf> {
@@ -70,6 +71,31 @@ fn a_link_of_that_name_runs_with_the_flags_and_output_of_test_validator() -> Res
     Ok(())
 }
 
+/// kit's script starts the validator with `&`, so that an interrupt of the script leaves it to others that use it.
+#[test]
+fn in_the_background_of_a_script_an_interrupt_does_not_end_it() -> Result<()> {
+    let dir = TempDir::new()?;
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=INT", "--ignore-signal=QUIT"]).arg(link(&dir)?);
+    let ledger = dir.path().join("test-ledger");
+    let flags = ["--quiet", "--rpc-port", "0", "--ledger"];
+    let mut node = NodeCommand::new(command).args(flags).args([ledger]).logged().start()?;
+    let signal = |node: &Node, name: &str| {
+        let kill = Command::new("kill").args(["-s", name, &node.pid().to_string()]).status()?;
+        ensure!(kill.success(), "kill -s {name}: {kill}");
+        Ok(())
+    };
+    for name in ["INT", "QUIT"] {
+        // The system drops an ignored signal at once.
+        signal(&node, name)?;
+        World::new(&node).rpc.get_slot().with_context(|| format!("after SIG{name}"))?;
+    }
+    signal(&node, "TERM")?;
+    let status = wait_until("its end", WAIT_TIMEOUT, || Ok(node.process().try_wait()?))?;
+    ensure!(status.success(), "{status}");
+    Ok(())
+}
+
 #[test]
 fn its_version_and_help_are_those_of_the_name() -> Result<()> {
     let dir = TempDir::new()?;
@@ -82,6 +108,24 @@ fn its_version_and_help_are_those_of_the_name() -> Result<()> {
     ensure!(version.contains("client:Hydrant"), "{version}");
     let help = text("--help")?;
     ensure!(help.contains("--hydrant-config") && help.contains("--clone"), "{help}");
+    Ok(())
+}
+
+#[test]
+fn surfpool_has_a_version_and_a_background_that_must_be_reachable() -> Result<()> {
+    let dir = TempDir::new()?;
+    let path = dir.path().join("surfpool");
+    symlink(HYDRANT, &path)?;
+    let version = Command::new(&path).arg("--version").output()?;
+    let version = String::from_utf8(version.stdout)?;
+    ensure!(version.starts_with("surfpool 1.7.0 (hydrant-"), "{version}");
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    let port = listener.local_addr()?.port().to_string();
+    for (port, expected) in [("0", "a --port that is not 0"), (&port, "another program listens")] {
+        let run = Command::new(&path).args(["start", "--daemon", "--port", port]).output()?;
+        let text = String::from_utf8_lossy(&run.stderr);
+        ensure!(run.status.code() == Some(1) && text.contains(expected), "{text}");
+    }
     Ok(())
 }
 
