@@ -54,8 +54,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 /// Slots behind from which on Agave's nodes are unhealthy.
 const SLOTS_BEHIND_MAX_DEFAULT: u64 = 128;
-/// Bytes of a file with a token.
-const TOKEN_BYTES_MAX: u64 = 4_096;
 const RPC_PORT_DEFAULT: u16 = 8899;
 /// Slots in gRPC's log: those that are not final, and one minute of 400 ms for followers that come back.
 const REPLAY_SLOTS_MIN: u64 = 150;
@@ -206,7 +204,19 @@ fn start_from_stored(
 fn upstream(flags: &FollowFlags) -> Result<Option<Endpoint>> {
     let of_snapshot = || flags.snapshot.as_deref().filter(|it| is_url(it));
     let url = flags.upstream.as_deref().or_else(of_snapshot);
-    url.map(Endpoint::parse).transpose().context("--upstream")
+    ensure!(
+        flags.upstream_key.is_none() || url.is_some(),
+        "--upstream-key needs --upstream, or a URL as --snapshot"
+    );
+    url.map(|url| http_endpoint(flags, url)).transpose().context("--upstream")
+}
+
+/// A node's RPC port, with the key of `--upstream-key`.
+fn http_endpoint(flags: &FollowFlags, url: &str) -> Result<Endpoint> {
+    let endpoint = Endpoint::parse(url)?;
+    let Some(path) = &flags.upstream_key else { return Ok(endpoint) };
+    let key = input_file::read_secret(path).context("--upstream-key")?;
+    endpoint.with_api_key(&key).with_context(|| format!("--upstream-key {}", path.display()))
 }
 
 fn sources(flags: &FollowFlags) -> Result<Vec<SourceConfig>> {
@@ -243,9 +253,7 @@ fn agreement(flags: &FollowFlags) -> Result<AgreementConfig> {
 }
 
 fn read_token(path: &Path) -> Result<String> {
-    let text = input_file::read(path, TOKEN_BYTES_MAX).context("--x-token")?;
-    let text = String::from_utf8(text).with_context(|| format!("--x-token {}", path.display()))?;
-    Ok(text.trim().to_owned())
+    input_file::read_secret(path).context("--x-token")
 }
 
 /// What the file of `--config` sets: gRPC's limits, and the API keys unless a flag does.
@@ -278,7 +286,8 @@ fn archive_source(
     threads: usize,
 ) -> Result<Option<ArchiveSource>> {
     let of_snapshot = flags.snapshot.as_deref().filter(|snapshot| is_url(snapshot));
-    let of_snapshot = of_snapshot.map(Endpoint::parse).transpose().context("--snapshot")?;
+    let of_snapshot = of_snapshot.map(|url| http_endpoint(flags, url)).transpose();
+    let of_snapshot = of_snapshot.context("--snapshot")?;
     Ok(of_snapshot.or_else(|| upstream.cloned()).map(|endpoint| {
         let source = ArchiveSource::new(endpoint, snapshot_dir(flags), threads);
         ArchiveSource { limits: download_limits(flags), ..source }
@@ -294,7 +303,7 @@ async fn snapshot_path(flags: &FollowFlags, snapshot: &str) -> Result<PathBuf> {
         flags.incremental_snapshot.is_none(),
         "--incremental-snapshot needs a file as --snapshot"
     );
-    let endpoint = Endpoint::parse(snapshot).context("--snapshot")?;
+    let endpoint = http_endpoint(flags, snapshot).context("--snapshot")?;
     let (dir, limits) = (snapshot_dir(flags), download_limits(flags));
     let (progress, started) = (DownloadProgress::default(), now());
     let mut lines = tokio::time::interval(LINE_INTERVAL);
@@ -394,7 +403,9 @@ impl Node<'_> {
             config: self.rpc,
         };
         let response_cache = response_cache::ResponseCache::new(CACHE_BYTES_MAX);
-        let keys = self.api_keys.as_ref().map(ApiKeyFile::keys);
+        let mut api_keys = self.api_keys;
+        api_keys.iter_mut().for_each(|file| file.restore_usage(self.flags.ledger.as_deref()));
+        let keys = api_keys.as_ref().map(ApiKeyFile::keys);
         let clients = pool::RateLimiter::new(pool.clients).with_api_keys(keys);
         let node = Arc::new(api.into_server(Arc::new(response_cache), Arc::new(clients)));
         let (pubsub, sink) = rpc_solana::pubsub::start(
@@ -420,7 +431,8 @@ impl Node<'_> {
         let reader = &node.api.reader;
         let grpc = bound.grpc.map(|listener| {
             let authenticator = node.context.http.authenticator.clone();
-            grpc_setup::start(&self.grpc, &info, reader, (listener, authenticator))
+            let access = (listener, authenticator, &self.serving);
+            grpc_setup::start(&self.grpc, &info, reader, access)
         });
         let grpc = grpc.transpose()?.map(|(server, events)| {
             node.context.metrics.add(Arc::new(server.metrics()));
@@ -432,7 +444,7 @@ impl Node<'_> {
             tokio::spawn(grpc_setup::mirror_nodes(gossip, cluster))
         });
         export_spans(self.flags.otlp_endpoint.as_deref(), &node.context.metrics)?;
-        let key_watch = self.api_keys.map(|file| {
+        let key_watch = api_keys.clone().map(|file| {
             let closer = grpc.as_ref().map(grpc::Server::key_closer);
             tokio::spawn(file.watch(close_keys(Arc::clone(&pubsub), closer)))
         });
@@ -468,7 +480,7 @@ impl Node<'_> {
                 schemes[0],
                 schemes[1],
                 grpc.as_ref().map_or_else(String::new, |grpc| {
-                    format!("  gRPC       http://{} (Yellowstone)\n", grpc.address())
+                    format!("  gRPC       {}://{} (Yellowstone)\n", grpc.scheme(), grpc.address())
                 }),
                 MemoryLine(usage),
                 info.genesis_hash,
@@ -481,7 +493,7 @@ impl Node<'_> {
                 "ws": format!("{}://{pubsub_address}", schemes[1]),
             });
             if let Some(grpc) = &grpc {
-                endpoints["grpc"] = format!("http://{}", grpc.address()).into();
+                endpoints["grpc"] = format!("{}://{}", grpc.scheme(), grpc.address()).into();
             }
             write_atomic(path, &endpoints.to_string())
                 .with_context(|| format!("--endpoints-file {}", path.display()))?;
@@ -503,6 +515,7 @@ impl Node<'_> {
         };
         drain(&mut signals, &node.context.http.drain, self.serving.drain, servers).await?;
         drop(admin);
+        api_keys.iter().for_each(ApiKeyFile::store_usage);
         let stopped = tokio::task::spawn_blocking(|| running.stop()).await;
         stopped.map_err(|_| anyhow!("the follower panicked"))?.context("the follower")?;
         if ended {

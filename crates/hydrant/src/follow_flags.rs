@@ -49,6 +49,9 @@ pub(crate) struct FollowFlags {
     /// [default: the URL of --snapshot; without one, genesis is that of --ledger].
     #[arg(long, value_name = "URL", help_heading = "Chain")]
     pub(crate) upstream: Option<String>,
+    /// A file with the API key that requests to --upstream, and to the URL of --snapshot, send.
+    #[arg(long, value_name = "FILE", help_heading = "Chain")]
+    pub(crate) upstream_key: Option<PathBuf>,
     /// Where transactions go [default: leaders].
     #[arg(long, value_name = "TO", value_enum, help_heading = "Chain")]
     pub(crate) send: Option<SendTo>,
@@ -111,8 +114,8 @@ pub(crate) struct FollowFlags {
     /// machine's name need no flag. `*` is any name. Can be repeated.
     #[arg(long, value_name = "NAME", help_heading = "Serving")]
     pub(crate) allow_host: Vec<String>,
-    /// Serve HTTP and WebSocket over TLS only, with the certificates in this PEM file, the node's own
-    /// first; read again when it changes.
+    /// Serve HTTP, WebSocket and gRPC over TLS only, with the certificates in this PEM file, the node's
+    /// own first; read again when it changes.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The PEM file with the key of --tls-cert.

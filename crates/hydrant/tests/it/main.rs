@@ -26,6 +26,7 @@ mod forks;
 mod from_snapshot;
 mod genesis;
 mod grpc;
+mod grpc_tls;
 mod memory;
 mod methods;
 mod monitoring_files;
