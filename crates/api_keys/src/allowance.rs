@@ -104,6 +104,11 @@ impl Allowance {
         self.today.requests(unix_s)
     }
 
+    /// Sets the requests of the current day, if it has fewer.
+    pub(crate) fn restore_today(&self, requests: u64, unix_s: u64) {
+        self.today.restore(requests, unix_s);
+    }
+
     /// Whether it is as a new one, so that it need not be stored.
     pub(crate) fn is_unused(&self, tier: &Tier, now: Now) -> bool {
         let methods = self.methods.get().into_iter().flat_map(|methods| methods.iter());
@@ -155,6 +160,12 @@ impl DayCount {
             retry_after: Duration::from_secs(left_s),
             resets_at: Some((day_of(unix_s) + 1) * DAY_S),
         })
+    }
+
+    fn restore(&self, requests: u64, unix_s: u64) {
+        // A later day, or more requests of this one, is greater.
+        let value = day_of(unix_s) << COUNT_BITS | requests.min(COUNT_MAX);
+        self.0.fetch_max(value, Ordering::Relaxed);
     }
 
     fn add(&self, requests: u32, unix_s: u64) {

@@ -84,6 +84,19 @@ impl AtomicBucket {
         });
     }
 
+    /// Takes a token, and returns how long its use must wait: until the bucket has it, and at most `wait_max`.
+    pub(crate) fn take_delayed(&self, rate: Rate, wait_max: Duration, now: Duration) -> Duration {
+        let (cost, now) = (rate.cost(1), nanos(now));
+        let allowed = now.saturating_add(rate.size());
+        let latest = allowed.saturating_add(nanos(wait_max));
+        let after = |full_at: u64| full_at.max(now).saturating_add(cost).min(latest);
+        let update = |full_at: u64| Some(full_at.max(after(full_at)));
+        // The closure always returns a value.
+        let before = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+        let before = before.unwrap_or_else(|before| before);
+        Duration::from_nanos(after(before).saturating_sub(allowed))
+    }
+
     /// Tokens that it has, and the time until it is full.
     pub(crate) fn remaining(&self, rate: Rate, now: Duration) -> (u32, Duration) {
         let owed = self.full_at.load(Ordering::Relaxed).saturating_sub(nanos(now));
@@ -147,6 +160,15 @@ mod tests {
         let bucket = AtomicBucket::default();
         (0..100).for_each(|_| bucket.take_up_to_debt(RATE, 1_000, ms(0)));
         assert_eq!(bucket.remaining(RATE, ms(0)), (0, ms(60_000)));
+    }
+
+    #[test]
+    fn a_delayed_token_waits_for_its_turn_up_to_a_bound() {
+        let bucket = AtomicBucket::default();
+        let take = |at| bucket.take_delayed(RATE, ms(250), ms(at)).as_millis();
+        assert_eq!([0; 7].map(&take), [0, 0, 0, 100, 200, 250, 250]);
+        // What was taken past the bound is not owed.
+        assert_eq!([take(250), take(350), take(5_000)], [100, 100, 0]);
     }
 
     #[test]

@@ -23,6 +23,12 @@ pub(crate) struct Key {
     pub(crate) state: Arc<KeyState>,
 }
 
+impl Key {
+    pub(crate) fn hash(&self) -> KeyHash {
+        self.hash
+    }
+}
+
 /// All keys.
 #[derive(Debug, Default)]
 pub(crate) struct KeyTable {

@@ -29,6 +29,11 @@ pub const ANONYMOUS_CLIENTS_MAX: usize = 32_768;
 pub const FAILING_CLIENTS_MAX: usize = 4_096;
 /// Wrong keys of a client that get a response of their own.
 const FAILURES: Rate = Rate { per_s: 10, burst: 100 };
+/// Refusals of a client that are sent at once: later ones wait, so that a client over a limit costs no more than these.
+const REFUSALS: Rate = Rate { per_s: 100, burst: 100 };
+/// How long a refusal waits at most. A client with more requests at once than the rate has in this time gets one refusal
+/// for each of them in it.
+pub const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
 
 /// The keys of a node.
 pub struct ApiKeys {
@@ -50,6 +55,7 @@ pub(crate) struct Counters {
     pub(crate) throttled: AtomicU64,
     pub(crate) reloads: AtomicU64,
     pub(crate) failed_reloads: AtomicU64,
+    pub(crate) delayed_refusals: AtomicU64,
 }
 
 /// What a client sent to be recognised.
@@ -128,8 +134,12 @@ impl ApiKeys {
         self.unix_s.store(unix_s, Ordering::Relaxed);
     }
 
+    pub(crate) fn unix_s(&self) -> u64 {
+        self.unix_s.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn now(&self, monotonic: Duration) -> Now {
-        Now { monotonic, unix_s: self.unix_s.load(Ordering::Relaxed) }
+        Now { monotonic, unix_s: self.unix_s() }
     }
 
     /// The key of a request; `None` for a client without one, if those are served. A wrong key is counted to `client`.
@@ -223,6 +233,17 @@ impl ApiKeys {
         });
         // `None`: the client has no tier.
         charged.unwrap_or_default();
+    }
+
+    /// How long the response to a refused request must wait; `None`: it is sent at once. Nothing else should be read from
+    /// the connection meanwhile.
+    pub fn delay_refusal(&self, caller: Caller, now: Duration) -> Option<Duration> {
+        let delay = self.with_client(caller, self.now(now), |_, state, _| {
+            state.refusals.take_delayed(REFUSALS, REFUSAL_DELAY_MAX, now)
+        });
+        let delay = delay.filter(|delay| !delay.is_zero())?;
+        self.counters.delayed_refusals.fetch_add(1, Ordering::Relaxed);
+        Some(delay)
     }
 
     /// Whether a client may not call a method. The call is counted as refused then.

@@ -109,6 +109,11 @@ impl ApiKeys {
         value(&self.counters.throttled)
     }
 
+    /// Refusals that were sent late, because their client had too many.
+    pub fn delayed_refusals(&self) -> u64 {
+        value(&self.counters.delayed_refusals)
+    }
+
     /// Files that were read again: valid ones, and others.
     pub fn reloads(&self) -> (u64, u64) {
         (value(&self.counters.reloads), value(&self.counters.failed_reloads))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     ANONYMOUS_CLIENTS_MAX, ApiKeys, AuthError, Caller, Charge, Credentials, FAILING_CLIENTS_MAX,
-    KEY_BYTES_MAX, KeyFile, KeyHash, KeyNumber, REPORTED_KEYS_MAX, RateStatus,
+    KEY_BYTES_MAX, KeyFile, KeyHash, KeyNumber, REFUSAL_DELAY_MAX, REPORTED_KEYS_MAX, RateStatus,
 };
 
 const NOON: u64 = 1_795_478_400 + 43_200;
@@ -176,6 +176,23 @@ fn ten_thousand_keys_cost_less_than_four_megabytes() {
     assert_eq!(rows.len(), REPORTED_KEYS_MAX + 1);
     assert_eq!(rows.iter().map(|row| row.calls[1]).sum::<u64>(), 10_000);
     assert_eq!(keys.usage_report()["keys"].as_array().map(Vec::len), Some(10_000));
+}
+
+#[test]
+fn refusals_past_their_rate_wait_and_those_of_another_key_do_not() {
+    let text =
+        format!("[tiers.t]\n{}{}", entry("one", "tier = \"t\""), entry("two", "tier = \"t\""));
+    let keys = keys(&text);
+    let (one, two) = (Caller::Key(number(&keys, "one")), Caller::Key(number(&keys, "two")));
+    let at_once = (0..1_000).filter(|_| keys.delay_refusal(one, ms(0)).is_none()).count();
+    assert_eq!((at_once, keys.delayed_refusals()), (100, 900));
+    assert_eq!(keys.delay_refusal(one, ms(0)), Some(REFUSAL_DELAY_MAX));
+    assert_eq!(keys.delay_refusal(two, ms(0)), None);
+    assert_eq!(keys.delay_refusal(one, ms(300)), Some(ms(210)));
+    assert_eq!(keys.delay_refusal(one, ms(1_000)), None, "a client that stops is refused at once");
+    // A removed key, which is in no table.
+    keys.reload(file(""));
+    assert_eq!(keys.delay_refusal(one, ms(0)), None);
 }
 
 #[test]

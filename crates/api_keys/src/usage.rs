@@ -3,12 +3,15 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::allowance::Allowance;
+use crate::atomic_bucket::AtomicBucket;
 
 /// The state of a key. It continues when the file is read again.
 #[derive(Debug, Default)]
 pub(crate) struct KeyState {
     pub(crate) allowance: Allowance,
     pub(crate) usage: Usage,
+    /// Refusals, which are delayed past their rate.
+    pub(crate) refusals: AtomicBucket,
     pub(crate) sockets: AtomicU32,
     pub(crate) streams: AtomicU32,
     pub(crate) subscriptions: AtomicU32,

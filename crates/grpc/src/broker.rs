@@ -15,6 +15,7 @@ use api_keys::KeyNumber;
 use foldhash::{HashMap, HashMapExt};
 use ledger::{BlockId, Commitment, Slot};
 use parking_lot::{Condvar, Mutex};
+use tokio::sync::watch;
 use tonic::Status;
 
 use crate::budget::QueueBudget;
@@ -41,6 +42,8 @@ pub(crate) struct Broker {
     /// Of the writers that wait for fewer bytes, and their wake-up.
     pub(crate) event_lock: Mutex<()>,
     pub(crate) event_space: Condvar,
+    /// Notified after API keys were removed.
+    pub(crate) removals: watch::Sender<()>,
     state: Mutex<State>,
 }
 
@@ -103,6 +106,7 @@ impl Broker {
             event_lock: Mutex::new(()),
             event_space: Condvar::new(),
             state: Mutex::new(state),
+            removals: watch::Sender::new(()),
             config,
         }
     }
@@ -176,6 +180,7 @@ impl Broker {
                 }
             }
         }
+        self.removals.send_replace(());
     }
 
     /// A new client without filters.

@@ -1,4 +1,4 @@
-//! One connection: HTTP/2 over a socket, until either side ends it.
+//! One connection: HTTP/2 over a socket, or over TLS, until either side ends it.
 //!
 //! Bounds: streams, bytes of headers, windows, the time until HTTP/2 begins. A client that does not take what an ended
 //! subscription has for it within `Config::close_timeout_ms` is disconnected ([`StatusTimer`]); one that does not answer
@@ -15,11 +15,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 use crate::counters::Event;
 use crate::service::GrpcService;
 use crate::socket::{Socket, SocketState};
 use crate::status_timer::StatusTimer;
+use crate::tls::{self, TlsAcceptor};
+use crate::transport::Transport;
 
 /// Bytes of a request's headers.
 const HEADERS_BYTES_MAX: u32 = 16 << 10;
@@ -32,6 +35,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) async fn serve(
     socket: TcpStream,
     service: Arc<GrpcService>,
+    acceptor: Option<Arc<dyn TlsAcceptor>>,
     mut closing: watch::Receiver<bool>,
 ) {
     let broker = Arc::clone(service.broker());
@@ -39,6 +43,20 @@ pub(crate) async fn serve(
     let _ = socket.set_nodelay(true);
     // Unknown only for a socket that is closed already.
     let peer = socket.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |it| it.ip());
+    let deadline = Instant::now() + broker.config.handshake_timeout();
+    let transport = match acceptor {
+        None => Transport::Plain(socket),
+        Some(acceptor) => {
+            let stream = tokio::select! {
+                stream = tls::handshake(&*acceptor, socket, peer, deadline) => stream,
+                () = closed(&mut closing) => return,
+            };
+            match stream {
+                Ok(stream) => Transport::Tls(stream),
+                Err(end) => return broker.counters.record(end),
+            }
+        }
+    };
     let timer = Arc::new(StatusTimer::default());
     let own = Arc::clone(&timer);
     let calls = service_fn(move |request| {
@@ -54,7 +72,7 @@ pub(crate) async fn serve(
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .keep_alive_interval(broker.config.keep_alive())
         .keep_alive_timeout(broker.config.keep_alive());
-    let socket = Socket::new(socket);
+    let socket = Socket::new(transport);
     let state = socket.state();
     let connection = builder.serve_connection(socket, calls);
     tokio::pin!(connection);
@@ -70,7 +88,7 @@ pub(crate) async fn serve(
                 tracing::debug!(%err, "a gRPC connection has ended");
             }
         }
-        () = late(&state, broker.config.handshake_timeout()) => broker.counters.record(Event::Late),
+        () = late(&state, deadline) => broker.counters.record(Event::Late),
         () = timer.expired(broker.config.close_timeout()) => broker.counters.record(Event::Aborted),
         () = closed(&mut closing) => {
             connection.as_mut().graceful_shutdown();
@@ -81,8 +99,8 @@ pub(crate) async fn serve(
 }
 
 /// Waits until a client that did not begin HTTP/2 is too late: forever if it began, because pings follow then.
-async fn late(state: &SocketState, timeout: Duration) {
-    if tokio::time::timeout(timeout, state.begun()).await.is_ok() {
+async fn late(state: &SocketState, deadline: Instant) {
+    if timeout_at(deadline, state.begun()).await.is_ok() {
         std::future::pending().await
     }
 }

@@ -11,8 +11,10 @@ pub(crate) enum Event {
     Ended,
     /// A connection was closed because its client did not read what an ended subscription had for it.
     Aborted,
-    /// A connection was closed because its client did not begin HTTP/2.
+    /// A connection was closed because its client did not begin HTTP/2, or TLS before that.
     Late,
+    /// A TLS handshake failed: the client does not speak TLS, or does not trust the certificate.
+    TlsFailed,
     /// A call without a valid token.
     Unauthenticated,
     /// A subscription was refused at a bound.
@@ -37,7 +39,7 @@ pub(crate) enum Event {
     RequestBytesDone,
 }
 
-const EVENTS: usize = 15;
+const EVENTS: usize = 16;
 
 /// The counters.
 pub(crate) struct GrpcCounters(Counters);

@@ -1,11 +1,13 @@
 //! `SubscribeGossip`: the table of the cluster's nodes, then its changes, and pings.
 //!
 //! Shape: a stream takes from the table what it sends next, so a client that does not read costs nothing.
+//! Bounds: a stream counts for the API key of its client, and ends when that is removed.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_keys::Permit;
 use futures_util::Stream;
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -18,6 +20,7 @@ use yellowstone_grpc_proto::geyser::{
 use crate::clock::now_ms;
 use crate::encode::timestamp;
 use crate::gossip_table::{GossipStep, GossipTable};
+use crate::stream_key::Revocation;
 
 /// What one client gets.
 pub(crate) type GossipStream =
@@ -30,36 +33,57 @@ struct GossipClient {
     /// What it has.
     revision: Option<u64>,
     ping: Interval,
+    /// If it has an API key.
+    revocation: Option<Revocation>,
+    _permit: Option<Permit>,
 }
 
-/// The stream of a new client.
-pub(crate) fn stream(table: Arc<GossipTable>, ping_interval: Duration) -> GossipStream {
+/// The stream of a new client, with the permit and the revocation of its API key, if it has one.
+pub(crate) fn stream(
+    table: Arc<GossipTable>,
+    ping_interval: Duration,
+    (permit, revocation): (Option<Permit>, Option<Revocation>),
+) -> GossipStream {
     let mut ping = tokio::time::interval(ping_interval);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
-    let client = GossipClient { changed: table.subscribe(), table, revision: None, ping };
-    Box::pin(futures_util::stream::unfold(client, |mut client| async move {
+    let (changed, revision) = (table.subscribe(), None);
+    let client = GossipClient { changed, table, revision, ping, revocation, _permit: permit };
+    Box::pin(futures_util::stream::unfold(Some(client), |client| async move {
+        let mut client = client?;
         let update = client.next().await;
-        Some((Ok(update), client))
+        let client = update.is_ok().then_some(client);
+        Some((update, client))
     }))
 }
 
 impl GossipClient {
-    async fn next(&mut self) -> SubscribeUpdateGossip {
+    async fn next(&mut self) -> Result<SubscribeUpdateGossip, Status> {
         loop {
             // Before the table is read, so that no later change is missed.
             self.changed.borrow_and_update();
             if let Some((step, revision)) = self.table.next(self.revision) {
                 self.revision = Some(revision);
-                return message(update(step), revision);
+                return Ok(message(update(step), revision));
             }
             tokio::select! {
                 _ = self.ping.tick() => {
-                    return message(UpdateOneof::Ping(SubscribeUpdatePing {}), 0);
+                    return Ok(message(UpdateOneof::Ping(SubscribeUpdatePing {}), 0));
                 }
                 Ok(()) = self.changed.changed() => {}
+                () = revoked(&mut self.revocation) => {
+                    return Err(Status::unauthenticated("the API key was removed"));
+                }
             }
         }
+    }
+}
+
+/// Waits until the key of a client is removed: for ever, if it has none.
+async fn revoked(revocation: &mut Option<Revocation>) {
+    match revocation {
+        Some(revocation) => revocation.happened().await,
+        None => std::future::pending().await,
     }
 }
 

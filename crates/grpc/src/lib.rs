@@ -39,6 +39,8 @@ mod socket;
 mod status_timer;
 mod stream;
 mod stream_key;
+mod tls;
+mod transport;
 mod update;
 
 pub use config::Config;
@@ -46,5 +48,6 @@ pub use gossip_table::GossipTable;
 pub use metrics::GrpcMetrics;
 pub use node::{GrpcNode, LedgerReader, NewestBlock};
 pub use publisher::EventSender;
-pub use server::{KeyCloser, Server, StartError};
+pub use server::{KeyCloser, Security, Server, StartError};
+pub use tls::{TlsAcceptor, TlsStream};
 pub use yellowstone_grpc_proto::geyser::SubscribeUpdateContactInfoNode as ContactInfo;

@@ -11,11 +11,14 @@ use crate::gossip_table::GossipTable;
 
 /// The memory of an open connection: its task, and the buffers of its socket and of HTTP/2.
 const CONNECTION_BYTES: u64 = 100 * 1024;
+/// The memory of its TLS: the session and its buffers.
+const TLS_BYTES: u64 = 16 * 1024;
 
 /// The metrics, for a scrape.
 pub struct GrpcMetrics {
     pub(crate) broker: Arc<Broker>,
     pub(crate) gossip: Arc<GossipTable>,
+    pub(crate) is_tls: bool,
 }
 
 impl GrpcMetrics {
@@ -30,8 +33,9 @@ impl Collector for GrpcMetrics {
         let (memory, counters) = (self.broker.memory(), &self.broker.counters);
         let incomplete =
             counters.sum(Event::RequestBytes).saturating_sub(counters.sum(Event::RequestBytesDone));
+        let connection_bytes = CONNECTION_BYTES + if self.is_tls { TLS_BYTES } else { 0 };
         vec![
-            ("grpc_connections", self.connections() * CONNECTION_BYTES + incomplete),
+            ("grpc_connections", self.connections() * connection_bytes + incomplete),
             ("grpc_events", self.broker.event_bytes.load(Ordering::Relaxed) as u64),
             ("grpc_queues", memory.queues as u64),
             ("grpc_sending", memory.sending as u64),
@@ -100,6 +104,7 @@ impl Collector for GrpcMetrics {
             ("filter", Event::RequestRefused),
             ("status_unread", Event::Aborted),
             ("handshake", Event::Late),
+            ("tls", Event::TlsFailed),
         ];
         for (cause, event) in causes {
             family.put(&[("cause", cause)], counters.sum(event));

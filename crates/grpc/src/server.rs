@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_keys::KeyNumber;
-use http_server::Authenticator;
+use authentication::Authenticator;
 use ledger::Commitment;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -30,6 +30,7 @@ use crate::metrics::GrpcMetrics;
 use crate::node::GrpcNode;
 use crate::publisher::{self, EventSender};
 use crate::service::{Access, GrpcService};
+use crate::tls::TlsAcceptor;
 
 /// Pause after a failed accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -63,11 +64,21 @@ pub enum StartError {
     Io(#[from] io::Error),
 }
 
+/// What protects a server.
+#[derive(Clone, Default)]
+pub struct Security {
+    /// Recognises clients by their API keys. `None`: every client is served.
+    pub authenticator: Option<Authenticator>,
+    /// Encrypts connections. `None`: HTTP/2 without TLS.
+    pub tls: Option<Arc<dyn TlsAcceptor>>,
+}
+
 /// A running server. Dropping it ends it without a wait.
 pub struct Server {
     broker: Arc<Broker>,
     gossip: Arc<GossipTable>,
     address: SocketAddr,
+    is_tls: bool,
     closing: watch::Sender<bool>,
     /// Ends after the last connection.
     serving: Option<JoinHandle<()>>,
@@ -81,16 +92,18 @@ impl Server {
         node: GrpcNode,
         listener: std::net::TcpListener,
     ) -> Result<(Self, EventSender), StartError> {
-        Self::start_with_keys(config, node, listener, None)
+        Self::start_secured(config, node, listener, Security::default())
     }
 
-    /// The same for clients with API keys.
-    pub fn start_with_keys(
+    /// The same, protected.
+    pub fn start_secured(
         config: Config,
         node: GrpcNode,
         listener: std::net::TcpListener,
-        authenticator: Option<Authenticator>,
+        security: Security,
     ) -> Result<(Self, EventSender), StartError> {
+        let Security { authenticator, tls } = security;
+        let is_tls = tls.is_some();
         let token = config.x_token_file.as_ref().map(read_token).transpose()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(config.threads)
@@ -115,12 +128,17 @@ impl Server {
             let listener = TcpListener::from_std(listener)?;
             runtime.spawn(async move {
                 reporter.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
-                accept(listener, service, is_closing).await;
+                accept(listener, service, tls, is_closing).await;
                 reporter.set_service_status(SERVICE_NAME, ServingStatus::NotServing).await;
             })
         };
         let (serving, runtime) = (Some(serving), Some(runtime));
-        Ok((Self { broker, gossip, address, closing, serving, runtime }, sender))
+        Ok((Self { broker, gossip, address, is_tls, closing, serving, runtime }, sender))
+    }
+
+    /// The scheme of its URL.
+    pub fn scheme(&self) -> &'static str {
+        if self.is_tls { "https" } else { "http" }
     }
 
     /// The address on which it listens.
@@ -130,7 +148,8 @@ impl Server {
 
     /// Its metrics.
     pub fn metrics(&self) -> GrpcMetrics {
-        GrpcMetrics { broker: Arc::clone(&self.broker), gossip: Arc::clone(&self.gossip) }
+        let (broker, gossip) = (Arc::clone(&self.broker), Arc::clone(&self.gossip));
+        GrpcMetrics { broker, gossip, is_tls: self.is_tls }
     }
 
     /// Ends the streams of API keys.
@@ -175,6 +194,7 @@ impl Drop for Server {
 async fn accept(
     listener: TcpListener,
     service: Arc<GrpcService>,
+    tls: Option<Arc<dyn TlsAcceptor>>,
     mut closing: watch::Receiver<bool>,
 ) {
     let broker = Arc::clone(service.broker());
@@ -202,10 +222,10 @@ async fn accept(
         };
         broker.counters.record(Event::Accepted);
         let (broker, service) = (Arc::clone(&broker), Arc::clone(&service));
-        let closing = closing.clone();
+        let (tls, closing) = (tls.clone(), closing.clone());
         connections.spawn(async move {
             let _ended = Ended(broker);
-            connection::serve(socket, service, closing).await;
+            connection::serve(socket, service, tls, closing).await;
             drop(permit);
         });
     }

@@ -3,9 +3,10 @@
 use std::future::{Ready, ready};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use api_keys::{AuthError, LimitReached};
-use http_server::Authenticator;
+use api_keys::{AuthError, LimitReached, Permit};
+use authentication::Authenticator;
 use hyper::body::Incoming;
 use pool::ClientId;
 use prost::Message;
@@ -33,7 +34,7 @@ use crate::requests::Requests;
 use crate::response_body::ResponseBody;
 use crate::status_timer::StatusTimer;
 use crate::stream::UpdateStream;
-use crate::stream_key::StreamKey;
+use crate::stream_key::{Revocation, StreamKey};
 
 /// The header with the client's token.
 const TOKEN_HEADER: &str = "x-token";
@@ -109,16 +110,25 @@ impl GrpcService {
             self.broker.counters.record(Event::Unauthenticated);
             return Status::unauthenticated("x-token is missing or wrong").into_http();
         }
-        let key = match self.admit(&request, peer, method) {
-            Ok(key) => key,
-            Err(status) => return status.into_http(),
+        let (client, permit) = match self.admit(&request, peer, method) {
+            Ok(admitted) => admitted,
+            Err(Refused { status, delay }) => {
+                if let Some(delay) = delay {
+                    // A client that gets too many refusals gets later ones late: a connection has few streams at once.
+                    tokio::time::sleep(delay).await;
+                }
+                return status.into_http();
+            }
         };
         let broker = Arc::clone(&self.broker);
         let request = request.map(|body| RequestBody::new(body, broker));
         let node = &self.node;
         match method {
-            "Subscribe" => self.subscribe(request, timer, key),
-            "SubscribeGossip" => self.gossip(request).await,
+            "Subscribe" => {
+                let key = StreamKey { number: client.and_then(ClientId::key), permit };
+                self.subscribe(request, timer, key)
+            }
+            "SubscribeGossip" => self.gossip(request, client, permit).await,
             "SubscribeReplayInfo" => {
                 let first_available = self.broker.first_slot();
                 self.unary(request, |_: SubscribeReplayInfoRequest| {
@@ -152,21 +162,19 @@ impl GrpcService {
         token.len() == given.len() && differences == 0
     }
 
-    /// Recognises and charges the client of a call, if clients have API keys.
+    /// Recognises and charges the client of a call, if clients have API keys. A stream gets a permit.
     fn admit(
         &self,
         request: &http::Request<Incoming>,
         peer: IpAddr,
         method: &str,
-    ) -> Result<StreamKey, Status> {
-        let Some(authenticator) = &self.access.authenticator else {
-            return Ok(StreamKey::default());
-        };
+    ) -> Result<(Option<ClientId>, Option<Permit>), Refused> {
+        let Some(authenticator) = &self.access.authenticator else { return Ok((None, None)) };
         let (mut uri, address) = (request.uri().clone(), ClientId::from_ip(peer));
         let found = authenticator.authenticate(&mut uri, request.headers(), Some(peer), address);
         let client = found.map_err(|err| {
             self.broker.counters.record(Event::Unauthenticated);
-            match err {
+            Refused::from(match err {
                 AuthError::Origin | AuthError::Address => {
                     Status::permission_denied(err.to_string())
                 }
@@ -174,19 +182,24 @@ impl GrpcService {
                 AuthError::Missing | AuthError::Unknown | AuthError::TooLong => {
                     Status::unauthenticated(err.to_string())
                 }
-            }
+            })
         })?;
-        let exhausted = |reached: LimitReached| Status::resource_exhausted(reached.to_string());
+        let exhausted = |reached: LimitReached| Refused {
+            status: Status::resource_exhausted(reached.to_string()),
+            delay: authenticator.delay_refusal(client),
+        };
         if authenticator.denies(client, method) {
             let message = format!("{method} is not available to this client (tiers.deny)");
-            return Err(Status::permission_denied(message));
+            return Err(Status::permission_denied(message).into());
         }
         authenticator.admit_call(client, method).map_err(exhausted)?;
         let permit = match method {
-            "Subscribe" => Some(authenticator.open_stream(client).map_err(exhausted)?),
+            "Subscribe" | "SubscribeGossip" => {
+                Some(authenticator.open_stream(client).map_err(exhausted)?)
+            }
             _ => None,
         };
-        Ok(StreamKey { number: client.key(), permit })
+        Ok((Some(client), permit))
     }
 
     fn subscribe(
@@ -215,9 +228,19 @@ impl GrpcService {
         response.body(body).unwrap_or_else(|err| Status::internal(err.to_string()).into_http())
     }
 
-    async fn gossip(&self, request: http::Request<RequestBody>) -> http::Response<Body> {
+    async fn gossip(
+        &self,
+        request: http::Request<RequestBody>,
+        client: Option<ClientId>,
+        permit: Option<Permit>,
+    ) -> http::Response<Body> {
         let ping_interval = self.broker.config.ping_interval();
-        let stream = gossip::stream(Arc::clone(&self.gossip), ping_interval);
+        let revocation =
+            self.access.authenticator.clone().zip(client).map(|(keys, client)| {
+                Revocation::new(keys, client, self.broker.removals.subscribe())
+            });
+        let key = (permit, revocation);
+        let stream = gossip::stream(Arc::clone(&self.gossip), ping_interval, key);
         let codec = ProstCodec::<SubscribeUpdateGossip, SubscribeGossipRequest>::default();
         self.grpc(codec).server_streaming(Gossip(Some(stream)), request).await
     }
@@ -240,6 +263,18 @@ impl GrpcService {
             grpc = grpc.accept_compressed(encoding).send_compressed(encoding);
         }
         grpc.max_decoding_message_size(self.broker.config.request_bytes_max)
+    }
+}
+
+/// Why a call is refused, and how long that must wait.
+struct Refused {
+    status: Status,
+    delay: Option<Duration>,
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        Self { status, delay: None }
     }
 }
 

@@ -11,15 +11,16 @@ use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
+
+use crate::transport::Transport;
 
 /// Bytes with which a client begins HTTP/2.
 const PREFACE_BYTES: usize = 24;
 
 /// A socket.
 pub(crate) struct Socket {
-    inner: TokioIo<TcpStream>,
+    inner: TokioIo<Transport>,
     state: Arc<SocketState>,
     /// Bytes of the preface that were not read.
     preface_bytes: usize,
@@ -45,8 +46,8 @@ impl SocketState {
 }
 
 impl Socket {
-    pub(crate) fn new(socket: TcpStream) -> Self {
-        let inner = TokioIo::new(socket);
+    pub(crate) fn new(transport: Transport) -> Self {
+        let inner = TokioIo::new(transport);
         Self { inner, state: Arc::default(), preface_bytes: PREFACE_BYTES }
     }
 

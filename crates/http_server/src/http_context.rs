@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::authentication::Authenticator;
+use authentication::Authenticator;
+
 use crate::drain::Drain;
 use crate::http_config::HttpConfig;
 use crate::http_metrics::HttpCounters;

@@ -1,11 +1,14 @@
 //! One HTTP request, one response: checks of the head, CORS, the request id, the upgrade to WebSocket. An
 //! [`HttpService`] answers all other requests.
 //!
+//! Bounds: a client with an API key that gets too many refusals gets later ones late. Nothing is read from their
+//! connections meanwhile, so a client over its limits costs a bounded number of requests a second.
 //! Not here: what a path means ([`HttpService`]), reading a body (`request_body`).
 
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_keys::{AuthError, LimitReached, Permit};
 use hyper::body::Incoming;
@@ -131,7 +134,10 @@ pub(crate) async fn handle<S: HttpService>(
         Ok(()) => {
             let is_upgrade = is_websocket_upgrade(&request);
             match identify(context, service, is_upgrade, origin.peer, &mut request) {
-                Err(refusal) => refuse_client(context, service, listener_kind, refusal, &request),
+                Err((refusal, delay)) => {
+                    wait(delay).await;
+                    refuse_client(context, service, listener_kind, refusal, &request)
+                }
                 Ok((client, permit)) if is_upgrade => handshake(&mut request, client, permit),
                 Ok((client, _)) => {
                     respond_to(context, service, listener_kind, (client, id), request).await
@@ -150,14 +156,23 @@ pub(crate) async fn handle<S: HttpService>(
     handled
 }
 
-/// The client of a request: its API key, if clients have some, or its address. An upgrade gets a permit.
+/// Waits before a refusal is sent, if its client has too many of them.
+async fn wait(delay: Option<Duration>) {
+    if let Some(delay) = delay {
+        // In a box: otherwise the future of every request would be as large as this one.
+        Box::pin(tokio::time::sleep(delay)).await;
+    }
+}
+
+/// The client of a request: its API key, if clients have some, or its address. An upgrade gets a permit. A refusal comes
+/// with the time that it must wait.
 fn identify<S: HttpService>(
     context: &HttpContext,
     service: &S,
     is_upgrade: bool,
     peer: IpAddr,
     request: &mut Request<Incoming>,
-) -> Result<(ClientId, Option<Permit>), ClientRefusal> {
+) -> Result<(ClientId, Option<Permit>), (ClientRefusal, Option<Duration>)> {
     let header = context.config.client_header.as_ref();
     let client = client_id::client(header, peer, request.headers());
     let Some(authenticator) = &context.authenticator else { return Ok((client, None)) };
@@ -170,9 +185,14 @@ fn identify<S: HttpService>(
     let mut uri = std::mem::take(request.uri_mut());
     let found = authenticator.authenticate(&mut uri, request.headers(), address, client);
     *request.uri_mut() = uri;
-    let client = found?;
-    let permit = is_upgrade.then(|| authenticator.open_socket(client)).transpose()?;
-    Ok((client, permit))
+    let client = match found {
+        Ok(client) => client,
+        Err(err) => return Err((err.into(), None)),
+    };
+    match is_upgrade.then(|| authenticator.open_socket(client)).transpose() {
+        Ok(permit) => Ok((client, permit)),
+        Err(reached) => Err((reached.into(), authenticator.delay_refusal(client))),
+    }
 }
 
 /// Refuses a client. The connection is closed, because the body was not read.
@@ -262,6 +282,9 @@ async fn respond_to<S: HttpService>(
     };
     cors.write(response.headers_mut());
     if let Some(authenticator) = &context.authenticator {
+        if response.status() == StatusCode::TOO_MANY_REQUESTS {
+            wait(authenticator.delay_refusal(client)).await;
+        }
         authenticator.write_rate(client, response.headers_mut());
     }
     HandledRequest { response, upgrade: None }

@@ -5,7 +5,6 @@
 //! Invariant: a client that is slow, or that sends anything, delays no other client by more than a bounded poll.
 //! Not here: what a request means ([`HttpService`]), any chain.
 
-mod authentication;
 mod body;
 mod buf_list;
 mod client_id;

@@ -1,6 +1,6 @@
 //! TLS of a port: its certificate, which can be replaced while the server runs, and the handshake.
 //!
-//! In: a chain of certificates and a key, as PEM. Out: a stream on which HTTP/1.1 is spoken.
+//! In: a chain of certificates and a key, as PEM. Out: a stream on which HTTP/1.1 is spoken, or HTTP/2 on a port of that.
 //! Bounds: a handshake has a time limit, from the connection to its end. `HANDSHAKES_MAX` run at once, of one address
 //! half of them; others wait in order, within their time. A connection that has sent nothing yet does not count. Memory
 //! of a connection: rustls' buffers, [`CONNECTION_BYTES`].
@@ -59,34 +59,68 @@ pub(crate) enum HandshakeError {
 
 /// The certificate of a port.
 pub struct Tls {
-    config: RwLock<Arc<ServerConfig>>,
+    configs: RwLock<Configs>,
+    /// Of all ports.
     limit: Arc<HandshakeLimit>,
+}
+
+/// The same certificate for ports of either protocol.
+#[derive(Clone)]
+struct Configs {
+    http1: Arc<ServerConfig>,
+    http2: Arc<ServerConfig>,
 }
 
 impl Tls {
     /// A chain of certificates, the server's own first, and its key, both as PEM.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
-        let config = RwLock::new(server_config(chain, key)?);
-        Ok(Self { config, limit: Arc::new(HandshakeLimit::new(HANDSHAKES_MAX)) })
+        let configs = RwLock::new(Configs::from_pem(chain, key)?);
+        Ok(Self { configs, limit: Arc::new(HandshakeLimit::new(HANDSHAKES_MAX)) })
     }
 
     /// Replaces the pair for all later connections. An error leaves it as it is.
     pub fn replace(&self, chain: &[u8], key: &[u8]) -> Result<(), TlsError> {
-        let config = server_config(chain, key)?;
-        *self.config.write() = config;
+        let configs = Configs::from_pem(chain, key)?;
+        *self.configs.write() = configs;
         Ok(())
     }
 
-    /// The stream after the handshake.
+    /// The stream after the handshake with a client that speaks HTTP/2.
+    ///
+    /// Errors: `TimedOut` if the handshake took longer than `within`; any other if it failed.
+    pub async fn accept_http2<IO: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        io: IO,
+        address: ClientId,
+        within: Duration,
+    ) -> io::Result<TlsStream<IO>> {
+        let accepted = self.accept_with(|configs| &configs.http2, io, address, within).await;
+        accepted.map_err(|err| match err {
+            HandshakeError::Failed(err) => err,
+            HandshakeError::Late => io::ErrorKind::TimedOut.into(),
+        })
+    }
+
+    /// The stream after the handshake with a client that speaks HTTP/1.1.
     pub(crate) async fn accept<IO: AsyncRead + AsyncWrite + Unpin>(
         &self,
         io: IO,
         address: ClientId,
         within: Duration,
     ) -> Result<TlsStream<IO>, HandshakeError> {
+        self.accept_with(|configs| &configs.http1, io, address, within).await
+    }
+
+    async fn accept_with<IO: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        config: impl FnOnce(&Configs) -> &Arc<ServerConfig>,
+        io: IO,
+        address: ClientId,
+        within: Duration,
+    ) -> Result<TlsStream<IO>, HandshakeError> {
         let handshake = async {
             let _permit = self.limit.acquire(address).await;
-            let config = Arc::clone(&self.config.read());
+            let config = Arc::clone(config(&self.configs.read()));
             TlsAcceptor::from(config).accept(io).await
         };
         match tokio::time::timeout(within, handshake).await {
@@ -97,7 +131,14 @@ impl Tls {
     }
 }
 
-fn server_config(chain: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
+impl Configs {
+    fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
+        let http1 = server_config(chain, key, b"http/1.1")?;
+        Ok(Self { http1, http2: server_config(chain, key, b"h2")? })
+    }
+}
+
+fn server_config(chain: &[u8], key: &[u8], protocol: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
     let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
     let chain = chain.map_err(TlsError::Certificate)?;
     if chain.is_empty() {
@@ -109,7 +150,7 @@ fn server_config(chain: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, TlsError
     let builder = builder.with_safe_default_protocol_versions().map_err(TlsError::Pair)?;
     let config = builder.with_no_client_auth().with_single_cert(chain, key);
     let mut config = config.map_err(TlsError::Pair)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     Ok(Arc::new(config))
 }
 
@@ -193,15 +234,15 @@ mod tests {
     fn a_pair_that_is_not_valid_replaces_nothing() {
         let ((chain, key), (other_chain, other_key)) = (pem(), pem());
         let tls = Tls::from_pem(chain.as_bytes(), key.as_bytes()).expect("a pair");
-        let before = Arc::clone(&tls.config.read());
+        let before = Arc::clone(&tls.configs.read().http1);
         let replace = |chain: &str, key: &str| tls.replace(chain.as_bytes(), key.as_bytes());
         assert!(matches!(replace(&chain, &other_key), Err(TlsError::Pair(_))));
         assert!(matches!(replace("", &key), Err(TlsError::NoCertificate)));
         assert!(matches!(replace(&chain, ""), Err(TlsError::Key(_))));
         assert!(replace(&chain[..chain.len() / 2], &key).is_err());
-        assert!(Arc::ptr_eq(&before, &tls.config.read()));
+        assert!(Arc::ptr_eq(&before, &tls.configs.read().http1));
         replace(&other_chain, &other_key).expect("a pair");
-        assert!(!Arc::ptr_eq(&before, &tls.config.read()));
+        assert!(!Arc::ptr_eq(&before, &tls.configs.read().http1));
     }
 
     #[tokio::test]

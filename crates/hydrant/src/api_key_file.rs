@@ -1,4 +1,5 @@
-//! The file of API keys (`--api-keys`): read at the start, and again whenever it changes.
+//! The file of API keys (`--api-keys`): read at the start, and again whenever it changes. The requests of the day: stored
+//! beside it ([`crate::api_key_usage`]).
 //!
 //! Invariant: a file that cannot be read or is not valid changes nothing. It is logged and counted.
 //! Bounds: [`FILE_BYTES_MAX`]. The file's time, length and number are compared once a second.
@@ -16,12 +17,15 @@ use grpc::KeyCloser;
 use rpc_solana::pubsub::SolanaPubSub;
 use tokio::time::MissedTickBehavior;
 
+use crate::api_key_usage::UsageFile;
 use crate::input_file;
 
 /// Bytes of a file: about 200 for each of 100,000 keys.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 /// How often the file is compared, and the time of daily quotas is set.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the requests of the day are stored, if they have changed: what a crash loses.
+const STORE_SECONDS: u64 = 10;
 
 /// The file, and the keys that were read from it.
 #[derive(Clone)]
@@ -29,6 +33,7 @@ pub(crate) struct ApiKeyFile {
     path: PathBuf,
     keys: Arc<ApiKeys>,
     read: Option<FileVersion>,
+    usage: Option<Arc<UsageFile>>,
 }
 
 /// What differs if a file was written or replaced.
@@ -45,7 +50,22 @@ impl ApiKeyFile {
         let version = version_of(path);
         let file = read(path)?;
         let keys = Arc::new(ApiKeys::new(file, unix_s()));
-        Ok(Self { path: path.to_owned(), keys, read: version })
+        Ok(Self { path: path.to_owned(), keys, read: version, usage: None })
+    }
+
+    /// Restores the requests of the day from the file in the ledger's directory, or from the one beside the keys, and
+    /// stores them there from then on.
+    pub(crate) fn restore_usage(&mut self, ledger: Option<&Path>) {
+        let file = UsageFile::new(ledger, &self.path);
+        file.restore(&self.keys);
+        self.usage = Some(Arc::new(file));
+    }
+
+    /// Stores the requests of the day, before the process ends.
+    pub(crate) fn store_usage(&self) {
+        if let Some(usage) = &self.usage {
+            usage.store(&self.keys);
+        }
     }
 
     /// The keys, which every server shares.
@@ -80,12 +100,16 @@ impl ApiKeyFile {
     pub(crate) async fn watch(mut self, on_removed: impl Fn(&[KeyNumber])) {
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
+        for second in 1_u64.. {
             poll.tick().await;
             self.keys.set_unix_time(unix_s());
             let mut file = self.clone();
+            let is_stored = second % STORE_SECONDS == 0;
             // Some ten thousand keys take milliseconds.
             let reloaded = tokio::task::spawn_blocking(move || {
+                if is_stored {
+                    file.store_usage();
+                }
                 let removed = file.reload_if_changed();
                 (file, removed)
             });

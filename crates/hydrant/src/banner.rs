@@ -34,7 +34,8 @@ pub(crate) struct Banner<'a> {
     pub(crate) rpc: SocketAddr,
     pub(crate) pubsub: SocketAddr,
     pub(crate) tpu: SocketAddr,
-    pub(crate) grpc: Option<SocketAddr>,
+    /// The URL of gRPC.
+    pub(crate) grpc: Option<String>,
     pub(crate) console: bool,
     /// The schemes of the URLs of HTTP and of WebSocket.
     pub(crate) schemes: [&'static str; 2],
@@ -74,8 +75,8 @@ impl Banner<'_> {
         writeln!(f, "  JSON-RPC   {}://{}", self.schemes[0], self.rpc)?;
         writeln!(f, "  WebSocket  {}://{}", self.schemes[1], self.pubsub)?;
         writeln!(f, "  TPU        {} (QUIC)", self.tpu)?;
-        if let Some(grpc) = self.grpc {
-            writeln!(f, "  gRPC       http://{grpc} (Yellowstone)")?;
+        if let Some(grpc) = &self.grpc {
+            writeln!(f, "  gRPC       {grpc} (Yellowstone)")?;
         }
         if self.console {
             writeln!(f, "  Console    {}://{}/ (in a browser)", self.schemes[0], self.rpc)?;

@@ -20,6 +20,7 @@ use loadgen_solana::{
 use process_usage::Process;
 
 use crate::console::print_line;
+use crate::input_file;
 
 /// Open loops need a connection for each request in flight.
 const OPEN_CONNECTIONS_DEFAULT: usize = 64;
@@ -38,6 +39,9 @@ pub(crate) struct BenchFlags {
     /// certificates that this machine trusts].
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+    /// A file with the API key that each request sends [default: none].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) api_key_file: Option<PathBuf>,
     /// Suites to measure [default: every suite of JSON-RPC for which the endpoint has inputs].
     ///
     /// account-info, block, blocks, first-available-block, multiple-accounts, slot, supply,
@@ -125,6 +129,13 @@ enum Target {
 pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
     check(flags)?;
     let endpoint = Endpoint::parse_trusting(&flags.url, flags.ca.as_deref())?;
+    let endpoint = match &flags.api_key_file {
+        Some(path) => {
+            let key = input_file::read_secret(path).context("--api-key-file")?;
+            endpoint.with_api_key(&key).context("--api-key-file")?
+        }
+        None => endpoint,
+    };
     if let Some(path) = &flags.replay {
         return replay(flags, &endpoint, path);
     }

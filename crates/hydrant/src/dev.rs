@@ -246,7 +246,9 @@ async fn serve(
         config: config.rpc.clone(),
     };
     let response_cache = response_cache::ResponseCache::new(config.cache_bytes_max);
-    let keys = config.api_keys.as_ref().map(ApiKeyFile::keys);
+    let mut api_keys = config.api_keys.clone();
+    api_keys.iter_mut().for_each(|file| file.restore_usage(config.localnet.dir.as_deref()));
+    let keys = api_keys.as_ref().map(ApiKeyFile::keys);
     let clients = pool::RateLimiter::new(config.pool.clients).with_api_keys(keys);
     let node = Arc::new(api.into_server(Arc::new(response_cache), Arc::new(clients)));
     let (pubsub, sink) = rpc_solana::pubsub::start(
@@ -271,7 +273,8 @@ async fn serve(
     let grpc = bound.grpc.map(|listener| {
         let authenticator = node.context.http.authenticator.clone();
         let reader = localnet.reader();
-        grpc_setup::start(&config.grpc, &cluster_info, reader, (listener, authenticator))
+        let access = (listener, authenticator, &config.serving);
+        grpc_setup::start(&config.grpc, &cluster_info, reader, access)
     });
     let grpc = grpc.transpose()?.map(|(server, events)| {
         node.context.metrics.add(Arc::new(server.metrics()));
@@ -309,7 +312,7 @@ async fn serve(
         rpc,
         pubsub: pubsub_address,
         tpu: tpu.address(),
-        grpc: grpc.as_ref().map(grpc::Server::address),
+        grpc: grpc.as_ref().map(|grpc| format!("{}://{}", grpc.scheme(), grpc.address())),
         console: config.console,
         schemes: [config.serving.http_scheme(), config.serving.websocket_scheme()],
         ready_after: now() - started,
@@ -323,7 +326,7 @@ async fn serve(
     let start_memory = tokio::spawn(process_memory.measure_at_first_root(Arc::clone(&node)));
     let tpu_log = tokio::spawn(tpu.log_periodically());
     let memory_log = tokio::spawn(memory_report::log_periodically(Arc::clone(&node))?);
-    let key_watch = config.api_keys.clone().map(|file| {
+    let key_watch = api_keys.clone().map(|file| {
         let closer = grpc.as_ref().map(grpc::Server::key_closer);
         tokio::spawn(file.watch(close_keys(Arc::clone(&pubsub), closer)))
     });
@@ -353,6 +356,7 @@ async fn serve(
     };
     drain(&mut signals, &node.context.http.drain, config.serving.drain, servers).await?;
     drop(admin);
+    api_keys.iter().for_each(ApiKeyFile::store_usage);
     running.stop().context("the ledger")?;
     if ledger_ended {
         bail!("the ledger's thread ended unexpectedly");
@@ -401,8 +405,8 @@ fn announce_ready(config: &NodeConfig, banner: &Banner<'_>) -> Result<()> {
         "ws": format!("{}://{}", banner.schemes[1], banner.pubsub),
         "tpu": banner.tpu.to_string(),
     });
-    if let Some(grpc) = banner.grpc {
-        endpoints["grpc"] = format!("http://{grpc}").into();
+    if let Some(grpc) = &banner.grpc {
+        endpoints["grpc"] = grpc.as_str().into();
     }
     write_atomic(path, &endpoints.to_string())
         .with_context(|| format!("--endpoints-file {}", path.display()))

@@ -51,6 +51,9 @@ pub(crate) struct FollowFlags {
     /// [default: the URL of --snapshot; without one, genesis is that of --ledger].
     #[arg(long, value_name = "URL", help_heading = "Chain")]
     pub(crate) upstream: Option<String>,
+    /// A file with the API key that requests to --upstream, and to the URL of --snapshot, send.
+    #[arg(long, value_name = "FILE", help_heading = "Chain")]
+    pub(crate) upstream_key: Option<PathBuf>,
     /// Where transactions go [default: leaders].
     #[arg(long, value_name = "TO", value_enum, help_heading = "Chain")]
     pub(crate) send: Option<SendTo>,

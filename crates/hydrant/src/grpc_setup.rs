@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use chain_solana::{Cluster, ClusterInfo, ClusterNode, Reader};
-use grpc::{Config, EventSender, GossipTable, GrpcNode, Server};
+use grpc::{Config, EventSender, GossipTable, GrpcNode, Security, Server, TlsAcceptor};
 use http_server::Authenticator;
 
 use crate::bounds;
 use crate::process_setup::GrpcPort;
+use crate::serving_options::ServingOptions;
 use crate::shared_flags::ServiceFlags;
+use crate::tls_setup::GrpcTls;
 
 /// The port on which clients expect Yellowstone gRPC.
 const PORT_DEFAULT: u16 = 10_000;
@@ -42,7 +44,7 @@ pub(crate) fn start(
     config: &Config,
     cluster: &Arc<ClusterInfo>,
     reader: &Reader,
-    (listener, authenticator): (TcpListener, Option<Authenticator>),
+    (listener, authenticator, serving): (TcpListener, Option<Authenticator>, &ServingOptions),
 ) -> Result<(Server, EventSender)> {
     let node = GrpcNode {
         reader: Box::new(reader.clone()),
@@ -53,7 +55,12 @@ pub(crate) fn start(
         authenticator.is_none() || config.x_token_file.is_none(),
         "grpc.x_token_file and --api-keys exclude each other: list the token as a key"
     );
-    let server = Server::start_with_keys(config.clone(), node, listener, authenticator);
+    let tls = serving
+        .tls
+        .as_ref()
+        .map(|files| Arc::new(GrpcTls(Arc::clone(files.tls()))) as Arc<dyn TlsAcceptor>);
+    let security = Security { authenticator, tls };
+    let server = Server::start_secured(config.clone(), node, listener, security);
     server.context("serve gRPC")
 }
 

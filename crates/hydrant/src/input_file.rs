@@ -9,6 +9,9 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
+/// Bytes of a file with a token or a key.
+const SECRET_BYTES_MAX: u64 = 4_096;
+
 /// The bytes of a regular file of at most `bytes_max`. The error names the file.
 pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
     check(path, bytes_max)?;
@@ -19,6 +22,14 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
     let read = file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(with_path)? as u64;
     ensure!(read <= bytes_max, "{}: more than {bytes_max} bytes", path.display());
     Ok(bytes)
+}
+
+/// The one line of a file with a token or a key, without white space around it. The error has nothing of it.
+pub(crate) fn read_secret(path: &Path) -> Result<String> {
+    let bytes = read(path, SECRET_BYTES_MAX)?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| anyhow::anyhow!("{}: not UTF-8", path.display()))?;
+    Ok(text.trim().to_owned())
 }
 
 /// Refuses anything but a regular file, and a file of more than `bytes_max`. The error names the file.

@@ -4,6 +4,7 @@ mod accounts_file;
 mod admin;
 mod api_key;
 mod api_key_file;
+mod api_key_usage;
 mod banner;
 mod bench;
 mod bounds;

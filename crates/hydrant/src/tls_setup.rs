@@ -1,9 +1,17 @@
-//! TLS of a node: its certificate in the server, its reload by the administration and by a change of its files.
+//! TLS of a node: its certificate in the servers, its reload by the administration and by a change of its files.
 
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use http_server::HttpEvent;
+use grpc::{TlsAcceptor, TlsStream};
+use http_server::{HttpEvent, Tls};
 use jsonrpc::ServerContext;
+use pool::ClientId;
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use crate::admin::AdminApi;
@@ -23,4 +31,21 @@ pub(crate) fn start_tls(
     let (reloaded, counters) = (Arc::clone(files), Arc::clone(&metrics));
     administration.add_reload_hook("tls", move || reloaded.reload(&counters));
     Some(tokio::spawn(Arc::clone(files).watch(metrics)))
+}
+
+/// The certificate of a node for its gRPC.
+pub(crate) struct GrpcTls(pub(crate) Arc<Tls>);
+
+impl TlsAcceptor for GrpcTls {
+    fn accept(
+        &self,
+        socket: TcpStream,
+        peer: IpAddr,
+        within: Duration,
+    ) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn TlsStream>>> + Send + '_>> {
+        Box::pin(async move {
+            let stream = self.0.accept_http2(socket, ClientId::from_ip(peer), within).await?;
+            Ok(Box::new(stream) as Box<dyn TlsStream>)
+        })
+    }
 }

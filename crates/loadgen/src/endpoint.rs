@@ -1,5 +1,6 @@
 //! The server's address, and the bytes of requests.
 
+use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,10 @@ use serde_json::{Value, json};
 use crate::LoadError;
 use crate::tls::Tls;
 
-/// A server: its addresses, host, path and TLS configuration.
+/// Bytes of an API key.
+const API_KEY_BYTES_MAX: usize = 256;
+
+/// A server: its addresses, host, path and TLS configuration, and the API key that it wants.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// At least one.
@@ -21,6 +25,17 @@ pub struct Endpoint {
     host: String,
     path: String,
     tls: Option<Tls>,
+    api_key: Option<ApiKey>,
+}
+
+/// An API key, which no log shows.
+#[derive(Clone)]
+struct ApiKey(Arc<str>);
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an API key")
+    }
 }
 
 impl Endpoint {
@@ -55,13 +70,28 @@ impl Endpoint {
         // The path `/` may be left out, also before a query.
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let tls = is_https.then(|| Tls::new(name.trim_matches(['[', ']']), ca)).transpose()?;
-        Ok(Self { addresses, preferred: Arc::default(), host: host.to_owned(), path, tls })
+        let (host, api_key) = (host.to_owned(), None);
+        Ok(Self { addresses, preferred: Arc::default(), host, path, tls, api_key })
+    }
+
+    /// The same with an API key, which each request has in the header `x-api-key`.
+    ///
+    /// Errors: it is empty, longer than a key may be, or has characters that a header cannot have. The error does not
+    /// have it.
+    pub fn with_api_key(self, key: &str) -> Result<Self, LoadError> {
+        let is_valid = (1..=API_KEY_BYTES_MAX).contains(&key.len())
+            && key.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_valid {
+            return Err(LoadError::ApiKey { bytes_max: API_KEY_BYTES_MAX });
+        }
+        Ok(Self { api_key: Some(ApiKey(key.into())), ..self })
     }
 
     /// Creates an endpoint of one server's addresses, at least one.
     fn from_addresses(addresses: &[SocketAddr]) -> Self {
         let (host, path) = (addresses[0].to_string(), "/".to_owned());
-        Self { addresses: addresses.into(), preferred: Arc::default(), host, path, tls: None }
+        let (addresses, preferred) = (addresses.into(), Arc::default());
+        Self { addresses, preferred, host, path, tls: None, api_key: None }
     }
 
     /// All addresses with their indices, in the order in which they are tried.
@@ -109,6 +139,9 @@ impl Endpoint {
         body: Option<&str>,
     ) -> Vec<u8> {
         let mut text = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
+        if let Some(ApiKey(key)) = &self.api_key {
+            text.push_str(&format!("x-api-key: {key}\r\n"));
+        }
         for (name, value) in headers {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -198,5 +231,29 @@ mod tests {
             endpoint.request("GET", "/a", None),
             b"GET /a HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n"
         );
+    }
+
+    #[test]
+    fn a_key_is_in_every_request_and_in_no_log() {
+        let endpoint = Endpoint::parse("http://127.0.0.1:1/rpc").expect("a URL");
+        let with_key = endpoint.clone().with_api_key("hyd_0123").expect("a key");
+        let text = |request: Vec<u8>| String::from_utf8(request).expect("text");
+        for request in [
+            with_key.body("{}"),
+            with_key.post("/a", "{}"),
+            with_key.call("a", &json!([])),
+            with_key.request_with("GET", "/a", &[("a", "b")], None),
+        ] {
+            let request = text(request);
+            assert!(request.contains("\r\nx-api-key: hyd_0123\r\n"), "{request}");
+        }
+        assert!(!format!("{with_key:?}").contains("hyd_0123"));
+        for wrong in ["", "a b", "a\r\nHost: b", "ä", &"x".repeat(257)] {
+            let err = endpoint.clone().with_api_key(wrong).expect_err("no key").to_string();
+            assert!(
+                err.contains("1 to 256") && (wrong.is_empty() || !err.contains(wrong)),
+                "{err}"
+            );
+        }
     }
 }

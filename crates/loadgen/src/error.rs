@@ -50,6 +50,12 @@ pub enum LoadError {
         /// The reason.
         why: String,
     },
+    /// Not an API key.
+    #[error("an API key has 1 to {bytes_max} visible ASCII characters")]
+    ApiKey {
+        /// The limit.
+        bytes_max: usize,
+    },
     /// A call before or after the load was answered with an error.
     #[error("{method}: {error}")]
     Call {

@@ -10,7 +10,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
     &["address", "state", "index", "metrics", "lattice", "api_keys"],
     &["subscriptions", "pool", "cache", "process_usage", "store"],
-    &["query", "solana"],
+    &["query", "solana", "authentication"],
     &["chain_solana", "snapshot_solana", "verify", "feed"],
     &["svm", "snapshot_ledger", "ledger_store", "stakes_solana", "tpu", "http_server", "loadgen"],
     &["localnet", "follow", "response_cache", "loadgen_solana"],
@@ -31,7 +31,8 @@ const ASYNC_PACKAGES: &[&str] =
 pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
 /// Crates above it that know no chain either: they serve, or load, any ledger.
-const NEUTRAL_CRATES: &[&str] = &["http_server", "response_cache", "jsonrpc", "rest", "loadgen"];
+const NEUTRAL_CRATES: &[&str] =
+    &["authentication", "http_server", "response_cache", "jsonrpc", "rest", "loadgen"];
 
 /// Packages of one chain, by the prefix of their names.
 const CHAIN_PACKAGES: &[&str] = &["solana", "spl-", "agave-", "litesvm"];

@@ -13,9 +13,11 @@ use testkit::node::Node;
 use tonic::Code;
 use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
 use yellowstone_grpc_proto::geyser::{
-    GetSlotRequest, SubscribeRequest, SubscribeRequestFilterSlots, SubscribeUpdate,
+    GetSlotRequest, SubscribeGossipRequest, SubscribeRequest, SubscribeRequestFilterSlots,
+    SubscribeUpdate,
 };
 
+use crate::follower::{follow, wait_until_healthy};
 use crate::node::{HYDRANT, start_node};
 use crate::world::wait_until;
 
@@ -196,6 +198,152 @@ fn a_file_that_changes_is_read_again_and_ends_the_streams_of_removed_keys() -> R
         tokio::time::timeout(WAIT, ended).await
     })?;
     ensure!(ended.code() == Code::Unauthenticated, "{ended}");
+    Ok(())
+}
+
+#[test]
+fn gossip_is_a_stream_of_its_key_and_ends_with_it() -> Result<()> {
+    let (alice, entry) = new_key("alice", "t")?;
+    let (bob, bob_entry) = new_key("bob", "t")?;
+    let tier = "[tiers.t]\ngrpc_streams = 1\n";
+    let world = World::start(&format!("{tier}{entry}{bob_entry}"), &[])?;
+    let grpc = world.grpc()?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let mut gossip = runtime.block_on(async {
+        let mut client = GeyserClient::connect(format!("http://{grpc}")).await?;
+        let request = SubscribeGossipRequest::default();
+        let mut gossip =
+            client.subscribe_gossip(with_token(request, Some(&alice))?).await?.into_inner();
+        gossip.message().await?.context("the nodes")?;
+        let second = client.subscribe_gossip(with_token(request, Some(&alice))?).await;
+        let refused = second.err().context("a key with one stream has two")?;
+        ensure!(refused.code() == Code::ResourceExhausted, "{refused}");
+        ensure!(refused.message().contains("tiers.grpc_streams"), "{refused}");
+        let requests = tokio_stream_of(SubscribeRequest::default());
+        let other_kind = client.subscribe(with_token(requests, Some(&alice))?).await;
+        ensure!(other_kind.is_err(), "streams of both kinds count together");
+        // Another key has a stream, and a closed one is free again.
+        drop(client.subscribe_gossip(with_token(request, Some(&bob))?).await?);
+        anyhow::Ok(gossip)
+    })?;
+    let reopened = || {
+        let subscribed = runtime.block_on(async {
+            let mut client = GeyserClient::connect(format!("http://{grpc}")).await?;
+            let request = with_token(SubscribeGossipRequest::default(), Some(&bob))?;
+            anyhow::Ok(client.subscribe_gossip(request).await?)
+        });
+        Ok(subscribed.ok())
+    };
+    drop(wait_until("the stream that was closed", WAIT, reopened)?);
+
+    write(&world.path, &format!("{tier}{bob_entry}"))?;
+    let ended = runtime.block_on(async {
+        let ended = async {
+            loop {
+                match gossip.message().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return Err("the stream ended without a status"),
+                    Err(status) => return Ok(status),
+                }
+            }
+        };
+        tokio::time::timeout(WAIT, ended).await
+    })?;
+    let ended = ended.map_err(anyhow::Error::msg)?;
+    ensure!(ended.code() == Code::Unauthenticated, "{ended}");
+    Ok(())
+}
+
+/// The statuses of calls until one is refused, or of ten.
+fn statuses_until_refused(node: &Node, key: &str) -> Result<Vec<u16>> {
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#;
+    let request = Endpoint::from(node.rpc).with_api_key(key)?.body(body);
+    let mut client = Client::open(node.rpc)?;
+    let mut statuses = Vec::new();
+    while statuses.len() < 10 && !statuses.contains(&429) {
+        statuses.push(client.exchange(&request)?.status);
+    }
+    Ok(statuses)
+}
+
+#[test]
+fn a_daily_quota_continues_after_a_restart_and_a_damaged_file_refuses_no_client() -> Result<()> {
+    let (alice, entry) = new_key("alice", "t")?;
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("keys.toml");
+    write(&path, &format!("[tiers.t]\nrequests_per_day = 4\n{entry}"))?;
+    let keys = path.display().to_string();
+    let start = || start_node(&["--api-keys", &keys]);
+    let day = || -> Result<u64> {
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed()?;
+        Ok(now.as_secs() / 86_400)
+    };
+    let first_day = day()?;
+    let first = start()?;
+    ensure!(statuses_until_refused(&first, &alice)? == [200, 200, 200, 200, 429]);
+    // It stores what was used as it ends.
+    drop(first);
+    let usage = dir.path().join("keys.toml.usage");
+    let stored = fs::read_to_string(&usage).context("the file of the requests")?;
+    ensure!(stored.ends_with('\n') && !stored.contains(&*alice), "{stored}");
+    let second = start()?;
+    let statuses = statuses_until_refused(&second, &alice)?;
+    // The quota is whole again if midnight was in between.
+    ensure!(statuses == [429] || day()? != first_day, "{statuses:?}");
+    drop(second);
+
+    for damaged in [&stored[..stored.len() / 2], "garbage", ""] {
+        fs::write(&usage, damaged)?;
+        let node = start()?;
+        ensure!(node.log().contains("the daily quotas of API keys begin anew"), "{}", node.log());
+        let statuses = statuses_until_refused(&node, &alice)?;
+        ensure!(statuses == [200, 200, 200, 200, 429], "{statuses:?}");
+    }
+    ensure!(fs::read_to_string(&usage)?.starts_with("hydrant api key usage 1\n"), "it is mended");
+    Ok(())
+}
+
+#[test]
+fn a_follower_of_a_node_with_keys_sends_its_own_and_so_does_a_benchmark() -> Result<()> {
+    let (follower, entry) = new_key("follower", "t")?;
+    let world = World::start(&format!("[tiers.t]\n{entry}"), &["--slot-ms", "50"])?;
+    let dir = tempfile::tempdir()?;
+    let key = dir.path().join("key");
+    fs::write(&key, format!("{follower}\n"))?;
+    let key = key.display().to_string();
+    let node = follow(&world.node)?
+        .args(["--upstream-key", &key, "--x-token", &key])
+        .args(["--snapshot-dir", &dir.path().to_string_lossy()])
+        .start()?;
+    wait_until_healthy(&node)?;
+    for log in [node.log(), world.node.log()] {
+        ensure!(!log.contains(&*follower), "the key is in {log}");
+    }
+    drop(node);
+
+    let run = |more: &[&str]| -> Result<(bool, String)> {
+        let url = world.node.rpc_url();
+        let short = ["--suite", "slot", "--runs", "1", "--warm-up", "0.05", "--duration", "0.2"];
+        let mut bench = Command::new(HYDRANT);
+        let run = bench.args(["bench", "--url", &url]).args(short).args(more).output()?;
+        let output = String::from_utf8([run.stdout, run.stderr].concat())?;
+        Ok((run.status.success(), output))
+    };
+    let usage = || -> Result<u64> {
+        let path = dir.path().join("bench.json");
+        let (is_done, output) = run(&["--api-key-file", &key, "--json", &path.to_string_lossy()])?;
+        ensure!(is_done, "{output}");
+        let report: Value = serde_json::from_str(&fs::read_to_string(path)?)?;
+        let counts = &report["rows"][0]["counts"];
+        ensure!(counts["errors"] == 0 && counts["rejected"] == 0, "{counts}");
+        counts["ok"].as_u64().context("a count")
+    };
+    ensure!(usage()? > 0, "nothing was served");
+    let wrong = dir.path().join("wrong");
+    fs::write(&wrong, "two words")?;
+    let (is_done, output) = run(&["--api-key-file", &wrong.to_string_lossy()])?;
+    ensure!(!is_done && output.contains("--api-key-file: an API key has 1 to 256"), "{output}");
+    ensure!(!output.contains("two words"), "{output}");
     Ok(())
 }
 

@@ -79,8 +79,13 @@ fn web3_js_flow_over_tls() -> Result<()> {
     let mut flow = Command::new("node");
     flow.args(["--test", "--test-reporter=spec", "flow.test.js"]).current_dir(&folder);
     flow.env("NODE_EXTRA_CA_CERTS", &certificate.chain);
-    let urls = [format!("https://{}", node.rpc), format!("wss://{}", node.ws)];
-    run_flow_with_urls(&node, urls, flow)
+    run_flow_with_urls(&node, tls_urls(&node)?, flow)
+}
+
+/// The URLs of a node with TLS.
+fn tls_urls(node: &Node) -> Result<[String; 3]> {
+    let grpc = node.grpc.context("the node serves gRPC")?;
+    Ok([format!("https://{}", node.rpc), format!("wss://{}", node.ws), format!("https://{grpc}")])
 }
 
 #[test]
@@ -157,6 +162,23 @@ fn anchor_flow() -> Result<()> {
 #[test]
 fn yellowstone_js_flow() -> Result<()> {
     node_js_flow("js-grpc", "flow.test.js", DEV)
+}
+
+/// The client is a Rust library under its npm package: it trusts what the system does.
+#[test]
+fn yellowstone_js_flow_over_tls() -> Result<()> {
+    let files = tempfile::tempdir()?;
+    let certificate = Certificate::write(files.path())?;
+    let tls = certificate.flags();
+    let flags: Vec<&str> =
+        NODE_FLAGS.iter().copied().chain(tls.iter().map(String::as_str)).collect();
+    let node = start_node(&flags)?;
+    let folder = clients().join("js-grpc");
+    install_node_js(&folder)?;
+    let mut flow = Command::new("node");
+    flow.args(["--test", "--test-reporter=spec", "flow.test.js"]).current_dir(&folder);
+    flow.env("NODE_EXTRA_CA_CERTS", &certificate.chain).env("SSL_CERT_FILE", &certificate.chain);
+    run_flow_with_urls(&node, tls_urls(&node)?, flow)
 }
 
 #[test]
@@ -248,14 +270,14 @@ fn run_flow(flow: Command, target: Target) -> Result<()> {
 }
 
 fn run_flow_at(node: &Node, flow: Command) -> Result<()> {
-    run_flow_with_urls(node, [node.rpc_url(), node.ws_url()], flow)
+    let grpc = node.grpc.context("the node serves gRPC")?;
+    run_flow_with_urls(node, [node.rpc_url(), node.ws_url(), format!("http://{grpc}")], flow)
 }
 
-fn run_flow_with_urls(node: &Node, [rpc, ws]: [String; 2], mut flow: Command) -> Result<()> {
+fn run_flow_with_urls(node: &Node, [rpc, ws, grpc]: [String; 3], mut flow: Command) -> Result<()> {
     let elves = ProgramElves::find()?;
-    let grpc = node.grpc.context("the node serves gRPC")?;
     flow.env("HYDRANT_RPC_URL", rpc)
-        .env("HYDRANT_GRPC_URL", format!("http://{grpc}"))
+        .env("HYDRANT_GRPC_URL", grpc)
         .env("HYDRANT_WS_URL", ws)
         .env("HYDRANT_PROTO", package_dir("yellowstone-grpc-proto")?.join("proto"))
         .env("HYDRANT_PROGRAM_ELF", &elves.first)

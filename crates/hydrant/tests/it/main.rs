@@ -27,6 +27,7 @@ mod free_ports;
 mod from_snapshot;
 mod genesis;
 mod grpc;
+mod grpc_tls;
 mod launch_lines;
 mod memory;
 mod methods;

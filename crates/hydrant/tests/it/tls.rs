@@ -61,7 +61,7 @@ impl Certificate {
     }
 
     /// A GET over a connection of its own.
-    fn get(&self, node: &Node, path: &str) -> Result<String> {
+    pub(crate) fn get(&self, node: &Node, path: &str) -> Result<String> {
         let head = format!("Host: {}\r\n", node.rpc);
         exchange(self.connect(node.rpc)?, &get_text(path, &head))
     }

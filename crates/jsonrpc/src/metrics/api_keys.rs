@@ -19,6 +19,9 @@ pub(super) fn write(exposition: &mut Exposition, keys: &ApiKeys) {
     for row in &rows {
         family.put(&[("key", &row.name)], row.refused);
     }
+    let help = "Refusals that were sent late, because their client had too many.";
+    let name = "hydrant_api_key_refusals_delayed_total";
+    exposition.single(name, MetricKind::Counter, help, keys.delayed_refusals());
     let help = "Requests without a valid API key.";
     let mut family =
         exposition.family("hydrant_api_key_unauthorized_total", MetricKind::Counter, help);

@@ -207,6 +207,10 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
                     self.has_heard = true;
                     self.pubsub.metrics.add(SessionEvent::Received, 1);
                     self.handle_received(received).await?;
+                    if let Some(pause) = self.session.take_pause() {
+                        // In a box: the state of a connection is small.
+                        Box::pin(self.pause(pause)).await?;
+                    }
                 }
                 Event::Received(Err(err)) => return Ok(self.end_of_reading(&err)),
                 Event::Queued => self.send_queued().await?,
@@ -330,6 +334,22 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
         }
         self.session.pause_delivery(None);
         self.session.count_subscriptions();
+        self.has_heard = true; // nothing was read meanwhile
+        self.pulse.notify_one();
+        Ok(())
+    }
+
+    /// Reads nothing from the client for a while. Queued notifications are written.
+    async fn pause(&mut self, pause: Duration) -> Result<(), ConnectionEnd> {
+        let mut over = std::pin::pin!(tokio::time::sleep(pause));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut over => break,
+                () = self.pulse.notified() => self.send_waiting().await?,
+                _ = self.ping.tick() => self.feed_ping().await?,
+            }
+        }
         self.has_heard = true; // nothing was read meanwhile
         self.pulse.notify_one();
         Ok(())

@@ -4,12 +4,15 @@
 //! over HTTP: all connections of a client share its time on the pool and its limits. A call past a limit is refused
 //! with -32005. Notifications are always sent; the client's later calls are refused until its limits have recovered.
 //! Calls that end a subscription are never refused: a client that gets too much must be able to stop it.
+//! A client with an API key that gets too many refusals is read later ([`Session::take_pause`]).
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use api_keys::{Charge, SubscriptionGauge};
-use pool::{Class, ClientId, Pool, RateLimiter};
+use pool::{Class, ClientId, Pool, RateLimited, RateLimiter};
 use subscriptions::Listener;
 
 use super::payload::Payload;
@@ -31,6 +34,8 @@ pub struct Session<A: SubscriptionTypes> {
     pool: Arc<Pool>,
     /// Its subscriptions, counted to its API key.
     subscription_gauge: Option<SubscriptionGauge>,
+    /// Whether a call was refused since the last [`Session::take_pause`].
+    is_refused: AtomicBool,
 }
 
 impl<A: SubscriptionTypes> Session<A> {
@@ -42,7 +47,8 @@ impl<A: SubscriptionTypes> Session<A> {
     ) -> Self {
         let keys = clients.api_keys();
         let subscription_gauge = keys.map(|keys| keys.count_subscriptions(id.caller(), pool.now()));
-        Self { listener: Arc::new(listener), id, clients, pool, subscription_gauge }
+        let (listener, is_refused) = (Arc::new(listener), AtomicBool::new(false));
+        Self { listener, id, clients, pool, subscription_gauge, is_refused }
     }
 
     /// Whether the API key of the client was removed.
@@ -68,7 +74,7 @@ impl<A: SubscriptionTypes> Session<A> {
         let charge = Charge::call(Class::Light.index());
         let method = std::iter::once(method);
         let admitted = self.clients.admit_calls(self.id, charge, method, self.pool.now());
-        admitted.map_err(|too_many| RpcError::too_many(&too_many))
+        admitted.map_err(|too_many| self.refuse(&too_many))
     }
 
     /// Whether the client may have one more subscription; -32005 if it may not.
@@ -76,7 +82,7 @@ impl<A: SubscriptionTypes> Session<A> {
         let Some(keys) = self.clients.api_keys() else { return Ok(()) };
         self.count_subscriptions();
         let admitted = keys.admit_subscription(self.id.caller(), self.pool.now());
-        admitted.map_err(|reached| RpcError::too_many(&reached.into()))
+        admitted.map_err(|reached| self.refuse(&reached.into()))
     }
 
     /// The id under which its tasks run in the pool. It differs from the id of the client's requests, so that a task,
@@ -92,7 +98,21 @@ impl<A: SubscriptionTypes> Session<A> {
         }
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let admitted = self.clients.admit(self.id, calls, self.pool.now());
-        admitted.map_err(|too_many| RpcError::too_many(&too_many))
+        admitted.map_err(|too_many| self.refuse(&too_many))
+    }
+
+    fn refuse(&self, too_many: &RateLimited) -> RpcError {
+        self.is_refused.store(true, Ordering::Relaxed);
+        RpcError::too_many(too_many)
+    }
+
+    /// How long nothing more may be read from the client, if a call was refused and its API key has too many refusals.
+    pub(super) fn take_pause(&self) -> Option<Duration> {
+        if !self.is_refused.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.is_refused.store(false, Ordering::Relaxed);
+        self.clients.api_keys()?.delay_refusal(self.id.caller(), self.pool.now())
     }
 
     /// Charges calls without a check: those that end subscriptions.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::api_keys::{ApiKeys, KeyFile, KeyHash};
+use ::api_keys::{ApiKeys, Caller, KeyFile, KeyHash, KeyNumber, REFUSAL_DELAY_MAX};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Error;
 
@@ -281,6 +281,56 @@ fn a_socket_has_the_limits_of_its_key() {
     });
 }
 
+/// Makes alice have had so many refusals that her next one waits. Returns the time before which it cannot come.
+fn exhaust_refusals(toy: &Toy, keys: &ApiKeys) -> Duration {
+    let now = toy.server.context.pool.now();
+    let alice = Caller::Key(KeyNumber(1));
+    assert!((0..1_000).any(|_| keys.delay_refusal(alice, now) == Some(REFUSAL_DELAY_MAX)));
+    now + REFUSAL_DELAY_MAX
+}
+
+#[test]
+fn a_refusal_of_a_flooding_key_is_late_and_that_of_another_key_is_not() {
+    let (toy, keys) = served("requests_per_s = 1\nburst = 1");
+    let batch = Value::from_iter((0..100).map(|id| call(id, "getHeight")));
+    assert_eq!(with_key(&toy, KEY, &batch).status(), 200, "it owed nothing");
+    let until = exhaust_refusals(&toy, &keys);
+    let delayed = keys.delayed_refusals();
+    assert_eq!(with_key(&toy, KEY, &call(1, "getHeight")).error(), (429, -32005));
+    let now = toy.server.context.pool.now();
+    assert!(now >= until, "the refusal came {:?} too early", until - now);
+    assert_eq!(keys.delayed_refusals(), delayed + 1);
+    let other = (0..3).map(|_| with_key(&toy, OTHER, &batch).status());
+    assert_eq!(other.collect::<Vec<_>>()[1..], [429, 429]);
+    assert_eq!(keys.delayed_refusals(), delayed + 1, "its refusals were sent at once");
+}
+
+#[test]
+fn a_socket_that_floods_is_read_late_and_gets_its_notifications() {
+    let (toy, keys) = served("requests_per_s = 1\nburst = 1");
+    toy.run(async {
+        let mut socket = toy.try_connect(KEY).await.expect("a socket");
+        let mut other = toy.try_connect(OTHER).await.expect("a socket");
+        let batch = Value::from_iter((0..100).map(|id| call(id, "getHeight"))).to_string();
+        socket.send(batch).await;
+        assert_eq!(socket.receive().await.expect("replies").as_array().map(Vec::len), Some(100));
+        other.call("counterSubscribe", json!(["a"])).await.expect("the only call");
+        let until = exhaust_refusals(&toy, &keys);
+        for _ in 0..2 {
+            let refused = socket.call("getHeight", json!([])).await.expect_err("it owes 99 s");
+            assert_eq!(refused["code"], json!(-32005));
+        }
+        let now = toy.server.context.pool.now();
+        assert!(now >= until, "the second message was read {:?} too early", until - now);
+        // A client that sends without reading stays open, and delays no other.
+        for _ in 0..2_000 {
+            socket.send(call(1, "getHeight").to_string()).await;
+        }
+        toy.add("a");
+        assert_eq!(other.notification().await["params"]["result"], json!(1));
+    });
+}
+
 #[test]
 fn a_removed_key_closes_its_sockets_with_a_reason_and_those_of_others_stay() {
     let (toy, keys) = served("");
@@ -317,7 +367,7 @@ fn a_key_at_its_limit_takes_no_work_from_the_pool_that_another_waits_for() {
     assert_eq!((rows[0].refused as usize, rows[1].refused), (300 - served, 0));
     assert_eq!(
         toy.server.context.clients.admit(
-            pool::ClientId::from_key(::api_keys::KeyNumber(2)),
+            pool::ClientId::from_key(KeyNumber(2)),
             1,
             toy.server.context.pool.now() + Duration::from_secs(60),
         ),

@@ -43,19 +43,19 @@ impl Toy {
     }
 
     /// Adds 1 to a counter, in a block of its own.
-    fn add(&self, name: &str) {
+    pub(crate) fn add(&self, name: &str) {
         let name = Address::try_from(name.as_bytes()).expect("a short name");
         self.server.api.counters.add(&name, 1).expect("room");
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
-    async fn send(&mut self, text: impl Into<String>) {
+    pub(crate) async fn send(&mut self, text: impl Into<String>) {
         self.socket.send(Message::text(text.into())).await.expect("it reads");
     }
 
     /// The next text, or the code and the reason of the close frame.
-    async fn receive(&mut self) -> Result<Value, (u16, String)> {
+    pub(crate) async fn receive(&mut self) -> Result<Value, (u16, String)> {
         loop {
             match self.socket.next().await.expect("a close frame comes first").expect("no error") {
                 Message::Text(text) => return Ok(serde_json::from_str(&text).expect("JSON")),
@@ -86,7 +86,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
     }
 
-    async fn notification(&mut self) -> Value {
+    pub(crate) async fn notification(&mut self) -> Value {
         match self.early.pop_front() {
             Some(early) => early,
             None => self.receive().await.expect("it stays open"),

@@ -3,15 +3,16 @@
 //! In: the head of a request. Out: the client that the request counts for, or why it is refused. Sources, in this order:
 //! the header `x-api-key` or `x-token`, `Authorization: Bearer`, the parameter `api-key` of the query, a path of one segment.
 //! Invariant: a key from the URI is removed from it, so that no later part of the node, and no response, can repeat it.
-//! Not here: what a key may do (`api_keys`), how a refusal is worded (`HttpService::refuse_client`).
+//! Not here: what a key may do (`api_keys`), how a refusal is worded (the servers).
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_keys::{ApiKeys, AuthError, Charge, Credentials, LimitReached, Permit};
-use hyper::Uri;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::http::uri::PathAndQuery;
+use http::Uri;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::uri::PathAndQuery;
 use pool::{Class, ClientId, Pool};
 
 /// The header of a key.
@@ -78,13 +79,24 @@ impl Authenticator {
         self.keys.open_stream(client.caller(), self.pool.now())
     }
 
+    /// How long the response to a refused request must wait, if its client has too many of them. Nothing else should be
+    /// read from the connection meanwhile.
+    pub fn delay_refusal(&self, client: ClientId) -> Option<Duration> {
+        self.keys.delay_refusal(client.caller(), self.pool.now())
+    }
+
+    /// Whether the key of a client was removed.
+    pub fn is_removed(&self, client: ClientId) -> bool {
+        client.key().is_some_and(|number| !self.keys.contains(number))
+    }
+
     /// A permit for a WebSocket.
-    pub(crate) fn open_socket(&self, client: ClientId) -> Result<Permit, LimitReached> {
+    pub fn open_socket(&self, client: ClientId) -> Result<Permit, LimitReached> {
         self.keys.open_socket(client.caller(), self.pool.now())
     }
 
     /// Writes the state of a client's rate.
-    pub(crate) fn write_rate(&self, client: ClientId, headers: &mut HeaderMap) {
+    pub fn write_rate(&self, client: ClientId, headers: &mut HeaderMap) {
         if let Some(rate) = self.keys.rate_status(client.caller(), self.pool.now()) {
             headers.insert(RATE_LIMIT, rate.limit.into());
             headers.insert(RATE_REMAINING, rate.remaining.into());

@@ -1,0 +1,190 @@
+//! The file with the requests of the day by API key, so that daily quotas survive a restart.
+//!
+//! Shape: written whole to another name, synced, and renamed, if the requests have changed since.
+//! Bounds: [`FILE_BYTES_MAX`]; 84 bytes for each key that was used today.
+//! Invariant: a file that cannot be read, is not valid or cannot be written does not keep the node from serving. The log
+//! says what is lost.
+//! Not here: what is in the file (`api_keys`), when it is written (`api_key_file`).
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use api_keys::ApiKeys;
+
+use crate::input_file;
+
+/// Bytes of a file: those of 100,000 keys.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Its name in the directory of a ledger.
+const IN_LEDGER: &str = "api-key-usage";
+/// What its name has more than that of the file of keys.
+const BESIDE_KEYS: &str = ".usage";
+
+/// The file.
+pub(crate) struct UsageFile {
+    path: PathBuf,
+    state: Mutex<StoreState>,
+}
+
+#[derive(Default)]
+struct StoreState {
+    /// The end of the last text that was written: its checksum.
+    checksum: String,
+    /// The last attempt failed, and the log has said so.
+    has_failed: bool,
+}
+
+impl UsageFile {
+    /// In the directory of the ledger, if there is one, else beside the file of keys.
+    pub(crate) fn new(ledger: Option<&Path>, keys: &Path) -> Self {
+        let beside = || {
+            let mut name = OsString::from(keys);
+            name.push(BESIDE_KEYS);
+            PathBuf::from(name)
+        };
+        let path = ledger.map_or_else(beside, |dir| dir.join(IN_LEDGER));
+        Self { path, state: Mutex::default() }
+    }
+
+    /// Restores what the file has. Without one, quotas begin anew.
+    pub(crate) fn restore(&self, keys: &ApiKeys) {
+        match self.read(keys) {
+            Ok(None) => {}
+            Ok(Some(restored)) => {
+                tracing::info!(keys = restored, "the requests of the day were restored");
+            }
+            Err(err) => {
+                tracing::warn!("the daily quotas of API keys begin anew: {err:#}");
+            }
+        }
+    }
+
+    fn read(&self, keys: &ApiKeys) -> Result<Option<usize>> {
+        if !self.path.try_exists().with_context(|| self.path.display().to_string())? {
+            return Ok(None);
+        }
+        let bytes = input_file::read(&self.path, FILE_BYTES_MAX)?;
+        let text = String::from_utf8(bytes).ok().context("not UTF-8");
+        let restored = text.and_then(|text| Ok(keys.restore_daily_usage(&text)?));
+        restored.map(Some).with_context(|| self.path.display().to_string())
+    }
+
+    /// Stores the requests of the day, if they have changed.
+    pub(crate) fn store(&self, keys: &ApiKeys) {
+        // The text is made under the lock, so that a newer one is never replaced by an older one.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = keys.daily_usage();
+        let checksum = text.lines().next_back().unwrap_or_default();
+        if state.checksum == checksum {
+            return;
+        }
+        match write_synced(&self.path, &text) {
+            Ok(()) => *state = StoreState { checksum: checksum.to_owned(), has_failed: false },
+            Err(err) => {
+                if !std::mem::replace(&mut state.has_failed, true) {
+                    let path = self.path.display();
+                    tracing::warn!(
+                        "daily quotas of API keys would begin anew after a restart, they cannot be stored: \
+                         {path}: {err}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Writes a file so that it has either its old content or the new one, also after a power failure.
+fn write_synced(path: &Path, text: &str) -> io::Result<()> {
+    let mut temporary = OsString::from(path);
+    temporary.push(".new");
+    let temporary = PathBuf::from(temporary);
+    let mut file = File::create(&temporary)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use api_keys::{Caller, Charge, Credentials, KeyFile, KeyHash};
+
+    use super::*;
+
+    /// Noon of 2026-11-24.
+    const NOON: u64 = 1_795_478_400 + 43_200;
+
+    fn keys() -> ApiKeys {
+        let hash = KeyHash::of_key(b"one");
+        let text = format!(
+            "[tiers.t]\nrequests_per_day = 3\n[[keys]]\nname = \"a\"\nsha256 = \"{hash}\"\ntier = \"t\"\n"
+        );
+        ApiKeys::new(KeyFile::parse(&text).expect("it is valid"), NOON)
+    }
+
+    /// How many of four requests are admitted.
+    fn admitted(keys: &ApiKeys) -> usize {
+        let credentials = Credentials { key: Some(b"one"), ..Credentials::default() };
+        let number = keys.authenticate(&credentials, 1, Duration::ZERO).expect("it is valid");
+        let caller = Caller::Key(number.expect("a key"));
+        let charge = || keys.admit(caller, Charge::requests(1), std::iter::empty(), Duration::ZERO);
+        (0..4).filter(|_| charge().is_ok()).count()
+    }
+
+    #[test]
+    fn the_file_is_in_the_ledger_or_beside_the_keys() {
+        let path = |ledger| UsageFile::new(ledger, Path::new("/etc/keys.toml")).path;
+        assert_eq!(path(Some(Path::new("/ledger"))), Path::new("/ledger/api-key-usage"));
+        assert_eq!(path(None), Path::new("/etc/keys.toml.usage"));
+    }
+
+    #[test]
+    fn what_was_stored_is_restored_and_a_file_that_is_not_valid_restores_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = UsageFile::new(Some(dir.path()), Path::new("unused"));
+        let before = keys();
+        file.restore(&before);
+        assert_eq!(admitted(&before), 3, "there is no file yet");
+        file.store(&before);
+        let stored = fs::read(&file.path).expect("it was stored");
+        let after = keys();
+        file.restore(&after);
+        assert_eq!(admitted(&after), 0);
+
+        let no_more = u64::try_from(stored.len()).expect("it is short");
+        assert!(no_more < FILE_BYTES_MAX / 100_000 * 2, "{no_more} bytes for one key");
+        for garbage in [&stored[..stored.len() / 2], &[0xff; 100], b"", &[b'x'; 17 << 20]] {
+            fs::write(&file.path, garbage).expect("it is written");
+            let after = keys();
+            file.restore(&after);
+            assert_eq!(admitted(&after), 3);
+        }
+        fs::remove_file(&file.path).expect("it is removed");
+        fs::create_dir(&file.path).expect("it is created");
+        let after = keys();
+        file.restore(&after);
+        assert_eq!(admitted(&after), 3);
+        // It cannot be replaced by a file. The node serves all the same.
+        file.store(&after);
+        assert!(file.state.lock().expect("not poisoned").has_failed);
+    }
+
+    #[test]
+    fn only_a_change_is_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = UsageFile::new(Some(dir.path()), Path::new("unused"));
+        let keys = keys();
+        file.store(&keys);
+        fs::remove_file(&file.path).expect("it was stored");
+        file.store(&keys);
+        assert!(!file.path.exists());
+        admitted(&keys);
+        file.store(&keys);
+        assert!(file.path.exists());
+    }
+}
