@@ -11,8 +11,9 @@ use localnet::{GenesisAccount, Localnet, LocalnetHandle};
 use metrics::Collector;
 use rest::Rest;
 use rest_solana::SolanaRest;
-use rpc_solana::{Cheatcodes, NodeMemory, SolanaApi};
+use rpc_solana::{Bundles, Cheatcodes, NodeMemory, SolanaApi};
 use snapshot_server::{ArchivedLedger, SnapshotArchives, WithSnapshots};
+use solana_account::AccountSharedData;
 use web_console::LedgerKind;
 
 use crate::admin::AdminApi;
@@ -39,6 +40,8 @@ use crate::{accounts_file, admin, grpc_setup, memory_report, rlimit, status_line
 
 /// Interval at which the node checks that the executing thread runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Lamports of an account for tips at genesis: the minimum balance of a wallet.
+const TIP_ACCOUNT_LAMPORTS: u64 = 890_880;
 /// Stack of the thread that creates or reads a ledger: that of a main thread.
 const OPEN_STACK_BYTES: usize = 8 << 20;
 
@@ -53,6 +56,7 @@ pub(crate) fn run(
     let mut config = NodeConfig::from_flags(config::with_file(flags)?)?;
     config.style = style;
     config.localnet.accounts.extend(accounts);
+    add_tip_accounts(&mut config);
     if check {
         check_genesis(&config)?;
         print_line("settings are valid");
@@ -93,6 +97,24 @@ pub(crate) fn run(
         warn_ahead(&config, ahead);
     }
     runtime.block_on(serve(&config, localnet, listeners, started))
+}
+
+/// Adds the accounts that bundles pay tips to, which exist on a cluster: a tip may be less than the minimum balance of a
+/// new account. A snapshot has its own, and so may the flags.
+fn add_tip_accounts(config: &mut NodeConfig) {
+    if config.snapshot.is_some() {
+        return;
+    }
+    let wallet = |address| GenesisAccount {
+        address,
+        account: AccountSharedData::new(
+            TIP_ACCOUNT_LAMPORTS,
+            0,
+            &solana_sdk_ids::system_program::ID,
+        ),
+    };
+    // Of two with the same address the later one counts.
+    config.localnet.accounts.splice(0..0, rpc_solana::tip_accounts().map(wallet));
 }
 
 /// Fetches what a new ledger takes from a cluster. An existing ledger has its accounts.
@@ -227,6 +249,7 @@ async fn serve(
         upstream: None,
         snapshots: Some(Arc::clone(&archives) as Arc<dyn Snapshots>),
         older_statuses: None,
+        bundles: Arc::new(Bundles::new(localnet.bundle_sender())),
         cheatcodes: Arc::new(Cheatcodes::new(localnet.control(), config.cheatcodes)),
         pool: Arc::new(cpu_pool(&config.pool).context("start the CPU threads")?),
         health: Arc::new(health(config)),

@@ -387,6 +387,7 @@ impl Node<'_> {
             upstream: upstream_calls.clone().map(|calls| calls as Arc<dyn Upstream>),
             snapshots: None,
             older_statuses: Some(Arc::clone(&older_statuses) as Arc<dyn OlderStatuses>),
+            bundles: Arc::default(),
             cheatcodes: Arc::default(),
             pool: Arc::new(cpu_pool(&pool).context("start the CPU threads")?),
             health: Arc::clone(&health),

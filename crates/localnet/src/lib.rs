@@ -10,6 +10,7 @@
 mod accounts_sum;
 mod baseline;
 mod block_builder;
+mod bundles;
 mod chain_clock;
 mod checkpoints;
 mod config;

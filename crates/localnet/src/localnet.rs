@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use chain_solana::{
-    BankHashComponents, Block, BlockInfo, BlockhashQueue, Cluster, ClusterInfo, EventSink, Faucet,
-    ForkControl, History, InflationSchedule, LedgerControl, OneNodeCluster, Reader, Simulator,
-    TransactionSender,
+    BankHashComponents, Block, BlockInfo, BlockhashQueue, BundleSender, Cluster, ClusterInfo,
+    EventSink, Faucet, ForkControl, History, InflationSchedule, LedgerControl, OneNodeCluster,
+    Reader, Simulator, TransactionSender,
 };
 use ledger::{BlockId, Commitment};
 use ledger_store::{LedgerStore, Opened};
@@ -373,6 +373,7 @@ impl Localnet {
             is_written: false,
             unpublished_vote: None,
             unpublished: Vec::new(),
+            unpublished_bundles: Vec::new(),
             unpublished_updates: None,
             write_version: 0,
             baseline,
@@ -464,6 +465,11 @@ impl Localnet {
     /// Accepts transactions.
     pub fn transaction_sender(&self) -> Arc<dyn TransactionSender> {
         Arc::clone(&self.queue) as Arc<dyn TransactionSender>
+    }
+
+    /// Accepts bundles.
+    pub fn bundle_sender(&self) -> Arc<dyn BundleSender> {
+        Arc::clone(&self.queue) as Arc<dyn BundleSender>
     }
 
     /// Simulates transactions.

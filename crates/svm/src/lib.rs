@@ -48,4 +48,4 @@ mod working_set;
 pub use signature_fee::LAMPORTS_PER_SIGNATURE;
 pub use simulation_pool::SimulationPool;
 pub use vm::{AccountKeys, ExecutionOutcome, ReadyTransaction, Vm, is_same};
-pub use working_set::{AccountSource, WorkingSet};
+pub use working_set::{AccountSource, Overlay, WorkingSet};

@@ -12,7 +12,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use chain_solana::{BlockInfo, View};
+use chain_solana::{BlockInfo, View, WrittenAccounts};
 use foldhash::quality::RandomState;
 use ledger::Address;
 use solana::Account;
@@ -51,6 +51,20 @@ impl AccountSource for View {
 impl AccountSource for query::Ledger<Account, BlockInfo> {
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
         self.record(&Address::from(key.to_bytes()))
+    }
+}
+
+/// The accounts of a ledger after transactions that it does not have yet.
+pub struct Overlay<'a, S> {
+    /// What these transactions wrote.
+    pub written: &'a WrittenAccounts,
+    /// All other accounts.
+    pub source: &'a S,
+}
+
+impl<S: AccountSource> AccountSource for Overlay<'_, S> {
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        self.written.get(key).unwrap_or_else(|| self.source.account(key))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The queue in front of the executing thread: accepted transactions that are not executed yet.
 //!
-//! In: verified transactions from any thread, refused at once if the queue is full. Out: one at a time to the executing
-//! thread, fairly among clients (`round_robin`). Calls that control forks and commands come before all waiting
-//! transactions.
+//! In: verified transactions and bundles of them from any thread, refused at once if the queue is full. Out: one at a
+//! time to the executing thread, fairly among clients (`round_robin`). Calls that control forks and commands come before
+//! all waiting transactions.
 //! Bounds: `queue_max` transactions, and `queue_compute_units_max` compute units that they request. A client and a fee
 //! payer have a share of both. [`fork_task::FORK_TASKS_MAX`] calls.
 //! Invariant: every accepted transaction is executed, or counted as dropped once the queue is closed. Every call gets a
@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use chain_solana::{
-    ControlCall, ControlCommand, ControlError, ForkError, QueueBound, SendError, Sender,
-    TransactionSender, VerifiedTransaction,
+    BundleCall, BundleReply, BundleSender, ControlCall, ControlCommand, ControlError, ForkError,
+    QueueBound, SendError, Sender, TransactionSender, VerifiedTransaction, pending,
 };
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;
@@ -45,7 +45,7 @@ pub struct TransactionQueue {
 }
 
 struct Inner {
-    waiting: RoundRobin<VerifiedTransaction>,
+    waiting: RoundRobin<Work>,
     fork_tasks: VecDeque<ForkTask>,
     commands: Commands,
     is_closed: bool,
@@ -68,10 +68,24 @@ pub struct QueueStats {
     pub dropped: u64,
 }
 
+/// What the executing thread executes at once.
+pub(crate) enum Work {
+    /// One transaction.
+    Transaction(VerifiedTransaction),
+    /// All of these, or none.
+    Bundle(Bundle),
+}
+
+/// Transactions that are executed together, and where the result goes.
+pub(crate) struct Bundle {
+    pub(crate) transactions: Vec<VerifiedTransaction>,
+    pub(crate) reply: BundleReply,
+}
+
 /// The next item of the queue.
 pub(crate) enum Next {
     /// Execute this.
-    Execute(VerifiedTransaction),
+    Execute(Work),
     /// Do this before any waiting transaction.
     ControlForks(ForkTask),
     /// Carry this out before any waiting transaction.
@@ -106,16 +120,21 @@ impl TransactionQueue {
         payer: Pubkey,
         transaction: VerifiedTransaction,
     ) -> Result<(), SendError> {
-        let load = Load {
-            transactions: 1,
-            compute_units: cost::compute_units(transaction.transaction()).into(),
-            bytes: transaction.memory_bytes() as u64,
-        };
+        self.push_work(sender, payer, load_of(&transaction), Work::Transaction(transaction))
+    }
+
+    fn push_work(
+        &self,
+        sender: Sender,
+        payer: Pubkey,
+        load: Load,
+        work: Work,
+    ) -> Result<(), SendError> {
         let mut inner = self.inner.lock();
         if inner.is_closed {
             return Err(SendError::Closed);
         }
-        let pushed = inner.waiting.push(sender, payer, load, transaction);
+        let pushed = inner.waiting.push(sender, payer, load, work);
         let wakes = pushed.is_ok() && inner.is_awaited;
         drop(inner);
         if wakes {
@@ -212,6 +231,29 @@ impl TransactionQueue {
 impl TransactionSender for TransactionQueue {
     fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
         self.push(sender, transaction.fee_payer(), transaction)
+    }
+}
+
+impl BundleSender for TransactionQueue {
+    fn send_bundle(
+        &self,
+        sender: Sender,
+        transactions: Vec<VerifiedTransaction>,
+    ) -> Result<BundleCall, SendError> {
+        let mut load = Load::default();
+        transactions.iter().for_each(|transaction| load.add(load_of(transaction)));
+        let payer = transactions.first().map(VerifiedTransaction::fee_payer).unwrap_or_default();
+        let (call, reply) = pending();
+        self.push_work(sender, payer, load, Work::Bundle(Bundle { transactions, reply }))?;
+        Ok(call)
+    }
+}
+
+fn load_of(transaction: &VerifiedTransaction) -> Load {
+    Load {
+        transactions: 1,
+        compute_units: cost::compute_units(transaction.transaction()).into(),
+        bytes: transaction.memory_bytes() as u64,
     }
 }
 
