@@ -108,6 +108,13 @@ pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
             localnet::QUEUE_COMPUTE_UNITS_MAX_MIN..=MILLION * BILLION,
             "",
         ),
+        flag("--compute-unit-limit", flags.compute_unit_limit, 1..=BILLION, ""),
+        flag(
+            "--transaction-account-lock-limit",
+            size(flags.transaction_account_lock_limit),
+            1..=128,
+            ", the most that the protocol allows",
+        ),
         flag("--heavy-max", size(flags.heavy_max), 1..=MILLION, ""),
         flag("--cache-bytes-max", flags.cache_bytes_max, 0..=TIB, ", a tebibyte"),
         flag("--connections-max", size(flags.connections_max), 1..=CONNECTIONS_MAX, ""),

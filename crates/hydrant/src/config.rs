@@ -197,6 +197,10 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         max_addresses: flags.max_addresses.or(file.max_addresses),
         max_tracked_addresses: flags.max_tracked_addresses.or(file.max_tracked_addresses),
         quiet: flags.quiet || file.quiet,
+        compute_unit_limit: flags.compute_unit_limit.or(file.compute_unit_limit),
+        transaction_account_lock_limit: flags
+            .transaction_account_lock_limit
+            .or(file.transaction_account_lock_limit),
         log: flags.log || file.log,
         log_format: flags.log_format.or(file.log_format),
         slow_request_ms: flags.slow_request_ms.or(file.slow_request_ms),
@@ -308,6 +312,10 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         accounts: accounts(flags)?,
         programs: programs(flags)?,
         simulators,
+        runtime_limits: localnet::RuntimeLimits {
+            compute_units: flags.compute_unit_limit,
+            account_locks: flags.transaction_account_lock_limit,
+        },
         // Only a cheat code resets a ledger.
         baseline_bytes_max: if flags.no_cheatcodes { 0 } else { defaults.baseline_bytes_max },
     };

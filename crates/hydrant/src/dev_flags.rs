@@ -268,6 +268,15 @@ pub(crate) struct DevFlags {
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) max_tracked_addresses: Option<usize>,
 
+    /// Compute units that each transaction may use, whatever it requests, at most 1000000000 [default: what it
+    /// requests, at most 1400000].
+    #[arg(long, alias = "max-compute-units", value_name = "UNITS", help_heading = "Bounds")]
+    pub(crate) compute_unit_limit: Option<u64>,
+    /// Maximum number of accounts that a transaction may name; the limit of the active features stays [default:
+    /// that limit: 128, or 64].
+    #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
+    pub(crate) transaction_account_lock_limit: Option<usize>,
+
     /// No banner and no status line.
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,

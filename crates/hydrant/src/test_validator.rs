@@ -121,21 +121,6 @@ const FLAGS: &[Flag] = &[
             Refused("Hydrant does not load plugins; WebSocket subscriptions report every change"),
         ),
     ),
-    alias(
-        "max-compute-units",
-        flag(
-            "compute-unit-limit",
-            One,
-            Refused(
-                "each transaction sets its own limit with the compute budget's SetComputeUnitLimit",
-            ),
-        ),
-    ),
-    flag(
-        "transaction-account-lock-limit",
-        One,
-        Refused("the active features define the limit; omit this flag"),
-    ),
     flag(
         "log-messages-bytes-limit",
         One,

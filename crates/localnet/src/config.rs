@@ -7,6 +7,7 @@ use ledger::Slot;
 use query::{IndexConfig, LedgerConfig};
 use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
+use svm::RuntimeLimits;
 
 /// Default of the slots of history that are retained: 67 minutes of 400 ms slots, about 36 MB with one vote a block.
 pub const HISTORY_SLOTS_DEFAULT: u64 = 10_000;
@@ -81,6 +82,9 @@ pub struct Config {
     pub programs: Vec<GenesisProgram>,
     /// Threads that simulate at the same time. Each has its own VM of about 30 MB.
     pub simulators: usize,
+    /// Limits of every transaction in place of those of the protocol. The queue counts no more compute units of a
+    /// transaction than the protocol allows.
+    pub runtime_limits: RuntimeLimits,
     /// Bytes of the accounts of the start that are retained for a reset. None are retained of a ledger with more, and
     /// with 0.
     pub baseline_bytes_max: u64,
@@ -217,6 +221,7 @@ impl Default for Config {
             accounts: Vec::new(),
             programs: Vec::new(),
             simulators: 2,
+            runtime_limits: RuntimeLimits::default(),
             baseline_bytes_max: BASELINE_BYTES_MAX_DEFAULT,
         }
     }

@@ -400,7 +400,7 @@ impl Executor {
     ) -> Result<(), LedgerError> {
         let needs_updates = self.unpublished_updates.is_some();
         let mut closed = Vec::new();
-        let (sources, changes): (Vec<(Pubkey, Option<Signature>)>, Vec<Change<Account>>) = writes
+        let (sources, changes): (Vec<_>, Vec<Change<Account>>) = writes
             .map(|(pubkey, account, signature)| {
                 if needs_updates && account.lamports() == 0 {
                     closed.push(Arc::new(Account(account.clone())));

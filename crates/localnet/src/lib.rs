@@ -58,3 +58,4 @@ pub use localnet::{
     open_snapshot, open_snapshot_with, open_with, reset_directory,
 };
 pub use queue::{Load, QueueStats, TransactionQueue};
+pub use svm::RuntimeLimits;

@@ -299,6 +299,7 @@ impl InitialState {
 
 impl Localnet {
     fn new(config: &Config, mut state: InitialState) -> Result<Self, LocalnetError> {
+        state.set = state.set.with_limits(config.runtime_limits);
         let root = state.parent.block;
         let clock = ChainClock::new(state.parent.unix_timestamp, now());
         let history = Arc::new(History::new(config.history, root));
@@ -319,10 +320,12 @@ impl Localnet {
         let faucet_pubkey = solana_signer::Signer::pubkey(&state.keypairs.faucet);
         let vote_account = state.ledger.account(&vote_pubkey);
         let voter = vote::voter(vote_account.as_deref(), &state.keypairs);
-        let queue = Arc::new(TransactionQueue::new(Limits {
+        let limits = Limits {
             transactions: config.queue_max as u64,
             compute_units: config.queue_compute_units_max,
-        }));
+        };
+        let queue =
+            Arc::new(TransactionQueue::new(limits, config.runtime_limits.compute_units));
         let simulations = SimulationPool::new(state.set.clone_programs(), config.simulators);
         let simulator = Arc::new(LocalSimulator::new(simulations, Arc::clone(&history)));
         let faucet = Arc::new(LocalFaucet::new(

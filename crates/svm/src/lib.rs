@@ -47,5 +47,5 @@ mod working_set;
 
 pub use signature_fee::LAMPORTS_PER_SIGNATURE;
 pub use simulation_pool::SimulationPool;
-pub use vm::{AccountKeys, ExecutionOutcome, ReadyTransaction, Vm, is_same};
+pub use vm::{AccountKeys, ExecutionOutcome, ReadyTransaction, RuntimeLimits, Vm, is_same};
 pub use working_set::{AccountSource, Overlay, WorkingSet};

@@ -26,7 +26,7 @@ use solana_transaction::versioned::VersionedTransaction;
 
 use crate::clock_cache::ClockCache;
 use crate::program_account::{deployed_slot, program_data_key};
-use crate::vm::{ExecutionOutcome, Vm};
+use crate::vm::{ExecutionOutcome, RuntimeLimits, Vm};
 use crate::{precompiles, sysvars};
 
 /// Bytes of cached plain accounts: about 120,000 token accounts.
@@ -113,6 +113,12 @@ impl WorkingSet {
         }
         set.vm.restore_precompiles();
         set
+    }
+
+    /// The same with other limits of transactions.
+    #[must_use]
+    pub fn with_limits(self, limits: RuntimeLimits) -> Self {
+        Self { vm: self.vm.with_limits(limits), ..self }
     }
 
     fn empty(vm: Vm) -> Self {
@@ -406,7 +412,8 @@ impl WorkingSet {
     /// Starts a new VM with the pinned accounts only.
     fn rebuild(&mut self) {
         tracing::debug!(programs = self.programs.len(), self.elf_bytes, "programs are evicted");
-        let empty = Self::empty(Vm::without_programs(self.vm.features().clone()));
+        let vm = Vm::without_programs(self.vm.features().clone()).with_limits(self.vm.limits());
+        let empty = Self::empty(vm);
         let old = std::mem::replace(self, empty);
         self.pinned = old.pinned;
         self.write_through = old.write_through;

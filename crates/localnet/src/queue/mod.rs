@@ -33,11 +33,13 @@ use fork_task::FORK_TASKS_MAX;
 pub(crate) use fork_task::ForkTask;
 pub(crate) use round_robin::Limits;
 pub use round_robin::Load;
-use round_robin::{Refusal, RoundRobin};
+use round_robin::{Refusal, RoundRobin, UNITS_MAX};
 
 /// The queue, shared by all threads.
 pub struct TransactionQueue {
     inner: Mutex<Inner>,
+    /// Compute units that each transaction may use, whatever it requests.
+    compute_unit_limit: Option<u64>,
     arrived: Condvar,
     /// By [`QueueBound::ALL`].
     refused: [AtomicU64; QueueBound::ALL.len()],
@@ -97,7 +99,7 @@ pub(crate) enum Next {
 }
 
 impl TransactionQueue {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits, compute_unit_limit: Option<u64>) -> Self {
         let waiting = RoundRobin::new(limits);
         Self {
             inner: Mutex::new(Inner {
@@ -107,6 +109,7 @@ impl TransactionQueue {
                 is_closed: false,
                 is_awaited: false,
             }),
+            compute_unit_limit,
             arrived: Condvar::new(),
             refused: Default::default(),
             dropped: AtomicU64::new(0),
@@ -120,7 +123,8 @@ impl TransactionQueue {
         payer: Pubkey,
         transaction: VerifiedTransaction,
     ) -> Result<(), SendError> {
-        self.push_work(sender, payer, load_of(&transaction), Work::Transaction(transaction))
+        let load = self.load_of(&transaction);
+        self.push_work(sender, payer, load, Work::Transaction(transaction))
     }
 
     fn push_work(
@@ -145,6 +149,14 @@ impl TransactionQueue {
             tracing::debug!(client = %sender.client, ?bound, queued, limit, "transaction refused");
             SendError::QueueFull { bound, queued, limit }
         })
+    }
+
+    fn load_of(&self, transaction: &VerifiedTransaction) -> Load {
+        let compute_units = match self.compute_unit_limit {
+            Some(limit) => limit.min(UNITS_MAX.into()),
+            None => cost::compute_units(transaction.transaction()).into(),
+        };
+        Load { transactions: 1, compute_units, bytes: transaction.memory_bytes() as u64 }
     }
 
     /// Appends a call that controls forks, or refuses it.
@@ -241,19 +253,11 @@ impl BundleSender for TransactionQueue {
         transactions: Vec<VerifiedTransaction>,
     ) -> Result<BundleCall, SendError> {
         let mut load = Load::default();
-        transactions.iter().for_each(|transaction| load.add(load_of(transaction)));
+        transactions.iter().for_each(|transaction| load.add(self.load_of(transaction)));
         let payer = transactions.first().map(VerifiedTransaction::fee_payer).unwrap_or_default();
         let (call, reply) = pending();
         self.push_work(sender, payer, load, Work::Bundle(Bundle { transactions, reply }))?;
         Ok(call)
-    }
-}
-
-fn load_of(transaction: &VerifiedTransaction) -> Load {
-    Load {
-        transactions: 1,
-        compute_units: cost::compute_units(transaction.transaction()).into(),
-        bytes: transaction.memory_bytes() as u64,
     }
 }
 

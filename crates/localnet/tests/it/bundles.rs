@@ -157,27 +157,39 @@ fn the_updates_of_a_bundle_are_sent_transaction_by_transaction() {
 fn a_ledger_without_space_takes_all_of_a_bundle_or_nothing() {
     let alice = Keypair::new();
     let config = with_wallets(on_demand(), &[&alice]);
-    let used = {
-        let node = Node::start(&config);
-        node.reader.view(Commitment::Processed).all().count() as u32
-    };
-    // Some addresses are keys of accounts only, so the limit is searched.
-    let open = |addresses_max| Node::start(&Config { addresses_max, ..config.clone() });
-    let starts =
-        |max: &u32| localnet::open(&Config { addresses_max: *max, ..config.clone() }).is_ok();
-    let lowest = (used..used + 200).find(starts).expect("it starts with more addresses");
-    for spare in 0..4 {
-        let node = open(lowest + spare);
-        let blockhash = node.blockhash();
-        let keys: Vec<Pubkey> = (0..5).map(|_| Pubkey::new_unique()).collect();
-        let bundle = keys.iter().map(|key| pay(&alice, key, SOL, &blockhash)).collect();
-        let result = node.send_bundle(bundle).wait().expect("a reply");
-        assert_eq!(result, Err(BundleError::LedgerFull), "{spare}");
-        for key in &keys {
-            assert_eq!(node.account_at(Commitment::Processed, key), None);
+    let with_max = |addresses_max| Config { addresses_max, ..config.clone() };
+    // The fewest addresses with which it starts.
+    let (mut too_few, mut lowest) = (0_u32, 4_096);
+    while lowest - too_few > 1 {
+        let middle = too_few.midpoint(lowest);
+        match localnet::open(&with_max(middle)) {
+            Ok(_) => lowest = middle,
+            Err(_) => too_few = middle,
         }
+    }
+    // With one of these numbers the last bundle finds space for some of its accounts.
+    for spare in 20..25 {
+        let node = Node::start(&with_max(lowest + spare));
+        let (blockhash, mut paid) = (node.blockhash(), 0);
+        loop {
+            let keys: Vec<Pubkey> = (0..5).map(|_| Pubkey::new_unique()).collect();
+            let bundle = keys.iter().map(|key| pay(&alice, key, SOL, &blockhash)).collect();
+            let result = node.send_bundle(bundle).wait().expect("a reply");
+            let exist = |key: &&Pubkey| node.account_at(Commitment::Processed, key).is_some();
+            let existing = keys.iter().filter(exist).count();
+            match result {
+                Ok(_) => assert_eq!(existing, 5),
+                Err(err) => {
+                    assert_eq!((err, existing), (BundleError::LedgerFull, 0), "{spare}");
+                    break;
+                }
+            }
+            paid += 1;
+            assert!(paid <= 5, "{spare}: there is no end");
+        }
+        // The executing thread has the balance of the bundles before.
         let back = node.send(pay(&alice, &alice.pubkey(), 1, &blockhash));
-        assert_eq!(back.meta.pre_balances[0], 1_000 * SOL);
+        assert_eq!(back.meta.pre_balances[0], 1_000 * SOL - paid * 5 * (SOL + 5_000));
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("sendBundle", Execution::Medium, send_bundle),
     MethodSpec::new("getBundleStatuses", Execution::Inline, bundle_statuses),
     MethodSpec::new("getInflightBundleStatuses", Execution::Inline, inflight_bundle_statuses),
-    MethodSpec::new("getTipAccounts", Execution::Inline, tip_accounts),
+    MethodSpec::new("getTipAccounts", Execution::Inline, list_tip_accounts),
     MethodSpec::new("simulateBundle", Execution::Medium, simulate_bundle::simulate_bundle),
 ];
 
@@ -184,7 +184,7 @@ fn inflight_bundle_statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult
     MethodOutput::json_in(context(&processed), &statuses)
 }
 
-fn tip_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
+fn list_tip_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     check_served(api)?;
     params.none()?;
     MethodOutput::json(&TIP_ACCOUNTS)

@@ -151,7 +151,7 @@ fn a_bundle_has_the_status_of_its_transactions() {
         let id = world.ok("sendBundle", send(transactions));
         id.as_str().expect("a text").to_owned()
     };
-    let (landed, lost) = (id(&[memo.clone()]), id(&[memo, confirmed.clone()]));
+    let (landed, lost) = (id(std::slice::from_ref(&memo)), id(&[memo, confirmed.clone()]));
     let (waiting, of_60) = (id(&[payment(5)]), id(&[confirmed]));
     for reply in sender.replies.lock().drain(..) {
         drop(reply);
