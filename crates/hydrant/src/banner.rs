@@ -35,6 +35,8 @@ pub(crate) struct Banner<'a> {
     pub(crate) pubsub: SocketAddr,
     pub(crate) tpu: SocketAddr,
     pub(crate) grpc: Option<SocketAddr>,
+    /// The faucet over TCP.
+    pub(crate) faucet_server: Option<SocketAddr>,
     pub(crate) console: bool,
     /// The schemes of the URLs of HTTP and of WebSocket.
     pub(crate) schemes: [&'static str; 2],
@@ -88,7 +90,10 @@ impl Banner<'_> {
         writeln!(f, "  Genesis    {}", cluster.genesis_hash)?;
         writeln!(f, "  Identity   {}", cluster.identity)?;
         writeln!(f, "  Vote       {}", self.vote_account)?;
-        writeln!(f, "  Faucet     {}", self.faucet)?;
+        match self.faucet_server {
+            Some(address) => writeln!(f, "  Faucet     {} (TCP {address})", self.faucet)?,
+            None => writeln!(f, "  Faucet     {}", self.faucet)?,
+        }
         if let Some(mint) = self.mint {
             let note = if self.has_wallet { "" } else { " (no wallet: its key is not stored)" };
             writeln!(f, "  Mint       {mint}{note}")?;

@@ -91,6 +91,13 @@ pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
             ": the next port is needed for WebSocket",
         ),
         flag("--tpu-port", flags.tpu_port.map(u64::from), 0..=65_535, ""),
+        flag("--faucet-port", flags.faucet_port.map(u64::from), 0..=65_535, ""),
+        flag(
+            "--faucet-time-slice-secs",
+            flags.faucet_time_slice_secs,
+            1..=DAY_MS / 1_000,
+            ", a day",
+        ),
         flag("--grpc-port", flags.grpc_port.map(u64::from), 0..=65_535, ""),
         flag("--tpu-connections-max", size(flags.tpu_connections_max), 1..=CONNECTIONS_MAX, ""),
         flag("--io-threads", size(flags.io_threads), 1..=THREADS_MAX, ""),

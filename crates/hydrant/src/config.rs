@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use chain_solana::HistoryLimits;
@@ -56,6 +57,8 @@ pub(crate) struct NodeConfig {
     pub(crate) console: bool,
     /// Whether cheat codes may be called.
     pub(crate) cheatcodes: bool,
+    /// `None`: the faucet is not served over TCP.
+    pub(crate) faucet_port: Option<u16>,
     pub(crate) forward: Vec<SocketAddr>,
     pub(crate) bind_address: IpAddr,
     pub(crate) rpc_port: u16,
@@ -133,6 +136,9 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         faucet_per_request_sol_cap: flags
             .faucet_per_request_sol_cap
             .or(file.faucet_per_request_sol_cap),
+        faucet_per_time_sol_cap: flags.faucet_per_time_sol_cap.or(file.faucet_per_time_sol_cap),
+        faucet_time_slice_secs: flags.faucet_time_slice_secs.or(file.faucet_time_slice_secs),
+        faucet_port: flags.faucet_port.or(file.faucet_port),
         inflation_fixed: flags.inflation_fixed.or(file.inflation_fixed),
         features: flags.features.or(file.features),
         url: flags.url.or(file.url),
@@ -191,16 +197,16 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
             .or(file.rpc_max_request_body_size),
         queue_max: flags.queue_max.or(file.queue_max),
         queue_compute_units_max: flags.queue_compute_units_max.or(file.queue_compute_units_max),
+        compute_unit_limit: flags.compute_unit_limit.or(file.compute_unit_limit),
+        transaction_account_lock_limit: flags
+            .transaction_account_lock_limit
+            .or(file.transaction_account_lock_limit),
         heavy_max: flags.heavy_max.or(file.heavy_max),
         cache_bytes_max: flags.cache_bytes_max.or(file.cache_bytes_max),
         connections_max: flags.connections_max.or(file.connections_max),
         max_addresses: flags.max_addresses.or(file.max_addresses),
         max_tracked_addresses: flags.max_tracked_addresses.or(file.max_tracked_addresses),
         quiet: flags.quiet || file.quiet,
-        compute_unit_limit: flags.compute_unit_limit.or(file.compute_unit_limit),
-        transaction_account_lock_limit: flags
-            .transaction_account_lock_limit
-            .or(file.transaction_account_lock_limit),
         log: flags.log || file.log,
         log_format: flags.log_format.or(file.log_format),
         slow_request_ms: flags.slow_request_ms.or(file.slow_request_ms),
@@ -214,6 +220,10 @@ impl NodeConfig {
         bounds::check(&bounds::flags(&flags))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pool = pool_config(&flags, cores)?;
+        ensure!(
+            flags.faucet_port.is_none() || flags.api_keys.is_none(),
+            "--faucet-port cannot be used with --api-keys: the faucet's protocol has no keys (requestAirdrop has)"
+        );
         let serving = ServingFlags {
             drain_seconds: flags.drain_seconds,
             admin_socket: flags.admin_socket.as_deref(),
@@ -240,6 +250,7 @@ impl NodeConfig {
             grpc_port: grpc_setup::port(flags.no_grpc, flags.grpc_port, flags.rpc_port)?,
             console: !flags.no_console,
             cheatcodes: !flags.no_cheatcodes,
+            faucet_port: flags.faucet_port,
             forward: flags.forward.clone(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_port: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),
@@ -301,10 +312,7 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         indices: index_flags::from_flags(flags)?,
         faucet_lamports: lamports("faucet-sol", flags.faucet_sol)?
             .unwrap_or(defaults.faucet_lamports),
-        airdrop_lamports_max: lamports(
-            "faucet-per-request-sol-cap",
-            flags.faucet_per_request_sol_cap.flatten(),
-        )?,
+        airdrops: airdrops(flags)?,
         inflation: inflation(flags, defaults.inflation)?,
         mint: mint(flags)?,
         dir: flags.ledger.clone(),
@@ -321,6 +329,16 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
     };
     config.check()?;
     Ok(config)
+}
+
+fn airdrops(flags: &DevFlags) -> Result<localnet::AirdropLimits> {
+    let cap = |name, value: Option<Option<f64>>| lamports(name, value.flatten());
+    let default = localnet::AirdropLimits::default();
+    Ok(localnet::AirdropLimits {
+        per_request: cap("faucet-per-request-sol-cap", flags.faucet_per_request_sol_cap)?,
+        per_time: cap("faucet-per-time-sol-cap", flags.faucet_per_time_sol_cap)?,
+        time_slice: flags.faucet_time_slice_secs.map_or(default.time_slice, Duration::from_secs),
+    })
 }
 
 fn features(flags: &DevFlags) -> Result<localnet::FeatureChoice> {

@@ -95,6 +95,13 @@ pub(crate) struct DevFlags {
     /// Maximum SOL of one airdrop [default: no limit].
     #[arg(long, value_name = "SOL", help_heading = "Genesis")]
     pub(crate) faucet_per_request_sol_cap: Option<Option<f64>>,
+    /// Maximum SOL of all airdrops to one account, and of one client over TCP, in a slice of time
+    /// [default: no limit].
+    #[arg(long, value_name = "SOL", help_heading = "Genesis")]
+    pub(crate) faucet_per_time_sol_cap: Option<Option<f64>>,
+    /// Seconds of this slice of time [default: 60].
+    #[arg(long, value_name = "SECONDS", help_heading = "Genesis")]
+    pub(crate) faucet_time_slice_secs: Option<u64>,
     /// Constant inflation rate, all of it for stakes: 0.08 is 8 % a year [default: falling from 8 %,
     /// as on a new cluster].
     #[arg(long, value_name = "RATE", help_heading = "Genesis")]
@@ -174,6 +181,10 @@ pub(crate) struct DevFlags {
     /// --rpc-port 0].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) grpc_port: Option<u16>,
+    /// TCP port of the faucet, which signs airdrops for clients that send them; 0 uses a free port
+    /// [default: none; 9900 as solana-test-validator, a free port with --rpc-port 0].
+    #[arg(long, value_name = "PORT", help_heading = "Serving")]
+    pub(crate) faucet_port: Option<u16>,
     /// Do not serve Yellowstone gRPC.
     #[arg(long, conflicts_with = "grpc_port", help_heading = "Serving")]
     pub(crate) no_grpc: bool,

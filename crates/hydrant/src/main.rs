@@ -14,6 +14,7 @@ mod console;
 mod dev;
 mod dev_flags;
 mod draining;
+mod faucet_server;
 mod follow;
 mod follow_flags;
 mod fork_metrics;

@@ -9,6 +9,8 @@ use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
 use svm::RuntimeLimits;
 
+use crate::airdrop_limits::AirdropLimits;
+
 /// Default of the slots of history that are retained: 67 minutes of 400 ms slots, about 36 MB with one vote a block.
 pub const HISTORY_SLOTS_DEFAULT: u64 = 10_000;
 /// Default of the bytes of history that are retained: about 500,000 transfers.
@@ -67,8 +69,8 @@ pub struct Config {
     pub inflation: Inflation,
     /// Lamports of the faucet at genesis.
     pub faucet_lamports: u64,
-    /// Lamports of one airdrop at most.
-    pub airdrop_lamports_max: Option<u64>,
+    /// The limits of airdrops.
+    pub airdrops: AirdropLimits,
     /// The account that gets the lamports of genesis other than the faucet's. Default: a new key, whose private key
     /// is discarded.
     pub mint: Option<Pubkey>,
@@ -214,7 +216,7 @@ impl Default for Config {
             indices: IndexConfig::default(),
             inflation: Inflation::default(),
             faucet_lamports: 1_000_000 * solana_native_token::LAMPORTS_PER_SOL,
-            airdrop_lamports_max: None,
+            airdrops: AirdropLimits::default(),
             mint: None,
             dir: None,
             features: FeatureChoice::default(),

@@ -324,15 +324,14 @@ impl Localnet {
             transactions: config.queue_max as u64,
             compute_units: config.queue_compute_units_max,
         };
-        let queue =
-            Arc::new(TransactionQueue::new(limits, config.runtime_limits.compute_units));
+        let queue = Arc::new(TransactionQueue::new(limits, config.runtime_limits.compute_units));
         let simulations = SimulationPool::new(state.set.clone_programs(), config.simulators);
         let simulator = Arc::new(LocalSimulator::new(simulations, Arc::clone(&history)));
         let faucet = Arc::new(LocalFaucet::new(
             Arc::clone(&queue),
             state.reader.clone(),
             state.keypairs.faucet,
-            config.airdrop_lamports_max,
+            config.airdrops,
         ));
         let fork_counters = Arc::<ForkCounters>::default();
         let fork_control = LocalForkControl::new(Arc::clone(&queue), Arc::clone(&fork_counters));
@@ -483,6 +482,11 @@ impl Localnet {
     /// Pays airdrops.
     pub fn faucet(&self) -> Arc<dyn Faucet> {
         Arc::clone(&self.faucet) as Arc<dyn Faucet>
+    }
+
+    /// Signs airdrops that clients send themselves.
+    pub fn signing_faucet(&self) -> Arc<LocalFaucet> {
+        Arc::clone(&self.faucet)
     }
 
     /// Controls its forks.
