@@ -14,8 +14,7 @@ use std::sync::Arc;
 use ledger::Slot;
 use litesvm::LiteSVM;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
-use solana_compute_budget::compute_budget::ComputeBudget;
-use solana_feature_set::{FeatureSet, raise_cpi_nesting_limit_to_8};
+use solana_feature_set::FeatureSet;
 use solana_fee::FeeFeatures;
 use solana_hash::Hash;
 use solana_instruction::error::InstructionError;
@@ -34,6 +33,7 @@ use solana_transaction_error::TransactionError;
 
 use crate::loading::{self, Loaded, NotLoaded};
 use crate::program_account::{closed_program, program_data_key};
+use crate::runtime_limits::RuntimeLimits;
 use crate::signature_fee::LAMPORTS_PER_SIGNATURE;
 use crate::{nonce, precompiles};
 
@@ -41,15 +41,6 @@ use crate::{nonce, precompiles};
 const LOG_BYTES_MAX: usize = 10_000;
 /// Accounts that a transaction may name without the feature that raises the limit.
 const ACCOUNT_LOCKS_MAX_BEFORE: usize = 64;
-
-/// Limits of every transaction, in place of those of the protocol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RuntimeLimits {
-    /// Compute units of a transaction, whatever it requests. It then has the default heap, too.
-    pub compute_units: Option<u64>,
-    /// Accounts that a transaction may name. It does not raise the limit of the active features.
-    pub account_locks: Option<usize>,
-}
 
 /// Accounts in memory and a VM that runs transactions on them.
 #[derive(Clone)]
@@ -201,19 +192,7 @@ impl Vm {
     /// The same with other limits of transactions.
     #[must_use]
     pub fn with_limits(self, limits: RuntimeLimits) -> Self {
-        let Self { svm, .. } = self;
-        let svm = match limits.compute_units {
-            None => svm,
-            Some(compute_unit_limit) => {
-                let is_nesting_raised =
-                    svm.get_feature_set_ref().is_active(&raise_cpi_nesting_limit_to_8::ID);
-                svm.with_compute_budget(ComputeBudget {
-                    compute_unit_limit,
-                    ..ComputeBudget::new_with_defaults(is_nesting_raised)
-                })
-            }
-        };
-        Self { svm, limits }
+        Self { svm: limits.apply(self.svm), limits }
     }
 
     /// The limits of transactions.
@@ -601,6 +580,7 @@ impl Vm {
 
 #[cfg(test)]
 mod tests {
+    use solana_feature_set::raise_cpi_nesting_limit_to_8;
     use solana_instruction::Instruction;
     use solana_keypair::Keypair;
     use solana_message::Message;
@@ -705,65 +685,6 @@ mod tests {
         let (_, after) = outcome.writes().find(|(key, _)| *key == written).expect("it was written");
         assert_eq!(after.data(), [1; 100]);
         assert!(after.capacity() <= 125, "{}", after.capacity());
-    }
-
-    #[test]
-    fn a_limit_of_compute_units_counts_whatever_a_transaction_requests() {
-        let payer = Keypair::new();
-        let request = |units: u32| {
-            let data = [&[2], units.to_le_bytes().as_slice()].concat();
-            let program_id = solana_sdk_ids::compute_budget::ID;
-            Instruction { program_id, accounts: Vec::new(), data }
-        };
-        // A call of a builtin program that consumes 1 unit, after the request, which consumes 150.
-        let run = |limits: RuntimeLimits, requested: Option<u32>| {
-            let mut vm = Vm::new(every_feature()).with_limits(limits);
-            vm.svm_mut().add_builtin(PROGRAM, Recurses::register);
-            let wallet = AccountSharedData::new(1 << 30, 0, &solana_sdk_ids::system_program::ID);
-            vm.put(payer.pubkey(), &wallet);
-            let instructions: Vec<_> =
-                requested.map(request).into_iter().chain([recursion(0)]).collect();
-            let message =
-                VersionedMessage::Legacy(Message::new(&instructions, Some(&payer.pubkey())));
-            let transaction = VersionedTransaction::try_new(message, &[&payer]).expect("signed");
-            vm.run(&transaction, &Hash::default()).result
-        };
-        let limited = |units| RuntimeLimits { compute_units: Some(units), account_locks: None };
-        let exceeded = |index| {
-            let err = InstructionError::ComputationalBudgetExceeded;
-            Err(TransactionError::InstructionError(index, err))
-        };
-        let none = RuntimeLimits::default();
-        assert_eq!(run(none, None), Ok(()));
-        assert_eq!(run(none, Some(150)), exceeded(1));
-        assert_eq!(run(limited(151), Some(150)), Ok(()));
-        assert_eq!(run(limited(150), Some(1_000_000)), exceeded(1));
-        assert_eq!(run(limited(0), None), exceeded(0));
-    }
-
-    #[test]
-    fn a_limit_of_account_locks_refuses_transactions_with_more() {
-        let payer = Keypair::new();
-        let run = |account_locks, accounts: usize| {
-            let limits = RuntimeLimits { compute_units: None, account_locks };
-            let mut vm = Vm::new(every_feature()).with_limits(limits);
-            let wallet = AccountSharedData::new(1 << 30, 0, &solana_sdk_ids::system_program::ID);
-            vm.put(payer.pubkey(), &wallet);
-            let pay = |_| {
-                let to = Pubkey::new_unique();
-                solana_system_interface::instruction::transfer(&payer.pubkey(), &to, 1 << 20)
-            };
-            let instructions: Vec<_> = (0..accounts - 2).map(pay).collect();
-            let message =
-                VersionedMessage::Legacy(Message::new(&instructions, Some(&payer.pubkey())));
-            let transaction = VersionedTransaction::try_new(message, &[&payer]).expect("signed");
-            let outcome = vm.run(&transaction, &Hash::default());
-            (outcome.result, outcome.is_included)
-        };
-        let refused = (Err(TransactionError::TooManyAccountLocks), false);
-        assert_eq!(run(Some(5), 5), (Ok(()), true));
-        assert_eq!(run(Some(5), 6), refused);
-        assert_eq!(run(None, 6), (Ok(()), true));
     }
 
     #[test]

@@ -26,7 +26,8 @@ use solana_transaction::versioned::VersionedTransaction;
 
 use crate::clock_cache::ClockCache;
 use crate::program_account::{deployed_slot, program_data_key};
-use crate::vm::{ExecutionOutcome, RuntimeLimits, Vm};
+use crate::runtime_limits::RuntimeLimits;
+use crate::vm::{ExecutionOutcome, Vm};
 use crate::{precompiles, sysvars};
 
 /// Bytes of cached plain accounts: about 120,000 token accounts.

@@ -6,6 +6,7 @@
 //! Bounds: [`chain_solana::BUNDLE_TRANSACTIONS_MAX`], [`IDS_MAX`]; those of the queue and of `crate::bundles`.
 //! Not here: execution (`localnet`). A followed chain takes no bundles: -32601.
 
+mod decode_bundle;
 mod simulate_bundle;
 
 use std::collections::HashSet;
@@ -20,8 +21,9 @@ use serde_json::{Value, json};
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_transaction::versioned::VersionedTransaction;
-use solana_transaction_status::{TransactionBinaryEncoding, UiTransactionEncoding};
+use solana_transaction_status::UiTransactionEncoding;
 
+use self::decode_bundle::decode_bundle;
 use super::{cheatcodes, send, simulate, transaction_codec};
 use crate::bundles::{BundleId, BundleStatus};
 use crate::commitment::context;
@@ -98,27 +100,6 @@ fn send_bundle(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let sent = api.bundles.send(params.client(), verified, &api.history.snapshot());
     let id = sent.map_err(|err| send::not_sent(api, &err))?;
     MethodOutput::json(&id.to_string())
-}
-
-/// The transactions of a bundle: 1 to `max`, all of them different.
-fn decode_bundle(
-    texts: &[String],
-    encoding: TransactionBinaryEncoding,
-    max: usize,
-) -> Result<Vec<VersionedTransaction>, RpcError> {
-    if !(1..=max).contains(&texts.len()) {
-        let message = format!("the bundle has {} transactions: 1 to {max}", texts.len());
-        return Err(RpcError::invalid_params(message));
-    }
-    let mut hashes = HashSet::new();
-    let decode = |text: &String| {
-        let transaction: VersionedTransaction = transaction_codec::decode(text, encoding)?;
-        if !hashes.insert(transaction.message.hash()) {
-            return Err(RpcError::invalid_params("duplicate transactions"));
-        }
-        Ok(transaction)
-    };
-    texts.iter().map(decode).collect()
 }
 
 /// The ids of a call.

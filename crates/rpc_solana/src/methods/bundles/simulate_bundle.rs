@@ -27,7 +27,7 @@ use solana_transaction_status::{
 };
 
 use super::super::{accounts_reader, parse_key, simulate, transaction_codec};
-use super::decode_bundle;
+use super::decode_bundle::decode_bundle;
 use crate::commitment::{context, view};
 use crate::solana_api::SolanaApi;
 
