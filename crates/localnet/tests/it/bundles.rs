@@ -208,9 +208,10 @@ fn the_queue_counts_each_transaction_of_a_bundle() {
     bundles.send_bundle(CLIENT.into(), bundle(1)).expect("there is space");
     assert_eq!(queue.stats().waiting.transactions, 5);
     assert_eq!(queue.stats().waiting.compute_units, 15_000);
-    let refused = bundles.send_bundle(CLIENT.into(), bundle(10)).err();
+    bundles.send_bundle(CLIENT.into(), bundle(10)).expect("there is space");
+    let refused = bundles.send_bundle(CLIENT.into(), bundle(15)).err();
     let bound = QueueBound::ClientTransactions;
-    assert_eq!(refused, Some(SendError::QueueFull { bound, queued: 5, limit: 11 }));
+    assert_eq!(refused, Some(SendError::QueueFull { bound, queued: 10, limit: 6 }));
     // Another client has the space that is left.
     let waiting = bundles.send_bundle(ClientId(2).into(), bundle(20)).expect("there is space");
     // A ledger that ends answers what waits.
