@@ -19,6 +19,29 @@ pub enum AirdropError {
         /// The limit.
         limit: u64,
     },
+    /// More than the limit for one receiver in a slice of time.
+    #[error(
+        "airdrop of {lamports} lamports, after {received} in this slice of {seconds} s, exceeds the limit of {limit} \
+         (--faucet-per-time-sol-cap, --faucet-time-slice-secs)"
+    )]
+    TooMuchInTime {
+        /// The requested lamports.
+        lamports: u64,
+        /// What the receiver got in this slice.
+        received: u64,
+        /// The limit.
+        limit: u64,
+        /// The slice of time.
+        seconds: u64,
+    },
+    /// Too many receivers in a slice of time. Fix: try again later.
+    #[error("{limit} receivers got airdrops in this slice of {seconds} s, the maximum")]
+    TooManyReceivers {
+        /// The limit.
+        limit: usize,
+        /// The slice of time.
+        seconds: u64,
+    },
     /// The faucet's balance is too low. Fix: start with a higher `--faucet-sol`.
     #[error("the faucet holds {balance} lamports, {lamports} were requested (--faucet-sol)")]
     FaucetEmpty {

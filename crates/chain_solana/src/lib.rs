@@ -7,6 +7,7 @@
 mod block;
 mod block_footer;
 mod block_info;
+mod bundle;
 mod client_id;
 mod cluster;
 mod cluster_info;
@@ -28,6 +29,7 @@ mod transaction_sender;
 mod upstream;
 mod verification;
 mod verified_transaction;
+mod written_accounts;
 
 use solana::Account;
 
@@ -35,6 +37,9 @@ pub use block::{AccountWrite, Block, ExecutedTransaction};
 pub use block_footer::BlockFooter;
 pub use block_info::{
     BLOCKHASHES_VALID, BankHashComponents, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX,
+};
+pub use bundle::{
+    BUNDLE_TRANSACTIONS_MAX, BundleCall, BundleError, BundleReply, BundleResult, BundleSender,
 };
 pub use client_id::{client_name, client_number};
 pub use cluster::{Cluster, ClusterNode, VoteStakes};
@@ -65,6 +70,7 @@ pub use verification::{
     Verification, VerificationLevel, VerificationSummary, VotedStake,
 };
 pub use verified_transaction::{VerifiedTransaction, VerifyError};
+pub use written_accounts::WrittenAccounts;
 
 /// A reader of a Solana ledger's accounts.
 pub type Reader = query::Reader<Account, BlockInfo>;

@@ -10,7 +10,7 @@ use solana_transaction_context::transaction::TransactionReturnData;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::{InnerInstructions, TransactionTokenBalance};
 
-use crate::View;
+use crate::{View, WrittenAccounts};
 
 /// A request to run a transaction without applying its effects.
 #[derive(Clone, Debug)]
@@ -77,6 +77,16 @@ pub trait Simulator: Send + Sync + 'static {
     fn simulate(
         &self,
         view: &View,
+        request: SimulationRequest,
+    ) -> Result<Simulation, SimulationError> {
+        self.simulate_after(view, &WrittenAccounts::default(), request)
+    }
+
+    /// The same, after other transactions that wrote these accounts.
+    fn simulate_after(
+        &self,
+        view: &View,
+        written: &WrittenAccounts,
         request: SimulationRequest,
     ) -> Result<Simulation, SimulationError>;
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use chain_solana::{
-    History, OlderStatuses, Reader, Simulation, SimulationError, SimulationRequest, Simulator, View,
+    History, OlderStatuses, Reader, Simulation, SimulationError, SimulationRequest, Simulator,
+    View, WrittenAccounts,
 };
 use ledger::Commitment;
 use parking_lot::Mutex;
@@ -76,9 +77,10 @@ impl FollowSimulator {
 }
 
 impl Simulator for FollowSimulator {
-    fn simulate(
+    fn simulate_after(
         &self,
         view: &View,
+        written: &WrittenAccounts,
         request: SimulationRequest,
     ) -> Result<Simulation, SimulationError> {
         let signature = request.transaction.signatures.first().copied().unwrap_or_default();
@@ -91,6 +93,6 @@ impl Simulator for FollowSimulator {
         let is_processed = !request.replace_recent_blockhash
             && executed.is_some_and(|slot| slot <= view.block().slot);
         let err = is_processed.then_some(TransactionError::AlreadyProcessed);
-        self.pool(view).pool.simulate(view, request, err)
+        self.pool(view).pool.simulate(view, written, request, err)
     }
 }

@@ -36,6 +36,9 @@ pub(crate) struct Banner<'a> {
     pub(crate) tpu: SocketAddr,
     /// The URL of gRPC.
     pub(crate) grpc: Option<String>,
+    pub(crate) grpc: Option<SocketAddr>,
+    /// The faucet over TCP.
+    pub(crate) faucet_server: Option<SocketAddr>,
     pub(crate) console: bool,
     /// The schemes of the URLs of HTTP and of WebSocket.
     pub(crate) schemes: [&'static str; 2],
@@ -89,7 +92,10 @@ impl Banner<'_> {
         writeln!(f, "  Genesis    {}", cluster.genesis_hash)?;
         writeln!(f, "  Identity   {}", cluster.identity)?;
         writeln!(f, "  Vote       {}", self.vote_account)?;
-        writeln!(f, "  Faucet     {}", self.faucet)?;
+        match self.faucet_server {
+            Some(address) => writeln!(f, "  Faucet     {} (TCP {address})", self.faucet)?,
+            None => writeln!(f, "  Faucet     {}", self.faucet)?,
+        }
         if let Some(mint) = self.mint {
             let note = if self.has_wallet { "" } else { " (no wallet: its key is not stored)" };
             writeln!(f, "  Mint       {mint}{note}")?;

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use chain_solana::HistoryLimits;
@@ -56,6 +57,8 @@ pub(crate) struct NodeConfig {
     pub(crate) console: bool,
     /// Whether cheat codes may be called.
     pub(crate) cheatcodes: bool,
+    /// `None`: the faucet is not served over TCP.
+    pub(crate) faucet_port: Option<u16>,
     pub(crate) forward: Vec<SocketAddr>,
     pub(crate) bind_address: IpAddr,
     pub(crate) rpc_ports: RpcPorts,
@@ -132,6 +135,9 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         faucet_per_request_sol_cap: flags
             .faucet_per_request_sol_cap
             .or(file.faucet_per_request_sol_cap),
+        faucet_per_time_sol_cap: flags.faucet_per_time_sol_cap.or(file.faucet_per_time_sol_cap),
+        faucet_time_slice_secs: flags.faucet_time_slice_secs.or(file.faucet_time_slice_secs),
+        faucet_port: flags.faucet_port.or(file.faucet_port),
         inflation_fixed: flags.inflation_fixed.or(file.inflation_fixed),
         features: flags.features.or(file.features),
         url: flags.url.or(file.url),
@@ -181,6 +187,10 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
             .or(file.rpc_max_request_body_size),
         queue_max: flags.queue_max.or(file.queue_max),
         queue_compute_units_max: flags.queue_compute_units_max.or(file.queue_compute_units_max),
+        compute_unit_limit: flags.compute_unit_limit.or(file.compute_unit_limit),
+        transaction_account_lock_limit: flags
+            .transaction_account_lock_limit
+            .or(file.transaction_account_lock_limit),
         heavy_max: flags.heavy_max.or(file.heavy_max),
         cache_bytes_max: flags.cache_bytes_max.or(file.cache_bytes_max),
         connections_max: flags.connections_max.or(file.connections_max),
@@ -199,6 +209,10 @@ impl NodeConfig {
         bounds::check(&bounds::flags(&flags))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pool = pool_config(&flags, cores)?;
+        ensure!(
+            flags.faucet_port.is_none() || flags.services.api_keys.is_none(),
+            "--faucet-port cannot be used with --api-keys: the faucet's protocol has no keys (requestAirdrop has)"
+        );
         Ok(Self {
             serving: ServingOptions::from_flags(&flags.serving, flags.ledger.as_deref())?,
             // The pool's threads simulate transactions, and none may have to wait for a VM.
@@ -216,6 +230,7 @@ impl NodeConfig {
             grpc_port: grpc_setup::port(&flags.services, flags.rpc_port)?,
             console: !flags.services.no_console,
             cheatcodes: !flags.no_cheatcodes,
+            faucet_port: flags.faucet_port,
             forward: flags.forward.clone(),
             bind_address: flags.listen.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_ports: RpcPorts {
@@ -280,10 +295,7 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         indices: index_flags::from_flags(flags)?,
         faucet_lamports: lamports("faucet-sol", flags.faucet_sol)?
             .unwrap_or(defaults.faucet_lamports),
-        airdrop_lamports_max: lamports(
-            "faucet-per-request-sol-cap",
-            flags.faucet_per_request_sol_cap.flatten(),
-        )?,
+        airdrops: airdrops(flags)?,
         inflation: inflation(flags, defaults.inflation)?,
         mint: mint(flags)?,
         dir: flags.ledger.clone(),
@@ -291,11 +303,25 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         accounts: accounts(flags)?,
         programs: programs(flags)?,
         simulators,
+        runtime_limits: localnet::RuntimeLimits {
+            compute_units: flags.compute_unit_limit,
+            account_locks: flags.transaction_account_lock_limit,
+        },
         // Only a cheat code resets a ledger.
         baseline_bytes_max: if flags.no_cheatcodes { 0 } else { defaults.baseline_bytes_max },
     };
     config.check()?;
     Ok(config)
+}
+
+fn airdrops(flags: &DevFlags) -> Result<localnet::AirdropLimits> {
+    let cap = |name, value: Option<Option<f64>>| lamports(name, value.flatten());
+    let default = localnet::AirdropLimits::default();
+    Ok(localnet::AirdropLimits {
+        per_request: cap("faucet-per-request-sol-cap", flags.faucet_per_request_sol_cap)?,
+        per_time: cap("faucet-per-time-sol-cap", flags.faucet_per_time_sol_cap)?,
+        time_slice: flags.faucet_time_slice_secs.map_or(default.time_slice, Duration::from_secs),
+    })
 }
 
 fn features(flags: &DevFlags) -> Result<localnet::FeatureChoice> {

@@ -1,5 +1,6 @@
 //! `hydrant dev`: a local ledger and its servers, from start to end.
 
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,9 @@ use localnet::{GenesisAccount, Localnet, LocalnetHandle};
 use metrics::Collector;
 use rest::Rest;
 use rest_solana::SolanaRest;
-use rpc_solana::{Cheatcodes, NodeMemory, SolanaApi};
+use rpc_solana::{Bundles, Cheatcodes, NodeMemory, SolanaApi};
 use snapshot_server::{ArchivedLedger, SnapshotArchives, WithSnapshots};
+use solana_account::AccountSharedData;
 use web_console::LedgerKind;
 
 use crate::admin::AdminApi;
@@ -23,6 +25,7 @@ use crate::config::{self, NodeConfig};
 use crate::console::{now, print_line, print_stderr};
 use crate::dev_flags::DevFlags;
 use crate::draining::drain;
+use crate::faucet_server::{FAUCET_PORT, FaucetServer};
 use crate::fork_metrics::ForkMetrics;
 use crate::memory_report::ProcessMemory;
 use crate::otlp::export_spans;
@@ -35,10 +38,15 @@ use crate::service_manager::ServiceManager;
 use crate::signals::{EndSignals, Ignorable};
 use crate::tls_setup::start_tls;
 use crate::tpu::Tpu;
-use crate::{accounts_file, admin, grpc_setup, memory_report, rlimit, status_line, validator_log};
+use crate::{
+    accounts_file, admin, faucet_server, grpc_setup, memory_report, rlimit, status_line,
+    validator_log,
+};
 
 /// Interval at which the node checks that the executing thread runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Lamports of an account for tips at genesis: the minimum balance of a wallet.
+const TIP_ACCOUNT_LAMPORTS: u64 = 890_880;
 /// Stack of the thread that creates or reads a ledger: that of a main thread.
 const OPEN_STACK_BYTES: usize = 8 << 20;
 
@@ -52,7 +60,9 @@ pub(crate) fn run(
     let check = flags.check;
     let mut config = NodeConfig::from_flags(config::with_file(flags)?)?;
     config.style = style;
+    config.faucet_port = config.faucet_port.or_else(|| default_faucet_port(&config));
     config.localnet.accounts.extend(accounts);
+    add_tip_accounts(&mut config);
     if check {
         check_genesis(&config)?;
         print_line("settings are valid");
@@ -71,6 +81,8 @@ pub(crate) fn run(
     }
     rlimit::raise_nofile(config.rpc.connections_max);
     let listeners = bind(config.bind_address, config.rpc_ports, config.grpc_port)?;
+    let faucet = config.faucet_port.map(|port| faucet_server::bind(config.bind_address, port));
+    let faucet = faucet.transpose()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.io_threads)
         .thread_name("io")
@@ -95,7 +107,32 @@ pub(crate) fn run(
     if let Some(ahead) = localnet.ahead_of_clock() {
         warn_ahead(&config, ahead);
     }
-    runtime.block_on(serve(&config, localnet, listeners, started))
+    runtime.block_on(serve(&config, localnet, (listeners, faucet), started))
+}
+
+/// The faucet's port of `solana-test-validator`; a free one if all ports are. None with API keys, which its protocol
+/// does not have.
+fn default_faucet_port(config: &NodeConfig) -> Option<u16> {
+    let is_served = config.style == OutputStyle::TestValidator && config.api_keys.is_none();
+    is_served.then_some(if config.rpc_port == 0 { 0 } else { FAUCET_PORT })
+}
+
+/// Adds the accounts that bundles pay tips to, which exist on a cluster: a tip may be less than the minimum balance of a
+/// new account. A snapshot has its own, and so may the flags.
+fn add_tip_accounts(config: &mut NodeConfig) {
+    if config.snapshot.is_some() {
+        return;
+    }
+    let wallet = |address| GenesisAccount {
+        address,
+        account: AccountSharedData::new(
+            TIP_ACCOUNT_LAMPORTS,
+            0,
+            &solana_sdk_ids::system_program::ID,
+        ),
+    };
+    // Of two with the same address the later one counts.
+    config.localnet.accounts.splice(0..0, rpc_solana::tip_accounts().map(wallet));
 }
 
 /// Fetches what a new ledger takes from a cluster. An existing ledger has its accounts.
@@ -203,7 +240,7 @@ fn reset(config: &NodeConfig) -> Result<()> {
 async fn serve(
     config: &NodeConfig,
     localnet: Localnet,
-    bound: BoundListeners,
+    (bound, faucet_listener): (BoundListeners, Option<TcpListener>),
     started: Instant,
 ) -> Result<()> {
     // Before the node is reported ready: from then on each signal has its documented meaning.
@@ -239,6 +276,7 @@ async fn serve(
         upstream: None,
         snapshots: Some(Arc::clone(&archives) as Arc<dyn Snapshots>),
         older_statuses: None,
+        bundles: Arc::new(Bundles::new(localnet.bundle_sender())),
         cheatcodes: Arc::new(Cheatcodes::new(localnet.control(), config.cheatcodes)),
         pool: Arc::new(cpu_pool(&config.pool).context("start the CPU threads")?),
         health: Arc::new(health(config)),
@@ -281,6 +319,13 @@ async fn serve(
         sinks.push(Box::new(events));
         server
     });
+    let faucet_server = faucet_listener
+        .map(|listener| FaucetServer::start(listener, localnet.signing_faucet()))
+        .transpose()
+        .context("start the faucet")?;
+    if let Some(server) = &faucet_server {
+        node.context.metrics.add(server.metrics());
+    }
     export_spans(config.otlp_endpoint.as_deref(), &node.context.metrics)?;
     let running = localnet.start(sinks).context("start the ledger")?;
 
@@ -313,6 +358,7 @@ async fn serve(
         pubsub: pubsub_address,
         tpu: tpu.address(),
         grpc: grpc.as_ref().map(|grpc| format!("{}://{}", grpc.scheme(), grpc.address())),
+        faucet_server: faucet_server.as_ref().map(FaucetServer::address),
         console: config.console,
         schemes: [config.serving.http_scheme(), config.serving.websocket_scheme()],
         ready_after: now() - started,
@@ -348,6 +394,8 @@ async fn serve(
     tls_watch.iter().for_each(tokio::task::JoinHandle::abort);
     let servers = async {
         pubsub.shut_down();
+        // It joins its thread, which only drops connections.
+        drop(faucet_server);
         // It joins its threads: no transactions arrive by QUIC after this.
         let tpu = tokio::task::spawn_blocking(move || drop(tpu));
         grpc_setup::stop(grpc).await?;
@@ -407,6 +455,9 @@ fn announce_ready(config: &NodeConfig, banner: &Banner<'_>) -> Result<()> {
     });
     if let Some(grpc) = &banner.grpc {
         endpoints["grpc"] = grpc.as_str().into();
+    }
+    if let Some(faucet) = banner.faucet_server {
+        endpoints["faucet"] = faucet.to_string().into();
     }
     write_atomic(path, &endpoints.to_string())
         .with_context(|| format!("--endpoints-file {}", path.display()))

@@ -99,6 +99,13 @@ pub(crate) struct DevFlags {
     /// Maximum SOL of one airdrop [default: no limit].
     #[arg(long, value_name = "SOL", help_heading = "Genesis")]
     pub(crate) faucet_per_request_sol_cap: Option<Option<f64>>,
+    /// Maximum SOL of all airdrops to one account, and of one client over TCP, in a slice of time
+    /// [default: no limit].
+    #[arg(long, value_name = "SOL", help_heading = "Genesis")]
+    pub(crate) faucet_per_time_sol_cap: Option<Option<f64>>,
+    /// Seconds of this slice of time [default: 60].
+    #[arg(long, value_name = "SECONDS", help_heading = "Genesis")]
+    pub(crate) faucet_time_slice_secs: Option<u64>,
     /// Constant inflation rate, all of it for stakes: 0.08 is 8 % a year [default: falling from 8 %,
     /// as on a new cluster].
     #[arg(long, value_name = "RATE", help_heading = "Genesis")]
@@ -178,6 +185,10 @@ pub(crate) struct DevFlags {
     /// UDP port for transactions over QUIC; 0 uses a free port [default: two after --rpc-port].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) tpu_port: Option<u16>,
+    /// TCP port of the faucet, which signs airdrops for clients that send them; 0 uses a free port
+    /// [default: none; 9900 as solana-test-validator, a free port with --rpc-port 0].
+    #[arg(long, value_name = "PORT", help_heading = "Serving")]
+    pub(crate) faucet_port: Option<u16>,
     #[command(flatten)]
     #[serde(skip)]
     pub(crate) services: ServiceFlags,
@@ -237,6 +248,15 @@ pub(crate) struct DevFlags {
     /// count once [default: 10000000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) max_tracked_addresses: Option<usize>,
+
+    /// Compute units that each transaction may use, whatever it requests, at most 1000000000 [default: what it
+    /// requests, at most 1400000].
+    #[arg(long, alias = "max-compute-units", value_name = "UNITS", help_heading = "Bounds")]
+    pub(crate) compute_unit_limit: Option<u64>,
+    /// Maximum number of accounts that a transaction may name; the limit of the active features stays [default:
+    /// that limit: 128, or 64].
+    #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
+    pub(crate) transaction_account_lock_limit: Option<usize>,
 
     /// No banner and no status line.
     #[arg(short, long, help_heading = "Output")]

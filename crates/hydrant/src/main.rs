@@ -17,6 +17,7 @@ mod daemon;
 mod dev;
 mod dev_flags;
 mod draining;
+mod faucet_server;
 mod follow;
 mod follow_flags;
 mod fork_metrics;

@@ -31,8 +31,6 @@ pub(crate) enum FlagHandling {
 enum Values {
     None,
     One,
-    /// One or none.
-    AtMostOne,
     /// One or more.
     Many,
 }
@@ -55,7 +53,7 @@ const fn alias(alias: &'static str, flag: Flag) -> Flag {
 }
 
 use FlagHandling::{Ignored, Refused};
-use Values::{AtMostOne, Many, None as No, One};
+use Values::{Many, None as No, One};
 
 const NO_GOSSIP: FlagHandling = Ignored("this ledger has one node and no gossip");
 const NO_BIGTABLE: FlagHandling = Ignored("Hydrant does not use Bigtable");
@@ -66,12 +64,6 @@ const BLOCK_AND_VOTE: FlagHandling = Ignored("this subscription is always enable
 /// The flags of `solana-test-validator` 4.2.2 that are not flags of `hydrant dev`, and `--gossip-host` of earlier
 /// versions, which Anchor still passes.
 const FLAGS: &[Flag] = &[
-    flag("faucet-port", One, Ignored("use requestAirdrop; there is no faucet port")),
-    flag(
-        "faucet-time-slice-secs",
-        One,
-        Ignored("airdrops are limited only per request, by --faucet-per-request-sol-cap"),
-    ),
     flag("gossip-port", One, NO_GOSSIP),
     flag("gossip-host", One, NO_GOSSIP),
     flag("advertised-ip", One, NO_GOSSIP),
@@ -108,11 +100,6 @@ const FLAGS: &[Flag] = &[
     flag("rpc-bigtable-app-profile-id", One, NO_BIGTABLE),
     flag("enable-rpc-bigtable-ledger-storage", No, HISTORY),
     flag("enable-bigtable-ledger-upload", No, HISTORY),
-    flag(
-        "faucet-per-time-sol-cap",
-        AtMostOne,
-        Refused("airdrops are limited only per request, by --faucet-per-request-sol-cap"),
-    ),
     alias(
         "accountsdb-plugin-config",
         flag(
@@ -120,21 +107,6 @@ const FLAGS: &[Flag] = &[
             Many,
             Refused("Hydrant does not load plugins; WebSocket subscriptions report every change"),
         ),
-    ),
-    alias(
-        "max-compute-units",
-        flag(
-            "compute-unit-limit",
-            One,
-            Refused(
-                "each transaction sets its own limit with the compute budget's SetComputeUnitLimit",
-            ),
-        ),
-    ),
-    flag(
-        "transaction-account-lock-limit",
-        One,
-        Refused("the active features define the limit; omit this flag"),
     ),
     flag(
         "log-messages-bytes-limit",
@@ -179,7 +151,6 @@ fn add_flags(command: Command) -> Command {
         match flag.values {
             No => arg.action(ArgAction::Count),
             One => arg.action(ArgAction::Append).num_args(1).allow_hyphen_values(true),
-            AtMostOne => arg.action(ArgAction::Append).num_args(0..=1),
             Many => arg.action(ArgAction::Append).num_args(1..),
         }
     };
@@ -332,7 +303,7 @@ mod tests {
             let names = [Some(flag.long), flag.alias].into_iter().flatten();
             for name in names.map(|name| format!("--{name}")) {
                 let args = match flag.values {
-                    No | AtMostOne => vec![name.as_str()],
+                    No => vec![name.as_str()],
                     One => vec![name.as_str(), "1"],
                     Many => vec![name.as_str(), "1", "2"],
                 };

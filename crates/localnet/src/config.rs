@@ -7,6 +7,9 @@ use ledger::Slot;
 use query::{IndexConfig, LedgerConfig};
 use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
+use svm::RuntimeLimits;
+
+use crate::airdrop_limits::AirdropLimits;
 
 /// Default of the slots of history that are retained: 67 minutes of 400 ms slots, about 36 MB with one vote a block.
 pub const HISTORY_SLOTS_DEFAULT: u64 = 10_000;
@@ -66,8 +69,8 @@ pub struct Config {
     pub inflation: Inflation,
     /// Lamports of the faucet at genesis.
     pub faucet_lamports: u64,
-    /// Lamports of one airdrop at most.
-    pub airdrop_lamports_max: Option<u64>,
+    /// The limits of airdrops.
+    pub airdrops: AirdropLimits,
     /// The account that gets the lamports of genesis other than the faucet's. Default: a new key, whose private key
     /// is discarded.
     pub mint: Option<Pubkey>,
@@ -81,6 +84,9 @@ pub struct Config {
     pub programs: Vec<GenesisProgram>,
     /// Threads that simulate at the same time. Each has its own VM of about 30 MB.
     pub simulators: usize,
+    /// Limits of every transaction in place of those of the protocol. The queue counts no more compute units of a
+    /// transaction than the protocol allows.
+    pub runtime_limits: RuntimeLimits,
     /// Bytes of the accounts of the start that are retained for a reset. None are retained of a ledger with more, and
     /// with 0.
     pub baseline_bytes_max: u64,
@@ -210,13 +216,14 @@ impl Default for Config {
             indices: IndexConfig::default(),
             inflation: Inflation::default(),
             faucet_lamports: 1_000_000 * solana_native_token::LAMPORTS_PER_SOL,
-            airdrop_lamports_max: None,
+            airdrops: AirdropLimits::default(),
             mint: None,
             dir: None,
             features: FeatureChoice::default(),
             accounts: Vec::new(),
             programs: Vec::new(),
             simulators: 2,
+            runtime_limits: RuntimeLimits::default(),
             baseline_bytes_max: BASELINE_BYTES_MAX_DEFAULT,
         }
     }

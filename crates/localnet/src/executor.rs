@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chain_solana::{
-    AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, EventSink,
-    ExecutedTransaction, History, LedgerEvent, Reader, VerifiedTransaction,
+    AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, BundleReply, EventSink,
+    ExecutedTransaction, History, LedgerEvent, Reader, WrittenAccounts,
 };
 use ledger::{Address, BlockId, Change, Commitment, Slot, StoredRecord};
 use ledger_store::LedgerStore;
-use query::LedgerError;
+use query::{LedgerError, TableFull};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
@@ -29,19 +29,20 @@ use solana_signature::Signature;
 use solana_stake_interface::stake_history::StakeHistoryEntry;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
+use solana_transaction_status::TransactionStatusMeta;
 use store::StoreError;
 use svm::sysvars::{self, SlotContext};
-use svm::{WorkingSet, nonce, status_meta};
+use svm::{ExecutionOutcome, Overlay, WorkingSet, nonce, status_meta};
 
 use crate::accounts_sum::AccountsSum;
 use crate::baseline::Baseline;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
 use crate::checkpoints::{Checkpoint, Checkpoints};
-use crate::cost;
+use crate::cost::{self, Cost};
 use crate::epoch::Epochs;
 use crate::executor_metrics::{ExecutorMetrics, Phase};
-use crate::queue::{LedgerCall, Next, Receiver};
+use crate::queue::{LedgerCall, Next, Receiver, Work};
 use crate::status_cache::StatusCache;
 use crate::vote::{Tower, Vote};
 
@@ -116,6 +117,8 @@ pub(crate) struct Executor {
     pub(crate) unpublished_vote: Option<chain_solana::Vote>,
     /// Transactions executed since the last publication.
     pub(crate) unpublished: Vec<Arc<ExecutedTransaction>>,
+    /// Bundles executed since the last publication, each with its slot.
+    pub(crate) unpublished_bundles: Vec<(BundleReply, Slot)>,
     /// Account writes since the last publication. `None` if no sink needs them.
     pub(crate) unpublished_updates: Option<Vec<AccountUpdate>>,
     /// Writes of accounts since the start, if a sink needs them.
@@ -201,7 +204,7 @@ impl Executor {
     /// Executes waiting transactions until the batch or the slot ends, and publishes them.
     fn execute_batch(
         &mut self,
-        first: VerifiedTransaction,
+        first: Work,
         queue: &Receiver,
         slot_end: Instant,
     ) -> Result<BatchEnd, ExecutorError> {
@@ -231,8 +234,12 @@ impl Executor {
         Ok(end)
     }
 
-    /// Executes one transaction into the open block. False if the block may not contain it.
-    pub(crate) fn execute(&mut self, verified: VerifiedTransaction) -> Result<bool, ExecutorError> {
+    /// Executes a transaction or a bundle into the open block. False if the block may not contain it.
+    pub(crate) fn execute(&mut self, work: Work) -> Result<bool, ExecutorError> {
+        let verified = match work {
+            Work::Transaction(verified) => verified,
+            Work::Bundle(bundle) => return self.execute_bundle(bundle),
+        };
         let message_hash = verified.message_hash();
         let transaction = verified.into_transaction();
         match self.try_execute(transaction, message_hash)? {
@@ -249,24 +256,45 @@ impl Executor {
         transaction: VersionedTransaction,
         message_hash: Hash,
     ) -> Result<Result<(), DroppedTransaction>, ExecutorError> {
+        let run = match self.run_transaction(transaction, message_hash, &WrittenAccounts::default())
+        {
+            Ok(run) => run,
+            Err(dropped) => return Ok(Err(dropped)),
+        };
+        let signature = run.signature();
+        self.set.commit(run.outcome.writes());
+        Ok(self.record(vec![run])?.map_err(|full| {
+            tracing::error!(%signature, %full, "transaction dropped: no space for its accounts");
+            (signature, TransactionError::TooManyAccountLocks)
+        }))
+    }
+
+    /// Runs a transaction on the open block, after others that `written` is from. Writes nothing.
+    pub(crate) fn run_transaction(
+        &mut self,
+        transaction: VersionedTransaction,
+        message_hash: Hash,
+        written: &WrittenAccounts,
+    ) -> Result<TransactionRun, DroppedTransaction> {
         let signature = transaction.signatures.first().copied().unwrap_or_default();
         if self.status_cache.contains(&message_hash) {
-            return Ok(Err((signature, TransactionError::AlreadyProcessed)));
+            return Err((signature, TransactionError::AlreadyProcessed));
         }
         let last_blockhash = self.builder.bank.last_blockhash();
         let recent = transaction.message.recent_blockhash();
         let is_valid = self.builder.bank.blockhashes.is_valid(recent);
         if !is_valid && !nonce::is_named(&transaction.message) {
-            return Ok(Err((signature, TransactionError::BlockhashNotFound)));
+            return Err((signature, TransactionError::BlockhashNotFound));
         }
         let started_at = now();
-        self.set.load(&self.ledger, &transaction.message);
+        let source = Overlay { written, source: &self.ledger };
+        self.set.load(&source, &transaction.message);
         let nonce = if is_valid {
             None
         } else {
             match nonce::usable(&transaction, &last_blockhash, |key| self.set.vm().account(key)) {
                 Some(nonce) => Some(nonce),
-                None => return Ok(Err((signature, TransactionError::BlockhashNotFound))),
+                None => return Err((signature, TransactionError::BlockhashNotFound)),
             }
         };
         let outcome = self.set.run(&transaction, nonce, &last_blockhash);
@@ -274,41 +302,63 @@ impl Executor {
         self.metrics.add(Phase::Vm, ran_at - started_at);
         if !outcome.is_included {
             let err = outcome.result.err().unwrap_or(TransactionError::SanitizeFailure);
-            return Ok(Err((signature, err)));
+            return Err((signature, err));
         }
         let features = self.epochs.features();
         let cost = cost::transaction_cost(&transaction, message_hash, &outcome, features);
-        let (set, ledger) = (&mut self.set, &self.ledger);
-        let mut meta =
-            status_meta::transaction_status_meta(&outcome, |key| set.account(ledger, key).cloned());
+        let set = &mut self.set;
+        let mut meta = status_meta::transaction_status_meta(&outcome, |key| {
+            set.account(&source, key).cloned()
+        });
         meta.cost_units = cost.map(|cost| cost.units);
-        let bank = &self.builder.bank;
+        self.metrics.add(Phase::Write, now() - ran_at);
+        Ok(TransactionRun { transaction, message_hash, outcome, meta, cost })
+    }
+
+    /// Writes transactions to the open block, all or none. What they wrote is in the VM already; it is removed from
+    /// there if the ledger has no space for it.
+    pub(crate) fn record(
+        &mut self,
+        runs: Vec<TransactionRun>,
+    ) -> Result<Result<(), TableFull>, ExecutorError> {
+        let started_at = now();
+        let mut bank = self.builder.bank.clone();
         let lamports = |accounts: &[AccountSharedData]| -> u64 {
             accounts.iter().map(ReadableAccount::lamports).sum()
         };
-        let signatures = transaction.message.header().num_required_signatures;
-        let hash_components = BankHashComponents {
-            signature_count: bank.hash_components.signature_count + u64::from(signatures),
-            ..bank.hash_components
-        };
-        let bank = BlockInfo {
-            transaction_count: bank.transaction_count + 1,
-            hash_components,
-            capitalization: bank.capitalization + lamports(&outcome.after)
-                - lamports(&outcome.before),
-            ..bank.clone()
-        };
-        match self.apply(outcome.writes(), Some(signature), bank) {
+        for TransactionRun { transaction, outcome, .. } in &runs {
+            let signatures = transaction.message.header().num_required_signatures;
+            bank.transaction_count += 1;
+            bank.hash_components.signature_count += u64::from(signatures);
+            bank.capitalization =
+                bank.capitalization + lamports(&outcome.after) - lamports(&outcome.before);
+        }
+        let writes = runs.iter().flat_map(|run| {
+            let signature = Some(run.signature());
+            run.outcome.writes().map(move |(key, account)| (key, account, signature))
+        });
+        match self.apply_all(writes, bank) {
             Err(LedgerError::TableFull(full)) => {
-                tracing::error!(%signature, %full, "transaction dropped: no space for its accounts");
-                return Ok(Err((signature, TransactionError::TooManyAccountLocks)));
+                let written: Vec<Pubkey> =
+                    runs.iter().flat_map(|run| run.outcome.writes()).map(|(key, _)| key).collect();
+                self.set.reload(&self.ledger, written.iter());
+                return Ok(Err(full));
             }
             applied => applied?,
         }
+        for run in runs {
+            self.record_executed(run);
+        }
+        self.metrics.add(Phase::Write, now() - started_at);
+        Ok(Ok(()))
+    }
+
+    /// Adds a transaction to the open block, whose accounts have its writes.
+    fn record_executed(&mut self, run: TransactionRun) {
+        let TransactionRun { transaction, message_hash, outcome, meta, cost } = run;
         let signature_fee = cost.map_or(outcome.fee, |cost| cost.signature_fee);
         self.builder.fees.add(outcome.fee, signature_fee);
         self.builder.record_key_changes(outcome.changes());
-        self.set.commit(outcome.writes());
         self.status_cache.insert(message_hash);
         let executed = Arc::new(ExecutedTransaction {
             slot: self.builder.bank.block.slot,
@@ -321,8 +371,6 @@ impl Executor {
         });
         self.builder.transactions.push(Arc::clone(&executed));
         self.unpublished.push(executed);
-        self.metrics.add(Phase::Write, now() - ran_at);
-        Ok(Ok(()))
     }
 
     /// Writes sysvars of the VM that were changed outside of transactions.
@@ -332,25 +380,34 @@ impl Executor {
             .filter_map(|key| self.set.vm().account(key).map(|account| (*key, account.clone())))
             .collect();
         let bank = self.builder.bank.clone();
-        self.apply(accounts.iter().map(|(key, account)| (*key, account)), None, bank)
+        self.apply(accounts.iter().map(|(key, account)| (*key, account)), bank)
     }
 
-    /// Writes accounts to the open block, for the transaction of `signature` or for the block itself.
+    /// Writes accounts to the open block, for the block itself.
     pub(crate) fn apply<'a>(
         &mut self,
         writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)>,
-        signature: Option<Signature>,
+        bank: BlockInfo,
+    ) -> Result<(), LedgerError> {
+        self.apply_all(writes.map(|(pubkey, account)| (pubkey, account, None)), bank)
+    }
+
+    /// Writes accounts to the open block, all or none, each for the transaction of a signature or for the block itself.
+    fn apply_all<'a>(
+        &mut self,
+        writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData, Option<Signature>)>,
         bank: BlockInfo,
     ) -> Result<(), LedgerError> {
         let needs_updates = self.unpublished_updates.is_some();
         let mut closed = Vec::new();
-        let (pubkeys, changes): (Vec<Pubkey>, Vec<Change<Account>>) = writes
-            .map(|(pubkey, account)| {
+        let (sources, changes): (Vec<_>, Vec<Change<Account>>) = writes
+            .map(|(pubkey, account, signature)| {
                 if needs_updates && account.lamports() == 0 {
                     closed.push(Arc::new(Account(account.clone())));
                 }
                 let record = Account(account.clone()).into_record();
-                (pubkey, Change { address: Address::from(pubkey.to_bytes()), record })
+                let address = Address::from(pubkey.to_bytes());
+                ((pubkey, signature), Change { address, record })
             })
             .unzip();
         let records: Vec<_> = changes.iter().map(|change| change.record.clone()).collect();
@@ -359,14 +416,15 @@ impl Executor {
         self.is_written = true;
         if let Some(updates) = &mut self.unpublished_updates {
             let (mut closed, version) = (closed.into_iter(), &mut self.write_version);
-            updates.extend(pubkeys.iter().zip(&records).filter_map(|(pubkey, record)| {
+            updates.extend(sources.iter().zip(&records).filter_map(|(source, record)| {
                 *version += 1;
+                let (pubkey, signature) = *source;
                 let account = record.clone().or_else(|| closed.next())?;
-                Some(AccountUpdate { pubkey: *pubkey, account, write_version: *version, signature })
+                Some(AccountUpdate { pubkey, account, write_version: *version, signature })
             }));
         }
-        let writes = pubkeys.into_iter().zip(ids).zip(records);
-        self.builder.record_writes(writes.map(|((pubkey, id), account)| AccountWrite {
+        let writes = sources.into_iter().zip(ids).zip(records);
+        self.builder.record_writes(writes.map(|(((pubkey, _), id), account)| AccountWrite {
             pubkey,
             id,
             account: account.map(StoredRecord::from),
@@ -394,6 +452,9 @@ impl Executor {
         if !executed.is_empty() {
             self.emit(&LedgerEvent::Executed(executed.into()));
             self.builder.record_entries();
+        }
+        for (reply, slot) in self.unpublished_bundles.drain(..) {
+            reply.send(Ok(slot));
         }
         self.metrics.add(Phase::Publish, now() - started_at);
     }
@@ -600,7 +661,22 @@ impl Executor {
 }
 
 /// A transaction that no block may contain, and why.
-type DroppedTransaction = (solana_signature::Signature, TransactionError);
+pub(crate) type DroppedTransaction = (Signature, TransactionError);
+
+/// A transaction that ran, and is in no block yet.
+pub(crate) struct TransactionRun {
+    transaction: VersionedTransaction,
+    pub(crate) message_hash: Hash,
+    pub(crate) outcome: ExecutionOutcome,
+    meta: TransactionStatusMeta,
+    cost: Option<Cost>,
+}
+
+impl TransactionRun {
+    pub(crate) fn signature(&self) -> Signature {
+        self.transaction.signatures.first().copied().unwrap_or_default()
+    }
+}
 
 fn is_vote(transaction: &VersionedTransaction) -> bool {
     let message = &transaction.message;

@@ -1,9 +1,10 @@
-//! The faucet: airdrops as transfers that wait in the queue.
+//! The faucet: airdrops as transfers that wait in the queue, or that the client sends itself.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use chain_solana::{AirdropError, Faucet, Reader, SendError, Sender, VerifiedTransaction};
+use core::net::IpAddr;
 use ledger::{Address, Commitment};
 use parking_lot::Mutex;
 use solana_account::ReadableAccount;
@@ -11,19 +12,47 @@ use solana_hash::Hash;
 use solana_instruction::Instruction;
 use solana_keypair::Keypair;
 use solana_message::{Message, VersionedMessage};
+use solana_native_token::LAMPORTS_PER_SOL;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
 
+use crate::airdrop_limits::{AirdropCounts, AirdropLimits, Receiver};
+use crate::executor::now;
 use crate::queue::TransactionQueue;
 
+/// A request for a signed airdrop, as Agave's faucet takes it over TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AirdropRequest {
+    /// What is requested.
+    pub lamports: u64,
+    /// The account that gets it.
+    pub to: Pubkey,
+    /// The blockhash of the transaction.
+    pub blockhash: Hash,
+}
+
+impl AirdropRequest {
+    /// Bytes of a request: the number of its kind, then its fields, all in little endian.
+    pub const BYTES: usize = 4 + 8 + 32 + 32;
+
+    /// The request of these bytes. `None` if it is of another kind.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
+        // GetAirdrop is the only kind.
+        let (kind, lamports, to, blockhash): (u32, u64, [u8; 32], [u8; 32]) =
+            bincode::deserialize(bytes).ok()?;
+        let (to, blockhash) = (Pubkey::new_from_array(to), Hash::new_from_array(blockhash));
+        (kind == 0).then_some(Self { lamports, to, blockhash })
+    }
+}
+
 /// The faucet of a local ledger.
-pub(crate) struct LocalFaucet {
+pub struct LocalFaucet {
     queue: Arc<TransactionQueue>,
     reader: Reader,
     keypair: Keypair,
-    airdrop_lamports_max: Option<u64>,
+    counts: Mutex<AirdropCounts>,
     airdrops: Mutex<Airdrops>,
 }
 
@@ -39,9 +68,45 @@ impl LocalFaucet {
         queue: Arc<TransactionQueue>,
         reader: Reader,
         keypair: Keypair,
-        airdrop_lamports_max: Option<u64>,
+        limits: AirdropLimits,
     ) -> Self {
-        Self { queue, reader, keypair, airdrop_lamports_max, airdrops: Mutex::default() }
+        let counts = Mutex::new(AirdropCounts::new(limits));
+        Self { queue, reader, keypair, counts, airdrops: Mutex::default() }
+    }
+
+    /// A signed transfer for the client to send, in its wire format. Beyond the limit of one airdrop, a memo with the
+    /// reason, as Agave's faucet returns it. A client on the same machine has no limit of its own.
+    pub fn sign(&self, request: AirdropRequest, client: IpAddr) -> Result<Vec<u8>, AirdropError> {
+        let AirdropRequest { lamports, to, blockhash } = request;
+        let receivers = [Receiver::Account(to), Receiver::Client(client)];
+        let receivers = if client.is_loopback() { &receivers[..1] } else { &receivers[..] };
+        let taken = self.counts.lock().take(now(), lamports, receivers);
+        let faucet = self.keypair.pubkey();
+        let instruction = match taken {
+            Ok(()) => solana_system_interface::instruction::transfer(&faucet, &to, lamports),
+            Err(AirdropError::TooMuch { lamports, limit }) => {
+                let sol = |lamports: u64| lamports as f64 / LAMPORTS_PER_SOL as f64;
+                let (requested, cap) = (sol(lamports), sol(limit));
+                let memo = format!("request too large; req: ◎{requested}, cap: ◎{cap}");
+                let program_id = spl_memo_interface::v4::ID;
+                Instruction { program_id, accounts: Vec::new(), data: memo.into_bytes() }
+            }
+            Err(err) => return Err(err),
+        };
+        let transaction = self.signed(&[instruction], &blockhash)?;
+        wincode::serialize(&transaction).map_err(|_| SendError::Closed.into())
+    }
+
+    fn signed(
+        &self,
+        instructions: &[Instruction],
+        blockhash: &Hash,
+    ) -> Result<VersionedTransaction, SendError> {
+        let payer = self.keypair.pubkey();
+        let message = Message::new_with_blockhash(instructions, Some(&payer), blockhash);
+        let message = VersionedMessage::Legacy(message);
+        // Signing does not fail with the only signer's key.
+        VersionedTransaction::try_new(message, &[&self.keypair]).map_err(|_| SendError::Closed)
     }
 
     /// Number of earlier equal requests with the same blockhash.
@@ -66,9 +131,7 @@ impl Faucet for LocalFaucet {
         lamports: u64,
         blockhash: Hash,
     ) -> Result<Signature, AirdropError> {
-        if let Some(limit) = self.airdrop_lamports_max.filter(|limit| lamports > *limit) {
-            return Err(AirdropError::TooMuch { lamports, limit });
-        }
+        self.counts.lock().take(now(), lamports, &[Receiver::Account(to)])?;
         let faucet = self.keypair.pubkey();
         let address = Address::from(faucet.to_bytes());
         let account = self.reader.view(Commitment::Processed).record(&address);
@@ -82,12 +145,9 @@ impl Faucet for LocalFaucet {
         if repetition > 0 {
             instructions.push(compute_unit_limit(AIRDROP_UNITS + repetition));
         }
-        let message = Message::new_with_blockhash(&instructions, Some(&faucet), &blockhash);
-        let message = VersionedMessage::Legacy(message);
-        let signed = VersionedTransaction::try_new(message, &[&self.keypair])
-            .ok()
-            .and_then(|transaction| VerifiedTransaction::verify(transaction).ok());
-        let Some(transaction) = signed else { return Err(SendError::Closed.into()) };
+        let transaction = self.signed(&instructions, &blockhash)?;
+        let transaction =
+            VerifiedTransaction::verify(transaction).map_err(|_| SendError::Closed)?;
         let signature = transaction.signature();
         // The airdrop waits in the queue of its receiver, not behind all other airdrops. So the receiver's next
         // transactions are executed after it.

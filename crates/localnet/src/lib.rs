@@ -8,8 +8,10 @@
 //! Not here: sockets (`http_server`), JSON (`solana`), flags (`hydrant`).
 
 mod accounts_sum;
+mod airdrop_limits;
 mod baseline;
 mod block_builder;
+mod bundles;
 mod chain_clock;
 mod checkpoints;
 mod config;
@@ -39,6 +41,7 @@ mod simulator;
 mod status_cache;
 mod vote;
 
+pub use airdrop_limits::AirdropLimits;
 pub use config::{
     ADDRESSES_MAX_DEFAULT, BASELINE_BYTES_MAX_DEFAULT, Config, ConfigError, FINALIZE_AFTER_DEFAULT,
     FeatureBase, FeatureChoice, GenesisAccount, GenesisLoader, GenesisProgram,
@@ -49,6 +52,7 @@ pub use config::{
 pub use error::{GenesisError, LocalnetError, SourceError};
 pub use executor::ExecutorError;
 pub use executor_metrics::ExecutorMetrics;
+pub use faucet::{AirdropRequest, LocalFaucet};
 pub use features::FeatureError;
 pub use genesis_accounts::{GenesisAccountSource, SLOTS_PER_EPOCH_MAX, check_account};
 pub use keypairs::{KeyError, NodeKeypairs, read_keypair};
@@ -57,3 +61,4 @@ pub use localnet::{
     open_snapshot, open_snapshot_with, open_with, reset_directory,
 };
 pub use queue::{CallKind, CallStats, Load, QueueStats, TransactionQueue};
+pub use svm::RuntimeLimits;

@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use chain_solana::{
-    BankHashComponents, Block, BlockInfo, BlockhashQueue, Cluster, ClusterInfo, EventSink, Faucet,
-    ForkControl, History, InflationSchedule, LedgerControl, OneNodeCluster, Reader, Simulator,
-    TransactionSender,
+    BankHashComponents, Block, BlockInfo, BlockhashQueue, BundleSender, Cluster, ClusterInfo,
+    EventSink, Faucet, ForkControl, History, InflationSchedule, LedgerControl, OneNodeCluster,
+    Reader, Simulator, TransactionSender,
 };
 use ledger::{BlockId, Commitment};
 use ledger_store::{LedgerStore, Opened};
@@ -299,6 +299,7 @@ impl InitialState {
 
 impl Localnet {
     fn new(config: &Config, mut state: InitialState) -> Result<Self, LocalnetError> {
+        state.set = state.set.with_limits(config.runtime_limits);
         let root = state.parent.block;
         let clock = ChainClock::new(state.parent.unix_timestamp, now());
         let history = Arc::new(History::new(config.history, root));
@@ -319,17 +320,18 @@ impl Localnet {
         let faucet_pubkey = solana_signer::Signer::pubkey(&state.keypairs.faucet);
         let vote_account = state.ledger.account(&vote_pubkey);
         let voter = vote::voter(vote_account.as_deref(), &state.keypairs);
-        let queue = Arc::new(TransactionQueue::new(Limits {
+        let limits = Limits {
             transactions: config.queue_max as u64,
             compute_units: config.queue_compute_units_max,
-        }));
+        };
+        let queue = Arc::new(TransactionQueue::new(limits, config.runtime_limits.compute_units));
         let simulations = SimulationPool::new(state.set.clone_programs(), config.simulators);
         let simulator = Arc::new(LocalSimulator::new(simulations, Arc::clone(&history)));
         let faucet = Arc::new(LocalFaucet::new(
             Arc::clone(&queue),
             state.reader.clone(),
             state.keypairs.faucet,
-            config.airdrop_lamports_max,
+            config.airdrops,
         ));
         let fork_counters = Arc::<ForkCounters>::default();
         let fork_control = LocalForkControl::new(Arc::clone(&queue), Arc::clone(&fork_counters));
@@ -373,6 +375,7 @@ impl Localnet {
             is_written: false,
             unpublished_vote: None,
             unpublished: Vec::new(),
+            unpublished_bundles: Vec::new(),
             unpublished_updates: None,
             write_version: 0,
             baseline,
@@ -466,6 +469,11 @@ impl Localnet {
         Arc::clone(&self.queue) as Arc<dyn TransactionSender>
     }
 
+    /// Accepts bundles.
+    pub fn bundle_sender(&self) -> Arc<dyn BundleSender> {
+        Arc::clone(&self.queue) as Arc<dyn BundleSender>
+    }
+
     /// Simulates transactions.
     pub fn simulator(&self) -> Arc<dyn Simulator> {
         Arc::clone(&self.simulator) as Arc<dyn Simulator>
@@ -474,6 +482,11 @@ impl Localnet {
     /// Pays airdrops.
     pub fn faucet(&self) -> Arc<dyn Faucet> {
         Arc::clone(&self.faucet) as Arc<dyn Faucet>
+    }
+
+    /// Signs airdrops that clients send themselves.
+    pub fn signing_faucet(&self) -> Arc<LocalFaucet> {
+        Arc::clone(&self.faucet)
     }
 
     /// Controls its forks.

@@ -190,7 +190,7 @@ impl Executor {
             .map(|(key, _)| self.set.account(&self.ledger, key).cloned().unwrap_or_default())
             .collect();
         let bank = BlockInfo { capitalization, ..self.builder.bank.clone() };
-        self.apply(accounts.iter().map(|(key, account)| (*key, account)), None, bank)?;
+        self.apply(accounts.iter().map(|(key, account)| (*key, account)), bank)?;
         let changes = accounts.iter().zip(&before);
         self.builder.record_key_changes(changes.map(|((key, after), before)| (key, before, after)));
         self.set.commit(accounts.iter().map(|(key, account)| (*key, account)));

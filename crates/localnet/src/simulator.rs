@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use chain_solana::{History, Simulation, SimulationError, SimulationRequest, Simulator, View};
+use chain_solana::{
+    History, Simulation, SimulationError, SimulationRequest, Simulator, View, WrittenAccounts,
+};
 use ledger::Commitment;
 use solana_transaction_error::TransactionError;
 use svm::SimulationPool;
@@ -20,9 +22,10 @@ impl LocalSimulator {
 }
 
 impl Simulator for LocalSimulator {
-    fn simulate(
+    fn simulate_after(
         &self,
         view: &View,
+        written: &WrittenAccounts,
         request: SimulationRequest,
     ) -> Result<Simulation, SimulationError> {
         let signature = request.transaction.signatures.first().copied().unwrap_or_default();
@@ -33,6 +36,6 @@ impl Simulator for LocalSimulator {
                 .transaction(&signature, Commitment::Processed)
                 .is_some_and(|executed| executed.slot <= view.block().slot);
         let err = is_processed.then_some(TransactionError::AlreadyProcessed);
-        self.pool.simulate(view, request, err)
+        self.pool.simulate(view, written, request, err)
     }
 }

@@ -6,6 +6,7 @@
 //! [`pool::Pool`]. If the pool is full, the client gets an error at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
+mod bundles;
 mod cheatcodes;
 pub mod commitment;
 mod config;
@@ -19,8 +20,9 @@ pub mod pubsub;
 mod solana_api;
 mod stored_transaction;
 
+pub use bundles::Bundles;
 pub use cheatcodes::{Cheatcodes, is_cheatcode};
 pub use config::{Config, ConfigError};
 pub use memory_usage::NodeMemory;
-pub use methods::{api_version, required_index_keys};
+pub use methods::{api_version, required_index_keys, tip_accounts};
 pub use solana_api::{SolanaApi, SolanaServer};

@@ -16,6 +16,7 @@ use pool::{Pool, RateLimiter};
 use query::ChangeTracker;
 use response_cache::{LedgerVersions, ResponseCache};
 
+use crate::bundles::Bundles;
 use crate::cheatcodes::Cheatcodes;
 use crate::config::Config;
 use crate::ledger_metrics::LedgerMetrics;
@@ -35,6 +36,8 @@ pub struct SolanaApi {
     pub history: Arc<History>,
     /// Receives transactions.
     pub transaction_sender: Arc<dyn TransactionSender>,
+    /// Bundles of transactions. A followed chain takes none.
+    pub bundles: Arc<Bundles>,
     /// Simulates transactions.
     pub simulator: Arc<dyn Simulator>,
     /// Pays airdrops. `None` if the ledger has no faucet.
@@ -86,9 +89,19 @@ impl SolanaApi {
         clients: Arc<RateLimiter>,
     ) -> SolanaServer {
         let Self {
-            reader, history, verification, health, pool, metrics, config, cheatcodes, ..
+            reader,
+            history,
+            verification,
+            health,
+            pool,
+            metrics,
+            config,
+            cheatcodes,
+            bundles,
+            ..
         } = self.clone();
         metrics.add(cheatcodes);
+        metrics.add(bundles);
         metrics.add(Arc::new(LedgerMetrics {
             reader,
             history,

@@ -38,6 +38,7 @@ mod loading;
 pub mod nonce;
 mod precompiles;
 mod program_account;
+mod runtime_limits;
 mod signature_fee;
 mod simulation_pool;
 pub mod status_meta;
@@ -45,7 +46,8 @@ pub mod sysvars;
 mod vm;
 mod working_set;
 
+pub use runtime_limits::RuntimeLimits;
 pub use signature_fee::LAMPORTS_PER_SIGNATURE;
 pub use simulation_pool::SimulationPool;
 pub use vm::{AccountKeys, ExecutionOutcome, ReadyTransaction, Vm, is_same};
-pub use working_set::{AccountSource, WorkingSet};
+pub use working_set::{AccountSource, Overlay, WorkingSet};

@@ -5,7 +5,7 @@
 //! Bounds: one simulation at a time for each VM; others wait. Call it from the CPU pool, which bounds the callers.
 //! Invariant: a simulation does not touch the executing thread or its accounts.
 
-use chain_solana::{Simulation, SimulationError, SimulationRequest, View};
+use chain_solana::{Simulation, SimulationError, SimulationRequest, View, WrittenAccounts};
 use ledger::BlockId;
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;
@@ -13,7 +13,7 @@ use solana_sdk_ids::sysvar;
 use solana_transaction_error::TransactionError;
 
 use crate::vm::ExecutionOutcome;
-use crate::working_set::{AccountSource, WorkingSet};
+use crate::working_set::{AccountSource, Overlay, WorkingSet};
 use crate::{nonce, status_meta};
 
 /// Blocks for which a simulation accepts a blockhash. As in Agave, they are 6 fewer than the 150 for which the
@@ -53,17 +53,19 @@ impl SimulationPool {
         Self { idle: Mutex::new(idle), freed: Condvar::new(), template }
     }
 
-    /// Runs a transaction on the state of a view. `refusal` is the reason why a block would not contain it, if that
-    /// is known already.
+    /// Runs a transaction on the state of a view, after others that `written` is from. `refusal` is the reason why a
+    /// block would not contain it, if that is known already.
     pub fn simulate(
         &self,
         view: &View,
+        written: &WrittenAccounts,
         request: SimulationRequest,
         refusal: Option<TransactionError>,
     ) -> Result<Simulation, SimulationError> {
         request.transaction.sanitize().map_err(|err| SimulationError::Sanitize(err.to_string()))?;
         let mut scratch = self.take_vm();
-        let run = std::panic::AssertUnwindSafe(|| scratch.simulate(view, request, refusal));
+        let run =
+            std::panic::AssertUnwindSafe(|| scratch.simulate(view, written, request, refusal));
         let simulated = std::panic::catch_unwind(run);
         let reusable = simulated.is_ok().then_some(scratch);
         self.idle
@@ -92,6 +94,7 @@ impl ScratchVm {
     fn simulate(
         &mut self,
         view: &View,
+        written: &WrittenAccounts,
         request: SimulationRequest,
         refusal: Option<TransactionError>,
     ) -> Result<Simulation, SimulationError> {
@@ -104,7 +107,8 @@ impl ScratchVm {
         self.load_sysvars(view);
         // A run that panicked may have left accounts of another view.
         self.set.clear();
-        self.set.load(view, &transaction.message);
+        let source = Overlay { written, source: view };
+        self.set.load(&source, &transaction.message);
 
         let recent = transaction.message.recent_blockhash();
         let is_recent =
@@ -117,7 +121,7 @@ impl ScratchVm {
         let refusal = if is_known { refusal } else { Some(TransactionError::BlockhashNotFound) };
         let outcome = self.set.run(&transaction, nonce, &last_blockhash);
         let tokens =
-            status_meta::token_balances(&outcome, |mint| self.set.account(view, mint).cloned());
+            status_meta::token_balances(&outcome, |mint| self.set.account(&source, mint).cloned());
         self.set.clear();
 
         let (outcome, err) = match refusal {

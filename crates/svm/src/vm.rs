@@ -33,6 +33,7 @@ use solana_transaction_error::TransactionError;
 
 use crate::loading::{self, Loaded, NotLoaded};
 use crate::program_account::{closed_program, program_data_key};
+use crate::runtime_limits::RuntimeLimits;
 use crate::signature_fee::LAMPORTS_PER_SIGNATURE;
 use crate::{nonce, precompiles};
 
@@ -40,10 +41,12 @@ use crate::{nonce, precompiles};
 const LOG_BYTES_MAX: usize = 10_000;
 /// Accounts that a transaction may name without the feature that raises the limit.
 const ACCOUNT_LOCKS_MAX_BEFORE: usize = 64;
+
 /// Accounts in memory and a VM that runs transactions on them.
 #[derive(Clone)]
 pub struct Vm {
     svm: LiteSVM,
+    limits: RuntimeLimits,
 }
 
 /// The outcome of an execution or a simulation.
@@ -169,7 +172,7 @@ impl Vm {
     /// A VM with features and builtins, with their accounts and the sysvars. It has no other programs.
     pub fn new(features: FeatureSet) -> Self {
         let svm = Self::without_programs(features).svm.with_sysvars().with_feature_accounts();
-        let mut vm = Self { svm };
+        let mut vm = Self { svm, limits: RuntimeLimits::default() };
         precompiles::add(&mut vm.svm);
         vm
     }
@@ -183,7 +186,18 @@ impl Vm {
             .with_blockhash_check(false)
             .with_transaction_history(0)
             .with_log_bytes_limit(Some(LOG_BYTES_MAX));
-        Self { svm }
+        Self { svm, limits: RuntimeLimits::default() }
+    }
+
+    /// The same with other limits of transactions.
+    #[must_use]
+    pub fn with_limits(self, limits: RuntimeLimits) -> Self {
+        Self { svm: limits.apply(self.svm), limits }
+    }
+
+    /// The limits of transactions.
+    pub fn limits(&self) -> RuntimeLimits {
+        self.limits
     }
 
     /// The features that are active.
@@ -247,6 +261,10 @@ impl Vm {
             }
         };
         let before = self.accounts_of(&keys.all);
+        if self.limits.account_locks.is_some_and(|limit| keys.all.len() > limit) {
+            let err = TransactionError::TooManyAccountLocks;
+            return Err(Box::new(ExecutionOutcome::refused(keys, before, err)));
+        }
         // Most transactions set no limit, and their budget need not be parsed for it.
         let (bytes_max, terms) = match loading::bytes_max(message) {
             Some(bytes_max) => (bytes_max, None),

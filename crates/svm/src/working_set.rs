@@ -12,7 +12,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use chain_solana::{BlockInfo, View};
+use chain_solana::{BlockInfo, View, WrittenAccounts};
 use foldhash::quality::RandomState;
 use ledger::Address;
 use solana::Account;
@@ -26,6 +26,7 @@ use solana_transaction::versioned::VersionedTransaction;
 
 use crate::clock_cache::ClockCache;
 use crate::program_account::{deployed_slot, program_data_key};
+use crate::runtime_limits::RuntimeLimits;
 use crate::vm::{ExecutionOutcome, Vm};
 use crate::{precompiles, sysvars};
 
@@ -51,6 +52,20 @@ impl AccountSource for View {
 impl AccountSource for query::Ledger<Account, BlockInfo> {
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
         self.record(&Address::from(key.to_bytes()))
+    }
+}
+
+/// The accounts of a ledger after transactions that it does not have yet.
+pub struct Overlay<'a, S> {
+    /// What these transactions wrote.
+    pub written: &'a WrittenAccounts,
+    /// All other accounts.
+    pub source: &'a S,
+}
+
+impl<S: AccountSource> AccountSource for Overlay<'_, S> {
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        self.written.get(key).unwrap_or_else(|| self.source.account(key))
     }
 }
 
@@ -99,6 +114,12 @@ impl WorkingSet {
         }
         set.vm.restore_precompiles();
         set
+    }
+
+    /// The same with other limits of transactions.
+    #[must_use]
+    pub fn with_limits(self, limits: RuntimeLimits) -> Self {
+        Self { vm: self.vm.with_limits(limits), ..self }
     }
 
     fn empty(vm: Vm) -> Self {
@@ -392,7 +413,8 @@ impl WorkingSet {
     /// Starts a new VM with the pinned accounts only.
     fn rebuild(&mut self) {
         tracing::debug!(programs = self.programs.len(), self.elf_bytes, "programs are evicted");
-        let empty = Self::empty(Vm::without_programs(self.vm.features().clone()));
+        let vm = Vm::without_programs(self.vm.features().clone()).with_limits(self.vm.limits());
+        let empty = Self::empty(vm);
         let old = std::mem::replace(self, empty);
         self.pinned = old.pinned;
         self.write_through = old.write_through;

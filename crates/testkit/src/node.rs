@@ -49,6 +49,8 @@ pub struct Node {
     pub tpu: Option<SocketAddr>,
     /// The address of its Yellowstone gRPC, if it serves it.
     pub grpc: Option<SocketAddr>,
+    /// The address of its faucet over TCP, if it serves one.
+    pub faucet: Option<SocketAddr>,
     /// When its process was started.
     pub started: Instant,
     log: Option<PathBuf>,
@@ -63,7 +65,7 @@ impl NodeCommand {
         Self::new(hydrant)
     }
 
-    /// A program that writes its endpoints as JSON (`rpc`, `ws`, and perhaps `tpu` and `grpc`) to the file after
+    /// A program that writes its endpoints as JSON (`rpc`, `ws`, and perhaps `tpu`, `grpc` and `faucet`) to the file after
     /// `--endpoints-file`.
     pub fn new(command: Command) -> Self {
         Self { command, ready_timeout: READY_TIMEOUT, is_logged: false, is_watched: false }
@@ -117,14 +119,24 @@ impl NodeCommand {
         let process = KillOnDrop::spawn(&mut command)?;
         // There is no address yet, but from now on drop ends the process as a node.
         let none = SocketAddr::from(([0; 4], 0));
-        let mut node =
-            Node { process, rpc: none, ws: none, tpu: None, grpc: None, started, log, _dir: dir };
+        let mut node = Node {
+            process,
+            rpc: none,
+            ws: none,
+            tpu: None,
+            grpc: None,
+            faucet: None,
+            started,
+            log,
+            _dir: dir,
+        };
         let ready = node.wait_for_endpoints(&endpoints, ready_timeout);
         let found = ready.with_context(|| node.log_text())?;
         node.rpc = address(&found["rpc"])?;
         node.ws = address(&found["ws"])?;
         node.tpu = found.get("tpu").map(address).transpose()?;
         node.grpc = found.get("grpc").map(address).transpose()?;
+        node.faucet = found.get("faucet").map(address).transpose()?;
         Ok(node)
     }
 }

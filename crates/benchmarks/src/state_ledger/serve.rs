@@ -9,7 +9,7 @@ use anyhow::Result;
 use chain_solana::{
     ComputedVerification, History, HistoryLimits, InflationSchedule, OneNodeCluster, Reader,
     SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
-    TransactionSender, VerifiedTransaction, View,
+    TransactionSender, VerifiedTransaction, View, WrittenAccounts,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
@@ -62,6 +62,7 @@ fn api(reader: &Reader) -> Result<SolanaApi> {
         upstream: None,
         snapshots: None,
         older_statuses: None,
+        bundles: Arc::default(),
         cheatcodes: Arc::default(),
         pool: Arc::new(pool),
         health: Arc::new(Health::default()),
@@ -99,7 +100,12 @@ impl TransactionSender for RejectingLedger {
 }
 
 impl Simulator for RejectingLedger {
-    fn simulate(&self, _: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
+    fn simulate_after(
+        &self,
+        _: &View,
+        _: &WrittenAccounts,
+        _: SimulationRequest,
+    ) -> Result<Simulation, SimulationError> {
         Err(SimulationError::Sanitize("this ledger executes nothing".to_owned()))
     }
 }

@@ -94,6 +94,11 @@ fn spl_token_flow() -> Result<()> {
 }
 
 #[test]
+fn jito_flow() -> Result<()> {
+    node_js_flow("js-web3", "jito.test.js", DEV)
+}
+
+#[test]
 fn kit_flow() -> Result<()> {
     node_js_flow("js-kit", "flow.test.js", DEV)
 }

@@ -7,6 +7,7 @@
 
 mod accounts;
 mod blocks;
+mod bundles;
 mod chain;
 mod node_info;
 mod stage;
@@ -71,13 +72,18 @@ const METHODS: [&str; 53] = [
     "simulateTransaction",
 ];
 /// The methods that Agave does not have.
-const EXTENSIONS: [&str; 6] = [
+const EXTENSIONS: [&str; 11] = [
+    "getBundleStatuses",
+    "getInflightBundleStatuses",
     "getPriorityFeeEstimate",
     "getProgramAccountsV2",
+    "getTipAccounts",
     "getTokenAccountsByMint",
     "getTokenAccountsByOwnerV2",
     "getTransactionsForAddress",
     "hydrantGetVerification",
+    "sendBundle",
+    "simulateBundle",
 ];
 const SUBSCRIPTIONS: [&str; 9] = [
     "accountSubscribe",
@@ -96,6 +102,7 @@ fn every_method_and_subscription_has_its_test() {
     let sources = [
         include_str!("methods/accounts.rs"),
         include_str!("methods/blocks.rs"),
+        include_str!("methods/bundles.rs"),
         include_str!("methods/chain.rs"),
         include_str!("methods/node_info.rs"),
         include_str!("methods/subscriptions.rs"),

@@ -87,9 +87,14 @@ fn a_page_of_another_site_sends_no_transaction_without_its_signatures() -> Resul
     let skip = json!([text, { "encoding": "base64", "skipSigVerify": true }]);
     let refused = send(&foreign, "sendTransaction", skip)?;
     ensure!(refused["error"]["code"] == FOREIGN_PAGE, "{refused}");
+    let bundle = json!([[text], { "encoding": "base64", "skipSigVerify": true }]);
+    let refused = send(&foreign, "sendBundle", bundle)?;
+    ensure!(refused["error"]["code"] == FOREIGN_PAGE, "{refused}");
     let alice = json!([world.alice.pubkey().to_string()]);
     ensure!(send(&own, "hydrant_impersonateAccount", alice)?["result"] == true);
     let plain = json!([text, { "encoding": "base64", "preflightCommitment": "confirmed" }]);
+    let bundle = json!([[text], { "encoding": "base64" }]);
+    ensure!(send(&foreign, "sendBundle", bundle)?["error"]["code"] == -32003);
     let refused = send(&foreign, "sendTransaction", plain.clone())?;
     ensure!(refused["error"]["data"]["err"] == "SignatureFailure", "{refused}");
     let sent = send(&own, "sendTransaction", plain)?;

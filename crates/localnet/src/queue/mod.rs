@@ -1,7 +1,8 @@
 //! The queue in front of the executing thread: accepted transactions that are not executed yet.
 //!
-//! In: verified transactions from any thread, refused at once if the queue is full. Out: one at a time to the executing
-//! thread, fairly among clients (`round_robin`). Calls (`calls`) come before all waiting transactions.
+//! In: verified transactions and bundles of them from any thread, refused at once if the queue is full. Out: one at a
+//! time to the executing thread, fairly among clients (`round_robin`). Calls (`calls`) come before all waiting
+//! transactions.
 //! Bounds: `queue_max` transactions, and `queue_compute_units_max` compute units that they request. A client and a fee
 //! payer have a share of both. Calls have bounds of their own.
 //! Invariant: every accepted transaction is executed, or counted as dropped once the queue is closed. Every call gets a
@@ -17,7 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use chain_solana::{QueueBound, SendError, Sender, TransactionSender, VerifiedTransaction};
+use chain_solana::{
+    BundleCall, BundleReply, BundleSender, QueueBound, SendError, Sender, TransactionSender,
+    VerifiedTransaction, pending,
+};
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;
 
@@ -26,11 +30,13 @@ pub use calls::{CallKind, CallStats};
 pub(crate) use calls::{CallRefusal, ControlRequest, ForkRequest, LedgerCall};
 pub(crate) use round_robin::Limits;
 pub use round_robin::Load;
-use round_robin::{Refusal, RoundRobin};
+use round_robin::{Refusal, RoundRobin, UNITS_MAX};
 
 /// The queue, shared by all threads.
 pub struct TransactionQueue {
     inner: Mutex<Inner>,
+    /// Compute units that each transaction may use, whatever it requests.
+    compute_unit_limit: Option<u64>,
     arrived: Condvar,
     /// By [`QueueBound::ALL`].
     refused: [AtomicU64; QueueBound::ALL.len()],
@@ -38,7 +44,7 @@ pub struct TransactionQueue {
 }
 
 struct Inner {
-    waiting: RoundRobin<VerifiedTransaction>,
+    waiting: RoundRobin<Work>,
     calls: Calls,
     is_closed: bool,
     /// The executing thread waits for a transaction or a call.
@@ -62,10 +68,24 @@ pub struct QueueStats {
     pub calls: CallStats,
 }
 
+/// What the executing thread executes at once.
+pub(crate) enum Work {
+    /// One transaction.
+    Transaction(VerifiedTransaction),
+    /// All of these, or none.
+    Bundle(Bundle),
+}
+
+/// Transactions that are executed together, and where the result goes.
+pub(crate) struct Bundle {
+    pub(crate) transactions: Vec<VerifiedTransaction>,
+    pub(crate) reply: BundleReply,
+}
+
 /// The next item of the queue.
 pub(crate) enum Next {
     /// Execute this.
-    Execute(VerifiedTransaction),
+    Execute(Work),
     /// Carry this out before any waiting transaction.
     Call(LedgerCall),
     /// The queue is empty.
@@ -75,7 +95,7 @@ pub(crate) enum Next {
 }
 
 impl TransactionQueue {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits, compute_unit_limit: Option<u64>) -> Self {
         let waiting = RoundRobin::new(limits);
         Self {
             inner: Mutex::new(Inner {
@@ -84,6 +104,7 @@ impl TransactionQueue {
                 is_closed: false,
                 is_awaited: false,
             }),
+            compute_unit_limit,
             arrived: Condvar::new(),
             refused: Default::default(),
             dropped: AtomicU64::new(0),
@@ -97,16 +118,22 @@ impl TransactionQueue {
         payer: Pubkey,
         transaction: VerifiedTransaction,
     ) -> Result<(), SendError> {
-        let load = Load {
-            transactions: 1,
-            compute_units: cost::compute_units(transaction.transaction()).into(),
-            bytes: transaction.memory_bytes() as u64,
-        };
+        let load = self.load_of(&transaction);
+        self.push_work(sender, payer, load, Work::Transaction(transaction))
+    }
+
+    fn push_work(
+        &self,
+        sender: Sender,
+        payer: Pubkey,
+        load: Load,
+        work: Work,
+    ) -> Result<(), SendError> {
         let mut inner = self.inner.lock();
         if inner.is_closed {
             return Err(SendError::Closed);
         }
-        let pushed = inner.waiting.push(sender, payer, load, transaction);
+        let pushed = inner.waiting.push(sender, payer, load, work);
         let wakes = pushed.is_ok() && inner.is_awaited;
         drop(inner);
         if wakes {
@@ -117,6 +144,14 @@ impl TransactionQueue {
             tracing::debug!(client = %sender.client, ?bound, queued, limit, "transaction refused");
             SendError::QueueFull { bound, queued, limit }
         })
+    }
+
+    fn load_of(&self, transaction: &VerifiedTransaction) -> Load {
+        let compute_units = match self.compute_unit_limit {
+            Some(limit) => limit.min(UNITS_MAX.into()),
+            None => cost::compute_units(transaction.transaction()).into(),
+        };
+        Load { transactions: 1, compute_units, bytes: transaction.memory_bytes() as u64 }
     }
 
     /// Appends a call, which overtakes the waiting transactions. A refused one gets the refusal as its result, too.
@@ -175,6 +210,21 @@ impl TransactionQueue {
 impl TransactionSender for TransactionQueue {
     fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
         self.push(sender, transaction.fee_payer(), transaction)
+    }
+}
+
+impl BundleSender for TransactionQueue {
+    fn send_bundle(
+        &self,
+        sender: Sender,
+        transactions: Vec<VerifiedTransaction>,
+    ) -> Result<BundleCall, SendError> {
+        let mut load = Load::default();
+        transactions.iter().for_each(|transaction| load.add(self.load_of(transaction)));
+        let payer = transactions.first().map(VerifiedTransaction::fee_payer).unwrap_or_default();
+        let (call, reply) = pending();
+        self.push_work(sender, payer, load, Work::Bundle(Bundle { transactions, reply }))?;
+        Ok(call)
     }
 }
 

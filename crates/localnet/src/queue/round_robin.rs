@@ -7,8 +7,10 @@
 //! Bounds: [`Limits`]. Of each, a client's waiting items may take as much as remains free, so a single client gets half
 //! and the next one always finds space. A fee payer may take [`PAYER_SHARE`] times what remains for its client. There
 //! is one entry for each client and each fee payer with waiting items.
+//! An item that costs more than a quantum (a bundle) waits until its client and its fee payer have passed on as many
+//! visits as it takes to save the excess. So a visit never leaves more than a quantum of debt.
 //! Invariant: items of one fee payer of one client leave in the order of arrival.
-//! Cost: constant, two hash lookups for each step.
+//! Cost: constant, four hash lookups for each step, and two for each visit that is passed on.
 //! Not here: threads (`super`), the compute units of a transaction (`super::cost`).
 
 use std::collections::{HashMap, VecDeque};
@@ -51,7 +53,7 @@ pub struct Load {
 }
 
 impl Load {
-    fn add(&mut self, more: Self) {
+    pub(super) fn add(&mut self, more: Self) {
         self.transactions += more.transactions;
         self.compute_units += more.compute_units;
         self.bytes += more.bytes;
@@ -61,6 +63,16 @@ impl Load {
         self.transactions -= less.transactions;
         self.compute_units -= less.compute_units;
         self.bytes -= less.bytes;
+    }
+
+    /// Compute units of an item's turn.
+    fn cost(self) -> i64 {
+        BASE_UNITS * self.transactions as i64 + self.compute_units as i64
+    }
+
+    /// Credit that must be exceeded before an item's turn: what it costs beyond a quantum.
+    fn advance(self) -> i64 {
+        (self.cost() - QUANTUM).max(0)
     }
 }
 
@@ -173,14 +185,11 @@ impl<T> RoundRobin<T> {
 
     /// Removes the item to execute next.
     pub(super) fn pop(&mut self) -> Option<T> {
-        let id = *self.circle.front()?;
-        // A client is in the circle exactly while it has an entry, and so is a fee payer with its line; no line is
-        // empty.
+        let (id, payer) = self.next_line()?;
         let client = self.clients.get_mut(&id)?;
-        let payer = *client.payers.front()?;
         let line = self.lines.get_mut(&(id, payer))?;
         let (load, item) = line.items.pop_front()?;
-        let cost = BASE_UNITS + load.compute_units as i64;
+        let cost = load.cost();
 
         line.load.remove(load);
         line.credit -= cost;
@@ -207,6 +216,32 @@ impl<T> RoundRobin<T> {
             self.forget_burst();
         }
         Some(item)
+    }
+
+    /// The client and the fee payer whose item is next: the first ones that have saved what it costs beyond a quantum.
+    /// Those before them pass on their visits.
+    fn next_line(&mut self) -> Option<(ClientId, Pubkey)> {
+        loop {
+            let id = *self.circle.front()?;
+            // A client is in the circle exactly while it has an entry, and so is a fee payer with its line; no line is
+            // empty.
+            let client = self.clients.get_mut(&id)?;
+            let (payer, advance) = loop {
+                let payer = *client.payers.front()?;
+                let line = self.lines.get_mut(&(id, payer))?;
+                let advance = line.items.front()?.0.advance();
+                if line.credit > advance {
+                    break (payer, advance);
+                }
+                line.credit += QUANTUM;
+                client.payers.rotate_left(1);
+            };
+            if client.credit > advance {
+                return Some((id, payer));
+            }
+            client.credit += client.quantum();
+            self.circle.rotate_left(1);
+        }
     }
 
     /// Frees the memory that a burst of clients and fee payers needed.

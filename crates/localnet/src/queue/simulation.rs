@@ -179,6 +179,57 @@ fn clients_share_by_compute_units_and_not_by_transactions() {
     assert!((995..=1_005).contains(&light), "{light} of 1,100");
 }
 
+/// The load of a bundle of 5 transactions.
+fn bundle(compute_units: u64) -> Load {
+    Load { transactions: 5, compute_units: 5 * compute_units, bytes: 5 }
+}
+
+#[test]
+fn clients_that_send_bundles_get_no_larger_share() {
+    let mut queue = RoundRobin::new(WIDE);
+    let heavy = u64::from(UNITS_MAX);
+    // The first client always has one bundle in the queue, and the second one many transactions.
+    for n in 0..10_000 {
+        queue.push(client(2).into(), payer(2), load(UNITS_MAX), n).unwrap();
+    }
+    queue.push(client(1).into(), payer(1), bundle(heavy), 10_000).unwrap();
+    let (mut bundles, mut transactions) = (0, 0);
+    while transactions < 5_000 {
+        if queue.pop().is_some_and(|item| item >= 10_000) {
+            bundles += 1;
+            queue.push(client(1).into(), payer(1), bundle(heavy), 10_000).unwrap();
+        } else {
+            transactions += 1;
+        }
+    }
+    // A bundle of 5 transactions costs as much as 5.
+    assert!((990..=1_010).contains(&bundles), "{bundles} bundles beside {transactions}");
+}
+
+#[test]
+fn a_flood_of_bundles_delays_another_clients_transaction_by_one_of_them() {
+    let mut queue = RoundRobin::new(WIDE);
+    for n in 0..1_000 {
+        queue.push(client(1).into(), payer(n % 50), bundle(UNITS_MAX.into()), n).unwrap();
+    }
+    for round in 0..100 {
+        queue.push(client(2).into(), payer(7), load(3_000), 10_000 + round).unwrap();
+        let position = (0..).find(|_| queue.pop().is_none_or(|item| item >= 10_000));
+        assert!(position.is_some_and(|position| position <= 1), "round {round}: {position:?}");
+    }
+}
+
+#[test]
+fn bundles_alone_leave_in_order_and_empty_the_queue() {
+    let mut queue = RoundRobin::new(WIDE);
+    for n in 0..100 {
+        queue.push(client(1).into(), payer(1), bundle(UNITS_MAX.into()), n).unwrap();
+    }
+    let popped: Vec<u64> = std::iter::from_fn(|| queue.pop()).collect();
+    assert_eq!(popped, (0..100).collect::<Vec<_>>());
+    assert_eq!((queue.load(), queue.clients()), (Load::default(), 0));
+}
+
 #[test]
 fn a_client_of_weight_4_gets_4_times_as_much() {
     let mut queue = RoundRobin::new(WIDE);

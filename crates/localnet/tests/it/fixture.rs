@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use chain_solana::{
-    Block, EventSink, ExecutedTransaction, Faucet, ForkControl, History, LedgerControl,
-    LedgerEvent, Reader, Simulator, TransactionSender, VerifiedTransaction,
+    Block, BundleCall, BundleSender, EventSink, ExecutedTransaction, Faucet, ForkControl, History,
+    LedgerControl, LedgerEvent, Reader, Simulator, TransactionSender, VerifiedTransaction,
 };
 use ledger::{Address, Commitment};
 use localnet::{Config, Localnet, LocalnetHandle, TransactionQueue};
@@ -30,6 +30,7 @@ const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Node {
     pub(crate) transaction_sender: Arc<dyn TransactionSender>,
+    pub(crate) bundle_sender: Arc<dyn BundleSender>,
     pub(crate) simulator: Arc<dyn Simulator>,
     pub(crate) faucet: Arc<dyn Faucet>,
     pub(crate) forks: Arc<dyn ForkControl>,
@@ -84,6 +85,7 @@ impl Node {
         sinks.push(Box::new(Sink(send)));
         Self {
             transaction_sender: localnet.transaction_sender(),
+            bundle_sender: localnet.bundle_sender(),
             simulator: localnet.simulator(),
             faucet: localnet.faucet(),
             forks: localnet.fork_control(),
@@ -127,6 +129,13 @@ impl Node {
         let signature = verified.signature();
         self.transaction_sender.send(CLIENT.into(), verified).expect("the queue has space");
         self.confirmed(&signature)
+    }
+
+    /// Queues a bundle.
+    pub(crate) fn send_bundle(&self, transactions: Vec<VersionedTransaction>) -> BundleCall {
+        let verify = |one| VerifiedTransaction::verify(one).expect("a good transaction");
+        let transactions = transactions.into_iter().map(verify).collect();
+        self.bundle_sender.send_bundle(CLIENT.into(), transactions).expect("the queue has space")
     }
 
     /// Sends a transaction that must not get into a block. An airdrop to `fence` ends the wait.

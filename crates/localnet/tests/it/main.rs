@@ -2,6 +2,7 @@
 
 mod bank_hash;
 mod bounds;
+mod bundles;
 mod control;
 mod elf;
 mod epochs;

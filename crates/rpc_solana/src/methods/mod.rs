@@ -8,6 +8,7 @@ mod accounts;
 mod accounts_reader;
 mod address_history;
 mod blocks;
+mod bundles;
 mod cheatcodes;
 mod cost;
 mod encode_transaction;
@@ -40,6 +41,7 @@ use jsonrpc::{Api, MethodSpec};
 
 use crate::solana_api::SolanaApi;
 
+pub use bundles::tip_accounts;
 pub use node_info::api_version;
 pub(crate) use transaction_codec::decode;
 pub use votes::required_index_keys;
@@ -48,6 +50,7 @@ pub use votes::required_index_keys;
 const FILES: &[&[MethodSpec<SolanaApi>]] = &[
     accounts::METHODS,
     blocks::METHODS,
+    bundles::METHODS,
     epoch::METHODS,
     fees::METHODS,
     leaders::METHODS,

@@ -115,7 +115,7 @@ fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
     .into()
 }
 
-fn not_sent(api: &SolanaApi, err: &SendError) -> RpcError {
+pub(super) fn not_sent(api: &SolanaApi, err: &SendError) -> RpcError {
     match err {
         SendError::QueueFull { queued, limit, .. } => {
             api.metrics.record_rejection(Rejection::TransactionQueue);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use chain_solana::{
     Simulation, SimulationError, SimulationRequest, VerifiedTransaction, VerifyError, View,
+    WrittenAccounts,
 };
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
@@ -87,7 +88,18 @@ pub(super) fn run(
     view: &View,
     request: SimulationRequest,
 ) -> Result<Simulation, RpcError> {
-    let mut simulation = api.simulator.simulate(view, request).map_err(|err| match err {
+    run_after(api, view, &WrittenAccounts::default(), request)
+}
+
+/// The same, after other transactions that wrote these accounts.
+pub(super) fn run_after(
+    api: &SolanaApi,
+    view: &View,
+    written: &WrittenAccounts,
+    request: SimulationRequest,
+) -> Result<Simulation, RpcError> {
+    let simulated = api.simulator.simulate_after(view, written, request);
+    let mut simulation = simulated.map_err(|err| match err {
         SimulationError::Sanitize(why) => unsound(&why),
         SimulationError::Panicked => RpcError::internal_with(err.to_string()),
     })?;
@@ -152,7 +164,7 @@ fn after(
 }
 
 /// The result for a transaction that ran.
-fn simulation_result(
+pub(super) fn simulation_result(
     simulation: Simulation,
     keys: &AccountKeys<'_>,
 ) -> RpcSimulateTransactionResult {

@@ -14,7 +14,7 @@ use chain_solana::{
     AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ComputedVerification, Faucet,
     History, HistoryLimits, InflationSchedule, OneNodeCluster, QueueBound, SendError, Sender,
     Simulation, SimulationError, SimulationRequest, Simulator, TransactionSender,
-    VerifiedTransaction, View,
+    VerifiedTransaction, View, WrittenAccounts,
 };
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, SystemClock};
@@ -162,6 +162,7 @@ impl World {
             upstream: None,
             snapshots: None,
             older_statuses: None,
+            bundles: Arc::default(),
             cheatcodes: Arc::default(),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
             health: Arc::new(health),
@@ -350,7 +351,12 @@ impl TransactionSender for FakeTransactionService {
 }
 
 impl Simulator for FakeTransactionService {
-    fn simulate(&self, view: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
+    fn simulate_after(
+        &self,
+        view: &View,
+        _: &WrittenAccounts,
+        _: SimulationRequest,
+    ) -> Result<Simulation, SimulationError> {
         self.simulated.fetch_add(1, Ordering::SeqCst);
         if let Some(simulation) = &*self.simulation.lock() {
             return Ok(simulation.clone());

@@ -3,6 +3,7 @@
 //! Each file tests the methods of one or two files of the parent folder.
 
 mod blocks;
+mod bundles;
 mod cheatcodes;
 mod cluster;
 mod epoch;

@@ -47,7 +47,7 @@ fn every_method_and_subscription_has_its_row() {
     assert_eq!(methods, served);
     assert_eq!(
         (methods.len(), subscriptions.len(), SolanaApi::sorted_methods().len()),
-        (94, 11, 94)
+        (99, 11, 99)
     );
 }
 

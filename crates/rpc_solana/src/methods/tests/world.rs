@@ -11,7 +11,7 @@ use chain_solana::{
     AirdropError, BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo,
     ComputedVerification, ExecutedTransaction, Faucet, History, HistoryLimits, InflationSchedule,
     OneNodeCluster, SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
-    TransactionSender, VerifiedTransaction, View,
+    TransactionSender, VerifiedTransaction, View, WrittenAccounts,
 };
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
@@ -73,6 +73,8 @@ pub(super) struct FakeTransactionService {
     pub(super) sent: Mutex<Vec<VerifiedTransaction>>,
     pub(super) send: Mutex<Result<(), SendError>>,
     pub(super) simulated: Mutex<Vec<(Slot, SimulationRequest)>>,
+    /// The accounts that each simulation was after.
+    pub(super) written: Mutex<Vec<WrittenAccounts>>,
     pub(super) simulation: Mutex<Result<Simulation, SimulationError>>,
     pub(super) airdrops: Mutex<Vec<(Pubkey, u64, Hash)>>,
     pub(super) airdrop: Mutex<Result<Signature, AirdropError>>,
@@ -86,11 +88,13 @@ impl TransactionSender for FakeTransactionService {
 }
 
 impl Simulator for FakeTransactionService {
-    fn simulate(
+    fn simulate_after(
         &self,
         view: &View,
+        written: &WrittenAccounts,
         request: SimulationRequest,
     ) -> Result<Simulation, SimulationError> {
+        self.written.lock().push(written.clone());
         self.simulated.lock().push((view.block().slot, request));
         self.simulation.lock().clone()
     }
@@ -234,6 +238,7 @@ impl Builder {
             sent: Mutex::default(),
             send: Mutex::new(Ok(())),
             simulated: Mutex::default(),
+            written: Mutex::default(),
             simulation: Mutex::new(Ok(simulation())),
             airdrops: Mutex::default(),
             airdrop: Mutex::new(Ok(Signature::from([9; 64]))),
@@ -257,6 +262,7 @@ impl Builder {
             upstream: None,
             snapshots: None,
             older_statuses: None,
+            bundles: Arc::default(),
             cheatcodes: Arc::default(),
             pool: Arc::new(
                 Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})

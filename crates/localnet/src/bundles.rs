@@ -1,0 +1,73 @@
+//! Bundles: the executing thread runs their transactions one after another, and writes all of them or none.
+//!
+//! In: a [`Bundle`] of the queue. Out: executed transactions in the open block, published together, and then the reply.
+//! Bounds: the queue counts each transaction of a bundle, so its compute units are paid for before its turn.
+//! Invariant: a bundle that fails leaves no trace: nothing is written to the state before its last transaction
+//! succeeded, and the VM's copies of accounts are loaded again.
+//! Not here: what one transaction does (`executor`), ids and statuses of bundles (`rpc_solana`).
+
+use chain_solana::{BundleError, VerifiedTransaction, WrittenAccounts};
+use solana_transaction_error::TransactionError;
+
+use crate::executor::{DroppedTransaction, Executor, ExecutorError, TransactionRun};
+use crate::queue::Bundle;
+
+impl Executor {
+    /// Executes a bundle into the open block. False if it had no effect.
+    pub(crate) fn execute_bundle(&mut self, bundle: Bundle) -> Result<bool, ExecutorError> {
+        let Bundle { transactions, reply } = bundle;
+        match self.try_execute_bundle(transactions)? {
+            Ok(()) => {
+                self.unpublished_bundles.push((reply, self.builder.id().slot));
+                Ok(true)
+            }
+            Err(err) => {
+                tracing::debug!(%err, "bundle dropped");
+                reply.send(Err(err));
+                Ok(false)
+            }
+        }
+    }
+
+    fn try_execute_bundle(
+        &mut self,
+        transactions: Vec<VerifiedTransaction>,
+    ) -> Result<Result<(), BundleError>, ExecutorError> {
+        let (mut runs, mut written) = (Vec::new(), WrittenAccounts::default());
+        for transaction in transactions {
+            match self.run_next(transaction, &runs, &written) {
+                Ok(run) => {
+                    run.outcome.writes().for_each(|(key, account)| written.insert(key, account));
+                    self.set.commit(run.outcome.writes());
+                    runs.push(run);
+                }
+                Err((signature, err)) => {
+                    self.set.reload(&self.ledger, written.keys());
+                    return Ok(Err(BundleError::Transaction { signature, err }));
+                }
+            }
+        }
+        Ok(self.record(runs)?.map_err(|full| {
+            tracing::error!(%full, "bundle dropped: no space for its accounts");
+            BundleError::LedgerFull
+        }))
+    }
+
+    /// Runs the next transaction of a bundle, which must succeed.
+    fn run_next(
+        &mut self,
+        verified: VerifiedTransaction,
+        runs: &[TransactionRun],
+        written: &WrittenAccounts,
+    ) -> Result<TransactionRun, DroppedTransaction> {
+        let message_hash = verified.message_hash();
+        if runs.iter().any(|run| run.message_hash == message_hash) {
+            return Err((verified.signature(), TransactionError::AlreadyProcessed));
+        }
+        let run = self.run_transaction(verified.into_transaction(), message_hash, written)?;
+        match run.outcome.result.clone() {
+            Ok(()) => Ok(run),
+            Err(err) => Err((run.signature(), err)),
+        }
+    }
+}

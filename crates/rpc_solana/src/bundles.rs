@@ -1,0 +1,349 @@
+//! The bundles that clients sent: their ids, signatures and results.
+//!
+//! In: verified bundles, for the ledger's queue. Out: the id, and later the status.
+//! Bounds: [`BUNDLES_MAX`] bundles. At the bound the client with the most loses its oldest one.
+//! Invariant: a bundle that waits or is in a block is not queued again.
+//! Not here: JSON (`methods::bundles`), execution (`localnet`). A followed chain takes no bundles.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+
+use chain_solana::{
+    BundleCall, BundleResult, BundleSender, HistorySnapshot, SendError, VerifiedTransaction,
+};
+use foldhash::quality::RandomState;
+use ledger::{Commitment, Slot};
+use metrics::{Collector, Exposition, MetricKind};
+use parking_lot::Mutex;
+use pool::ClientId;
+use sha2::{Digest, Sha256};
+use solana_signature::Signature;
+
+/// Bundles whose status is retained.
+const BUNDLES_MAX: usize = 4_096;
+/// Bytes of an entry without its signatures.
+const ENTRY_BYTES: usize = 250;
+
+/// The id of a bundle: the SHA-256 of its signatures in base58, separated by commas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BundleId([u8; 32]);
+
+impl BundleId {
+    fn new(signatures: &[Signature]) -> Self {
+        let texts: Vec<String> = signatures.iter().map(Signature::to_string).collect();
+        Self(Sha256::digest(texts.join(",")).into())
+    }
+
+    /// The id of a text of 64 hexadecimal digits. `None` for any other text.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let digits: Vec<u32> =
+            text.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
+        let bytes =
+            digits.chunks_exact(2).filter_map(|pair| u8::try_from(pair[0] << 4 | pair[1]).ok());
+        let bytes: Vec<u8> = bytes.collect();
+        (digits.len() == 64).then_some(())?;
+        bytes.try_into().ok().map(Self)
+    }
+}
+
+impl std::fmt::Display for BundleId {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(to, "{byte:02x}"))
+    }
+}
+
+/// What became of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BundleStatus {
+    /// It waits for execution.
+    Pending,
+    /// It had no effect.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// It is in a block of the chain.
+    Landed {
+        /// The block's slot.
+        slot: Slot,
+    },
+}
+
+/// The bundles of a node. By default it takes none.
+#[derive(Default)]
+pub struct Bundles {
+    sender: Option<Arc<dyn BundleSender>>,
+    retained: Mutex<Retained>,
+    sent: AtomicU64,
+}
+
+#[derive(Default)]
+struct Retained {
+    entries: HashMap<BundleId, Entry, RandomState>,
+    /// The bundles of each client, the oldest first.
+    by_client: HashMap<ClientId, VecDeque<BundleId>, RandomState>,
+}
+
+struct Entry {
+    signatures: Box<[Signature]>,
+    result: EntryResult,
+}
+
+enum EntryResult {
+    Waiting(BundleCall),
+    Known(BundleResult),
+    /// The ledger ended first.
+    Lost,
+}
+
+impl Bundles {
+    /// Those of a ledger that takes bundles.
+    pub fn new(sender: Arc<dyn BundleSender>) -> Self {
+        Self { sender: Some(sender), ..Self::default() }
+    }
+
+    /// Whether the ledger takes bundles.
+    pub(crate) fn is_served(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    /// Queues a bundle for execution, unless it waits already or is in a block of `history`.
+    pub(crate) fn send(
+        &self,
+        client: ClientId,
+        transactions: Vec<VerifiedTransaction>,
+        history: &HistorySnapshot,
+    ) -> Result<BundleId, SendError> {
+        let sender = self.sender.as_ref().ok_or(SendError::Closed)?;
+        let signatures: Box<[Signature]> =
+            transactions.iter().map(VerifiedTransaction::signature).collect();
+        let id = BundleId::new(&signatures);
+        let mut retained = self.retained.lock();
+        let is_known = retained.entries.get_mut(&id).is_some_and(|known| {
+            let is_waiting = known.result.take_result().is_none();
+            is_waiting || slot_of(&known.signatures, history).is_some()
+        });
+        if !is_known {
+            let call = sender.send_bundle(client.into(), transactions)?;
+            retained.insert(client, id, Entry { signatures, result: EntryResult::Waiting(call) });
+            self.sent.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(id)
+    }
+
+    /// The signatures of a bundle, and its result if there is one. `None` if the bundle is not known.
+    ///
+    /// Call it before the history is read: what has a result is in the history.
+    pub(crate) fn find(&self, id: &BundleId) -> Option<FoundBundle> {
+        let mut retained = self.retained.lock();
+        let entry = retained.entries.get_mut(id)?;
+        let result = entry.result.take_result();
+        Some(FoundBundle { signatures: entry.signatures.clone(), result })
+    }
+
+    fn len(&self) -> usize {
+        self.retained.lock().entries.len()
+    }
+}
+
+/// A bundle that is known.
+pub(crate) struct FoundBundle {
+    pub(crate) signatures: Box<[Signature]>,
+    result: Option<Result<Slot, String>>,
+}
+
+impl FoundBundle {
+    /// Its status on the chain of `history`.
+    pub(crate) fn status(&self, history: &HistorySnapshot) -> BundleStatus {
+        if let Some(slot) = slot_of(&self.signatures, history) {
+            return BundleStatus::Landed { slot };
+        }
+        let first_slot = history.first_slot().unwrap_or(0);
+        match &self.result {
+            None => BundleStatus::Pending,
+            Some(Err(reason)) => BundleStatus::Failed { reason: reason.clone() },
+            // Its block is older than the history.
+            Some(Ok(slot)) if *slot < first_slot => BundleStatus::Landed { slot: *slot },
+            Some(Ok(slot)) => {
+                let reason = format!("the block of slot {slot} was left for another fork");
+                BundleStatus::Failed { reason }
+            }
+        }
+    }
+}
+
+/// The slot of the block that has all of these transactions.
+fn slot_of(signatures: &[Signature], history: &HistorySnapshot) -> Option<Slot> {
+    let slot = |signature| Some(history.transaction(signature, Commitment::Processed)?.slot);
+    let first = slot(signatures.first()?)?;
+    signatures.iter().all(|signature| slot(signature) == Some(first)).then_some(first)
+}
+
+impl EntryResult {
+    /// The result, if there is one: a slot, or the reason of a failure.
+    fn take_result(&mut self) -> Option<Result<Slot, String>> {
+        if let Self::Waiting(call) = self
+            && call.poll(|| Waker::noop().clone()).is_ready()
+            && let Self::Waiting(call) = std::mem::replace(self, Self::Lost)
+        {
+            *self = call.wait().map_or(Self::Lost, Self::Known);
+        }
+        match self {
+            Self::Waiting(_) => None,
+            Self::Known(result) => Some(result.clone().map_err(|err| err.to_string())),
+            Self::Lost => Some(Err(SendError::Closed.to_string())),
+        }
+    }
+}
+
+impl Retained {
+    fn insert(&mut self, client: ClientId, id: BundleId, entry: Entry) {
+        self.remove(&id);
+        while self.entries.len() >= BUNDLES_MAX && self.remove_oldest_of_largest() {}
+        self.entries.insert(id, entry);
+        self.by_client.entry(client).or_default().push_back(id);
+    }
+
+    /// Forgets a bundle that is sent again.
+    fn remove(&mut self, id: &BundleId) {
+        if self.entries.remove(id).is_some() {
+            self.by_client.values_mut().for_each(|ids| ids.retain(|known| known != id));
+            self.by_client.retain(|_, ids| !ids.is_empty());
+        }
+    }
+
+    /// Forgets the oldest bundle of the client with the most. False if there is none.
+    fn remove_oldest_of_largest(&mut self) -> bool {
+        let largest = self.by_client.iter_mut().max_by_key(|(_, ids)| ids.len());
+        let Some((client, ids)) = largest else { return false };
+        let (client, oldest) = (*client, ids.pop_front());
+        if ids.is_empty() {
+            self.by_client.remove(&client);
+        }
+        oldest.is_some_and(|oldest| self.entries.remove(&oldest).is_some())
+    }
+}
+
+impl Collector for Bundles {
+    fn write(&self, to: &mut Exposition) {
+        if !self.is_served() {
+            return;
+        }
+        let help = "Bundles whose status is retained.";
+        to.single("hydrant_bundles", MetricKind::Gauge, help, self.len());
+        let help = "Bundles that were queued for execution.";
+        let sent = self.sent.load(Ordering::Relaxed);
+        to.single("hydrant_bundles_sent_total", MetricKind::Counter, help, sent);
+    }
+
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        if !self.is_served() {
+            return Vec::new();
+        }
+        let signatures = chain_solana::BUNDLE_TRANSACTIONS_MAX * size_of::<Signature>();
+        vec![("bundles", (self.len() * (ENTRY_BYTES + signatures)) as u64)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chain_solana::{History, HistoryLimits, Sender, pending};
+    use ledger::BlockId;
+
+    use super::*;
+
+    struct NoSender;
+
+    impl BundleSender for NoSender {
+        fn send_bundle(
+            &self,
+            _: Sender,
+            _: Vec<VerifiedTransaction>,
+        ) -> Result<BundleCall, SendError> {
+            Err(SendError::Closed)
+        }
+    }
+
+    fn signature(number: u32) -> Signature {
+        let mut bytes = [0; 64];
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        Signature::from(bytes)
+    }
+
+    fn entry(number: u32, result: BundleResult) -> (BundleId, Entry) {
+        let signatures: Box<[Signature]> = [signature(number)].into();
+        let result = EntryResult::Known(result);
+        (BundleId::new(&signatures), Entry { signatures, result })
+    }
+
+    #[test]
+    fn an_id_is_the_hash_of_the_signatures_in_hexadecimal_digits() {
+        let id = BundleId::new(&[signature(1), signature(2)]);
+        let text = id.to_string();
+        assert_eq!(text.len(), 64);
+        assert_eq!(BundleId::parse(&text), Some(id));
+        assert_eq!(BundleId::parse(&text.to_uppercase()), Some(id));
+        assert_ne!(BundleId::new(&[signature(2), signature(1)]), id);
+        // SHA-256 of "1111…1,1111…1", 64 ones on either side.
+        let zero = Signature::default();
+        let expected = Sha256::digest(format!("{0},{0}", "1".repeat(64)));
+        assert_eq!(BundleId::new(&[zero, zero]), BundleId(expected.into()));
+        for text in ["", "ab", &text[1..], "é".repeat(32).as_str(), "g".repeat(64).as_str()] {
+            assert_eq!(BundleId::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_client_with_the_most_bundles_loses_its_oldest() {
+        let bundles = Bundles::new(Arc::new(NoSender));
+        let (quiet, flood) = (ClientId(1), ClientId(2));
+        let first = entry(0, Ok(7));
+        let own = first.0;
+        bundles.retained.lock().insert(quiet, first.0, first.1);
+        let mut ids = Vec::new();
+        for number in 1..10_000 {
+            let (id, entry) = entry(number, Ok(7));
+            bundles.retained.lock().insert(flood, id, entry);
+            ids.push(id);
+        }
+        assert_eq!(bundles.len(), BUNDLES_MAX);
+        assert!(bundles.find(&own).is_some());
+        assert!(bundles.find(&ids[9_998 - BUNDLES_MAX]).is_none());
+        assert!(bundles.find(&ids[9_999 - BUNDLES_MAX + 1]).is_some());
+        let retained = bundles.retained.lock();
+        assert_eq!(retained.by_client.values().map(VecDeque::len).sum::<usize>(), BUNDLES_MAX);
+    }
+
+    #[test]
+    fn as_many_clients_as_bundles_do_not_exceed_the_bound() {
+        let bundles = Bundles::new(Arc::new(NoSender));
+        for number in 0..2 * BUNDLES_MAX as u32 {
+            let (id, entry) = entry(number, Ok(7));
+            bundles.retained.lock().insert(ClientId(number.into()), id, entry);
+        }
+        let retained = bundles.retained.lock();
+        assert_eq!((retained.entries.len(), retained.by_client.len()), (BUNDLES_MAX, BUNDLES_MAX));
+    }
+
+    #[test]
+    fn a_status_is_pending_until_the_ledger_has_a_result() {
+        let bundles = Bundles::new(Arc::new(NoSender));
+        let (call, reply) = pending();
+        let (id, waiting) = entry(1, Ok(0));
+        let waiting = Entry { result: EntryResult::Waiting(call), ..waiting };
+        bundles.retained.lock().insert(ClientId(1), id, waiting);
+        let limits = HistoryLimits { slots_max: 10, bytes_max: u64::MAX };
+        let history = History::new(limits, BlockId { slot: 0, version: 0 });
+        let status = || {
+            let found = bundles.find(&id).expect("it is known");
+            found.status(&history.snapshot())
+        };
+        assert_eq!(status(), BundleStatus::Pending);
+        drop(reply);
+        let reason = "the ledger is shutting down".to_owned();
+        assert_eq!(status(), BundleStatus::Failed { reason });
+        assert!(bundles.find(&BundleId::new(&[signature(9)])).is_none());
+    }
+}

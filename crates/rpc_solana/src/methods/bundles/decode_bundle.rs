@@ -1,0 +1,30 @@
+//! The transactions of a bundle from their texts.
+
+use std::collections::HashSet;
+
+use jsonrpc::error::RpcError;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_status::TransactionBinaryEncoding;
+
+use super::super::transaction_codec;
+
+/// The transactions of a bundle: 1 to `max`, all of them different.
+pub(super) fn decode_bundle(
+    texts: &[String],
+    encoding: TransactionBinaryEncoding,
+    max: usize,
+) -> Result<Vec<VersionedTransaction>, RpcError> {
+    if !(1..=max).contains(&texts.len()) {
+        let message = format!("the bundle has {} transactions: 1 to {max}", texts.len());
+        return Err(RpcError::invalid_params(message));
+    }
+    let mut hashes = HashSet::new();
+    let decode = |text: &String| {
+        let transaction: VersionedTransaction = transaction_codec::decode(text, encoding)?;
+        if !hashes.insert(transaction.message.hash()) {
+            return Err(RpcError::invalid_params("duplicate transactions"));
+        }
+        Ok(transaction)
+    };
+    texts.iter().map(decode).collect()
+}
