@@ -169,5 +169,9 @@ impl Writer {
             })
             .collect();
         self.history.prepare(id, next.iter());
+        let mut prepared = self.open_banks.prepared.iter_mut();
+        if let Some((_, bank)) = prepared.find(|(it, _)| *it == open) {
+            bank.landed_votes.read(known, &next);
+        }
     }
 }
