@@ -31,6 +31,8 @@ pub(crate) struct OpenWrite<A> {
     /// The bank's writes before it.
     written_at: u64,
     is_unsettled: bool,
+    /// Whether the bank has written the account before.
+    is_again: bool,
 }
 
 /// Bytes of a link of Proof of History.
@@ -55,8 +57,11 @@ pub(crate) struct Assembly<A, T, M> {
     pub(crate) first_received: Instant,
     /// In order: a whole bank has them so, and nothing is sorted when it is awaited.
     pub(crate) accounts: BTreeMap<Pubkey, OpenWrite<A>>,
-    /// Accounts whose last write was not taken ([`Self::take_settled`]), each once, with the time of a write.
+    /// Accounts that the bank has written once, and that were not taken ([`Self::take_settled`]), with the time of the write.
+    /// One that is written again stays here until its turn.
     unsettled: VecDeque<(Pubkey, u64)>,
+    /// As `unsettled`, accounts that the bank has written again, each once, with the time of a write.
+    unsettled_again: VecDeque<(Pubkey, u64)>,
     /// Accounts that were written first since [`Self::take_new`].
     new: Vec<Pubkey>,
     /// The account writes so far.
@@ -79,6 +84,7 @@ impl<A, T, M> Assembly<A, T, M> {
             first_received: now,
             accounts: BTreeMap::new(),
             unsettled: VecDeque::new(),
+            unsettled_again: VecDeque::new(),
             new: Vec::new(),
             writes: 0,
             history_at: None,
@@ -106,16 +112,17 @@ impl<A, T, M> Assembly<A, T, M> {
             MapEntry::Occupied(mut entry) => {
                 let last = entry.get_mut();
                 if !last.is_unsettled {
-                    self.unsettled.push_back((write.pubkey, written_at));
+                    self.unsettled_again.push_back((write.pubkey, written_at));
                 }
                 let before = last.bytes;
-                *last = OpenWrite { write, bytes, written_at, is_unsettled: true };
+                *last = OpenWrite { write, bytes, written_at, is_unsettled: true, is_again: true };
                 before
             }
             MapEntry::Vacant(entry) => {
                 self.new.push(write.pubkey);
                 self.unsettled.push_back((write.pubkey, written_at));
-                entry.insert(OpenWrite { write, bytes, written_at, is_unsettled: true });
+                let (is_unsettled, is_again) = (true, false);
+                entry.insert(OpenWrite { write, bytes, written_at, is_unsettled, is_again });
                 0
             }
         };
@@ -132,22 +139,39 @@ impl<A, T, M> Assembly<A, T, M> {
         self.history_at.is_some_and(|history_at| self.writes - history_at <= writes_max)
     }
 
-    /// Takes the accounts that more than `settled_after` writes of the bank have left alone; all of them while it freezes.
-    /// If one is written again, it is taken again. Cost: what is taken, and each account once in that many writes.
-    pub(crate) fn take_settled(&mut self, settled_after: u64) -> Vec<Pubkey> {
-        let settled_after = if self.is_freezing(settled_after) { 0 } else { settled_after };
+    /// Takes the accounts that more than `settled_after` writes of the bank have left alone, and those that the bank has
+    /// written again if it is more than `again_after`; all of them while it freezes. If one is written after it was taken,
+    /// it is taken again. Cost: what is taken, and each account once in that many writes.
+    pub(crate) fn take_settled(&mut self, settled_after: u64, again_after: u64) -> Vec<Pubkey> {
+        let is_freezing = self.is_freezing(settled_after);
+        let [settled_after, again_after] =
+            if is_freezing { [0, 0] } else { [settled_after, again_after] };
         let mut settled = Vec::new();
-        let is_old = |writes: u64, written_at: u64| writes - written_at > settled_after;
-        while let Some((pubkey, queued_at)) = self.unsettled.front().copied()
-            && is_old(self.writes, queued_at)
+        let writes = self.writes;
+        let is_old = |written_at: u64, after: u64| writes - written_at > after;
+        // Those that were written again since go to the other queue.
+        while let Some((pubkey, written_at)) = self.unsettled.front().copied()
+            && is_old(written_at, settled_after)
         {
             self.unsettled.pop_front();
             let Some(last) = self.accounts.get_mut(&pubkey) else { continue };
-            if is_old(self.writes, last.written_at) {
+            if last.is_again {
+                self.unsettled_again.push_back((pubkey, last.written_at));
+            } else {
+                last.is_unsettled = false;
+                settled.push(pubkey);
+            }
+        }
+        while let Some((pubkey, queued_at)) = self.unsettled_again.front().copied()
+            && is_old(queued_at, again_after)
+        {
+            self.unsettled_again.pop_front();
+            let Some(last) = self.accounts.get_mut(&pubkey) else { continue };
+            if is_old(last.written_at, again_after) {
                 last.is_unsettled = false;
                 settled.push(pubkey);
             } else {
-                self.unsettled.push_back((pubkey, last.written_at));
+                self.unsettled_again.push_back((pubkey, last.written_at));
             }
         }
         settled
@@ -165,12 +189,14 @@ impl<A, T, M> Assembly<A, T, M> {
         unsettled.sort_unstable_by_key(|(_, written_at)| *written_at);
         self.new = unsettled.iter().map(|(pubkey, _)| *pubkey).collect();
         self.unsettled = unsettled.into();
+        self.unsettled_again.clear();
         self.accounts.values_mut().for_each(|last| last.is_unsettled = true);
     }
 
     /// The accounts that were not taken since they were written last.
     pub(crate) fn take_unsettled(&mut self) -> Vec<Pubkey> {
-        self.unsettled.drain(..).map(|(pubkey, _)| pubkey).collect()
+        let unsettled = self.unsettled.drain(..).chain(self.unsettled_again.drain(..));
+        unsettled.map(|(pubkey, _)| pubkey).collect()
     }
 
     /// The transactions from `first` on, without a gap.

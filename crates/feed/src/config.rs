@@ -17,10 +17,12 @@ pub struct FeedConfig {
     pub incomplete_timeout: Duration,
     /// Voters whose last vote is remembered. Default: 16,384.
     pub voters_max: usize,
-    /// An account of an open bank is settled when more than this many of the bank's writes came after the account's last
-    /// one ([`Feed::take_settled`](crate::Feed::take_settled)). All are settled when the bank writes SlotHistory, which it
-    /// does last. 0 settles each at once, which costs a hash for each write. Default: 384.
+    /// An account that an open bank has written once is settled when more than this many of the bank's writes came after
+    /// it ([`Feed::take_settled`](crate::Feed::take_settled)). All are settled when the bank writes SlotHistory, which it
+    /// does last. 0 settles each at once, also one that is written again, which costs a hash for each write. Default: 64.
     pub settled_after: u64,
+    /// As `settled_after`, an account that the bank has written again: it probably writes it once more. Default: 384.
+    pub settled_again_after: u64,
     /// Whether a bank is confirmed, and becomes the root, only once the caller has approved it. Default: no.
     pub needs_approval: bool,
 }
@@ -33,7 +35,8 @@ impl Default for FeedConfig {
             bytes_max: 1 << 30,
             incomplete_timeout: Duration::from_secs(2),
             voters_max: 16_384,
-            settled_after: 384,
+            settled_after: 64,
+            settled_again_after: 384,
             needs_approval: false,
         }
     }

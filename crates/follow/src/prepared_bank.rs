@@ -30,6 +30,7 @@ use verify::{AccountChange, AccountHash, LatticeChange};
 use crate::clock::now;
 use crate::error::FollowError;
 use crate::vote_accounts::VoteAccountState;
+use crate::votes::LandedVotes;
 
 /// Changes from which on they are hashed on another thread: a thread costs some 50 us.
 const CONCURRENT_CHANGES_MIN: usize = 256;
@@ -50,6 +51,8 @@ pub(crate) struct PreparedBank {
     change: LatticeChange,
     /// Lamports that the bank created, or burned.
     lamports: i128,
+    /// The votes among its first transactions.
+    pub(crate) landed_votes: LandedVotes,
     bytes: usize,
 }
 
@@ -123,6 +126,7 @@ impl PreparedBank {
             replaced: HashMap::new(),
             change: LatticeChange::default(),
             lamports: 0,
+            landed_votes: LandedVotes::default(),
             bytes: 0,
         })
     }
@@ -285,7 +289,7 @@ impl PreparedBank {
 
     /// Estimated bytes.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.bytes
+        size_of::<Self>() + self.bytes + self.landed_votes.bytes()
     }
 }
 

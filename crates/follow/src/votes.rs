@@ -25,6 +25,8 @@ use crate::stream::Message;
 const BATCHES_MAX: usize = 64;
 /// Votes of a bank: mainnet has about 1,000 voters.
 const VOTES_MAX: usize = 8_192;
+/// Bytes of the slots that a vote names: a tower has 31.
+const SLOTS_BYTES: usize = 31 * size_of::<Slot>();
 /// Votes that are sent to the writer at once: about two milliseconds of signatures.
 const CHUNK_MAX: usize = 32;
 
@@ -75,20 +77,46 @@ impl VoteThread {
     }
 }
 
-/// The votes that were executed, for subscribers.
-pub(crate) fn votes_in(transactions: &[Arc<ExecutedTransaction>]) -> Arc<[Vote]> {
-    let vote = |executed: &Arc<ExecutedTransaction>| {
-        let vote = UnverifiedVote::parse(&executed.transaction).ok()?;
-        Some(Vote {
-            vote_pubkey: *vote.vote_account(),
-            slots: vote.slots().to_vec(),
-            hash: vote.hash(),
-            timestamp: vote.timestamp(),
-            signature: executed.signature(),
-        })
-    };
-    let is_executed = |it: &&Arc<ExecutedTransaction>| it.is_vote && it.meta.status.is_ok();
-    transactions.iter().filter(is_executed).take(VOTES_MAX).filter_map(vote).collect()
+/// The votes of a bank that were executed, for subscribers. They are read while the bank is open, about a microsecond each.
+#[derive(Default)]
+pub(crate) struct LandedVotes {
+    /// Transactions that were read.
+    read: usize,
+    votes: Vec<Vote>,
+}
+
+impl LandedVotes {
+    /// Reads those of the bank's transactions that were not read yet. They are in order, and `from` is how many are before
+    /// them. If some of these were not read, nothing is read now.
+    pub(crate) fn read(&mut self, from: usize, transactions: &[Arc<ExecutedTransaction>]) {
+        let Some(known) = self.read.checked_sub(from) else { return };
+        for executed in transactions.iter().skip(known) {
+            if executed.is_vote && executed.meta.status.is_ok() && self.votes.len() < VOTES_MAX {
+                self.votes.extend(landed_vote(executed));
+            }
+        }
+        self.read = self.read.max(from + transactions.len());
+    }
+
+    /// Estimated bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.votes.capacity() * (size_of::<Vote>() + SLOTS_BYTES)
+    }
+
+    pub(crate) fn into_votes(self) -> Arc<[Vote]> {
+        self.votes.into()
+    }
+}
+
+fn landed_vote(executed: &ExecutedTransaction) -> Option<Vote> {
+    let vote = UnverifiedVote::parse(&executed.transaction).ok()?;
+    Some(Vote {
+        vote_pubkey: *vote.vote_account(),
+        slots: vote.slots().to_vec(),
+        hash: vote.hash(),
+        timestamp: vote.timestamp(),
+        signature: executed.signature(),
+    })
 }
 
 fn run(

@@ -37,7 +37,7 @@ use crate::stored_rows::{BankRow, JumpRow, LatticeRow};
 use crate::stream::{Beginning, Message, update_of};
 use crate::verification::{Action, Verification};
 use crate::vote_accounts::VoteAccounts;
-use crate::votes::{self, StakeTables, VoteThread};
+use crate::votes::{LandedVotes, StakeTables, VoteThread};
 
 mod do_put_off;
 mod jump;
@@ -78,6 +78,8 @@ pub(crate) struct Writer {
     vote_accounts: VoteAccounts,
     write_versions: WriteVersions,
     banks: BTreeMap<BlockId, Frozen>,
+    /// The votes in the newest bank, until it is the tip.
+    newest_votes: Option<(BlockId, LandedVotes)>,
     open_banks: OpenBanks,
     put_off: PutOff,
     session: Option<(u64, SourceId)>,
@@ -120,6 +122,7 @@ impl Writer {
             vote_accounts: VoteAccounts::default(),
             write_versions: WriteVersions::default(),
             banks: BTreeMap::from([(id, root)]),
+            newest_votes: None,
             open_banks: OpenBanks::default(),
             put_off: PutOff::default(),
             session: None,
@@ -386,7 +389,10 @@ impl Writer {
             frozen.is_executed = true;
             if !frozen.block.transactions.is_empty() {
                 let transactions = frozen.block.transactions.clone();
-                let votes = votes::votes_in(&transactions);
+                let known = self.newest_votes.take_if(|(known, _)| *known == id);
+                let mut votes = known.map_or_else(LandedVotes::default, |(_, votes)| votes);
+                votes.read(0, &transactions);
+                let votes = votes.into_votes();
                 self.unsent.push(LedgerEvent::Executed(transactions.into()));
                 if !votes.is_empty() {
                     self.unsent.push(LedgerEvent::Voted(votes));

@@ -11,6 +11,7 @@ use solana_pubkey::Pubkey;
 use super::Feed;
 use crate::assembly::Assembly;
 use crate::bank::{AccountWrite, OpenId};
+use crate::config::FeedConfig;
 
 impl<A, T, M> Feed<A, T, M> {
     /// The open banks that the sources have created, by source and slot. Those of a source that began above the root are
@@ -61,12 +62,13 @@ impl<A, T, M> Feed<A, T, M> {
     where
         A: Clone,
     {
-        let settled_after = match self.config.settled_after {
-            0 => 0,
-            configured => configured.max(more_after),
+        let FeedConfig { settled_after, settled_again_after, .. } = self.config;
+        let [settled_after, again_after] = match settled_after {
+            0 => [0, 0],
+            _ => [settled_after, settled_again_after].map(|after| after.max(more_after)),
         };
         let Some(bank) = self.assembly_mut(open) else { return Vec::new() };
-        let settled = bank.take_settled(settled_after);
+        let settled = bank.take_settled(settled_after, again_after);
         let held = |pubkey: &Pubkey| Some(bank.accounts.get(pubkey)?.write.clone());
         settled.iter().filter_map(held).collect()
     }

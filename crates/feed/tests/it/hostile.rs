@@ -35,6 +35,7 @@ impl Rig {
             sources_max: 2,
             needs_approval: false,
             settled_after: 512,
+            settled_again_after: 1_024,
         };
         let mut feed = Feed::new(config, ROOT, hash(10));
         let source = feed.open_source().expect("a free source");

@@ -27,8 +27,8 @@ impl Rig {
         clippy::disallowed_methods,
         reason = "the first moment; all others are counted from it"
     )]
-    fn new(settled_after: u64) -> Self {
-        let config = FeedConfig { settled_after, ..FeedConfig::default() };
+    fn new(settled_after: u64, settled_again_after: u64) -> Self {
+        let config = FeedConfig { settled_after, settled_again_after, ..FeedConfig::default() };
         let mut feed = Feed::new(config, ROOT, hash(10));
         let source = feed.open_source().expect("a free source");
         Self { feed, source, now: Instant::now() }
@@ -84,7 +84,7 @@ fn key(n: u8) -> Pubkey {
 fn what_was_taken_and_what_is_unsettled_is_the_bank() {
     for seed in 0..50 {
         let mut rng = Rng::with_seed(seed);
-        let mut rig = Rig::new(rng.u64(..20));
+        let mut rig = Rig::new(rng.u64(..20), rng.u64(..40));
         let open = rig.create(11, 1);
         let id = rig.feed.begin_taking(open).expect("it is open");
         let (mut taken, mut takes, mut version) = (BTreeMap::new(), 0, 0);
@@ -127,7 +127,7 @@ fn what_was_taken_and_what_is_unsettled_is_the_bank() {
 
 #[test]
 fn an_account_that_is_written_again_and_again_is_not_taken() {
-    let mut rig = Rig::new(4);
+    let mut rig = Rig::new(4, 4);
     let open = rig.create(11, 1);
     rig.feed.begin_taking(open).expect("it is open");
     let mut taken = BTreeMap::new();
@@ -141,8 +141,28 @@ fn an_account_that_is_written_again_and_again_is_not_taken() {
 }
 
 #[test]
+fn an_account_that_was_written_again_waits_longer() {
+    let mut rig = Rig::new(2, 6);
+    let open = rig.create(11, 1);
+    rig.feed.begin_taking(open).expect("it is open");
+    let mut taken = BTreeMap::new();
+    for (version, n) in [(1, 1), (2, 1), (3, 2)] {
+        rig.write(11, 1, key(n), version);
+    }
+    let mut found = Vec::new();
+    for version in 4..=12 {
+        rig.write(11, 1, key(100 + version as u8), version);
+        rig.take(open, &mut taken);
+        found.push((taken.contains_key(&key(1)), taken.contains_key(&key(2))));
+    }
+    let when = |is_there: fn(&(bool, bool)) -> bool| found.iter().position(is_there);
+    assert_eq!(when(|it| it.1), Some(1), "the third write has left it alone for three");
+    assert_eq!(when(|it| it.0), Some(4), "the second write has left it alone for seven");
+}
+
+#[test]
 fn all_accounts_are_taken_when_the_bank_freezes() {
-    let mut rig = Rig::new(4);
+    let mut rig = Rig::new(4, 4);
     let open = rig.create(11, 1);
     rig.feed.begin_taking(open).expect("it is open");
     let mut taken = BTreeMap::new();
@@ -166,7 +186,7 @@ fn all_accounts_are_taken_when_the_bank_freezes() {
 
 #[test]
 fn transactions_are_taken_up_to_the_first_that_is_missing() {
-    let mut rig = Rig::new(0);
+    let mut rig = Rig::new(0, 0);
     let open = rig.create(11, 1);
     let mut found = Vec::new();
     for (index, expected) in [(1, 0), (0, 2), (3, 2), (2, 4)] {
@@ -180,7 +200,7 @@ fn transactions_are_taken_up_to_the_first_that_is_missing() {
 
 #[test]
 fn a_bank_that_ends_while_it_is_open_has_nothing_more() {
-    let mut rig = Rig::new(0);
+    let mut rig = Rig::new(0, 0);
     let first = rig.create(11, 1);
     let id = rig.feed.begin_taking(first).expect("it is open");
     rig.write(11, 1, key(1), 1);

@@ -4,7 +4,8 @@
 //! hash, and its transactions in history, which hides them.
 //! Shape: a bank's parent is the one whose hash its SlotHashes lists. The block's metadata, which comes last, has to name
 //! the same one. An account is written here when the bank has left it alone for a while
-//! (`feed.settled_after`), so that a hot account is hashed once or twice, and few accounts are left at the end.
+//! (`feed.settled_after`), longer if it was written again, so that a hot account is hashed once or twice, and few accounts are
+//! left at the end.
 //! Bounds: [`OPEN_BANKS_MAX`] banks, and with the feed's open banks its bytes (`feed.bytes_max`). Beyond that nothing is
 //! prepared: a whole bank is then written at once.
 //! Invariant: what is prepared may be discarded at any time, and leaves nothing behind.
@@ -168,5 +169,9 @@ impl Writer {
             })
             .collect();
         self.history.prepare(id, next.iter());
+        let mut prepared = self.open_banks.prepared.iter_mut();
+        if let Some((_, bank)) = prepared.find(|(it, _)| *it == open) {
+            bank.landed_votes.read(known, &next);
+        }
     }
 }

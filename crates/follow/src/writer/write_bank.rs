@@ -51,7 +51,10 @@ impl Writer {
         };
         let (parent_info, previous_blockhash) = (Arc::clone(&parent.info), parent.block.blockhash);
         self.enter_epoch(id.slot, bank.parent);
-        let prepared = self.written(&bank, prepared, &parent_info)?;
+        let mut prepared = self.written(&bank, prepared, &parent_info)?;
+        let mut votes = std::mem::take(&mut prepared.landed_votes);
+        votes.read(0, &bank.transactions);
+        self.newest_votes = Some((id, votes));
         let changes = prepared.cluster_changes();
         let state = StateAt { ledger: &self.ledger, block: bank.parent };
         self.cluster.add_bank((id, bank.parent), &changes, &state);

@@ -19,3 +19,4 @@ mod stored;
 mod stored_jumps;
 mod updates;
 mod votes;
+mod without_bank_ids;

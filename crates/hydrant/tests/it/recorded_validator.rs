@@ -291,3 +291,47 @@ fn a_real_validators_banks_and_answers_are_those_of_its_follower() {
     drop((served, sender));
     replay.following.stop();
 }
+
+/// An update as a source of an older proto sends it, such as Triton's plugin of Yellowstone 12.6: no bank ids, no footers.
+/// `None` if that proto has no such update.
+fn in_older_proto(mut update: SubscribeUpdate) -> Option<SubscribeUpdate> {
+    match update.update_oneof.as_mut()? {
+        UpdateOneof::Account(it) => it.bank_id = None,
+        UpdateOneof::Transaction(it) => it.bank_id = 0,
+        UpdateOneof::BlockMeta(it) => it.bank_id = 0,
+        UpdateOneof::Entry(it) => it.bank_id = 0,
+        UpdateOneof::Slot(it) => it.bank_id = None,
+        UpdateOneof::BlockFooter(_) => return None,
+        _ => {}
+    }
+    Some(update)
+}
+
+#[test]
+fn a_real_validators_banks_are_verified_without_bank_ids_and_over_cuts() {
+    let Recording { archive, chunks, frozen_banks, .. } = Recording::read();
+    let replay = Replay::start(&archive);
+    let status = &replay.following.status;
+    let mut compared = 0;
+    for (slot, chunk) in chunks {
+        let older: Vec<_> = chunk.into_iter().filter_map(in_older_proto).collect();
+        let (first, rest) = older.split_at(older.len() / 2);
+        replay.source.send(first.to_vec());
+        if slot % 30 == 0 {
+            replay.source.cut();
+        }
+        replay.source.send(rest.to_vec());
+        wait("the bank is the tip", || {
+            replay.frozen_bank().0 == slot || status.mismatch().is_some()
+        });
+        assert_eq!((status.mismatch(), status.gaps()), (None, 0));
+        if let Some(expected) = frozen_banks.get(&slot) {
+            assert_eq!(&replay.frozen_bank().1, expected, "slot {slot}");
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, frozen_banks.len(), "every bank of the log");
+    let requests = replay.source.requests();
+    assert!(requests.len() >= 4, "{} streams", requests.len());
+    replay.following.stop();
+}
