@@ -38,6 +38,7 @@ pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
         faucet: Some(Arc::new(AcceptingLedger)),
         fork_control: None,
         upstream: None,
+        account_upstream: None,
         snapshots: None,
         older_statuses: None,
         cheatcodes: Arc::default(),

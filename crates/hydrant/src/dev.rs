@@ -13,6 +13,7 @@ use rest::Rest;
 use rest_solana::SolanaRest;
 use rpc_solana::{Cheatcodes, NodeMemory, SolanaApi};
 use snapshot_server::{ArchivedLedger, SnapshotArchives, WithSnapshots};
+use upstream_fork::ConnectedFork;
 use web_console::LedgerKind;
 
 use crate::admin::AdminApi;
@@ -24,6 +25,7 @@ use crate::console::{now, print_line, print_stderr};
 use crate::dev_flags::DevFlags;
 use crate::draining::drain;
 use crate::fork_metrics::ForkMetrics;
+use crate::fork_setup::ForkedLedger;
 use crate::memory_report::ProcessMemory;
 use crate::otlp::export_spans;
 use crate::process_setup::{
@@ -35,7 +37,9 @@ use crate::service_manager::ServiceManager;
 use crate::signals::EndSignals;
 use crate::tls_setup::start_tls;
 use crate::tpu::Tpu;
-use crate::{accounts_file, admin, grpc_setup, memory_report, rlimit, status_line, validator_log};
+use crate::{
+    accounts_file, admin, fork_setup, grpc_setup, memory_report, rlimit, status_line, validator_log,
+};
 
 /// Interval at which the node checks that the executing thread runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -65,6 +69,8 @@ pub(crate) fn run(
         has_date(),
         "the system's clock is before 1970, which HTTP cannot represent: set the clock"
     );
+    let fork = config.fork.as_ref();
+    let fork = fork.map(|fork| fork_setup::connect(fork, config.quiet)).transpose()?;
     clone_accounts(&mut config)?;
     rlimit::raise_nofile(config.rpc.connections_max);
     let listeners = bind(config.bind_address, config.rpc_port, config.grpc_port)?;
@@ -92,7 +98,7 @@ pub(crate) fn run(
     if let Some(ahead) = localnet.ahead_of_clock() {
         warn_ahead(&config, ahead);
     }
-    runtime.block_on(serve(&config, localnet, listeners, started))
+    runtime.block_on(serve(&config, (localnet, fork), listeners, started))
 }
 
 /// Fetches what a new ledger takes from a cluster. An existing ledger has its accounts.
@@ -193,7 +199,7 @@ fn reset(config: &NodeConfig) -> Result<()> {
 
 async fn serve(
     config: &NodeConfig,
-    localnet: Localnet,
+    (localnet, fork): (Localnet, Option<ConnectedFork>),
     bound: BoundListeners,
     started: Instant,
 ) -> Result<()> {
@@ -202,7 +208,8 @@ async fn serve(
     let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
     let mut cluster_info = localnet.cluster_info().clone();
     (cluster_info.rpc, cluster_info.pubsub) = (Some(rpc), Some(pubsub_address));
-    let tpu = Tpu::start(config, &localnet)?;
+    let forked = ForkedLedger::start(&localnet, fork)?;
+    let tpu = Tpu::start(config, &localnet, Arc::clone(&forked.transaction_sender))?;
     cluster_info.tpu = Some(tpu.address());
     let cluster_info = Arc::new(cluster_info);
     let (reader, history) = (localnet.reader().clone(), Arc::clone(localnet.history()));
@@ -218,13 +225,14 @@ async fn serve(
         cluster_info: Arc::clone(&cluster_info),
         verification: Arc::new(ComputedVerification::new(reader, history)),
         cluster: localnet.cluster(Arc::clone(&cluster_info)),
-        reader: localnet.reader().clone(),
+        reader: forked.reader.clone(),
         history: Arc::clone(localnet.history()),
-        transaction_sender: localnet.transaction_sender(),
+        transaction_sender: Arc::clone(&forked.transaction_sender),
         simulator: localnet.simulator(),
         faucet: Some(localnet.faucet()),
         fork_control: Some(localnet.fork_control()),
         upstream: None,
+        account_upstream: forked.upstream(),
         snapshots: Some(Arc::clone(&archives) as Arc<dyn Snapshots>),
         older_statuses: None,
         cheatcodes: Arc::new(Cheatcodes::new(localnet.control(), config.cheatcodes)),
@@ -240,7 +248,7 @@ async fn serve(
     let (pubsub, sink) = rpc_solana::pubsub::start(
         config.pubsub.clone(),
         Arc::clone(&cluster_info),
-        node.api.reader.clone(),
+        localnet.reader().clone(),
         Arc::clone(&node.api.history),
         (Arc::clone(&node.context.pool), Arc::clone(&node.context.clients)),
     )
@@ -253,6 +261,9 @@ async fn serve(
     node.context.metrics.add(Arc::new(tpu.metrics()));
     node.context.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
     node.context.metrics.add(Arc::new(ForkMetrics(localnet.fork_control())));
+    if let Some(fork) = &forked.fork {
+        node.context.metrics.add(Arc::clone(fork) as Arc<dyn Collector>);
+    }
     let (vote_account, faucet) = (localnet.vote_account(), localnet.faucet_pubkey());
     let mint = localnet.mint();
     let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(sink), Box::new(waiter_events)];

@@ -385,6 +385,7 @@ impl Node<'_> {
             faucet: None,
             fork_control: None,
             upstream: upstream_calls.clone().map(|calls| calls as Arc<dyn Upstream>),
+            account_upstream: None,
             snapshots: None,
             older_statuses: Some(Arc::clone(&older_statuses) as Arc<dyn OlderStatuses>),
             cheatcodes: Arc::default(),

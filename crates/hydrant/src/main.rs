@@ -17,6 +17,7 @@ mod draining;
 mod follow;
 mod follow_flags;
 mod fork_metrics;
+mod fork_setup;
 mod generated_files;
 mod grpc_setup;
 mod index_flags;

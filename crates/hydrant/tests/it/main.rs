@@ -22,6 +22,7 @@ mod follow_of_follow;
 mod followed_ledger;
 mod followed_methods;
 mod follower;
+mod fork_upstream;
 mod forks;
 mod from_snapshot;
 mod genesis;
