@@ -7,6 +7,7 @@ use chain_solana::{
     AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ComputedVerification, Faucet,
     History, HistoryLimits, InflationSchedule, OneNodeCluster, SendError, Sender, Simulation,
     SimulationError, SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
+    WrittenAccounts,
 };
 use jsonrpc::{Health, SystemClock};
 use ledger::{Address, BlockId, Change};
@@ -38,8 +39,10 @@ pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
         faucet: Some(Arc::new(AcceptingLedger)),
         fork_control: None,
         upstream: None,
+        account_upstream: None,
         snapshots: None,
         older_statuses: None,
+        bundles: Arc::default(),
         cheatcodes: Arc::default(),
         // Never used: requests are handled on the calling thread.
         pool: Arc::new(
@@ -63,7 +66,12 @@ impl TransactionSender for AcceptingLedger {
 }
 
 impl Simulator for AcceptingLedger {
-    fn simulate(&self, _: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
+    fn simulate_after(
+        &self,
+        _: &View,
+        _: &WrittenAccounts,
+        _: SimulationRequest,
+    ) -> Result<Simulation, SimulationError> {
         Err(SimulationError::Panicked)
     }
 }

@@ -24,7 +24,7 @@ use testkit::transfers::{endless_transfers, fund_payers};
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
 
-use self::page::{PageCounts, page};
+use self::page::{ENCODINGS, PageCounts, page};
 use self::traffic::{Traffic, View};
 use crate::arguments::value_of;
 use crate::median::median;
@@ -49,8 +49,6 @@ const SENDERS: u32 = 2;
 const PAYERS: usize = 64;
 /// The share of the rate that each stretch must have for a comparison.
 const EXECUTED_MIN: f64 = 0.95;
-/// What a browser accepts.
-const ENCODINGS: (&str, &str) = ("accept-encoding", "gzip, deflate, br, zstd");
 /// The bytes of all files, as a browser loads them once. A test of `web_console` has the same bar.
 const KIB_MAX: f64 = 60.0;
 /// One open page: percent of a core, without and with transactions.

@@ -12,6 +12,7 @@ use solana::Account;
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 
+use crate::adopted_account::AdoptedAccount;
 use crate::pending::Pending;
 
 /// The bytes of the largest account.
@@ -39,6 +40,9 @@ pub trait CurrentAccounts {
 pub enum ControlCommand {
     /// Writes accounts into the open block.
     Edit(AccountsEdit),
+    /// Writes accounts of another cluster into the open block, which goes on. One that the ledger has already, or that
+    /// is the ledger's own, is left out.
+    Adopt(Vec<Arc<AdoptedAccount>>),
     /// Ends the open block, and opens the next one at a later time.
     Travel(TimeTarget),
     /// Stops slots and time. Transactions are executed in the open block.

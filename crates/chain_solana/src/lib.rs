@@ -4,6 +4,8 @@
 //!
 //! Not here: accounts (`query`, `solana`), execution (`svm`), sockets (`http_server`).
 
+mod account_upstream;
+mod adopted_account;
 mod block;
 mod block_footer;
 mod block_info;
@@ -33,6 +35,8 @@ mod written_accounts;
 
 use solana::Account;
 
+pub use account_upstream::{AccountUpstream, AccountsRequest, FetchCall, FetchError};
+pub use adopted_account::AdoptedAccount;
 pub use block::{AccountWrite, Block, ExecutedTransaction};
 pub use block_footer::BlockFooter;
 pub use block_info::{

@@ -106,6 +106,15 @@ pub enum SendError {
         /// The limit.
         limit: u64,
     },
+    /// Its accounts come from another cluster, and too many requests wait for that, or too many of this client. Fix:
+    /// send again later.
+    #[error("{waiting} requests wait for the upstream, at most {limit}, half of it for one client")]
+    UpstreamBusy {
+        /// How many wait.
+        waiting: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// The node is shutting down.
     #[error("the ledger is shutting down")]
     Closed,

@@ -36,7 +36,6 @@ pub(crate) struct Banner<'a> {
     pub(crate) tpu: SocketAddr,
     /// The URL of gRPC.
     pub(crate) grpc: Option<String>,
-    pub(crate) grpc: Option<SocketAddr>,
     /// The faucet over TCP.
     pub(crate) faucet_server: Option<SocketAddr>,
     pub(crate) console: bool,

@@ -248,7 +248,7 @@ fn addresses(flag: &str, texts: &[String]) -> Result<Vec<Pubkey>> {
 }
 
 /// The URL of a cluster, which may be named as the Solana CLI names it.
-fn url_of(text: &str) -> String {
+pub(crate) fn url_of(text: &str) -> String {
     match text {
         "m" | "mainnet-beta" | "mainnet" => "https://api.mainnet-beta.solana.com",
         "t" | "testnet" => "https://api.testnet.solana.com",

@@ -15,6 +15,7 @@ use crate::banner::OutputStyle;
 use crate::bounds::{self, SHRED_BYTES};
 use crate::clone::CloneRequest;
 use crate::dev_flags::{BlockMode, DevFlags, FeatureBase};
+use crate::fork_setup;
 use crate::grpc_setup;
 use crate::index_flags;
 use crate::input_file;
@@ -46,6 +47,8 @@ pub(crate) struct NodeConfig {
     pub(crate) snapshot: Option<SnapshotFile>,
     /// What a new ledger takes from a cluster.
     pub(crate) clone: Option<CloneRequest>,
+    /// The cluster that the ledger forks.
+    pub(crate) fork: Option<upstream_fork::Config>,
     pub(crate) rpc: rpc_solana::Config,
     pub(crate) pubsub: rpc_solana::pubsub::Config,
     pub(crate) quic: ::tpu::Config,
@@ -152,6 +155,13 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
             file.deep_clone_address_lookup_table,
         ),
         clone_feature_set: flags.clone_feature_set || file.clone_feature_set,
+        fork_url: flags.fork_url.or(file.fork_url),
+        fork_slot: flags.fork_slot.or(file.fork_slot),
+        fork_cache: flags.fork_cache.or(file.fork_cache),
+        fork_genesis: flags.fork_genesis.or(file.fork_genesis),
+        fork_bytes_max: flags.fork_bytes_max.or(file.fork_bytes_max),
+        fork_requests_max: flags.fork_requests_max.or(file.fork_requests_max),
+        fork_timeout_ms: flags.fork_timeout_ms.or(file.fork_timeout_ms),
         deactivate_feature: concat(flags.deactivate_feature, file.deactivate_feature),
         account: concat(flags.account, file.account),
         account_dir: concat(flags.account_dir, file.account_dir),
@@ -219,6 +229,7 @@ impl NodeConfig {
             localnet: localnet_config(&flags, pool.threads)?,
             snapshot: snapshot_file(&flags, cores)?,
             clone: CloneRequest::from_flags(&flags)?,
+            fork: fork_setup::from_flags(&flags)?,
             rpc: rpc_config(&flags)?,
             pubsub: pubsub_config(&flags)?,
             pool,

@@ -15,6 +15,7 @@ use rest_solana::SolanaRest;
 use rpc_solana::{Bundles, Cheatcodes, NodeMemory, SolanaApi};
 use snapshot_server::{ArchivedLedger, SnapshotArchives, WithSnapshots};
 use solana_account::AccountSharedData;
+use upstream_fork::ConnectedFork;
 use web_console::LedgerKind;
 
 use crate::admin::AdminApi;
@@ -27,6 +28,7 @@ use crate::dev_flags::DevFlags;
 use crate::draining::drain;
 use crate::faucet_server::{FAUCET_PORT, FaucetServer};
 use crate::fork_metrics::ForkMetrics;
+use crate::fork_setup::ForkedLedger;
 use crate::memory_report::ProcessMemory;
 use crate::otlp::export_spans;
 use crate::process_setup::{
@@ -39,8 +41,8 @@ use crate::signals::{EndSignals, Ignorable};
 use crate::tls_setup::start_tls;
 use crate::tpu::Tpu;
 use crate::{
-    accounts_file, admin, faucet_server, grpc_setup, memory_report, rlimit, status_line,
-    validator_log,
+    accounts_file, admin, faucet_server, fork_setup, grpc_setup, memory_report, rlimit,
+    status_line, validator_log,
 };
 
 /// Interval at which the node checks that the executing thread runs.
@@ -75,6 +77,8 @@ pub(crate) fn run(
         has_date(),
         "the system's clock is before 1970, which HTTP cannot represent: set the clock"
     );
+    let fork = config.fork.as_ref();
+    let fork = fork.map(|fork| fork_setup::connect(fork, config.quiet)).transpose()?;
     clone_accounts(&mut config)?;
     if !is_loaded(&config)? {
         avoid_huge_pages();
@@ -107,14 +111,14 @@ pub(crate) fn run(
     if let Some(ahead) = localnet.ahead_of_clock() {
         warn_ahead(&config, ahead);
     }
-    runtime.block_on(serve(&config, localnet, (listeners, faucet), started))
+    runtime.block_on(serve(&config, (localnet, fork), (listeners, faucet), started))
 }
 
 /// The faucet's port of `solana-test-validator`; a free one if all ports are. None with API keys, which its protocol
 /// does not have.
 fn default_faucet_port(config: &NodeConfig) -> Option<u16> {
     let is_served = config.style == OutputStyle::TestValidator && config.api_keys.is_none();
-    is_served.then_some(if config.rpc_port == 0 { 0 } else { FAUCET_PORT })
+    is_served.then_some(if config.rpc_ports.rpc == 0 { 0 } else { FAUCET_PORT })
 }
 
 /// Adds the accounts that bundles pay tips to, which exist on a cluster: a tip may be less than the minimum balance of a
@@ -239,7 +243,7 @@ fn reset(config: &NodeConfig) -> Result<()> {
 
 async fn serve(
     config: &NodeConfig,
-    localnet: Localnet,
+    (localnet, fork): (Localnet, Option<ConnectedFork>),
     (bound, faucet_listener): (BoundListeners, Option<TcpListener>),
     started: Instant,
 ) -> Result<()> {
@@ -251,7 +255,8 @@ async fn serve(
     let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
     let mut cluster_info = localnet.cluster_info().clone();
     (cluster_info.rpc, cluster_info.pubsub) = (Some(rpc), Some(pubsub_address));
-    let tpu = Tpu::start(config, &localnet)?;
+    let forked = ForkedLedger::start(&localnet, fork)?;
+    let tpu = Tpu::start(config, &localnet, Arc::clone(&forked.transaction_sender))?;
     cluster_info.tpu = Some(tpu.address());
     let cluster_info = Arc::new(cluster_info);
     let (reader, history) = (localnet.reader().clone(), Arc::clone(localnet.history()));
@@ -267,13 +272,14 @@ async fn serve(
         cluster_info: Arc::clone(&cluster_info),
         verification: Arc::new(ComputedVerification::new(reader, history)),
         cluster: localnet.cluster(Arc::clone(&cluster_info)),
-        reader: localnet.reader().clone(),
+        reader: forked.reader.clone(),
         history: Arc::clone(localnet.history()),
-        transaction_sender: localnet.transaction_sender(),
+        transaction_sender: Arc::clone(&forked.transaction_sender),
         simulator: localnet.simulator(),
         faucet: Some(localnet.faucet()),
         fork_control: Some(localnet.fork_control()),
         upstream: None,
+        account_upstream: forked.upstream(),
         snapshots: Some(Arc::clone(&archives) as Arc<dyn Snapshots>),
         older_statuses: None,
         bundles: Arc::new(Bundles::new(localnet.bundle_sender())),
@@ -292,7 +298,7 @@ async fn serve(
     let (pubsub, sink) = rpc_solana::pubsub::start(
         config.pubsub.clone(),
         Arc::clone(&cluster_info),
-        node.api.reader.clone(),
+        localnet.reader().clone(),
         Arc::clone(&node.api.history),
         (Arc::clone(&node.context.pool), Arc::clone(&node.context.clients)),
     )
@@ -305,6 +311,9 @@ async fn serve(
     node.context.metrics.add(Arc::new(tpu.metrics()));
     node.context.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
     node.context.metrics.add(Arc::new(ForkMetrics(localnet.fork_control())));
+    if let Some(fork) = &forked.fork {
+        node.context.metrics.add(Arc::clone(fork) as Arc<dyn Collector>);
+    }
     let (vote_account, faucet) = (localnet.vote_account(), localnet.faucet_pubkey());
     let mint = localnet.mint();
     let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(sink), Box::new(waiter_events)];

@@ -153,6 +153,31 @@ pub(crate) struct DevFlags {
     #[arg(long, help_heading = "Clone")]
     pub(crate) clone_feature_set: bool,
 
+    /// Fork this cluster: an account that the ledger does not have is fetched from there when a request
+    /// needs it. The URL of its JSON-RPC, or mainnet-beta, testnet, devnet or localhost. The ledger is in
+    /// memory.
+    #[arg(long, value_name = "URL", help_heading = "Fork")]
+    pub(crate) fork_url: Option<String>,
+    /// The newest slot as of which an account may be fetched. What the cluster answers as of a later slot
+    /// is an error, unless --fork-cache has the account.
+    #[arg(long, value_name = "SLOT", help_heading = "Fork")]
+    pub(crate) fork_slot: Option<u64>,
+    /// Store what was fetched in this directory, and read it from there first.
+    #[arg(long, value_name = "DIR", help_heading = "Fork")]
+    pub(crate) fork_cache: Option<PathBuf>,
+    /// The genesis hash that the cluster must have.
+    #[arg(long, value_name = "HASH", help_heading = "Fork")]
+    pub(crate) fork_genesis: Option<String>,
+    /// Maximum bytes of fetched accounts, in memory, and of the file in --fork-cache [default: 1073741824].
+    #[arg(long, value_name = "BYTES", help_heading = "Fork")]
+    pub(crate) fork_bytes_max: Option<u64>,
+    /// Maximum number of requests at the cluster at once [default: 4].
+    #[arg(long, value_name = "COUNT", help_heading = "Fork")]
+    pub(crate) fork_requests_max: Option<usize>,
+    /// Milliseconds until a request that waits for the cluster gets an error [default: 8000].
+    #[arg(long, value_name = "MS", help_heading = "Fork")]
+    pub(crate) fork_timeout_ms: Option<u64>,
+
     /// An index to maintain; all others are off. Can be repeated [default: all indices].
     ///
     /// A request by an index that is off scans all accounts of the program, or all accounts.

@@ -21,6 +21,7 @@ mod faucet_server;
 mod follow;
 mod follow_flags;
 mod fork_metrics;
+mod fork_setup;
 mod generated_files;
 mod grpc_setup;
 mod index_flags;
@@ -69,7 +70,7 @@ fn run_surfpool(args: SurfpoolArgs) -> anyhow::Result<()> {
         print_stderr(&format!("hydrant: {line}"));
     }
     if is_daemon {
-        return daemon::start(flags.bind_address, flags.rpc_port);
+        return daemon::start(flags.listen.bind_address, flags.rpc_port);
     }
     dev::run(flags, OutputStyle::Hydrant, accounts)
 }

@@ -56,8 +56,8 @@ pub(crate) struct ServingFlags {
     /// machine's name need no flag. `*` is any name. Can be repeated.
     #[arg(long, value_name = "NAME", help_heading = "Serving")]
     pub(crate) allow_host: Vec<String>,
-    /// Serve HTTP and WebSocket over TLS only, with the certificates in this PEM file, the node's own
-    /// first; read again when it changes.
+    /// Serve HTTP, WebSocket and gRPC over TLS only, with the certificates in this PEM file, the node's
+    /// own first; read again when it changes.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The PEM file with the key of --tls-cert.

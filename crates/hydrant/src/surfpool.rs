@@ -86,6 +86,7 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
         BlockMode::Manual => (None, Some(BlockMode::Manual)),
     };
     let mut lines = flags.other.ignored();
+    let upstream = upstream(&flags, &mut lines);
     let deploys = !flags.no_deploy && !flags.ci;
     let programs = if deploys { programs(&flags, dir, &mut lines)? } else { Vec::new() };
     let mut accounts = Vec::new();
@@ -114,10 +115,25 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
         },
         quiet: flags.no_tui || flags.ci,
         endpoints_file: flags.endpoints_file,
+        fork_url: upstream,
         logging: LogFlags { log, ..LogFlags::default() },
         ..DevFlags::default()
     };
     Ok(SurfpoolSetup { flags, accounts, lines, is_daemon })
+}
+
+/// The cluster that is forked. Without a flag it is none, where surfpool has mainnet.
+fn upstream(flags: &SurfpoolFlags, lines: &mut Vec<String>) -> Option<String> {
+    if flags.offline {
+        return None;
+    }
+    let upstream = flags.rpc_url.clone().or_else(|| flags.network.clone());
+    if upstream.is_none() {
+        lines.push(
+            "no cluster is forked: --network mainnet forks that of surfpool's default".to_owned(),
+        );
+    }
+    upstream
 }
 
 /// The accounts that get an airdrop: those of the flags, or else the wallet of the Solana CLI.
@@ -320,9 +336,20 @@ mod tests {
         let airdrop = setup.accounts.iter().find(|it| it.address.to_string() == address);
         assert!(airdrop.is_some());
         let lines = setup.lines.join("\n");
-        for flag in ["--rpc-url", "--manifest-file-path", "--runbook", "--max-profiles"] {
+        for flag in ["--manifest-file-path", "--runbook", "--max-profiles"] {
             assert!(lines.contains(&format!("{flag} is ignored: ")), "{flag}: {lines}");
         }
+        assert_eq!(flags.fork_url, None, "--offline");
+        let online: Vec<_> =
+            OF_ANCHOR.iter().copied().filter(|flag| *flag != "--offline").collect();
+        let forked = start(dir.path(), &online).expect("they are known").flags;
+        assert_eq!(forked.fork_url.as_deref(), Some("https://api.mainnet-beta.solana.com"));
+        let network = start(dir.path(), &["--network", "devnet"]).expect("it is known");
+        assert_eq!(network.flags.fork_url.as_deref(), Some("devnet"));
+        let none = start(dir.path(), &[]).expect("no flag");
+        assert!(
+            none.flags.fork_url.is_none() && none.lines.join(" ").contains("--network mainnet")
+        );
         assert!(lines.contains("program other is not deployed: "), "{lines}");
         let without = start(dir.path(), &["--no-deploy"]).expect("it is known");
         assert!(without.flags.upgradeable_program.is_empty());

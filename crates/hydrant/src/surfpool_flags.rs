@@ -35,6 +35,15 @@ pub(crate) struct SurfpoolFlags {
     /// A keypair file whose address gets an airdrop. Can be repeated [default: that of the Solana CLI].
     #[arg(short = 'k', long, value_name = "FILE")]
     pub(crate) airdrop_keypair_path: Vec<String>,
+    /// Fork the cluster of this URL: an account that the ledger does not have is fetched from there.
+    #[arg(short = 'u', long, value_name = "URL", conflicts_with = "network")]
+    pub(crate) rpc_url: Option<String>,
+    /// Fork this cluster: mainnet, devnet or testnet.
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) network: Option<String>,
+    /// Fork no cluster, whatever the two flags say. So it is without them, too.
+    #[arg(long)]
+    pub(crate) offline: bool,
     /// Do not deploy the programs of Anchor.toml.
     #[arg(long)]
     pub(crate) no_deploy: bool,
@@ -76,12 +85,6 @@ pub(crate) struct SurfpoolFlags {
 /// The flags that are ignored or refused.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct OtherFlags {
-    #[arg(short = 'u', long, hide = true)]
-    pub(crate) rpc_url: Option<String>,
-    #[arg(short, long, hide = true)]
-    pub(crate) network: Option<String>,
-    #[arg(long, hide = true)]
-    pub(crate) offline: bool,
     #[arg(short, long, hide = true)]
     pub(crate) manifest_file_path: Option<String>,
     #[arg(short, long, hide = true)]
@@ -129,14 +132,11 @@ pub(crate) struct OtherFlags {
 impl OtherFlags {
     /// One line for each flag that is ignored, with the reason.
     pub(crate) fn ignored(&self) -> Vec<String> {
-        let source = "accounts are not fetched while the ledger runs; hydrant dev --url --clone takes them at its creation";
         let runbooks =
             "there are no runbooks; programs of Anchor.toml are in the ledger at its creation";
         let metrics = "/metrics of the RPC port has the metrics";
         let log = "the log goes to standard error";
         let rows = [
-            (self.rpc_url.is_some(), "--rpc-url", source),
-            (self.network.is_some(), "--network", source),
             (self.manifest_file_path.is_some(), "--manifest-file-path", runbooks),
             (!self.runbook.is_empty(), "--runbook", runbooks),
             (!self.runbook_input.is_empty(), "--runbook-input", runbooks),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::tpu::{Counters, FairQueue, Forwarder, Server, SigVerifyStage, TlsIdentity};
 use anyhow::{Context, Result};
-use chain_solana::Reader;
+use chain_solana::{Reader, TransactionSender};
 use ledger::Commitment;
 use localnet::{ExecutorMetrics, Localnet};
 use solana_signer::Signer;
@@ -27,8 +27,12 @@ pub(crate) struct Tpu {
 }
 
 impl Tpu {
-    /// Starts the TPU of `localnet`.
-    pub(crate) fn start(config: &NodeConfig, localnet: &Localnet) -> Result<Self> {
+    /// Starts the TPU of `localnet`, which gets its transactions by `sender`.
+    pub(crate) fn start(
+        config: &NodeConfig,
+        localnet: &Localnet,
+        sender: Arc<dyn TransactionSender>,
+    ) -> Result<Self> {
         let keypair = localnet.identity();
         let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
         let quic = Arc::new(config.quic.clone());
@@ -39,7 +43,7 @@ impl Tpu {
             Arc::clone(&quic),
             Arc::clone(&queue),
             Arc::clone(&counters),
-            localnet.transaction_sender(),
+            sender,
             Some(Arc::clone(localnet.history())),
             forwarder.clone(),
         )

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 use foldhash::fast::RandomState;
 use http_server::PageAccess;
@@ -27,6 +28,21 @@ pub trait Api: LedgerVersions + Sized {
     /// results must come from one view. Cost: some counters.
     fn pinned(&self) -> Self;
 
+    /// Whether a call that may run inline, or whose result may be cached, has to wait for something first. If so, it
+    /// runs on the pool and is not looked up in the cache. Cost: some lookups.
+    fn must_prepare(&self, _method: &'static str, _params: Params<'_>) -> bool {
+        false
+    }
+
+    /// What a call on the pool waits for before it runs; `None` for nothing. An error is the call's result.
+    fn prepare(
+        &self,
+        _method: &'static str,
+        _params: Params<'_>,
+    ) -> Result<Option<Box<dyn Preparation>>, RpcError> {
+        Ok(None)
+    }
+
     /// The names of all methods, sorted. Metrics count them in this order.
     fn method_names() -> Vec<&'static str> {
         Self::sorted_methods().into_iter().map(|spec| spec.name).collect()
@@ -38,6 +54,15 @@ pub trait Api: LedgerVersions + Sized {
         sorted.sort_unstable_by_key(|spec| spec.name);
         sorted
     }
+}
+
+/// What a call waits for before it runs. Meanwhile it occupies no thread.
+pub trait Preparation: Send {
+    /// Whether it is there. If not, the waker is woken once it is.
+    fn poll_ready(&mut self, waker: &dyn Fn() -> Waker) -> Poll<()>;
+
+    /// The end: the call runs, or has this error as its result.
+    fn finish(self: Box<Self>) -> Result<(), RpcError>;
 }
 
 /// One method.

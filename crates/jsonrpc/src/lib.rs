@@ -37,7 +37,7 @@ mod trace_parent;
 mod value_response;
 
 pub use crate::metrics::Metrics;
-pub use api::{Api, Execution, InlineBudget, MethodSpec, Server};
+pub use api::{Api, Execution, InlineBudget, MethodSpec, Preparation, Server};
 pub use catch_panic::catch_panic;
 pub use config::Config;
 pub use dispatch::handle_blocking;

@@ -130,12 +130,14 @@ impl Connection {
                 self.skip_into(chunk, &mut sink).await?;
                 self.line().await?;
                 if chunk == 0 {
+                    self.is_usable = !head.closes;
                     return Ok((head.status, location));
                 }
             }
         };
         started(Some(bytes as u64));
         self.skip_into(bytes as u64, &mut sink).await?;
+        self.is_usable = !head.closes;
         Ok((head.status, location))
     }
 

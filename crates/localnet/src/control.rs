@@ -45,7 +45,7 @@ const LOADERS: [Pubkey; 4] =
     [bpf_loader::ID, bpf_loader_deprecated::ID, bpf_loader_upgradeable::ID, loader_v4::ID];
 
 /// The result of a command.
-type ControlResult = Result<ControlDone, ControlError>;
+pub(crate) type ControlResult = Result<ControlDone, ControlError>;
 
 /// The accounts of the open block.
 struct OpenAccounts<'a> {
@@ -74,6 +74,7 @@ impl Executor {
         let ControlRequest { command, reply } = request;
         let result = match command {
             ControlCommand::Edit(edit) => self.edit(edit)?,
+            ControlCommand::Adopt(accounts) => self.adopt(accounts)?,
             ControlCommand::Travel(to) => self.travel(to)?,
             ControlCommand::PauseClock => {
                 self.clock.pause(unix_ms());
@@ -89,7 +90,7 @@ impl Executor {
         Ok(())
     }
 
-    fn control_done(&self) -> ControlDone {
+    pub(crate) fn control_done(&self) -> ControlDone {
         let BlockInfo { block, block_height, transaction_count, .. } = self.builder.bank;
         ControlDone { slot: block.slot, block_height, transaction_count }
     }
@@ -162,7 +163,7 @@ impl Executor {
     }
 
     /// Why an account is not set. `None` if it may be.
-    fn protection(
+    pub(crate) fn protection(
         &self,
         key: &Pubkey,
         before: &AccountSharedData,
@@ -320,6 +321,6 @@ fn restored(baseline: &Baseline, pubkey: Pubkey) -> EditedAccounts {
 }
 
 /// Whether the VM may have compiled an account, or code in it.
-fn has_code(account: &AccountSharedData) -> bool {
+pub(crate) fn has_code(account: &AccountSharedData) -> bool {
     account.executable() || LOADERS.contains(account.owner())
 }

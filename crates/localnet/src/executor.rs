@@ -35,6 +35,7 @@ use svm::sysvars::{self, SlotContext};
 use svm::{ExecutionOutcome, Overlay, WorkingSet, nonce, status_meta};
 
 use crate::accounts_sum::AccountsSum;
+use crate::adopted_accounts::AdoptedAccounts;
 use crate::baseline::Baseline;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
@@ -126,6 +127,8 @@ pub(crate) struct Executor {
     /// The accounts of the start, if they are retained.
     pub(crate) baseline: Option<Arc<Baseline>>,
     pub(crate) baseline_bytes_max: u64,
+    /// Accounts of another cluster that were written above the root.
+    pub(crate) adopted: AdoptedAccounts,
     pub(crate) metrics: Arc<ExecutorMetrics>,
 }
 
@@ -546,10 +549,9 @@ impl Executor {
 
     /// Moves the state's root towards the newest final block, but not above the oldest snapshot.
     fn advance_root(&mut self) -> Result<(), LedgerError> {
-        match self.checkpoints.advance_root() {
-            Some(root) => self.ledger.finalize(root),
-            None => Ok(()),
-        }
+        let Some(root) = self.checkpoints.advance_root() else { return Ok(()) };
+        self.adopted.drop_rooted(root.slot);
+        self.ledger.finalize(root)
     }
 
     /// Opens a block: updates the sysvars, and votes for the parent.

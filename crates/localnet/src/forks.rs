@@ -121,6 +121,7 @@ impl Executor {
         }
         self.leave_blocks(index, &format!("reverted to snapshot {id}"))?;
         self.open_block(self.builder.bank.clone())?;
+        self.restore_adopted()?;
         self.end_block()?;
         Ok(Ok(()))
     }
@@ -154,6 +155,7 @@ impl Executor {
             ..Reorganization::default()
         };
         self.open_block(self.builder.bank.clone())?;
+        self.restore_adopted()?;
         // One for each of the left blocks; the open one was among them.
         for _ in 0..=depth {
             self.execute_all(blocks.next().unwrap_or_default(), &mut reorganization)?;
@@ -206,6 +208,7 @@ impl Executor {
         left.push(open);
         let base = self.checkpoints.newest();
         let (block, bank) = (base.block.id, base.bank.clone());
+        self.adopted.leave_blocks_above(block.slot);
         let (lt_hash, tower) = (base.lt_hash.clone(), base.tower.clone());
         let voters = Arc::clone(&base.voters);
 

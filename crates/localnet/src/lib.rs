@@ -8,6 +8,8 @@
 //! Not here: sockets (`http_server`), JSON (`solana`), flags (`hydrant`).
 
 mod accounts_sum;
+mod adopted_accounts;
+mod adoption;
 mod airdrop_limits;
 mod baseline;
 mod block_builder;

@@ -24,6 +24,7 @@ use solana_pubkey::Pubkey;
 use svm::{AccountSource, SimulationPool, WorkingSet};
 
 use crate::accounts_sum::AccountsSum;
+use crate::adopted_accounts::AdoptedAccounts;
 use crate::baseline::Baseline;
 use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
@@ -380,6 +381,7 @@ impl Localnet {
             write_version: 0,
             baseline,
             baseline_bytes_max: config.baseline_bytes_max,
+            adopted: AdoptedAccounts::default(),
             metrics: Arc::default(),
         };
         let mint = state.genesis.mint.map(Pubkey::new_from_array);

@@ -151,6 +151,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             published: Arc::clone(&published),
             addresses: Arc::clone(&addresses),
             change_tracker: Arc::clone(block_writes.change_tracker()),
+            base: None,
         };
         let ledger = Self {
             addresses,

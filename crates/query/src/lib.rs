@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod address_resolver;
+mod base_records;
 mod batch_read;
 mod block_writes;
 mod change_tracker;
@@ -27,6 +28,7 @@ mod top_records;
 mod view;
 
 pub use address::{AddressRef, AddressTable, TableFull};
+pub use base_records::BaseRecords;
 pub use change_tracker::{ChangeTracker, Dependency, WATCHED_MAX};
 pub use index::KeyKindUsage;
 pub use index_config::{IndexConfig, IndexCoverage, IndexKeyFilter};

@@ -9,13 +9,14 @@ use state::{Snapshot, VisibleVersion};
 
 use crate::address_resolver::address_resolver;
 use crate::published::Published;
-use crate::{ChangeTracker, IndexCoverage, LedgerMemory, rank_index};
+use crate::{BaseRecords, ChangeTracker, IndexCoverage, LedgerMemory, rank_index};
 
 /// The readers' access to a ledger. Cheap to clone, usable from any thread, never waits for the writer.
 pub struct Reader<R, M> {
     pub(crate) published: Arc<ArcSwap<Published<R, M>>>,
     pub(crate) addresses: Arc<AddressTable>,
     pub(crate) change_tracker: Arc<ChangeTracker>,
+    pub(crate) base: Option<Arc<dyn BaseRecords<R>>>,
 }
 
 /// One block's state as it was published. Immutable, cheap to clone; keeps its state
@@ -23,6 +24,7 @@ pub struct Reader<R, M> {
 pub struct View<R, M> {
     pub(crate) published: Arc<Published<R, M>>,
     commitment: Commitment,
+    base: Option<Arc<dyn BaseRecords<R>>>,
 }
 
 /// The views of one published version.
@@ -38,13 +40,15 @@ pub struct CommitmentViews<R, M> {
 impl<R: Record, M> Reader<R, M> {
     /// The newest published state at `commitment`.
     pub fn view(&self, commitment: Commitment) -> View<R, M> {
-        View { published: self.published.load_full(), commitment }
+        View { published: self.published.load_full(), commitment, base: self.base.clone() }
     }
 
     /// The newest published state at every commitment, all of one version.
     pub fn views(&self) -> CommitmentViews<R, M> {
         let published = self.published.load_full();
-        let view = |commitment| View { published: Arc::clone(&published), commitment };
+        let base = &self.base;
+        let view =
+            |commitment| View { published: Arc::clone(&published), commitment, base: base.clone() };
         CommitmentViews {
             processed: view(Commitment::Processed),
             confirmed: view(Commitment::Confirmed),
@@ -59,7 +63,14 @@ impl<R: Record, M> Reader<R, M> {
             published: Arc::new(ArcSwap::new(self.published.load_full())),
             addresses: Arc::clone(&self.addresses),
             change_tracker: Arc::clone(&self.change_tracker),
+            base: self.base.clone(),
         }
+    }
+
+    /// The same reader with records that are older than their first block. Only reads of single records see them.
+    #[must_use]
+    pub fn with_base(self, base: Arc<dyn BaseRecords<R>>) -> Self {
+        Self { base: Some(base), ..self }
     }
 
     /// The memory of the ledger. Cost: O(bytes / 1,024) at most; for reports.
@@ -103,14 +114,27 @@ impl<R: Record, M> View<R, M> {
 
     /// The record of `address`.
     pub fn record(&self, address: &Address) -> Option<Arc<R>> {
-        let id = self.published.addresses.lookup(address)?;
-        Some(self.snapshot().version(id)?.record(self.address_resolver()))
+        let found = self
+            .published
+            .addresses
+            .lookup(address)
+            .and_then(|id| Some(self.snapshot().version(id)?.record(self.address_resolver())));
+        found.or_else(|| self.base_record(address))
+    }
+
+    /// The record of an address that this block does not have, if it is older than its first block.
+    fn base_record(&self, address: &Address) -> Option<Arc<R>> {
+        let base = self.base.as_ref()?;
+        base.record(address, self.block().slot, self.version())
     }
 
     /// The rank of the record of `address` among all. A packed record is not unpacked for it.
     pub fn global_rank(&self, address: &Address) -> Option<u64> {
-        let id = self.published.addresses.lookup(address)?;
-        self.snapshot().version(id)?.rank(None, self.address_resolver())
+        let version = self.published.addresses.lookup(address);
+        match version.and_then(|id| self.snapshot().version(id)) {
+            Some(version) => version.rank(None, self.address_resolver()),
+            None => self.base_record(address)?.global_rank(),
+        }
     }
 
     /// The records that have `key` of `kind`, by id. The ids of a large set are copied a thousand at a
@@ -191,13 +215,18 @@ impl<R, M> Clone for Reader<R, M> {
             published: Arc::clone(&self.published),
             addresses: Arc::clone(&self.addresses),
             change_tracker: Arc::clone(&self.change_tracker),
+            base: self.base.clone(),
         }
     }
 }
 
 impl<R, M> Clone for View<R, M> {
     fn clone(&self) -> Self {
-        Self { published: Arc::clone(&self.published), commitment: self.commitment }
+        Self {
+            published: Arc::clone(&self.published),
+            commitment: self.commitment,
+            base: self.base.clone(),
+        }
     }
 }
 

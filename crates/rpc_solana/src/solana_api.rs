@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use chain_solana::{
-    Cluster, ClusterInfo, Faucet, ForkControl, History, OlderStatuses, Reader, Simulator,
-    Snapshots, TransactionSender, Upstream, Verification,
+    AccountUpstream, Cluster, ClusterInfo, Faucet, ForkControl, History, OlderStatuses, Reader,
+    Simulator, Snapshots, TransactionSender, Upstream, Verification,
 };
 use http_server::{Authenticator, HttpContext};
 use jsonrpc::metrics::Metrics;
@@ -46,6 +46,8 @@ pub struct SolanaApi {
     pub fork_control: Option<Arc<dyn ForkControl>>,
     /// Answers what only an upstream of a followed chain knows. `None` for a ledger without one.
     pub upstream: Option<Arc<dyn Upstream>>,
+    /// Fetches accounts that a local ledger lacks. `None` unless the ledger is the fork of another cluster.
+    pub account_upstream: Option<Arc<dyn AccountUpstream>>,
     /// The snapshots that this node serves, if it does.
     pub snapshots: Option<Arc<dyn Snapshots>>,
     /// Transactions that were executed before the history begins, if they are known.

@@ -220,7 +220,9 @@ impl Shared {
         // A copy costs a hundredth of the verification, and a full queue drops what it refuses.
         match self.transaction_sender.send(*sender, verified.clone()) {
             Ok(()) => {}
-            Err(SendError::QueueFull { .. }) => return Err(HandOverError::Full),
+            Err(SendError::QueueFull { .. } | SendError::UpstreamBusy { .. }) => {
+                return Err(HandOverError::Full);
+            }
             Err(SendError::Closed) => {
                 self.dedup.forget(*fingerprint);
                 return Err(HandOverError::Closed);

@@ -13,7 +13,7 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["query", "solana", "authentication"],
     &["chain_solana", "snapshot_solana", "verify", "feed"],
     &["svm", "snapshot_ledger", "ledger_store", "stakes_solana", "tpu", "http_server", "loadgen"],
-    &["localnet", "follow", "response_cache", "loadgen_solana"],
+    &["localnet", "follow", "upstream_fork", "response_cache", "loadgen_solana"],
     &["jsonrpc"],
     &["rpc_solana", "grpc", "rest", "snapshot_server"],
     &["rest_solana", "web_console"],

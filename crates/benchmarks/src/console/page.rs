@@ -15,8 +15,10 @@ use serde_json::Value;
 use testkit::scenario::{Client, Task, task};
 use tokio::time::{Instant, sleep_until};
 
-use super::ENCODINGS;
 use super::traffic::{Blocks, View};
+
+/// What a browser accepts.
+pub(super) const ENCODINGS: (&str, &str) = ("accept-encoding", "gzip, deflate, br, zstd");
 
 /// Slots whose transactions a page remembers.
 const SLOTS_MAX: u64 = 240;

@@ -60,6 +60,7 @@ fn api(reader: &Reader) -> Result<SolanaApi> {
         faucet: None,
         fork_control: None,
         upstream: None,
+        account_upstream: None,
         snapshots: None,
         older_statuses: None,
         bundles: Arc::default(),

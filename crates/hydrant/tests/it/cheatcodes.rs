@@ -22,7 +22,7 @@ use crate::world::{WAIT_TIMEOUT, wait_until};
 const PAGE: &str = include_str!("../../../../docs/cheatcodes.md");
 
 /// The whole response to a request's body.
-fn post(rpc: SocketAddr, body: &str) -> Result<Value> {
+pub(crate) fn post(rpc: SocketAddr, body: &str) -> Result<Value> {
     let mut stream = TcpStream::connect(rpc)?;
     stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
     let head = format!(
@@ -54,13 +54,13 @@ fn unchunked(mut text: &str) -> Result<String> {
     }
 }
 
-fn call(node: &Node, method: &str, params: &Value) -> Result<Value> {
+pub(crate) fn call(node: &Node, method: &str, params: &Value) -> Result<Value> {
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     post(node.rpc, &request.to_string())
 }
 
 /// The result of a call that must have one.
-fn ok(node: &Node, method: &str, params: &Value) -> Result<Value> {
+pub(crate) fn ok(node: &Node, method: &str, params: &Value) -> Result<Value> {
     let mut response = call(node, method, params)?;
     ensure!(response["error"].is_null(), "{method} {params} gave {response}");
     Ok(response["result"].take())

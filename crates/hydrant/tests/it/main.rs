@@ -23,6 +23,7 @@ mod follow_of_follow;
 mod followed_ledger;
 mod followed_methods;
 mod follower;
+mod fork_upstream;
 mod forks;
 mod free_ports;
 mod from_snapshot;

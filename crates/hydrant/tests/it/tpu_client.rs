@@ -56,7 +56,7 @@ fn transfers_over_quic_land() -> Result<()> {
 
 /// Sends over QUIC or not at all: this client has no other way. What it sends leaves while it lives, and
 /// its runtime.
-fn send(
+pub(crate) fn send(
     node: &Node,
     transactions: &[VersionedTransaction],
 ) -> Result<(impl Sized + use<>, Runtime)> {

@@ -54,7 +54,7 @@ pub(super) fn cacheable<A: Api>(
     method: &MethodSpec<A>,
     params: Params<'_>,
 ) -> Option<CacheableCall> {
-    if !context.may_use_cache() {
+    if !context.may_use_cache() || server.api.must_prepare(method.name, params) {
         return None;
     }
     let dependencies = method.dependencies?(&server.api, params)?;

@@ -67,6 +67,9 @@ impl<'a, A: Api> CallPlan<'a, A> {
             return Self::Answered(method.label(), encode_result(context, Err(err), &id));
         }
         let request = context.request;
+        if must_prepare(server, context, method, params) {
+            return Self::on_pool(server, context, (id, method, params), budget);
+        }
         let class = match method.execution {
             Execution::Inline => Ok(None),
             Execution::Light => Ok(Some(PoolClass::Light)),
@@ -87,6 +90,28 @@ impl<'a, A: Api> CallPlan<'a, A> {
         match class {
             Ok(None) => Self::Inline { id, method, params },
             Ok(Some(class)) => Self::OnPool { id, method, params, class },
+            Err(err) => Self::Answered(method.label(), encode_result(context, Err(err), &id)),
+        }
+    }
+
+    /// The plan of a call that waits for something before it runs. It waits in the medium class at least.
+    fn on_pool(
+        server: &Server<A>,
+        context: &RequestContext,
+        (id, method, params): (Id, MethodRef<A>, Params<'a>),
+        budget: &mut InlineBudget,
+    ) -> Self {
+        let class = match method.execution {
+            Execution::ByCost { class, .. } => {
+                catch_panic(method.name, context.request, || class(&server.api, params, budget))
+            }
+            _ => Ok(None),
+        };
+        match class {
+            Ok(Some(PoolClass::Heavy)) => {
+                Self::OnPool { id, method, params, class: PoolClass::Heavy }
+            }
+            Ok(_) => Self::OnPool { id, method, params, class: PoolClass::Medium },
             Err(err) => Self::Answered(method.label(), encode_result(context, Err(err), &id)),
         }
     }
@@ -141,6 +166,17 @@ impl<'a, A: Api> CallPlan<'a, A> {
         record_call(&server.context, context, (label, None), path, response.outcome);
         response
     }
+}
+
+/// Whether a call has to wait for something before it runs. A panic is one of the method, which will say so.
+pub(super) fn must_prepare<A: Api>(
+    server: &Server<A>,
+    context: &RequestContext,
+    method: MethodRef<A>,
+    params: Params<'_>,
+) -> bool {
+    let must_prepare = || server.api.must_prepare(method.name, params);
+    catch_panic(method.name, context.request, must_prepare).unwrap_or(false)
 }
 
 pub(super) fn plan_calls<'a, A: Api>(

@@ -31,7 +31,7 @@ use response_cache::{
     ResultContext, Scheduled, ValidatorBuilder,
 };
 
-use crate::api::{Api, Execution, MethodRef, Server};
+use crate::api::{Api, Execution, MethodRef, Preparation, Server};
 use crate::catch_panic::catch_panic;
 use crate::envelope::Id;
 use crate::error::{OVERLOADED, RpcError};
@@ -73,6 +73,8 @@ pub(crate) struct CallTask<A: Api> {
     cache_fill: Option<CacheFill<Scheduled>>,
     /// Another task is computing the response to the last started call.
     pending_fill: Option<PendingFill<A>>,
+    /// The last started call waits for something.
+    pending_preparation: Option<PendingPreparation<A>>,
     /// Builds the validator of a long response.
     validator_builder: Option<ValidatorBuilder>,
     /// Method and execution path of the active call.
@@ -102,6 +104,14 @@ struct PendingFill<A: Api> {
     id: Id,
     method: MethodRef<A>,
     fill: CacheFill<Scheduled>,
+}
+
+/// A call that waits for something before it runs.
+struct PendingPreparation<A: Api> {
+    id: Id,
+    method: MethodRef<A>,
+    cache_policy: CachePolicy,
+    preparation: Box<dyn Preparation>,
 }
 
 /// A call whose response is being computed, or copied.
@@ -147,6 +157,7 @@ impl<A: Api> CallTask<A> {
             encoder,
             cache_fill: None,
             pending_fill,
+            pending_preparation: None,
             validator_builder: None,
             label: None,
             params: None,
@@ -203,6 +214,14 @@ impl<A: Api> CallTask<A> {
                 if self.pending_fill.is_some() {
                     return Ok(if can_be_woken { TaskPoll::Wait } else { TaskPoll::More });
                 }
+            } else if let Some(mut pending) = self.pending_preparation.take() {
+                let (waker, can_be_woken) = (self.sender.waker(), self.sender.waker().is_set());
+                let wake = || Waker::from(Arc::clone(waker));
+                if pending.preparation.poll_ready(&wake).is_pending() {
+                    self.pending_preparation = Some(pending);
+                    return Ok(if can_be_woken { TaskPoll::Wait } else { TaskPoll::More });
+                }
+                self.finish_preparation(pending);
             } else if let Some(mut active) = self.active.take() {
                 let (waker, can_be_woken) = (self.sender.waker(), self.sender.waker().is_set());
                 if active.result.poll_ready(&|| Waker::from(Arc::clone(waker))).is_pending() {
@@ -246,6 +265,29 @@ impl<A: Api> CallTask<A> {
         if let Some(fill) = self.cache_fill.take() {
             return self.poll_fill(PendingFill { id, method, fill });
         }
+        let params = self.params();
+        let prepare = || self.server.api.prepare(method.name, params);
+        match catch_panic(method.name, self.info.context.request, prepare).flatten() {
+            Ok(None) => self.run_prepared(id, method, cache_policy),
+            Ok(Some(preparation)) => {
+                let pending = PendingPreparation { id, method, cache_policy, preparation };
+                self.pending_preparation = Some(pending);
+            }
+            Err(err) => self.refuse(&err, &id),
+        }
+    }
+
+    /// Runs a call whose preparation is over, or refuses it.
+    fn finish_preparation(&mut self, pending: PendingPreparation<A>) {
+        let PendingPreparation { id, method, cache_policy, preparation } = pending;
+        let finish = || preparation.finish();
+        match catch_panic(method.name, self.info.context.request, finish).flatten() {
+            Ok(()) => self.run_prepared(id, method, cache_policy),
+            Err(err) => self.refuse(&err, &id),
+        }
+    }
+
+    fn run_prepared(&mut self, id: Id, method: MethodRef<A>, cache_policy: CachePolicy) {
         match cache_policy {
             CachePolicy::Bypass => self.run_method(id, method),
             CachePolicy::LookupFirst => self.lookup(id, method),

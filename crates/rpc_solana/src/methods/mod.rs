@@ -4,6 +4,7 @@
 //! Not here: the rules for a method ([`jsonrpc`]), where it runs (`dispatch`).
 
 mod account_list;
+mod account_needs;
 mod accounts;
 mod accounts_reader;
 mod address_history;
@@ -37,7 +38,9 @@ mod upstream;
 mod verification;
 mod votes;
 
-use jsonrpc::{Api, MethodSpec};
+use jsonrpc::error::RpcError;
+use jsonrpc::params::Params;
+use jsonrpc::{Api, MethodSpec, Preparation};
 
 use crate::solana_api::SolanaApi;
 
@@ -93,5 +96,17 @@ impl Api for SolanaApi {
 
     fn pinned(&self) -> Self {
         Self { reader: self.reader.pinned(), ..self.clone() }
+    }
+
+    fn must_prepare(&self, method: &'static str, params: Params<'_>) -> bool {
+        account_needs::must_fetch(self, method, params)
+    }
+
+    fn prepare(
+        &self,
+        method: &'static str,
+        params: Params<'_>,
+    ) -> Result<Option<Box<dyn Preparation>>, RpcError> {
+        account_needs::fetch(self, method, params)
     }
 }

@@ -122,6 +122,8 @@ pub(super) fn not_sent(api: &SolanaApi, err: &SendError) -> RpcError {
             RpcError::new(OVERLOADED, err.to_string())
                 .with_data(json!({ "queued": queued, "limit": limit }))
         }
+        SendError::UpstreamBusy { waiting, limit } => RpcError::new(OVERLOADED, err.to_string())
+            .with_data(json!({ "queued": waiting, "limit": limit })),
         SendError::Closed => RpcError::internal_with(err.to_string()),
     }
 }

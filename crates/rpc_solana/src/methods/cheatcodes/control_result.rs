@@ -29,6 +29,19 @@ pub(super) fn null(api: &SolanaApi, command: ControlCommand) -> MethodResult {
     run(api, command, Box::new(|done, out| write_json(out, &in_context(done.slot, ()))))
 }
 
+/// The same, with something to do once the command was carried out.
+pub(super) fn null_then(
+    api: &SolanaApi,
+    command: ControlCommand,
+    then: impl FnOnce() + Send + 'static,
+) -> MethodResult {
+    let write: WriteResult = Box::new(move |done, out| {
+        then();
+        write_json(out, &in_context(done.slot, ()))
+    });
+    run(api, command, write)
+}
+
 /// A command whose result is the epoch's information.
 pub(super) fn epoch_info(api: &SolanaApi, command: ControlCommand) -> MethodResult {
     let schedule = api.cluster_info.epoch_schedule.clone();

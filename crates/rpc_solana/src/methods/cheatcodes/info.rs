@@ -14,10 +14,6 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     gated!("surfnet_getSurfnetInfo", Execution::Inline, surfnet_info),
     gated!("surfnet_getLocalSignatures", Execution::Medium, local_signatures),
-    gated!("surfnet_offlineAccount", Execution::Inline, no_source),
-    gated!("surfnet_streamAccount", Execution::Inline, no_source),
-    gated!("surfnet_streamAccounts", Execution::Inline, no_source),
-    gated!("surfnet_getStreamedAccounts", Execution::Inline, no_source),
     gated!("surfnet_registerIdl", Execution::Inline, no_idls),
     gated!("surfnet_getActiveIdl", Execution::Inline, no_idls),
     gated!("surfnet_registerScenario", Execution::Inline, no_scenarios),
@@ -62,12 +58,8 @@ fn local_signatures(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json_in(context(&view), &entries)
 }
 
-fn not_served(why: &str) -> MethodResult {
+pub(super) fn not_served(why: &str) -> MethodResult {
     Err(RpcError::new(-32601, format!("Hydrant does not serve this cheat code: {why}")))
-}
-
-fn no_source(_: &SolanaApi, _: Params<'_>) -> MethodResult {
-    not_served("the ledger takes no accounts from another cluster while it runs (--clone, --url)")
 }
 
 fn no_idls(_: &SolanaApi, _: Params<'_>) -> MethodResult {

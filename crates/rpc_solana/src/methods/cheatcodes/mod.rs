@@ -28,6 +28,7 @@ mod resets;
 mod snapshot;
 mod time;
 mod tokens;
+mod upstream;
 
 use jsonrpc::MethodSpec;
 
@@ -48,4 +49,5 @@ pub(super) const TABLES: &[&[MethodSpec<SolanaApi>]] = &[
     snapshot::METHODS,
     time::METHODS,
     tokens::METHODS,
+    upstream::METHODS,
 ];

@@ -79,6 +79,7 @@ impl LedgerControl for FakeControl {
                 }));
                 return Ok(call);
             }
+            ControlCommand::Adopt(accounts) => format!("{} accounts", accounts.len()),
             ControlCommand::Travel(target) => format!("{target:?}"),
             ControlCommand::PauseClock => "pause".to_owned(),
             ControlCommand::ResumeClock => "resume".to_owned(),

@@ -2,6 +2,7 @@
 //!
 //! Each file tests the methods of one or two files of the parent folder.
 
+mod account_needs;
 mod blocks;
 mod bundles;
 mod cheatcodes;

@@ -260,6 +260,7 @@ impl Builder {
             faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
             fork_control: None,
             upstream: None,
+            account_upstream: None,
             snapshots: None,
             older_statuses: None,
             bundles: Arc::default(),

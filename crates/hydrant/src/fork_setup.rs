@@ -1,0 +1,129 @@
+//! The fork of another cluster (`--fork-url`): from the flags to the running fork.
+//!
+//! Not here: what a fork does (`upstream_fork`).
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use chain_solana::{AccountUpstream, Reader, TransactionSender};
+use localnet::Localnet;
+use solana_hash::Hash;
+use upstream_fork::{Config, ConnectedFork, ForkedSender, UpstreamFork};
+
+use crate::clone::url_of;
+use crate::console::{print_line, print_stderr};
+use crate::dev_flags::DevFlags;
+
+/// The settings of the fork; `None` without `--fork-url`.
+pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<Config>> {
+    let Some(url) = &flags.fork_url else {
+        for (is_set, name) in [
+            (flags.fork_slot.is_some(), "--fork-slot"),
+            (flags.fork_cache.is_some(), "--fork-cache"),
+            (flags.fork_genesis.is_some(), "--fork-genesis"),
+            (flags.fork_bytes_max.is_some(), "--fork-bytes-max"),
+            (flags.fork_requests_max.is_some(), "--fork-requests-max"),
+            (flags.fork_timeout_ms.is_some(), "--fork-timeout-ms"),
+        ] {
+            ensure!(!is_set, "{name} requires --fork-url, the cluster to fork");
+        }
+        return Ok(None);
+    };
+    if let Some(dir) = &flags.ledger {
+        bail!(
+            "--fork-url excludes --ledger {}: the ledger of a fork is in memory, and --fork-cache stores what was \
+             fetched",
+            dir.display()
+        );
+    }
+    let url = url_of(url);
+    ensure!(
+        ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)),
+        "--fork-url {url:?}: the form is http[s]://HOST[:PORT][/PATH][?QUERY]"
+    );
+    let genesis = flags.fork_genesis.as_deref().map(|text| {
+        text.parse::<Hash>().with_context(|| format!("--fork-genesis {text:?}: not a hash"))
+    });
+    Ok(Some(Config {
+        genesis: genesis.transpose()?,
+        slot: flags.fork_slot,
+        cache_dir: flags.fork_cache.clone(),
+        bytes_max: flags.fork_bytes_max.unwrap_or(Config::BYTES_MAX_DEFAULT),
+        requests_max: flags.fork_requests_max.unwrap_or(Config::REQUESTS_MAX_DEFAULT),
+        timeout_ms: flags.fork_timeout_ms.unwrap_or(Config::TIMEOUT_MS_DEFAULT),
+        ..Config::new(url)
+    }))
+}
+
+/// Checks which cluster the upstream is. It blocks.
+pub(crate) fn connect(config: &Config, is_quiet: bool) -> Result<ConnectedFork> {
+    let connected = UpstreamFork::connect(config.clone()).context("--fork-url")?;
+    let (upstream, genesis) = (connected.upstream(), connected.genesis());
+    if let Some(failure) = connected.failure() {
+        let cached = connected.cached_accounts();
+        print_stderr(&format!(
+            "hydrant: {failure}; the fork has the {cached} accounts of its cache until it does"
+        ));
+    }
+    if !is_quiet {
+        let slot = connected.slot();
+        print_line(&format!("Forks {upstream} (genesis {genesis}) as of slot {slot} or later"));
+    }
+    Ok(connected)
+}
+
+/// What the node uses of a ledger, whether it is a fork or not.
+pub(crate) struct ForkedLedger {
+    pub(crate) fork: Option<Arc<UpstreamFork>>,
+    pub(crate) reader: Reader,
+    pub(crate) transaction_sender: Arc<dyn TransactionSender>,
+}
+
+impl ForkedLedger {
+    /// Starts the fork of a ledger, if it is one.
+    pub(crate) fn start(localnet: &Localnet, connected: Option<ConnectedFork>) -> Result<Self> {
+        let (reader, sender) = (localnet.reader().clone(), localnet.transaction_sender());
+        let Some(connected) = connected else {
+            return Ok(Self { fork: None, reader, transaction_sender: sender });
+        };
+        let fork = connected.start(reader, localnet.control()).context("--fork-url")?;
+        let sender = ForkedSender::new(Arc::clone(&fork), sender);
+        Ok(Self {
+            reader: fork.reader().clone(),
+            transaction_sender: Arc::new(sender),
+            fork: Some(fork),
+        })
+    }
+
+    /// The upstream for the methods.
+    pub(crate) fn upstream(&self) -> Option<Arc<dyn AccountUpstream>> {
+        self.fork.clone().map(|fork| fork as Arc<dyn AccountUpstream>)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(flags: &DevFlags) -> String {
+        format!("{:#}", from_flags(flags).expect_err("it is refused"))
+    }
+
+    #[test]
+    fn flags_of_a_fork_require_its_cluster_and_a_ledger_in_memory() {
+        assert_eq!(from_flags(&DevFlags::default()).expect("no fork"), None);
+        let slot = DevFlags { fork_slot: Some(5), ..DevFlags::default() };
+        assert!(refusal(&slot).contains("--fork-slot requires --fork-url"));
+        let url = || DevFlags { fork_url: Some("d".to_owned()), ..DevFlags::default() };
+        let stored = DevFlags { ledger: Some("x".into()), ..url() };
+        assert!(refusal(&stored).contains("--fork-url excludes --ledger x"));
+        let genesis = DevFlags { fork_genesis: Some("0".to_owned()), ..url() };
+        assert!(refusal(&genesis).contains("--fork-genesis \"0\": not a hash"));
+        let scheme = DevFlags { fork_url: Some("ftp://x".to_owned()), ..DevFlags::default() };
+        assert!(refusal(&scheme).contains("the form is http[s]://"));
+        let config = from_flags(&DevFlags { fork_slot: Some(5), ..url() });
+        let config = config.expect("valid flags").expect("a fork");
+        assert_eq!(config.url, "https://api.devnet.solana.com");
+        assert_eq!((config.slot, config.requests_max), (Some(5), Config::REQUESTS_MAX_DEFAULT));
+    }
+}

@@ -1,0 +1,362 @@
+//! The cache on disk: what the upstream answered, also that an account does not exist.
+//!
+//! Shape: `DIR/GENESIS/accounts`, a header and then records, each with its length and checksum. A record has the slot as
+//! of which the upstream answered. With a pin the newest record up to that slot counts.
+//! Invariant: a record is returned as it was written. One that is damaged, or incomplete because the machine stopped, ends
+//! the file: it and what follows is dropped at the next start, and fetched again.
+//! Bounds: `bytes_max` for the file; what does not fit is not stored. About 80 bytes of memory for an address.
+//! Not here: which records are stored (`worker`).
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chain_solana::ACCOUNT_BYTES_MAX;
+use foldhash::quality::RandomState;
+use solana::Account;
+use solana_account::{AccountSharedData, ReadableAccount};
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use store::{ByteReader, ByteWriter, DecodeError, Directory};
+
+use crate::error::{ForkError, file_error};
+
+/// The file's first bytes: the format. The genesis hash follows.
+const MAGIC: &[u8; 8] = b"HYFORK01";
+const HEADER_BYTES: u64 = 40;
+const FILE: &str = "accounts";
+/// Length and checksum of a record.
+const FRAME_BYTES: u64 = 8;
+/// Bytes of a record at most: an account with its address, its fields and its lengths.
+const RECORD_BYTES_MAX: usize = ACCOUNT_BYTES_MAX + 256;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// An account as of a slot, `None` if it did not exist.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CachedAccount {
+    pub(crate) pubkey: Pubkey,
+    pub(crate) slot: u64,
+    pub(crate) account: Option<Arc<Account>>,
+}
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug)]
+struct Position {
+    slot: u64,
+    offset: u64,
+    bytes: u32,
+}
+
+/// The records of one cluster.
+pub(crate) struct DiskCache {
+    file: File,
+    path: PathBuf,
+    newest: HashMap<Pubkey, Position, RandomState>,
+    bytes: u64,
+    bytes_max: u64,
+    pin: Option<u64>,
+    /// Bytes that were dropped at the start, because they were damaged.
+    dropped_bytes: u64,
+    _lock: Directory,
+}
+
+/// The clusters of a directory.
+pub(crate) fn clusters(dir: &Path) -> Vec<Hash> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().ok()?.parse().ok();
+    entries
+        .filter_map(name)
+        .filter(|it: &Hash| dir.join(it.to_string()).join(FILE).exists())
+        .collect()
+}
+
+impl DiskCache {
+    /// Opens the records of a cluster, which are checked, or creates the file. No other process may use it.
+    pub(crate) fn open(
+        dir: &Path,
+        genesis: &Hash,
+        (pin, bytes_max): (Option<u64>, u64),
+    ) -> Result<Self, ForkError> {
+        let dir = dir.join(genesis.to_string());
+        let lock = Directory::lock(&dir)?;
+        let path = dir.join(FILE);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(&path).map_err(file_error("open", &path))?;
+        let newest = HashMap::default();
+        let mut cache =
+            Self { file, path, newest, bytes: 0, bytes_max, pin, dropped_bytes: 0, _lock: lock };
+        cache.read_all(genesis)?;
+        Ok(cache)
+    }
+
+    fn read_all(&mut self, genesis: &Hash) -> Result<(), ForkError> {
+        let Self { file, path, newest, bytes, dropped_bytes, pin, .. } = self;
+        let length = file.metadata().map_err(file_error("read", path))?.len();
+        let header = [MAGIC.as_slice(), genesis.as_ref()].concat();
+        if length < HEADER_BYTES {
+            // New, or its creation was interrupted.
+            let written = file.set_len(0).and_then(|()| file.write_all_at(&header, 0));
+            written.and_then(|()| file.sync_all()).map_err(file_error("write", path))?;
+            *bytes = HEADER_BYTES;
+            return Ok(());
+        }
+        let mut reader = BufReader::with_capacity(READ_BYTES, &*file);
+        let mut found = [0; HEADER_BYTES as usize];
+        reader.read_exact(&mut found).map_err(file_error("read", path))?;
+        if found != *header {
+            return Err(ForkError::Foreign { path: path.clone() });
+        }
+        let (mut offset, mut body) = (HEADER_BYTES, Vec::new());
+        while let Some(record) = read_record(&mut reader, &mut body) {
+            let length = body.len() as u32;
+            let position = Position { slot: record.slot, offset, bytes: length };
+            insert(newest, *pin, record.pubkey, position);
+            offset += FRAME_BYTES + u64::from(length);
+        }
+        *bytes = offset;
+        *dropped_bytes = length - offset.min(length);
+        if *dropped_bytes > 0 {
+            tracing::warn!(
+                file = %path.display(),
+                offset,
+                dropped = *dropped_bytes,
+                "the cache of the fork is damaged: what follows is dropped"
+            );
+            file.set_len(offset).map_err(file_error("write", path))?;
+        }
+        Ok(())
+    }
+
+    /// The record of an address. `None` if there is none, or if it cannot be read any more.
+    pub(crate) fn get(&self, pubkey: &Pubkey) -> Option<CachedAccount> {
+        let Position { offset, bytes, .. } = *self.newest.get(pubkey)?;
+        let mut frame = vec![0; FRAME_BYTES as usize + bytes as usize];
+        let read = self.file.read_exact_at(&mut frame, offset);
+        let record = read.ok().and_then(|()| read_record(&mut frame.as_slice(), &mut Vec::new()));
+        let record = record.filter(|record| record.pubkey == *pubkey);
+        if record.is_none() {
+            tracing::error!(file = %self.path.display(), offset, "a record of the cache cannot be read");
+        }
+        record
+    }
+
+    /// Stores records, and returns how many do not fit. Those that are there already stay.
+    pub(crate) fn put(&mut self, records: &[CachedAccount]) -> std::io::Result<usize> {
+        let (mut frames, mut positions, mut left_out) = (Vec::new(), Vec::new(), 0);
+        for record in records {
+            if self.newest.get(&record.pubkey).is_some_and(|it| it.slot >= record.slot) {
+                continue;
+            }
+            let body = encode(record);
+            let offset = self.bytes + frames.len() as u64;
+            if offset + FRAME_BYTES + body.len() as u64 > self.bytes_max {
+                left_out += 1;
+                continue;
+            }
+            let bytes = body.len() as u32;
+            frames.extend_from_slice(&bytes.to_le_bytes());
+            frames.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
+            frames.extend_from_slice(&body);
+            positions.push((record.pubkey, Position { slot: record.slot, offset, bytes }));
+        }
+        if frames.is_empty() {
+            return Ok(left_out);
+        }
+        let written = self.file.write_all_at(&frames, self.bytes);
+        if let Err(err) = written.and_then(|()| self.file.sync_data()) {
+            // The next records are written to the same place.
+            self.file.set_len(self.bytes)?;
+            return Err(err);
+        }
+        self.bytes += frames.len() as u64;
+        for (pubkey, position) in positions {
+            insert(&mut self.newest, self.pin, pubkey, position);
+        }
+        Ok(left_out)
+    }
+
+    /// The newest slot of all records that count.
+    pub(crate) fn newest_slot(&self) -> Option<u64> {
+        self.newest.values().map(|position| position.slot).max()
+    }
+
+    /// Addresses with a record.
+    pub(crate) fn len(&self) -> usize {
+        self.newest.len()
+    }
+
+    /// Bytes of the file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.newest.capacity() * (size_of::<(Pubkey, Position)>() + 1)) as u64
+    }
+}
+
+fn insert(
+    newest: &mut HashMap<Pubkey, Position, RandomState>,
+    pin: Option<u64>,
+    pubkey: Pubkey,
+    position: Position,
+) {
+    if pin.is_some_and(|pin| position.slot > pin) {
+        return;
+    }
+    let known = newest.entry(pubkey).or_insert(position);
+    if position.slot >= known.slot {
+        *known = position;
+    }
+}
+
+/// The next record, whose bytes are in `body`. `None` at the end, and where the file is damaged.
+fn read_record(reader: &mut impl Read, body: &mut Vec<u8>) -> Option<CachedAccount> {
+    let mut frame = [0; FRAME_BYTES as usize];
+    reader.read_exact(&mut frame).ok()?;
+    let [a, b, c, d, crc @ ..] = frame;
+    let bytes = u32::from_le_bytes([a, b, c, d]) as usize;
+    if bytes > RECORD_BYTES_MAX {
+        return None;
+    }
+    body.resize(bytes, 0);
+    reader.read_exact(body).ok()?;
+    if crc32fast::hash(body) != u32::from_le_bytes(crc) {
+        return None;
+    }
+    decode(body).ok()
+}
+
+fn encode(record: &CachedAccount) -> Vec<u8> {
+    let mut to = ByteWriter::default();
+    to.key(&record.pubkey.to_bytes());
+    to.u64(record.slot);
+    to.option(record.account.as_ref(), |to, account| {
+        to.u64(account.0.lamports());
+        to.key(&account.0.owner().to_bytes());
+        to.u8(u8::from(account.0.executable()));
+        to.u64(account.0.rent_epoch());
+        to.bytes(account.0.data());
+    });
+    to.0
+}
+
+fn decode(body: &[u8]) -> Result<CachedAccount, DecodeError> {
+    let mut from = ByteReader::new(body);
+    let pubkey = Pubkey::new_from_array(from.key("address")?);
+    let slot = from.u64("slot")?;
+    let account = from.option("account", |from| {
+        let lamports = from.u64("lamports")?;
+        let owner = Pubkey::new_from_array(from.key("owner")?);
+        let executable = from.bool("executable")?;
+        let rent_epoch = from.u64("rent epoch")?;
+        let data = from.bytes("data")?.to_vec();
+        let account = solana_account::Account { lamports, data, owner, executable, rent_epoch };
+        Ok(Arc::new(Account(AccountSharedData::from(account))))
+    })?;
+    from.end()?;
+    Ok(CachedAccount { pubkey, slot, account })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GENESIS: Hash = Hash::new_from_array([5; 32]);
+    const LARGE: (Option<u64>, u64) = (None, 1 << 30);
+
+    fn record(n: u8, slot: u64, data: &[u8]) -> CachedAccount {
+        let owner = Pubkey::new_from_array([9; 32]);
+        let mut account = AccountSharedData::new(slot, 0, &owner);
+        account.set_data_from_slice(data);
+        let account = Some(Arc::new(Account(account)));
+        CachedAccount { pubkey: Pubkey::new_from_array([n; 32]), slot, account }
+    }
+
+    fn open(dir: &Path, limits: (Option<u64>, u64)) -> DiskCache {
+        DiskCache::open(dir, &GENESIS, limits).expect("it opens")
+    }
+
+    #[test]
+    fn records_are_there_after_a_restart_and_a_pin_selects_among_them() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [first, second] = [record(1, 10, b"old"), record(1, 20, b"new")];
+        let absent = CachedAccount { account: None, ..record(2, 15, b"") };
+        let mut cache = open(dir.path(), LARGE);
+        assert_eq!(cache.put(&[first.clone(), absent.clone()]).expect("it writes"), 0);
+        assert_eq!(cache.put(&[second.clone(), first.clone()]).expect("it writes"), 0);
+        assert_eq!(cache.get(&first.pubkey), Some(second.clone()));
+        assert!(DiskCache::open(dir.path(), &GENESIS, LARGE).is_err(), "it is in use");
+        drop(cache);
+        assert_eq!(clusters(dir.path()), [GENESIS]);
+        for (pin, expected) in [(None, Some(second)), (Some(19), Some(first)), (Some(9), None)] {
+            let cache = open(dir.path(), (pin, 1 << 30));
+            assert_eq!(cache.get(&record(1, 0, b"").pubkey), expected, "{pin:?}");
+            let sees_absent = pin != Some(9);
+            assert_eq!(cache.get(&absent.pubkey).is_some(), sees_absent, "{pin:?}");
+            assert_eq!(cache.dropped_bytes, 0);
+        }
+        let other = Hash::new_from_array([6; 32]);
+        fs::rename(dir.path().join(GENESIS.to_string()), dir.path().join(other.to_string()))
+            .expect("it is renamed");
+        let err = DiskCache::open(dir.path(), &other, LARGE).err().expect("another cluster");
+        assert!(matches!(err, ForkError::Foreign { .. }), "{err}");
+    }
+
+    #[test]
+    fn any_damage_costs_what_follows_and_nothing_before() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let records: Vec<_> = (1..=3).map(|n| record(n, 10, &[n; 100])).collect();
+        let mut cache = open(dir.path(), LARGE);
+        let mut ends = vec![cache.bytes()];
+        for record in &records {
+            cache.put(std::slice::from_ref(record)).expect("it writes");
+            ends.push(cache.bytes());
+        }
+        let path = cache.path.clone();
+        drop(cache);
+        let whole = fs::read(&path).expect("it is there");
+        let first_record = HEADER_BYTES as usize;
+        for at in (first_record..whole.len()).step_by(7) {
+            for is_cut in [true, false] {
+                let mut bytes = whole.clone();
+                if is_cut {
+                    bytes.truncate(at)
+                } else {
+                    bytes[at] ^= 0x10
+                }
+                fs::write(&path, &bytes).expect("it is written");
+                let mut cache = open(dir.path(), LARGE);
+                let whole_records = ends.iter().filter(|end| **end <= at as u64).count() - 1;
+                for (index, record) in records.iter().enumerate() {
+                    let expected = (index < whole_records).then(|| record.clone());
+                    assert_eq!(cache.get(&record.pubkey), expected, "{at} {is_cut}");
+                }
+                // What was lost is stored again.
+                cache.put(&records).expect("it writes");
+                drop(cache);
+                assert_eq!(fs::read(&path).expect("it is there"), whole, "{at} {is_cut}");
+            }
+        }
+        for at in 0..first_record {
+            fs::write(&path, &whole[..at]).expect("it is written");
+            assert_eq!(open(dir.path(), LARGE).len(), 0, "its creation was interrupted");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut cache = open(dir.path(), (None, 600));
+        let records: Vec<_> = (1..=9).map(|n| record(n, 10, &[n; 100])).collect();
+        let left_out = cache.put(&records).expect("it writes");
+        assert!(left_out > 0 && cache.len() + left_out == records.len());
+        assert!(cache.bytes() <= 600 && cache.newest_slot() == Some(10));
+    }
+}

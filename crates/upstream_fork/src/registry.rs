@@ -1,0 +1,304 @@
+//! What is known about addresses: from the upstream, absent there, or the local ledger's own from the start.
+//!
+//! Shape: a map that readers and the fetching threads share. The ledger's thread does not take its lock.
+//! Invariant: a known address is not fetched again. Whether the account exists is then the ledger's matter alone.
+//! Invariant: a view that is older than the write of a fetched account sees it as it was fetched ([`BaseRecords`]).
+//! Bounds: `bytes_max` for all that the upstream caused: [`ENTRY_BYTES`] for an address, and the data of its account.
+//! Addresses that the ledger had itself are at most as many as its accounts (`--max-addresses`).
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
+
+use chain_solana::{AdoptedAccount, FetchError};
+use foldhash::quality::RandomState;
+use ledger::{Address, Slot};
+use parking_lot::RwLock;
+use query::BaseRecords;
+use solana::Account;
+use solana_account::ReadableAccount;
+use solana_pubkey::Pubkey;
+
+/// Bytes that an address counts: its entry, and the account without its data.
+const ENTRY_BYTES: u64 = 200;
+
+/// What is known about an address.
+enum Mark {
+    /// The ledger had it before anything was fetched for it.
+    Local,
+    /// The upstream does not have it.
+    Absent,
+    /// It is never fetched.
+    Offline,
+    /// It was fetched. Once every block has it, the ledger alone retains it.
+    Fetched { account: Weak<AdoptedAccount>, bytes: u64 },
+}
+
+/// How far the knowledge about an address goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    /// Nothing.
+    Unknown,
+    /// It was fetched, and the ledger has not written it yet.
+    Arriving,
+    /// The ledger alone decides.
+    Known,
+}
+
+/// Counts of addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RegistryUsage {
+    pub(crate) local: u64,
+    pub(crate) absent: u64,
+    pub(crate) offline: u64,
+    pub(crate) fetched: u64,
+    /// Bytes that count towards the limit.
+    pub(crate) bytes: u64,
+}
+
+#[derive(Default)]
+struct Marks {
+    by_key: HashMap<Pubkey, Mark, RandomState>,
+    /// Owners whose accounts are not taken over.
+    offline_owners: HashSet<Pubkey, RandomState>,
+    usage: RegistryUsage,
+}
+
+/// The addresses that are known.
+pub(crate) struct Registry {
+    marks: RwLock<Marks>,
+    bytes_max: u64,
+}
+
+impl Registry {
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Self { marks: RwLock::default(), bytes_max }
+    }
+
+    pub(crate) fn knowledge(&self, key: &Pubkey) -> Knowledge {
+        match self.marks.read().by_key.get(key) {
+            None => Knowledge::Unknown,
+            Some(Mark::Fetched { account, .. }) => match account.upgrade() {
+                Some(account) if !account.is_written() => Knowledge::Arriving,
+                _ => Knowledge::Known,
+            },
+            Some(_) => Knowledge::Known,
+        }
+    }
+
+    /// Whether an account came from the upstream, or does not exist there.
+    pub(crate) fn is_upstreams(&self, key: &Pubkey) -> bool {
+        matches!(self.marks.read().by_key.get(key), Some(Mark::Absent | Mark::Fetched { .. }))
+    }
+
+    /// Records that the ledger has these itself, unless something is known about them.
+    pub(crate) fn mark_local(&self, keys: &[Pubkey]) {
+        if keys.is_empty() {
+            return;
+        }
+        let mut marks = self.marks.write();
+        for key in keys {
+            if let Entry::Vacant(entry) = marks.by_key.entry(*key) {
+                entry.insert(Mark::Local);
+                marks.usage.local += 1;
+            }
+        }
+    }
+
+    /// Records what the upstream has, and returns the accounts for the ledger to write. Nothing is recorded if it
+    /// were too much.
+    pub(crate) fn mark_fetched(
+        &self,
+        fetched: Vec<(Pubkey, Option<Arc<Account>>)>,
+    ) -> Result<Vec<Arc<AdoptedAccount>>, FetchError> {
+        let mut marks = self.marks.write();
+        let bytes_of = |account: &Option<Arc<Account>>| {
+            ENTRY_BYTES + account.as_ref().map_or(0, |it| it.0.data().len() as u64)
+        };
+        let more: u64 = fetched.iter().map(|(_, account)| bytes_of(account)).sum();
+        let bytes = marks.usage.bytes + more;
+        if bytes > self.bytes_max {
+            return Err(FetchError::Full { bytes, limit: self.bytes_max });
+        }
+        let mut adopted = Vec::new();
+        for (key, account) in fetched {
+            let bytes = bytes_of(&account);
+            let account = account.filter(|it| !marks.offline_owners.contains(it.0.owner()));
+            let Entry::Vacant(entry) = marks.by_key.entry(key) else { continue };
+            match account {
+                None => {
+                    entry.insert(Mark::Absent);
+                    marks.usage.absent += 1;
+                    marks.usage.bytes += ENTRY_BYTES;
+                }
+                Some(account) => {
+                    let account = Arc::new(AdoptedAccount::new(key, account));
+                    entry.insert(Mark::Fetched { account: Arc::downgrade(&account), bytes });
+                    adopted.push(account);
+                    marks.usage.fetched += 1;
+                    marks.usage.bytes += bytes;
+                }
+            }
+        }
+        Ok(adopted)
+    }
+
+    /// Never fetches an account, nor, with `with_owned`, the accounts that it owns.
+    pub(crate) fn set_offline(&self, key: Pubkey, with_owned: bool) -> Result<(), FetchError> {
+        let mut marks = self.marks.write();
+        let bytes = marks.usage.bytes + 2 * ENTRY_BYTES;
+        if bytes > self.bytes_max {
+            return Err(FetchError::Full { bytes, limit: self.bytes_max });
+        }
+        let mut added = 0;
+        if let Entry::Vacant(entry) = marks.by_key.entry(key) {
+            entry.insert(Mark::Offline);
+            marks.usage.offline += 1;
+            added += ENTRY_BYTES;
+        }
+        if with_owned && marks.offline_owners.insert(key) {
+            added += ENTRY_BYTES;
+        }
+        marks.usage.bytes += added;
+        Ok(())
+    }
+
+    /// Forgets what the upstream said about these.
+    pub(crate) fn forget(&self, keys: impl IntoIterator<Item = Pubkey>) {
+        let mut marks = self.marks.write();
+        for key in keys {
+            if let Entry::Occupied(entry) = marks.by_key.entry(key)
+                && matches!(entry.get(), Mark::Absent | Mark::Fetched { .. })
+            {
+                let mark = entry.remove();
+                marks.usage.subtract(&mark);
+            }
+        }
+    }
+
+    /// Forgets all that the upstream said.
+    pub(crate) fn forget_all(&self) {
+        let Marks { by_key, usage, .. } = &mut *self.marks.write();
+        by_key.retain(|_, mark| {
+            let is_retained = matches!(mark, Mark::Local | Mark::Offline);
+            if !is_retained {
+                usage.subtract(mark);
+            }
+            is_retained
+        });
+    }
+
+    pub(crate) fn usage(&self) -> RegistryUsage {
+        self.marks.read().usage
+    }
+
+    /// Bytes of the map.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let entry_bytes = size_of::<(Pubkey, Mark)>() + 1;
+        (self.marks.read().by_key.capacity() * entry_bytes) as u64
+    }
+
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+}
+
+impl RegistryUsage {
+    fn subtract(&mut self, mark: &Mark) {
+        match mark {
+            Mark::Local => self.local -= 1,
+            Mark::Absent => {
+                self.absent -= 1;
+                self.bytes -= ENTRY_BYTES;
+            }
+            Mark::Offline => {
+                self.offline -= 1;
+                self.bytes -= ENTRY_BYTES;
+            }
+            Mark::Fetched { bytes, .. } => {
+                self.fetched -= 1;
+                self.bytes -= bytes;
+            }
+        }
+    }
+}
+
+impl BaseRecords<Account> for Registry {
+    fn record(&self, address: &Address, slot: Slot, version: u64) -> Option<Arc<Account>> {
+        let key = Pubkey::new_from_array(address.to_array()?);
+        let marks = self.marks.read();
+        let Mark::Fetched { account, .. } = marks.by_key.get(&key)? else { return None };
+        let adopted = account.upgrade()?;
+        adopted.is_later_than(slot, version).then(|| Arc::clone(adopted.account()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use solana_account::AccountSharedData;
+
+    use super::*;
+
+    fn key(n: u8) -> Pubkey {
+        Pubkey::new_from_array([n; 32])
+    }
+
+    fn account(bytes: usize, owner: Pubkey) -> Option<Arc<Account>> {
+        Some(Arc::new(Account(AccountSharedData::new(1, bytes, &owner))))
+    }
+
+    #[test]
+    fn what_is_known_stays_and_older_views_see_it_as_it_was_fetched() {
+        let registry = Registry::new(10_000);
+        assert_eq!(registry.knowledge(&key(1)), Knowledge::Unknown);
+        registry.mark_local(&[key(1)]);
+        let fetched =
+            vec![(key(1), account(3, key(9))), (key(2), account(3, key(9))), (key(3), None)];
+        let adopted = registry.mark_fetched(fetched).expect("it has space");
+        assert_eq!(adopted.iter().map(|it| it.pubkey()).collect::<Vec<_>>(), [key(2)]);
+        assert_eq!(registry.knowledge(&key(1)), Knowledge::Known);
+        assert_eq!(registry.knowledge(&key(2)), Knowledge::Arriving);
+        assert_eq!(registry.knowledge(&key(3)), Knowledge::Known);
+        assert!(!registry.is_upstreams(&key(1)));
+        assert!(registry.is_upstreams(&key(2)) && registry.is_upstreams(&key(3)));
+        let record = |slot| registry.record(&Address::from([2; 32]), slot, 5).is_some();
+        adopted[0].set_written(10, 5);
+        assert_eq!(registry.knowledge(&key(2)), Knowledge::Known);
+        assert!(record(9) && !record(10));
+        drop(adopted);
+        assert!(!record(9), "every block has it");
+        assert_eq!(registry.knowledge(&key(2)), Knowledge::Known);
+    }
+
+    #[test]
+    fn bytes_are_bounded_and_come_back_when_they_are_forgotten() {
+        let registry = Registry::new(2 * ENTRY_BYTES + 10);
+        let first = registry.mark_fetched(vec![(key(1), account(10, key(9))), (key(2), None)]);
+        assert_eq!(first.expect("it has space").len(), 1);
+        let full = registry.mark_fetched(vec![(key(3), None)]).err();
+        let limit = 2 * ENTRY_BYTES + 10;
+        assert_eq!(full, Some(FetchError::Full { bytes: limit + ENTRY_BYTES, limit }));
+        assert_eq!(registry.knowledge(&key(3)), Knowledge::Unknown);
+        assert!(registry.set_offline(key(3), false).is_err());
+        registry.forget([key(1), key(7)]);
+        assert_eq!(registry.usage().bytes, ENTRY_BYTES);
+        registry.mark_local(&[key(8)]);
+        registry.forget_all();
+        let usage = RegistryUsage { local: 1, ..RegistryUsage::default() };
+        assert_eq!(registry.usage(), usage);
+        assert_eq!(registry.knowledge(&key(2)), Knowledge::Unknown);
+    }
+
+    #[test]
+    fn offline_accounts_and_those_that_they_own_are_absent() {
+        let registry = Registry::new(10_000);
+        registry.set_offline(key(9), true).expect("it has space");
+        registry.set_offline(key(9), true).expect("it is there already");
+        assert_eq!(registry.knowledge(&key(9)), Knowledge::Known);
+        assert!(!registry.is_upstreams(&key(9)));
+        let adopted = registry.mark_fetched(vec![(key(1), account(3, key(9)))]);
+        assert!(adopted.expect("it has space").is_empty());
+        assert_eq!(registry.knowledge(&key(1)), Knowledge::Known);
+        assert_eq!(registry.usage().bytes, 3 * ENTRY_BYTES);
+    }
+}

@@ -1,0 +1,401 @@
+//! The JSON-RPC of the upstream, which is a stranger.
+//!
+//! Shape: each fetching thread has a [`Link`], a connection of its own. Every new connection is asked for the genesis
+//! hash first: behind a name there may be another cluster by now.
+//! Bounds: [`RESPONSE_BYTES_MAX`] for a response; a call for several accounts is split if its response is longer.
+//! [`ADDRESSES_PER_CALL`] addresses in a call. Each call ends at the deadline of its request. Rate limits and servers that
+//! are behind are tried again until then, with a growing pause; a broken connection [`BROKEN_MAX`] times.
+//! A redirect is an error.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use chain_solana::FetchError;
+use loadgen::{Connection, Endpoint, LoadError};
+use parking_lot::RwLock;
+use serde_json::json;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use tokio::runtime::Runtime;
+
+use crate::cache::CachedAccount;
+use crate::counters::{CallEnd, Counters};
+use crate::response::{self, AccountsAt, CallError};
+
+/// Bytes of a response: two of the largest accounts in base64.
+pub(crate) const RESPONSE_BYTES_MAX: usize = 32 << 20;
+/// Addresses of a call. Public endpoints accept 100.
+const ADDRESSES_PER_CALL: usize = 100;
+/// How often a call is tried again after a broken connection.
+const BROKEN_MAX: u32 = 2;
+/// The first pause before a call is tried again, and the longest.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Codes of servers that are busy or behind: a rate limit, a node that is unhealthy, and a slot that is not reached.
+const BUSY_CODES: [i64; 4] = [-32005, -32016, -32429, 429];
+/// Characters of an upstream's message that are passed on.
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// Another cluster.
+pub(crate) struct Upstream {
+    url: String,
+    /// Its host, without what the URL has for authentication.
+    name: String,
+    genesis: RwLock<Option<Hash>>,
+    /// No account may be older than this slot.
+    min_slot: AtomicU64,
+    pin: Option<u64>,
+    timeout_ms: u64,
+}
+
+/// A connection of one thread.
+pub(crate) struct Link {
+    runtime: Runtime,
+    connection: Option<(Endpoint, Connection)>,
+}
+
+impl Link {
+    pub(crate) fn new() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { runtime, connection: None })
+    }
+}
+
+/// Why a call has no result.
+enum Failure {
+    /// It may have one later.
+    Busy(String),
+    /// The connection broke, or there is none.
+    Broken(String),
+    /// The response is too long.
+    TooLong,
+    /// The deadline is over.
+    Late(String),
+    /// It has none.
+    Final(FetchError),
+}
+
+impl Upstream {
+    pub(crate) fn new(url: &str, pin: Option<u64>, timeout_ms: u64) -> Self {
+        let (genesis, min_slot) = (RwLock::default(), AtomicU64::new(0));
+        Self { url: url.to_owned(), name: host(url), genesis, min_slot, pin, timeout_ms }
+    }
+
+    /// Its host.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sets the identity that every connection must have.
+    pub(crate) fn set_genesis(&self, genesis: Hash) {
+        *self.genesis.write() = Some(genesis);
+    }
+
+    /// Sets the slot that no account may be older than.
+    pub(crate) fn set_min_slot(&self, slot: u64) {
+        self.min_slot.store(slot, Ordering::Relaxed);
+    }
+
+    /// Its genesis hash and its newest finalized slot.
+    pub(crate) fn identify(
+        &self,
+        link: &mut Link,
+        counters: &Counters,
+        deadline: Instant,
+    ) -> Result<(Hash, u64), FetchError> {
+        let genesis = self.call_text(link, counters, deadline, "getGenesisHash", "[]")?;
+        let genesis = genesis.parse();
+        let genesis = genesis.map_err(|err| self.unreachable(format!("getGenesisHash: {err}")))?;
+        let params = r#"[{"commitment":"finalized"}]"#;
+        let body = self.call(link, counters, deadline, "getSlot", params)?;
+        let slot = response::result(&body).map_err(|why| self.unreachable(why))?;
+        Ok((genesis, slot.map_err(|err| self.refused(err))?))
+    }
+
+    fn call_text(
+        &self,
+        link: &mut Link,
+        counters: &Counters,
+        deadline: Instant,
+        method: &str,
+        params: &str,
+    ) -> Result<String, FetchError> {
+        let body = self.call(link, counters, deadline, method, params)?;
+        let text = response::result(&body).map_err(|why| self.unreachable(why))?;
+        text.map_err(|err| self.refused(err))
+    }
+
+    fn call(
+        &self,
+        link: &mut Link,
+        counters: &Counters,
+        deadline: Instant,
+        method: &str,
+        params: &str,
+    ) -> Result<Vec<u8>, FetchError> {
+        let request =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+        self.try_call(link, counters, deadline, &request, Ok)
+            .map_err(|failure| self.failed(failure))
+    }
+
+    /// The accounts of `addresses`, each with its slot.
+    pub(crate) fn accounts(
+        &self,
+        link: &mut Link,
+        counters: &Counters,
+        deadline: Instant,
+        addresses: &[Pubkey],
+    ) -> Result<Vec<CachedAccount>, FetchError> {
+        let mut calls: Vec<&[Pubkey]> = addresses.chunks(ADDRESSES_PER_CALL).rev().collect();
+        let mut found = Vec::new();
+        while let Some(addresses) = calls.pop() {
+            let request = self.accounts_request(addresses);
+            let read = |body: Vec<u8>| match response::accounts(&body, addresses) {
+                Ok(Ok(accounts)) => Ok(accounts),
+                Ok(Err(err)) if BUSY_CODES.contains(&err.code) => Err(Failure::Busy(err.message)),
+                Ok(Err(err)) => Err(Failure::Final(self.refused(err))),
+                Err(why) => Err(Failure::Final(self.unreachable(why))),
+            };
+            match self.try_call(link, counters, deadline, &request, read) {
+                Ok(AccountsAt { slot, accounts }) => {
+                    self.check_slot(slot, addresses)?;
+                    let with_slot = |(pubkey, account): (&Pubkey, _)| CachedAccount {
+                        pubkey: *pubkey,
+                        slot,
+                        account,
+                    };
+                    found.extend(addresses.iter().zip(accounts).map(with_slot));
+                }
+                Err(Failure::TooLong) if addresses.len() > 1 => {
+                    let (first, second) = addresses.split_at(addresses.len() / 2);
+                    calls.extend([second, first]);
+                }
+                Err(failure) => return Err(self.failed(failure)),
+            }
+        }
+        Ok(found)
+    }
+
+    fn accounts_request(&self, addresses: &[Pubkey]) -> String {
+        let texts: Vec<String> = addresses.iter().map(Pubkey::to_string).collect();
+        let min_slot = self.min_slot.load(Ordering::Relaxed);
+        let config = json!({
+            "encoding": "base64",
+            "commitment": "finalized",
+            "minContextSlot": min_slot,
+        });
+        let params = json!([texts, config]);
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "getMultipleAccounts", "params": params })
+            .to_string()
+    }
+
+    fn check_slot(&self, slot: u64, addresses: &[Pubkey]) -> Result<(), FetchError> {
+        let min_slot = self.min_slot.load(Ordering::Relaxed);
+        if slot < min_slot {
+            return Err(self.unreachable(format!("as of slot {slot}, which is before {min_slot}")));
+        }
+        match (self.pin, addresses.first()) {
+            (Some(pin), Some(pubkey)) if slot > pin => {
+                Err(FetchError::Newer { upstream: self.name.clone(), pubkey: *pubkey, slot, pin })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A call, tried again as long as that may help.
+    fn try_call<T>(
+        &self,
+        link: &mut Link,
+        counters: &Counters,
+        deadline: Instant,
+        request: &str,
+        read: impl Fn(Vec<u8>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let (mut pause, mut broken) = (PAUSE_MIN, 0);
+        loop {
+            let result = self.exchange(link, deadline, request).and_then(&read);
+            counters.count_call(match &result {
+                Ok(_) => CallEnd::Answered,
+                Err(Failure::Busy(_)) => CallEnd::Limited,
+                Err(Failure::Broken(_)) => CallEnd::Broken,
+                Err(Failure::Late(_)) => CallEnd::Late,
+                Err(Failure::TooLong) => CallEnd::TooLong,
+                Err(Failure::Final(_)) => CallEnd::Refused,
+            });
+            let why = match result {
+                Err(Failure::Busy(why)) => why,
+                Err(Failure::Broken(why)) if broken < BROKEN_MAX => {
+                    broken += 1;
+                    why
+                }
+                result => return result,
+            };
+            if now() + pause >= deadline {
+                return Err(Failure::Late(why));
+            }
+            link.runtime.block_on(async { tokio::time::sleep(pause).await });
+            pause = (2 * pause).min(PAUSE_MAX);
+        }
+    }
+
+    /// One exchange, over the connection that is there or over a new one.
+    fn exchange(
+        &self,
+        link: &mut Link,
+        deadline: Instant,
+        request: &str,
+    ) -> Result<Vec<u8>, Failure> {
+        let Link { runtime, connection } = link;
+        let timeout = tokio::time::Instant::from_std(deadline);
+        // It stays only if the exchange succeeds.
+        let opened = connection.take().filter(|(_, connection)| connection.is_usable());
+        if opened.is_none() && now() >= deadline {
+            return Err(Failure::Late("nothing".to_owned()));
+        }
+        let exchanged = async {
+            let (endpoint, mut connection) = match opened {
+                Some(opened) => opened,
+                None => self.connect().await?,
+            };
+            let body = exchange(&mut connection, &endpoint.body(request)).await?;
+            Ok::<_, Failure>((body, endpoint, connection))
+        };
+        // A timer is made within the runtime.
+        let exchanged =
+            runtime.block_on(async { tokio::time::timeout_at(timeout, exchanged).await });
+        let late = |_| Failure::Late("no response".to_owned());
+        let (body, endpoint, opened) = exchanged.map_err(late)??;
+        *connection = Some((endpoint, opened));
+        Ok(body)
+    }
+
+    /// A new connection to the same cluster.
+    async fn connect(&self) -> Result<(Endpoint, Connection), Failure> {
+        let broken = |err: LoadError| Failure::Broken(describe(&err));
+        let url = self.url.clone();
+        // It resolves the name, which may block.
+        let endpoint = tokio::task::spawn_blocking(move || Endpoint::parse(&url)).await;
+        let endpoint = endpoint.map_err(|_| Failure::Final(FetchError::Closed))?;
+        let endpoint = endpoint.map_err(|err| match err {
+            // The URL may have a secret.
+            LoadError::Url { why, .. } => Failure::Broken(why),
+            err => broken(err),
+        })?;
+        let opened = Connection::open_with_body_limit(endpoint.clone(), RESPONSE_BYTES_MAX).await;
+        let mut connection = opened.map_err(broken)?;
+        let expected = *self.genesis.read();
+        let Some(expected) = expected else { return Ok((endpoint, connection)) };
+        let request = endpoint.call("getGenesisHash", &json!([]));
+        let body = exchange(&mut connection, &request).await?;
+        let unreachable = |why| Failure::Final(self.unreachable(why));
+        let found: String = match response::result(&body).map_err(unreachable)? {
+            Ok(found) => found,
+            Err(err) if BUSY_CODES.contains(&err.code) => return Err(Failure::Busy(err.message)),
+            Err(err) => return Err(Failure::Final(self.refused(err))),
+        };
+        if found != expected.to_string() {
+            let why =
+                format!("it is another cluster now: genesis hash {found:.44} and not {expected}");
+            return Err(unreachable(why));
+        }
+        Ok((endpoint, connection))
+    }
+
+    fn failed(&self, failure: Failure) -> FetchError {
+        match failure {
+            Failure::Final(err) => err,
+            Failure::Broken(why) => self.unreachable(why),
+            Failure::TooLong => {
+                self.unreachable(format!("a response of more than {RESPONSE_BYTES_MAX} bytes"))
+            }
+            Failure::Busy(why) | Failure::Late(why) => {
+                let (upstream, timeout_ms) = (self.name.clone(), self.timeout_ms);
+                FetchError::TimedOut { upstream, timeout_ms, why: shortened(&why) }
+            }
+        }
+    }
+
+    fn unreachable(&self, why: String) -> FetchError {
+        FetchError::Unreachable { upstream: self.name.clone(), why: shortened(&why) }
+    }
+
+    fn refused(&self, CallError { code, message }: CallError) -> FetchError {
+        FetchError::Refused { upstream: self.name.clone(), code, message: shortened(&message) }
+    }
+}
+
+/// Sends a request, and reads a response of bounded length.
+async fn exchange(connection: &mut Connection, request: &[u8]) -> Result<Vec<u8>, Failure> {
+    let (mut body, mut is_too_long) = (Vec::new(), false);
+    let too_long = std::cell::Cell::new(false);
+    let started = |bytes: Option<u64>| {
+        too_long.set(bytes.is_some_and(|bytes| bytes > RESPONSE_BYTES_MAX as u64));
+    };
+    let sink = |chunk: &[u8]| {
+        is_too_long = too_long.get() || body.len() + chunk.len() > RESPONSE_BYTES_MAX;
+        if is_too_long {
+            return Err(io::Error::other("the response is too long"));
+        }
+        body.extend_from_slice(chunk);
+        Ok(())
+    };
+    match connection.exchange_into(request, started, sink).await {
+        Ok((200, _)) => Ok(body),
+        Ok((status @ (429 | 502 | 503 | 504), _)) => Err(Failure::Busy(format!("HTTP {status}"))),
+        Ok((status, Some(_))) => {
+            Err(Failure::Broken(format!("HTTP {status}: a redirect is not followed")))
+        }
+        Ok((status, None)) => Err(Failure::Broken(format!("HTTP {status}"))),
+        Err(LoadError::Sink(_)) if is_too_long => Err(Failure::TooLong),
+        Err(err) => Err(Failure::Broken(describe(&err))),
+    }
+}
+
+/// An error with its causes.
+fn describe(err: &LoadError) -> String {
+    let mut text = err.to_string();
+    let mut source = std::error::Error::source(err);
+    while let Some(err) = source {
+        text = format!("{text}: {err}");
+        source = err.source();
+    }
+    text
+}
+
+/// A message of a stranger for a message of ours.
+fn shortened(text: &str) -> String {
+    text.chars().filter(|char| !char.is_control()).take(MESSAGE_CHARS_MAX).collect()
+}
+
+/// Scheme, host and port of a URL.
+fn host(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let rest = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    format!("{scheme}://{host}")
+}
+
+#[expect(clippy::disallowed_methods, reason = "deadlines of the network are here")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_an_upstream_has_no_secret() {
+        for (url, name) in [
+            ("https://rpc.example/key/abc?api-key=s", "https://rpc.example"),
+            ("http://user:pass@127.0.0.1:8899", "http://127.0.0.1:8899"),
+            ("rpc.example:80/abc", "http://rpc.example:80"),
+        ] {
+            assert_eq!(host(url), name);
+        }
+        assert_eq!(shortened("a\r\nb\u{7}").as_str(), "ab");
+        assert_eq!(shortened(&"x".repeat(1_000)).len(), MESSAGE_CHARS_MAX);
+    }
+}
