@@ -170,6 +170,7 @@ mod tests {
         file.restore(&after);
         assert_eq!(admitted(&after), 3);
         // It cannot be replaced by a file. The node serves all the same.
+        let file = UsageFile::new(Some(dir.path()), Path::new("unused"));
         file.store(&after);
         assert!(file.state.lock().expect("not poisoned").has_failed);
     }
