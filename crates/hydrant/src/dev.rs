@@ -180,10 +180,9 @@ fn contains_ledger(config: &NodeConfig) -> Result<bool> {
     localnet::contains_ledger(dir).context("open the ledger")
 }
 
-/// Whether the ledger has accounts from the start, which may be many.
+/// Whether the ledger has the accounts of an archive or of an earlier run, which may be many.
 fn is_loaded(config: &NodeConfig) -> Result<bool> {
-    let is_given = config.snapshot.is_some() || !config.account_dirs.is_empty();
-    Ok(is_given || (!config.reset && contains_ledger(config)?))
+    Ok(config.snapshot.is_some() || (!config.reset && contains_ledger(config)?))
 }
 
 fn open_ledger(config: &NodeConfig) -> Result<Localnet> {

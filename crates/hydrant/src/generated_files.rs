@@ -9,7 +9,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 
 use crate::console::print_line;
-use crate::test_validator;
+use crate::{surfpool, test_validator};
 
 /// The program that the completions are for.
 const PROGRAM: &str = "hydrant";
@@ -39,8 +39,11 @@ pub(crate) fn print_completions(flags: &CompletionsFlags, mut command: Command) 
 /// Writes a manual page for each command below `command`, each under its own name.
 pub(crate) fn write_manual(flags: &ManFlags, command: Command) -> Result<()> {
     let dir = &flags.dir;
-    let page = format!("{PROGRAM}-{}", test_validator::COMMAND);
-    let command = command.mut_subcommand(test_validator::COMMAND, |it| it.display_name(page));
+    // Those that show themselves under the name of another program.
+    let names = [test_validator::COMMAND, surfpool::COMMAND];
+    let command = names.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |it| it.display_name(format!("{PROGRAM}-{name}")))
+    });
     clap_mangen::generate_to(command, dir)
         .with_context(|| format!("write manual pages to {}", dir.display()))
 }

@@ -5,12 +5,14 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_transaction::Transaction;
 use tempfile::TempDir;
 use testkit::node::{Node, NodeCommand};
 
+use crate::cheatcodes::post;
 use crate::node::{HYDRANT, start_node};
 use crate::raw_http::get;
 use crate::world::{WAIT_TIMEOUT, World};
@@ -96,8 +98,12 @@ fn caps_are_those_of_the_flags() -> Result<()> {
     // Beyond the cap of a slice of time: a refusal, for requestAirdrop, too.
     ensure!(!ask(faucet, 2 * SOL, &to, &blockhash)?.is_empty());
     ensure!(ask(faucet, 2 * SOL, &to, &blockhash)?.is_empty());
-    let err = world.rpc.request_airdrop(&to, 2 * SOL).expect_err("it got 2 SOL of 3");
-    ensure!(err.to_string().contains("--faucet-per-time-sol-cap"), "{err}");
+    let params = json!([to.to_string(), 2 * SOL]);
+    let airdrop =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "requestAirdrop", "params": params });
+    let refused = post(node.rpc, &airdrop.to_string())?;
+    let message = refused["error"]["message"].as_str().unwrap_or_default();
+    ensure!(message.contains("--faucet-per-time-sol-cap"), "{refused}");
     ensure!(!ask(faucet, SOL, &to, &blockhash)?.is_empty());
     ensure!(!ask(faucet, 2 * SOL, &Pubkey::new_unique(), &blockhash)?.is_empty());
     Ok(())

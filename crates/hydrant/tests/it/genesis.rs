@@ -143,8 +143,6 @@ fn flags_of_test_validator_are_ignored_with_a_line_or_refused_with_an_alternativ
     let ignored = [
         "--rpc-pubsub-enable-vote-subscription",
         "--rpc-pubsub-enable-block-subscription",
-        "--faucet-port",
-        "24000",
         "--gossip-port",
         "23000",
         "--gossip-host",

@@ -132,6 +132,7 @@ pub(super) fn simulate_bundle(api: &SolanaApi, params: Params<'_>) -> MethodResu
         written: WrittenAccounts::default(),
         returned_bytes: 0,
         results: Vec::new(),
+        executed: 0,
     };
     run_incremental(Some(context), query)
 }
@@ -212,6 +213,8 @@ struct BundleQuery {
     written: WrittenAccounts,
     returned_bytes: u64,
     results: Vec<TransactionResult>,
+    /// Transactions that were run.
+    executed: u64,
 }
 
 impl IncrementalQuery for BundleQuery {
@@ -225,7 +228,7 @@ impl IncrementalQuery for BundleQuery {
     }
 
     fn records_visited(&self) -> u64 {
-        self.results.len() as u64
+        self.executed
     }
 }
 
@@ -247,6 +250,7 @@ impl BundleQuery {
 
     /// Runs a transaction. Returns its error.
     fn run(&mut self, step: Step) -> Result<Option<TransactionError>, RpcError> {
+        self.executed += 1;
         let Step { transaction, before, after } = step;
         let sane = transaction_codec::sanitize(transaction.clone(), &self.view)?;
         if self.verifies_signatures {
