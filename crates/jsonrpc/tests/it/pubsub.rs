@@ -78,7 +78,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
                 self.early.push_back(received);
                 continue;
             }
-            assert_eq!((&received["id"], &received["jsonrpc"]), (&json!(7), &json!("2.0")));
+            let envelope = (&received["id"], &received["jsonrpc"]);
+            assert_eq!(envelope, (&json!(7), &json!("2.0")), "{received}");
             return match received.get_mut("error") {
                 Some(err) => Err(err.take()),
                 None => Ok(received["result"].take()),
