@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use testkit::node::{Node, NodeCommand};
 use testkit::scenario::{Client, ScrapedMetrics, Storm};
+use tokio::sync::oneshot;
 
 use crate::node::HYDRANT;
 
@@ -63,6 +64,25 @@ async fn next_slot(client: &mut Client) -> Result<u64> {
     message["params"]["result"]["slot"].as_u64().context("no slot")
 }
 
+/// Reads all slots until it is stopped, each exactly once. Returns the client and its last slot.
+async fn listen(
+    mut client: Client,
+    first: u64,
+    mut stopped: oneshot::Receiver<()>,
+) -> Result<(Client, u64)> {
+    let mut last = first;
+    loop {
+        tokio::select! {
+            slot = next_slot(&mut client) => {
+                let slot = slot?;
+                ensure!(slot == last + 1, "slot {slot} after {last}");
+                last = slot;
+            }
+            _ = &mut stopped => return Ok((client, last)),
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(
     clippy::print_stdout,
@@ -78,11 +98,14 @@ async fn storms_of_clients_that_loop_and_vanish_leave_nothing() -> Result<()> {
         (expected[0].1, expected[1].1) = (1.0, 1.0);
         expected
     };
+    // It reads during the storms, too: a client that answers no ping is closed.
+    let (stop, stopped) = oneshot::channel();
+    let listening = tokio::spawn(listen(listener, first, stopped));
     let before = node.resident_bytes()?;
     let mut with_first = None;
     for _ in 0..STORMS {
         let storm = Storm::run(&node, clients, now).await?;
-        // Notifications that wait for the listener are not a leak.
+        // A notification on its way to the listener is not a leak.
         ScrapedMetrics::wait_until(node.rpc, &with_listener[..3]).await?;
         println!(
             "{clients} clients within {:?}; {} MiB before all, {} with them, {} after",
@@ -96,9 +119,11 @@ async fn storms_of_clients_that_loop_and_vanish_leave_nothing() -> Result<()> {
     let after = node.resident_bytes()?;
     let max = with_first.context("no storm")? / 10 * 11;
     ensure!(after <= max, "{after} bytes after {STORMS} storms; {before} before");
+    // If it has ended, the next line says why.
+    let _ = stop.send(());
+    let (mut listener, mut last) = listening.await??;
     let version = listener.call("getVersion", json!([])).await?;
     ensure!(version["solana-core"].is_string(), "{version}");
-    let mut last = first;
     // No slot of that time is missing. When the next one does not arrive at once, all have been read.
     loop {
         let began = now();
