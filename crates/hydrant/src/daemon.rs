@@ -38,7 +38,11 @@ pub(crate) fn start(ip: Option<IpAddr>, port: Option<u16>) -> Result<()> {
     command.arg0(name).args(args.filter(|arg| arg != FLAG)).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().context("start the process in the background")?;
-    wait_until_ready(&mut child, address)?;
+    if let Err(err) = wait_until_ready(&mut child, address) {
+        // It may have ended already.
+        let _ = child.kill();
+        return Err(err);
+    }
     print_line(&format!("Runs in the background as process {}", child.id()));
     Ok(())
 }

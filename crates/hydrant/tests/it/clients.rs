@@ -68,17 +68,22 @@ fn web3_js_flow_on_a_followed_chain() -> Result<()> {
 
 #[test]
 fn web3_js_flow_over_tls() -> Result<()> {
+    node_js_flow_over_tls("js-web3")
+}
+
+/// A client's flow over TLS. Node.js and Rust clients find the authority by different variables.
+fn node_js_flow_over_tls(client: &str) -> Result<()> {
     let files = tempfile::tempdir()?;
     let certificate = Certificate::write(files.path())?;
     let tls = certificate.flags();
     let flags: Vec<&str> =
         NODE_FLAGS.iter().copied().chain(tls.iter().map(String::as_str)).collect();
     let node = start_node(&flags)?;
-    let folder = clients().join("js-web3");
+    let folder = clients().join(client);
     install_node_js(&folder)?;
     let mut flow = Command::new("node");
     flow.args(["--test", "--test-reporter=spec", "flow.test.js"]).current_dir(&folder);
-    flow.env("NODE_EXTRA_CA_CERTS", &certificate.chain);
+    flow.env("NODE_EXTRA_CA_CERTS", &certificate.chain).env("SSL_CERT_FILE", &certificate.chain);
     run_flow_with_urls(&node, tls_urls(&node)?, flow)
 }
 
@@ -172,18 +177,7 @@ fn yellowstone_js_flow() -> Result<()> {
 /// The client is a Rust library under its npm package: it trusts what the system does.
 #[test]
 fn yellowstone_js_flow_over_tls() -> Result<()> {
-    let files = tempfile::tempdir()?;
-    let certificate = Certificate::write(files.path())?;
-    let tls = certificate.flags();
-    let flags: Vec<&str> =
-        NODE_FLAGS.iter().copied().chain(tls.iter().map(String::as_str)).collect();
-    let node = start_node(&flags)?;
-    let folder = clients().join("js-grpc");
-    install_node_js(&folder)?;
-    let mut flow = Command::new("node");
-    flow.args(["--test", "--test-reporter=spec", "flow.test.js"]).current_dir(&folder);
-    flow.env("NODE_EXTRA_CA_CERTS", &certificate.chain).env("SSL_CERT_FILE", &certificate.chain);
-    run_flow_with_urls(&node, tls_urls(&node)?, flow)
+    node_js_flow_over_tls("js-grpc")
 }
 
 #[test]

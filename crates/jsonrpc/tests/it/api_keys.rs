@@ -281,7 +281,7 @@ fn a_socket_has_the_limits_of_its_key() {
     });
 }
 
-/// Makes alice have had so many refusals that her next one waits. Returns the time before which it cannot come.
+/// Counts so many refusals for the first key that its next one is late. Returns the earliest time of that one.
 fn exhaust_refusals(toy: &Toy, keys: &ApiKeys) -> Duration {
     let now = toy.server.context.pool.now();
     let alice = Caller::Key(KeyNumber(1));

@@ -88,7 +88,7 @@ pub(crate) enum ForkRequest {
 /// Why a call does not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallRefusal {
-    /// So many of its kind wait already.
+    /// The maximum number of calls of this kind waits already.
     Full { limit: usize },
     /// The ledger ends.
     Closed,

@@ -25,7 +25,7 @@ use solana_transaction_status::UiTransactionEncoding;
 
 use self::decode_bundle::decode_bundle;
 use super::{cheatcodes, send, simulate, transaction_codec};
-use crate::bundles::{BundleId, BundleStatus};
+use crate::bundles::{BundleId, BundleStatus, FoundBundle};
 use crate::commitment::context;
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
@@ -112,14 +112,18 @@ fn ids(params: Params<'_>) -> Result<Vec<String>, RpcError> {
     Ok(ids)
 }
 
+/// The retained bundles with these ids.
+fn find(api: &SolanaApi, ids: &[String]) -> Vec<Option<FoundBundle>> {
+    ids.iter().map(|id| BundleId::parse(id).and_then(|id| api.bundles.find(&id))).collect()
+}
+
 fn bundle_statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     check_served(api)?;
     let ids = ids(params)?;
-    let found: Vec<_> =
-        ids.iter().map(|id| BundleId::parse(id).and_then(|id| api.bundles.find(&id))).collect();
+    let found = find(api, &ids);
     let processed = api.reader.view(Commitment::Processed);
     let history = api.history.snapshot();
-    let status = |(id, found): (&String, &Option<crate::bundles::FoundBundle>)| {
+    let status = |(id, found): (&String, &Option<FoundBundle>)| {
         let found = found.as_ref()?;
         let BundleStatus::Landed { slot } = found.status(&history) else { return None };
         let confirmation = match history.commitment(slot) {
@@ -143,11 +147,10 @@ fn bundle_statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 fn inflight_bundle_statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     check_served(api)?;
     let ids = ids(params)?;
-    let found: Vec<_> =
-        ids.iter().map(|id| BundleId::parse(id).and_then(|id| api.bundles.find(&id))).collect();
+    let found = find(api, &ids);
     let processed = api.reader.view(Commitment::Processed);
     let history = api.history.snapshot();
-    let status = |(id, found): (&String, &Option<crate::bundles::FoundBundle>)| {
+    let status = |(id, found): (&String, &Option<FoundBundle>)| {
         let status = found.as_ref().map(|found| found.status(&history));
         let (name, slot) = match &status {
             None => ("Invalid", None),
