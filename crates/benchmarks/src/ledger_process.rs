@@ -1,4 +1,4 @@
-//! A synthetic ledger in a process of its own (`state-ledger`), and its measurements.
+//! A ledger in a process of its own (`state-ledger`, `followed-chain`), and its measurements.
 
 #[path = "state_ledger/protocol.rs"]
 pub(crate) mod protocol;
@@ -38,8 +38,12 @@ impl LedgerProcess {
         accounts: u32,
         more: &[&str],
     ) -> Result<Self> {
-        command.args([mode, shape, &accounts.to_string()]).args(more);
-        Ok(Self { child: Child::start(&mut command)?, metrics: LedgerMetrics::default() })
+        Self::start_program(command.args([mode, shape, &accounts.to_string()]).args(more))
+    }
+
+    /// The same by a command that is complete.
+    pub(crate) fn start_program(command: &mut Command) -> Result<Self> {
+        Ok(Self { child: Child::start(command)?, metrics: LedgerMetrics::default() })
     }
 
     pub(crate) fn id(&self) -> u32 {

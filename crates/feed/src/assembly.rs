@@ -25,6 +25,7 @@ const SYSVARS: [(Pubkey, &str); 4] = [
 pub(crate) const ENTRY_BYTES: usize = 64;
 
 /// The last write of an account in an open bank.
+#[derive(Clone, Debug)]
 pub(crate) struct OpenWrite<A> {
     pub(crate) write: AccountWrite<A>,
     pub(crate) bytes: usize,

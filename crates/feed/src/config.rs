@@ -21,7 +21,7 @@ pub struct FeedConfig {
     /// it ([`Feed::take_settled`](crate::Feed::take_settled)). All are settled when the bank writes SlotHistory, which it
     /// does last. 0 settles each at once, also one that is written again, which costs a hash for each write. Default: 64.
     pub settled_after: u64,
-    /// As `settled_after`, an account that the bank has written again: it probably writes it once more. Default: 384.
+    /// As `settled_after`, an account that the bank has written again: it probably writes it once more. Default: 128.
     pub settled_again_after: u64,
     /// Whether a bank is confirmed, and becomes the root, only once the caller has approved it. Default: no.
     pub needs_approval: bool,
@@ -36,7 +36,7 @@ impl Default for FeedConfig {
             incomplete_timeout: Duration::from_secs(2),
             voters_max: 16_384,
             settled_after: 64,
-            settled_again_after: 384,
+            settled_again_after: 128,
             needs_approval: false,
         }
     }

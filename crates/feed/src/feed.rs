@@ -9,7 +9,7 @@ use solana_pubkey::Pubkey;
 
 use crate::approval::Approval;
 use crate::assembly::{Added, Assembly};
-use crate::bank::{AccountWrite, Bank, OpenId};
+use crate::bank::{AccountWrite, Bank, BankAccounts, OpenId};
 use crate::bank_tree::BankTree;
 use crate::config::FeedConfig;
 use crate::event::{DropReason, Event, Gap, GapReason};
@@ -464,13 +464,13 @@ impl<A, T, M> Feed<A, T, M> {
         let done = match link {
             Link::Known(id) => {
                 self.stats.duplicate_banks += 1;
-                Done::new::<A>(bank_id, id, &[])
+                Done::new(bank_id, id, std::iter::empty::<&AccountWrite<A>>())
             }
             Link::Report(parent) => {
-                let accounts: Vec<_> = accounts.into_values().map(|last| last.write).collect();
+                let accounts = BankAccounts(accounts);
                 let id = reserved.unwrap_or_else(|| self.tree.reserve(slot));
                 self.tree.add(id, parent, meta.blockhash);
-                let done = Done::new(bank_id, id, &accounts);
+                let done = Done::new(bank_id, id, accounts.iter());
                 self.stats.banks += 1;
                 if meta.entries_count > 0 && entries.is_empty() {
                     self.stats.banks_without_entries += 1;

@@ -25,7 +25,7 @@ mod stats;
 mod update;
 mod votes;
 
-pub use bank::{AccountWrite, Bank, OpenId};
+pub use bank::{AccountWrite, Bank, BankAccounts, OpenId};
 pub use config::FeedConfig;
 pub use event::{DropReason, Event, Gap, GapReason, Missing};
 pub use feed::Feed;

@@ -244,11 +244,15 @@ impl<A, T, M> SlotEntry<A, T, M> {
 
 impl Done {
     /// `writes` are those of the bank if this session completed it.
-    pub(crate) fn new<A>(bank_id: Option<u64>, id: BlockId, writes: &[AccountWrite<A>]) -> Self {
+    pub(crate) fn new<'a, A: 'a>(
+        bank_id: Option<u64>,
+        id: BlockId,
+        writes: impl Iterator<Item = &'a AccountWrite<A>>,
+    ) -> Self {
         let hasher = RandomState::default();
         let version =
             |write: &AccountWrite<A>| (hasher.hash_one(write.pubkey), write.write_version);
-        let versions = writes.iter().map(version).collect();
+        let versions = writes.map(version).collect();
         Self { bank_id, id, hasher, versions, is_sorted: false }
     }
 

@@ -20,6 +20,7 @@ use crate::base::{Base, BaseStore};
 use crate::cluster::FollowedCluster;
 use crate::cluster_tracker::ClusterTracker;
 use crate::error::FollowError;
+use crate::free_thread::FreeThread;
 use crate::gap_closer::{ArchiveSource, GapCloser};
 use crate::nodes;
 use crate::older_statuses::OlderStatuses;
@@ -208,9 +209,10 @@ impl Follower {
         let closer = config.archives.map(|archives| {
             GapCloser::new(archives, reader.clone(), Arc::clone(&status), messages.downgrade())
         });
-        let per_bank = (verification, cluster);
+        let freeing = FreeThread::start().map_err(FollowError::Thread)?;
+        let parts = (verification, cluster, freeing);
         let mut writer =
-            Writer::new(feed, (ledger, reader), history, Arc::clone(&status), gaps, root, per_bank);
+            Writer::new(feed, (ledger, reader), history, Arc::clone(&status), gaps, root, parts);
         writer.votes = votes;
         writer.store = store.transpose()?;
         writer.last_jump = jump;

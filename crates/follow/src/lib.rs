@@ -24,6 +24,7 @@ mod download;
 mod error;
 mod follower;
 mod footers;
+mod free_thread;
 mod gap_closer;
 mod jump;
 mod leader_sender;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::{BlockInfo, HistorySnapshot};
-use feed::AccountWrite;
+use feed::{AccountWrite, BankAccounts};
 use ledger::BlockId;
 use query::Retired;
 use solana::Account;
@@ -28,7 +28,7 @@ pub(crate) struct PutOff {
     pub(crate) roots: VecDeque<BlockId>,
     pub(crate) retired: Vec<RetiredVersions>,
     /// The accounts of the last bank as its source sent them. The ledger has them in its own form.
-    pub(crate) sent: Vec<AccountWrite<WrittenAccount>>,
+    pub(crate) sent: BankAccounts<WrittenAccount>,
     /// Whether the limits of history are to be enforced.
     pub(crate) has_limits: bool,
     /// When the first of it was put off.
@@ -69,7 +69,7 @@ impl PutOff {
     }
 
     /// The accounts of a bank, as its source sent them, are not needed any more.
-    pub(crate) fn free_sent(&mut self, sent: Vec<AccountWrite<WrittenAccount>>, now: Duration) {
+    pub(crate) fn free_sent(&mut self, sent: BankAccounts<WrittenAccount>, now: Duration) {
         self.sent = sent;
         self.since.get_or_insert(now);
     }

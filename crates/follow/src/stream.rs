@@ -1,6 +1,8 @@
 //! Streams of sources: connects to one after another and sends what it receives to the writer.
 //!
 //! In: the configured sources, the root (where a stream resumes), gaps that the writer has found. Out: [`Message`]s.
+//! Shape: what is there is sent at once, in batches. A batch ends with a message that something waits for ([`is_awaited`]),
+//! so that the writer has it before the rest is decoded.
 //! Bounds: a message of at most `message_bytes_max`, also after decompression; a batch of [`BATCH_BYTES_MAX`] and one
 //! message; of messages that the writer has not handled, `queue_bytes_max` bytes. At that bound nothing more is read,
 //! and the source closes the stream of a slow reader.
@@ -17,6 +19,7 @@ use futures_util::{FutureExt, StreamExt};
 use ledger::Slot;
 use prost::Message as _;
 use solana_hash::Hash;
+use solana_sdk_ids::sysvar;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
@@ -459,7 +462,8 @@ impl Streams {
     }
 }
 
-/// The messages that are there, with their bytes, and at least one; `None` if the stream has ended.
+/// The messages that are there, with their bytes, up to one that is awaited, and at least one; `None` if the stream has
+/// ended.
 async fn next_batch(
     stream: &mut tonic::Streaming<SubscribeUpdate>,
 ) -> Option<Vec<Result<(SubscribeUpdate, usize), tonic::Status>>> {
@@ -467,15 +471,31 @@ async fn next_batch(
         let bytes = message.encoded_len();
         (message, bytes)
     };
-    let mut batch = vec![stream.next().await?.map(sized)];
+    let first = stream.next().await?;
+    let mut is_last = first.as_ref().is_ok_and(is_awaited);
+    let mut batch = vec![first.map(sized)];
     let mut bytes = 0;
-    while batch.len() < BATCH_MAX && bytes < BATCH_BYTES_MAX {
+    while !is_last && batch.len() < BATCH_MAX && bytes < BATCH_BYTES_MAX {
         let Some(Some(next)) = stream.next().now_or_never() else { break };
+        is_last = next.as_ref().is_ok_and(is_awaited);
         let next = next.map(sized);
         bytes += next.as_ref().map_or(0, |(_, bytes)| *bytes);
         batch.push(next);
     }
     Some(batch)
+}
+
+/// Whether readers wait for what follows from a message: a bank freezes, is whole, or is confirmed by its child.
+fn is_awaited(message: &SubscribeUpdate) -> bool {
+    match &message.update_oneof {
+        Some(UpdateOneof::BlockMeta(_)) => true,
+        Some(UpdateOneof::Account(update)) => {
+            let awaited = [sysvar::slot_history::ID, sysvar::slot_hashes::ID];
+            let pubkey = update.account.as_ref().map(|account| &account.pubkey[..]);
+            pubkey.is_some_and(|pubkey| awaited.iter().any(|id| id.as_ref() == pubkey))
+        }
+        _ => false,
+    }
 }
 
 /// The value of `x-token`.

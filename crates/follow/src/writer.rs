@@ -28,6 +28,7 @@ use crate::clock::{now, unix_ms};
 use crate::cluster_tracker::ClusterTracker;
 use crate::convert::{BlockFacts, Converted, WrittenAccount};
 use crate::error::FollowError;
+use crate::free_thread::FreeThread;
 use crate::jump::Jump;
 use crate::open_banks::OpenBanks;
 use crate::put_off::PutOff;
@@ -82,6 +83,7 @@ pub(crate) struct Writer {
     newest_votes: Option<(BlockId, LandedVotes)>,
     open_banks: OpenBanks,
     put_off: PutOff,
+    freeing: FreeThread,
     session: Option<(u64, SourceId)>,
     /// The feed jumps next.
     pending_jump: Option<Jump>,
@@ -101,7 +103,7 @@ impl Writer {
         status: Arc<FollowStatus>,
         gaps: watch::Sender<u64>,
         (block, info): (Arc<Block>, BlockInfo),
-        (verification, cluster): (Verification, ClusterTracker),
+        (verification, cluster, freeing): (Verification, ClusterTracker, FreeThread),
     ) -> Self {
         let id = block.id;
         let root = Frozen { block, info: Arc::new(info), is_executed: true, is_confirmed: true };
@@ -125,6 +127,7 @@ impl Writer {
             newest_votes: None,
             open_banks: OpenBanks::default(),
             put_off: PutOff::default(),
+            freeing,
             session: None,
             pending_jump: None,
             unsent: Vec::new(),

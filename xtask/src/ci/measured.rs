@@ -34,7 +34,7 @@ pub(crate) fn build() -> Result<PathBuf> {
     AS_IN_RELEASE.iter().fold(build, |build, (key, value)| build.env(key, value)).run()?;
     std::fs::create_dir_all(&dir)?;
     // The next build for tests writes its own programs to the same paths.
-    for program in ["hydrant", "benchmarks", "quic_server", "state-ledger"] {
+    for program in ["hydrant", "benchmarks", "quic_server", "state-ledger", "followed-chain"] {
         std::fs::copy(target_dir().join("debug").join(program), dir.join(program))?;
     }
     Ok(dir)

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use feed::OpenId;
 use ledger::BlockId;
 use solana_account::ReadableAccount;
+use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
 
 use super::Writer;
@@ -28,7 +29,11 @@ const OPEN_BANKS_MAX: usize = 4;
 
 /// Of the batches that come, an account that this many have left alone is settled, too: a node that catches up gets large
 /// ones, and hashes less often.
-const BATCHES_QUIET: u64 = 3;
+const BATCHES_QUIET: u64 = 2;
+
+/// Large accounts that every bank writes when it freezes. Their states in the parent are removed from the sum when the bank
+/// is created, because the bank is awaited when it writes them.
+const WRITTEN_LAST: [Pubkey; 2] = [sysvar::recent_blockhashes::ID, sysvar::slot_history::ID];
 
 impl Writer {
     /// Applies what the open banks have since the last call. `batch_len` is the number of updates that came last: an account
@@ -127,10 +132,15 @@ impl Writer {
             let Some(frozen) = self.banks.get(&parent) else { continue };
             let info = Arc::clone(&frozen.info);
             let Some(id) = self.feed.begin_taking(open) else { continue };
-            match PreparedBank::open(&mut self.ledger, id, parent, info) {
-                Ok(opened) => self.open_banks.prepared.push((open, opened)),
-                Err(_) => self.open_banks.is_off = true,
+            let Ok(mut opened) = PreparedBank::open(&mut self.ledger, id, parent, info) else {
+                self.open_banks.is_off = true;
+                continue;
+            };
+            if self.verification.is_on() {
+                let hashing = Hashing { nanos: &self.status.proof.hash_nanos, is_open: true };
+                opened.replace(&self.ledger, WRITTEN_LAST.to_vec(), hashing);
             }
+            self.open_banks.prepared.push((open, opened));
         }
     }
 

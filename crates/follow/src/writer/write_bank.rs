@@ -12,7 +12,7 @@ use chain_solana::{
     AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, ExecutedTransaction,
     LedgerEvent,
 };
-use feed::Bank;
+use feed::{Bank, BankAccounts};
 use ledger::{Address, BlockId};
 use query::{Ledger, LedgerError};
 use solana::Account;
@@ -144,8 +144,8 @@ impl Writer {
         let hashing = self.verification.is_on().then_some(hashing);
         if let Some(mut prepared) = prepared {
             let written = |pubkey: &Pubkey| {
-                let at = bank.accounts.binary_search_by_key(pubkey, |write| write.pubkey).ok()?;
-                Some((*pubkey, bank.accounts[at].account.account.clone()))
+                let write = bank.accounts.get(pubkey)?;
+                Some((*pubkey, write.account.account.clone()))
             };
             let rest = bank.unsettled.iter().filter_map(written);
             prepared.write(&mut self.ledger, rest, hashing)?;
@@ -252,9 +252,9 @@ fn account_write((pubkey, account): (Pubkey, PreparedAccount)) -> AccountWrite {
 }
 
 /// The writes of a bank.
-fn account_updates(writes: Vec<feed::AccountWrite<WrittenAccount>>) -> BankUpdates {
+fn account_updates(writes: BankAccounts<WrittenAccount>) -> BankUpdates {
     let mut updates = BankUpdates::new(writes.len());
-    for feed::AccountWrite { pubkey, write_version, account } in writes {
+    for feed::AccountWrite { pubkey, write_version, account } in writes.into_writes() {
         let WrittenAccount { account, signature } = account;
         let account = Arc::new(account);
         updates.push(AccountUpdate { pubkey, account, write_version, signature });

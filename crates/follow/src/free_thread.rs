@@ -1,0 +1,80 @@
+//! Frees large values on a thread of its own, so that the writer is soon back at its queue.
+//!
+//! In: values that nothing needs any more. Out: nothing.
+//! Bounds: [`WAITING_MAX`] values wait. Beyond that the caller frees its own, so memory cannot grow.
+
+use std::io;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+/// Values that wait: what a bank and the roots that it brings leave behind, and that of the bank after it.
+const WAITING_MAX: usize = 4;
+
+/// The thread. It ends once this is dropped and it has freed what it was given.
+pub(crate) struct FreeThread {
+    values: SyncSender<Box<dyn Send>>,
+}
+
+impl FreeThread {
+    /// Starts it.
+    pub(crate) fn start() -> io::Result<Self> {
+        let (values, received) = sync_channel::<Box<dyn Send>>(WAITING_MAX);
+        let free = move || received.iter().for_each(drop);
+        std::thread::Builder::new().name("follow-free".into()).spawn(free)?;
+        Ok(Self { values })
+    }
+
+    /// Frees a value soon.
+    pub(crate) fn free(&self, value: impl Send + 'static) {
+        // What the channel does not take is freed here.
+        drop(self.values.try_send(Box::new(value)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    /// Says on which thread it was freed.
+    struct Freed(Sender<Option<String>>);
+
+    impl Drop for Freed {
+        fn drop(&mut self) {
+            let name = std::thread::current().name().map(str::to_owned);
+            // The test may have ended.
+            let _ = self.0.send(name);
+        }
+    }
+
+    #[test]
+    fn a_value_is_freed_by_the_thread_and_by_the_caller_once_too_many_wait() -> io::Result<()> {
+        let (sender, freed) = channel();
+        let thread = FreeThread::start()?;
+        thread.free(Freed(sender.clone()));
+        assert_eq!(freed.recv().ok().flatten().as_deref(), Some("follow-free"));
+        // The thread waits inside a value until the gate is dropped.
+        let (gate, waits) = channel::<()>();
+        let (entered, is_inside) = channel();
+        struct Waits(std::sync::mpsc::Receiver<()>, Sender<()>);
+        impl Drop for Waits {
+            fn drop(&mut self) {
+                let _ = self.1.send(());
+                let _ = self.0.recv();
+            }
+        }
+        thread.free(Waits(waits, entered));
+        assert!(is_inside.recv().is_ok());
+        for _ in 0..=WAITING_MAX {
+            thread.free(Freed(sender.clone()));
+        }
+        let own = std::thread::current().name().map(str::to_owned);
+        assert_eq!(freed.try_recv().ok(), Some(own), "the last one");
+        assert!(freed.try_recv().is_err(), "the others wait");
+        drop(gate);
+        for _ in 0..WAITING_MAX {
+            assert_eq!(freed.recv().ok().flatten().as_deref(), Some("follow-free"));
+        }
+        Ok(())
+    }
+}
