@@ -1,7 +1,8 @@
 //! The source: the encoded slots over a socket, as fast as they are taken or at their own rate.
 //!
 //! Shape: a server on a runtime of its own, with one thread. At their own rate a slot's chunks are due in equal steps, and
-//! its metadata at its end. A chunk that is late was not taken in time, and counts from when it was due.
+//! its metadata at its end. A chunk that is late was not taken in time, and counts from when it was due. Timers count whole
+//! milliseconds, so the source looks at the clock for the last one before the metadata, which is sent to the microsecond.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -16,6 +17,9 @@ use testkit::raw_geyser_source::RawSource;
 use tokio::sync::oneshot;
 
 use super::chain::Slot;
+
+/// A timer fires up to this much late.
+const TIMER_STEP: Duration = Duration::from_millis(1);
 
 /// How fast slots are sent.
 #[derive(Clone, Copy)]
@@ -87,7 +91,12 @@ fn chunks(
             if let Pace::PerSlot(slot_time) = pace {
                 let share = slot_time.mul_f64(at as f64 / slot.content.len() as f64);
                 let due = pace.slot_begin(began, number) + share;
-                tokio::time::sleep_until(due.into()).await;
+                let is_end = at == slot.content.len();
+                let wake = if is_end { due - TIMER_STEP } else { due };
+                tokio::time::sleep_until(wake.into()).await;
+                while now() < due {
+                    tokio::task::yield_now().await;
+                }
             }
             Some((chunk, (slots, next.0, next.1)))
         }

@@ -27,9 +27,10 @@ use crate::prepared_bank::{Hashing, PreparedBank};
 /// Open banks that are prepared at once. Others wait for their turn, or until they are whole.
 const OPEN_BANKS_MAX: usize = 4;
 
-/// Of the batches that come, an account that this many have left alone is settled, too: a node that catches up gets large
-/// ones, and hashes less often.
-const BATCHES_QUIET: u64 = 2;
+/// A node that catches up gets batches of at least this many updates. It hashes less often then: an account is settled once
+/// [`BATCHES_QUIET`] batches have left it alone.
+const BATCH_LARGE: u64 = 128;
+const BATCHES_QUIET: u64 = 3;
 
 /// Large accounts that every bank writes when it freezes. Their states in the parent are removed from the sum when the bank
 /// is created, because the bank is awaited when it writes them.
@@ -39,6 +40,7 @@ impl Writer {
     /// Applies what the open banks have since the last call. `batch_len` is the number of updates that came last: an account
     /// waits longer for its next write if they come in large batches.
     pub(super) fn prepare_banks(&mut self, batch_len: u64) -> Result<(), FollowError> {
+        let settled_after = if batch_len < BATCH_LARGE { 0 } else { batch_len * BATCHES_QUIET };
         self.discard_ended()?;
         if self.open_banks.is_off || self.verification.is_stopped() {
             return self.discard_all();
@@ -51,7 +53,7 @@ impl Writer {
             if let Some(hashing) = hashing {
                 bank.replace(&self.ledger, self.feed.take_new(*open), hashing);
             }
-            let settled = self.feed.take_settled(*open, batch_len * BATCHES_QUIET);
+            let settled = self.feed.take_settled(*open, settled_after);
             let writes = settled.into_iter().map(|write| (write.pubkey, write.account.account));
             if bank.write(&mut self.ledger, writes, hashing).is_err() {
                 self.open_banks.is_off = true;
