@@ -2,7 +2,8 @@
 //
 // Shape: `const { step, run } = flow('name'); step('what happens', async () => {...}); run();`
 // Each step prints one line; the first that fails ends the flow, so its name is the last one printed.
-// Bounds: a step has 60 s, a wait inside it 30 s. A wait is always for a value, never for time to pass.
+// Bounds: a step has 60 s, a wait inside it 30 s. A wait is always for a value, never for time to pass. After a step that
+// failed the process has 5 s to end.
 // Not here: anything about Solana; each client's folder has its own.
 
 import assert from 'node:assert/strict';
@@ -10,6 +11,7 @@ import { test } from 'node:test';
 
 const STEP_MS_MAX = 60_000;
 const WAIT_MS_MAX = 30_000;
+const CLOSE_MS_MAX = 5_000;
 
 // A flow with its list of steps; `run` hands them to the test runner, `last` is called in any case.
 export function flow(title) {
@@ -18,7 +20,9 @@ export function flow(title) {
   const run = (last = async () => {}) =>
     test(title, async (t) => {
       try {
-        await inOrder(t, steps);
+        const passed = await inOrder(t, steps);
+        // Connections of the step that failed would keep the process, and so the runner's report.
+        if (!passed) setTimeout(() => process.exit(), CLOSE_MS_MAX).unref();
       } finally {
         await last();
       }
@@ -26,6 +30,7 @@ export function flow(title) {
   return { step, run };
 }
 
+// Whether all steps passed.
 async function inOrder(t, steps) {
   for (const { name, body } of steps) {
     let passed = false;
@@ -34,8 +39,9 @@ async function inOrder(t, steps) {
       passed = true;
     });
     // The runner has recorded the failure already. Later steps would fail for the same reason.
-    if (!passed) return;
+    if (!passed) return false;
   }
+  return true;
 }
 
 // The value of an environment variable that crates/hydrant/tests/it/clients.rs sets.

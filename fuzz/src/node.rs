@@ -41,6 +41,7 @@ pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
         upstream: None,
         account_upstream: None,
         snapshots: None,
+        notified: Arc::default(),
         older_statuses: None,
         bundles: Arc::default(),
         cheatcodes: Arc::default(),

@@ -38,7 +38,7 @@ use crate::stored_rows::{EPOCHS_STORED, write_epochs};
 /// Former roots whose stakes are shown: a reader may still have one. 64 are 13 to 26 seconds of slots.
 const ROOTS_RETAINED: usize = 64;
 /// Epochs whose voters and leaders are shown; Agave stores six.
-const EPOCHS_RETAINED: usize = 8;
+const EPOCHS_RETAINED: usize = 10;
 
 /// Tracks a followed cluster, and publishes it.
 pub(crate) struct ClusterTracker {

@@ -32,12 +32,12 @@ impl FreeThread {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Sender, channel};
+    use std::sync::mpsc::Receiver;
 
     use super::*;
 
     /// Says on which thread it was freed.
-    struct Freed(Sender<Option<String>>);
+    struct Freed(SyncSender<Option<String>>);
 
     impl Drop for Freed {
         fn drop(&mut self) {
@@ -47,23 +47,28 @@ mod tests {
         }
     }
 
+    /// Keeps the thread until the gate is dropped.
+    struct Waits {
+        entered: SyncSender<()>,
+        gate: Receiver<()>,
+    }
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            let _ = self.entered.send(());
+            let _ = self.gate.recv();
+        }
+    }
+
     #[test]
     fn a_value_is_freed_by_the_thread_and_by_the_caller_once_too_many_wait() -> io::Result<()> {
-        let (sender, freed) = channel();
+        let (sender, freed) = sync_channel(2 * WAITING_MAX);
         let thread = FreeThread::start()?;
         thread.free(Freed(sender.clone()));
         assert_eq!(freed.recv().ok().flatten().as_deref(), Some("follow-free"));
-        // The thread waits inside a value until the gate is dropped.
-        let (gate, waits) = channel::<()>();
-        let (entered, is_inside) = channel();
-        struct Waits(std::sync::mpsc::Receiver<()>, Sender<()>);
-        impl Drop for Waits {
-            fn drop(&mut self) {
-                let _ = self.1.send(());
-                let _ = self.0.recv();
-            }
-        }
-        thread.free(Waits(waits, entered));
+        let (open, gate) = sync_channel(1);
+        let (entered, is_inside) = sync_channel(1);
+        thread.free(Waits { entered, gate });
         assert!(is_inside.recv().is_ok());
         for _ in 0..=WAITING_MAX {
             thread.free(Freed(sender.clone()));
@@ -71,7 +76,7 @@ mod tests {
         let own = std::thread::current().name().map(str::to_owned);
         assert_eq!(freed.try_recv().ok(), Some(own), "the last one");
         assert!(freed.try_recv().is_err(), "the others wait");
-        drop(gate);
+        drop(open);
         for _ in 0..WAITING_MAX {
             assert_eq!(freed.recv().ok().flatten().as_deref(), Some("follow-free"));
         }

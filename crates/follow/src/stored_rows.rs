@@ -23,7 +23,7 @@ use store::{ByteReader, ByteWriter, DecodeError};
 pub(crate) const FORMAT: u32 = 2;
 
 /// Epochs whose stakes are stored, the newest ones; Agave stores six.
-pub(crate) const EPOCHS_STORED: usize = 8;
+pub(crate) const EPOCHS_STORED: usize = 10;
 
 /// What never changes on a chain.
 #[derive(Clone, Debug, PartialEq)]

@@ -280,6 +280,7 @@ async fn serve(
         upstream: None,
         account_upstream: forked.upstream(),
         snapshots: Some(Arc::clone(&archives) as Arc<dyn Snapshots>),
+        notified: Arc::default(),
         older_statuses: None,
         bundles: Arc::new(Bundles::new(localnet.bundle_sender())),
         cheatcodes: Arc::new(Cheatcodes::new(localnet.control(), config.cheatcodes)),
@@ -299,6 +300,7 @@ async fn serve(
         Arc::clone(&cluster_info),
         localnet.reader().clone(),
         Arc::clone(&node.api.history),
+        Arc::clone(&node.api.notified),
         (Arc::clone(&node.context.pool), Arc::clone(&node.context.clients)),
     )
     .context("start PubSub")?;

@@ -389,6 +389,7 @@ impl Node<'_> {
             upstream: upstream_calls.clone().map(|calls| calls as Arc<dyn Upstream>),
             account_upstream: None,
             snapshots: None,
+            notified: Arc::default(),
             older_statuses: Some(Arc::clone(&older_statuses) as Arc<dyn OlderStatuses>),
             bundles: Arc::default(),
             cheatcodes: Arc::default(),
@@ -408,6 +409,7 @@ impl Node<'_> {
             Arc::clone(&info),
             node.api.reader.clone(),
             Arc::clone(&node.api.history),
+            Arc::clone(&node.api.notified),
             (Arc::clone(&node.context.pool), Arc::clone(&node.context.clients)),
         )
         .context("start PubSub")?;

@@ -20,6 +20,7 @@ use crate::bundles::Bundles;
 use crate::cheatcodes::Cheatcodes;
 use crate::config::Config;
 use crate::ledger_metrics::LedgerMetrics;
+use crate::pubsub::NotifiedSlot;
 
 /// What the methods of Solana work on. Clones share it.
 #[derive(Clone)]
@@ -52,6 +53,8 @@ pub struct SolanaApi {
     pub snapshots: Option<Arc<dyn Snapshots>>,
     /// Transactions that were executed before the history begins, if they are known.
     pub older_statuses: Option<Arc<dyn OlderStatuses>>,
+    /// How far the subscribers of this node are notified. The default if it has no subscriptions.
+    pub notified: Arc<NotifiedSlot>,
     /// The cheat codes of a local ledger.
     pub cheatcodes: Arc<Cheatcodes>,
     /// Health of the ledger, as `getHealth` reports it.

@@ -62,6 +62,7 @@ fn api(reader: &Reader) -> Result<SolanaApi> {
         upstream: None,
         account_upstream: None,
         snapshots: None,
+        notified: Arc::default(),
         older_statuses: None,
         bundles: Arc::default(),
         cheatcodes: Arc::default(),

@@ -60,6 +60,7 @@ impl Served {
             Arc::clone(&server.api.cluster_info),
             server.api.reader.clone(),
             Arc::clone(&server.api.history),
+            Arc::default(),
             (Arc::clone(&server.context.pool), Arc::clone(&server.context.clients)),
         )
         .expect("a thread");
@@ -88,6 +89,7 @@ impl Served {
             upstream: None,
             account_upstream: None,
             snapshots: None,
+            notified: Arc::default(),
             older_statuses: None,
             bundles: Arc::default(),
             cheatcodes: Arc::default(),
@@ -129,6 +131,7 @@ impl Served {
             upstream: None,
             account_upstream: None,
             snapshots: None,
+            notified: Arc::default(),
             older_statuses: None,
             bundles: Arc::default(),
             cheatcodes: Arc::default(),

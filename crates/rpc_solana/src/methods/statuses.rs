@@ -7,7 +7,8 @@
 //! A failed transaction of the open block has no status yet. Clients subscribe to a signature and then request
 //! its status once. web3.js rejects with the raw error of that status, but makes a proper error of the notification.
 //! In Agave the request arrives before the transaction is executed; here it arrives after it. So the status waits
-//! until the block is complete: the notification is sent first.
+//! until the block is complete: the notification is sent first. For the same reason it is a processed one until the
+//! notifications of its confirmed block are sent.
 
 use chain_solana::{ExecutedTransaction, HistorySnapshot, RECENT_BLOCKHASHES_MAX};
 use jsonrpc::error::RpcError;
@@ -50,7 +51,7 @@ fn statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
                 .filter(|executed| executed.slot <= reached)
                 // The next block is opened after the subscribers of this block are notified.
                 .filter(|executed| executed.meta.status.is_ok() || executed.slot < reached)
-                .map(|executed| status(&history, executed))
+                .map(|executed| status(api, &history, executed))
                 .or_else(|| older_status(api, signature, oldest_known))
         })
         .collect();
@@ -75,9 +76,19 @@ fn older_status(
 }
 
 /// The status of a transaction on the chain of the processed block.
-fn status(history: &HistorySnapshot, executed: &ExecutedTransaction) -> TransactionStatus {
+fn status(
+    api: &SolanaApi,
+    history: &HistorySnapshot,
+    executed: &ExecutedTransaction,
+) -> TransactionStatus {
     let slot = executed.slot;
-    let (confirmations, confirmation_status) = match history.commitment(slot) {
+    let commitment = match history.commitment(slot) {
+        Commitment::Confirmed if executed.meta.status.is_err() && !api.notified.contains(slot) => {
+            Commitment::Processed
+        }
+        commitment => commitment,
+    };
+    let (confirmations, confirmation_status) = match commitment {
         Commitment::Finalized => (None, TransactionConfirmationStatus::Finalized),
         Commitment::Confirmed => {
             let above = history.newest_slot(Commitment::Confirmed) - slot;

@@ -27,6 +27,7 @@ mod event_sender;
 mod key_kind;
 mod methods;
 mod notification;
+mod notified_slot;
 mod notifier;
 mod recent_blocks;
 mod solana_subscriptions;
@@ -41,10 +42,12 @@ use chain_solana::{ClusterInfo, History, Reader};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::pubsub::PubSubServer;
+use ledger::Commitment;
 use pool::{Pool, RateLimiter};
 
 pub use config::Config;
 pub use event_sender::EventSender;
+pub use notified_slot::NotifiedSlot;
 pub use solana_subscriptions::{SolanaPubSub, SolanaSubscriptions};
 
 /// Parses the parameters of a call. Returns whether its method subscribes.
@@ -54,7 +57,7 @@ pub(crate) fn read_call(method: &str, params: Params<'_>) -> Result<bool, RpcErr
 
 /// Creates the subscriptions, and the sender of the ledger's events. Starts a thread, which ends when the sender is
 /// dropped. Long encoding and set tasks run on the pool. Calls and sent bytes are charged to the rate limits of their
-/// client.
+/// client. `notified` is that of the API whose methods the same clients call.
 ///
 /// Errors: the thread could not be started.
 pub fn start(
@@ -62,12 +65,15 @@ pub fn start(
     cluster_info: Arc<ClusterInfo>,
     reader: Reader,
     history: Arc<History>,
+    notified: Arc<NotifiedSlot>,
     pool_and_clients: (Arc<Pool>, Arc<RateLimiter>),
 ) -> io::Result<(Arc<SolanaPubSub>, EventSender)> {
     let transport = config.transport();
-    let api = SolanaSubscriptions::new(config, cluster_info, reader, history);
+    let api = SolanaSubscriptions::new(config, cluster_info, (reader, history), notified);
     let pubsub = Arc::new(PubSubServer::new(api, transport, pool_and_clients));
     pubsub.subscriptions.start_at(|commitment| pubsub.api.complete_view(commitment).block());
+    let confirmed = pubsub.api.reader.view(Commitment::Confirmed).block();
+    pubsub.api.notified.set(confirmed.slot);
     let sender = notifier::start(Arc::clone(&pubsub))?;
     Ok((pubsub, sender))
 }

@@ -82,6 +82,9 @@ impl Notifier {
                 tracing::error!("the notifier panicked: all subscribers are closed");
                 self.pubsub.subscriptions.close_all(CloseReason::EventsLost);
             }
+            if let LedgerEvent::Confirmed { block, .. } = &event {
+                self.pubsub.api.notified.set(block.id.slot);
+            }
         }
         self.pubsub.shut_down();
     }

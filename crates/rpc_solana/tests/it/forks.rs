@@ -52,8 +52,9 @@ impl ForkedNode {
         let pool = Arc::new(pool.expect("threads start"));
         let shared = (pool, Arc::new(RateLimiter::new(Limits::default())));
         let info = node::cluster_info();
+        let notified = Arc::clone(&world.node.api.notified);
         let (pubsub, sender) =
-            pubsub::start(Default::default(), info, reader, Arc::clone(&history), shared)
+            pubsub::start(Default::default(), info, reader, Arc::clone(&history), notified, shared)
                 .expect("a thread starts");
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("loopback");
         let pubsub_address = listener.local_addr().expect("it is bound");

@@ -162,6 +162,7 @@ impl World {
             upstream: None,
             account_upstream: None,
             snapshots: None,
+            notified: Arc::default(),
             older_statuses: None,
             bundles: Arc::default(),
             cheatcodes: Arc::default(),

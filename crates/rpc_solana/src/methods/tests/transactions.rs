@@ -224,6 +224,27 @@ fn a_failed_transaction_has_no_status_before_its_block_is_complete() {
 }
 
 #[test]
+fn a_failed_transaction_is_processed_until_subscribers_of_its_confirmed_block_are_notified() {
+    let world = World::with_late();
+    let signatures = json!([[world.signature("late"), world.signature("confirmed")]]);
+    let statuses = || {
+        let found = world.value(PROCESSED, "getSignatureStatuses", signatures.clone());
+        [0, 1].map(|n| {
+            let status = &found[n];
+            (status["confirmationStatus"].clone(), status["confirmations"].clone())
+        })
+    };
+    let confirmed = |slot| (json!("confirmed"), json!(CONFIRMED - slot));
+    assert_eq!(statuses(), [confirmed(61), confirmed(60)], "without subscriptions");
+    world.api.notified.set(60);
+    assert_eq!(statuses(), [(json!("processed"), json!(0)), confirmed(60)]);
+    world.api.notified.set(59);
+    assert_eq!(statuses()[1], confirmed(60), "one that succeeded does not wait");
+    world.api.notified.set(61);
+    assert_eq!(statuses(), [confirmed(61), confirmed(60)]);
+}
+
+#[test]
 fn at_most_256_statuses_are_returned_at_once() {
     let world = World::new();
     let many = vec![world.signature("memo"); 257];

@@ -147,6 +147,11 @@ impl World {
         Builder::new().build()
     }
 
+    /// The same with `late` in slot 61, which failed.
+    pub(super) fn with_late() -> Self {
+        Builder { has_late: true, ..Builder::new() }.build()
+    }
+
     /// A transaction of history: `memo` in slot 42, `failed` in 43, `lookup` in 44, `priced` in 45,
     /// `cheap` and `dear` in 47, `confirmed` in 60, `processed` and `refused` in 80, `forgotten` in 20.
     pub(super) fn tx(&self, name: &str) -> &Arc<ExecutedTransaction> {
@@ -201,6 +206,8 @@ struct Builder {
     transaction_service: Arc<FakeTransactionService>,
     slot_history: SlotHistory,
     named: HashMap<&'static str, Arc<ExecutedTransaction>>,
+    /// Whether slot 61 has a transaction.
+    has_late: bool,
 }
 
 impl Builder {
@@ -262,6 +269,7 @@ impl Builder {
             upstream: None,
             account_upstream: None,
             snapshots: None,
+            notified: Arc::default(),
             older_statuses: None,
             bundles: Arc::default(),
             cheatcodes: Arc::default(),
@@ -274,7 +282,8 @@ impl Builder {
             config: Config::default(),
         };
         let slot_history = SlotHistory::default();
-        Self { ledger, api, transaction_service, slot_history, named: HashMap::new() }
+        let named = HashMap::new();
+        Self { ledger, api, transaction_service, slot_history, named, has_late: false }
     }
 
     fn build(mut self) -> World {
@@ -386,6 +395,13 @@ impl Builder {
             }
             45 => ("priced", plain(&[units(200_000), unit_price(1_000), pay(45)])),
             60 => ("confirmed", plain(&[pay(60)])),
+            61 if self.has_late => {
+                let payer = keypair(16);
+                let pay = transfer(&payer.pubkey(), &keypair(17).pubkey(), 1);
+                let mut late = executed(slot, 1, signed(&[pay], &payer, slot), &none, false);
+                late.meta.status = Err(TransactionError::AccountNotFound);
+                ("late", late)
+            }
             80 => {
                 let mut refused = plain(&[pay(81)]);
                 refused.meta.status = Err(TransactionError::AccountNotFound);

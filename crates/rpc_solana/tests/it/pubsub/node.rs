@@ -117,9 +117,15 @@ impl Node {
         let pool = Arc::new(pool);
         let (pubsub_reader, pubsub_history) = (reader.clone(), Arc::clone(&history));
         let pool_and_limiter = (Arc::clone(&pool), Arc::new(RateLimiter::new(limits)));
-        let (pubsub, event_sender) =
-            pubsub::start(config, cluster_info(), pubsub_reader, pubsub_history, pool_and_limiter)
-                .expect("a thread starts");
+        let (pubsub, event_sender) = pubsub::start(
+            config,
+            cluster_info(),
+            pubsub_reader,
+            pubsub_history,
+            Arc::default(),
+            pool_and_limiter,
+        )
+        .expect("a thread starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
         let mut server = JoinSet::new();
