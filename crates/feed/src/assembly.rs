@@ -9,7 +9,7 @@ use solana::Entry;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
 
-use crate::bank::AccountWrite;
+use crate::account_writes::{AccountWrite, OpenWrite};
 use crate::event::{GapReason, Missing};
 use crate::update::BlockMeta;
 
@@ -23,18 +23,6 @@ const SYSVARS: [(Pubkey, &str); 4] = [
 
 /// Bytes of the map entries of an account or a transaction.
 pub(crate) const ENTRY_BYTES: usize = 64;
-
-/// The last write of an account in an open bank.
-#[derive(Clone, Debug)]
-pub(crate) struct OpenWrite<A> {
-    pub(crate) write: AccountWrite<A>,
-    pub(crate) bytes: usize,
-    /// The bank's writes before it.
-    written_at: u64,
-    is_unsettled: bool,
-    /// Whether the bank has written the account before.
-    is_again: bool,
-}
 
 /// Bytes of a link of Proof of History.
 const LINK_BYTES: usize = size_of::<Entry>() + ENTRY_BYTES;

@@ -1,64 +1,13 @@
 //! A whole bank: everything that a slot's block wrote and executed.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ledger::{BlockId, Slot};
 use solana::Entry;
 use solana_pubkey::Pubkey;
 
-use crate::assembly::OpenWrite;
+use crate::account_writes::BankAccounts;
 use crate::update::{BlockMeta, SourceId};
-
-/// The last write of an account in a bank.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccountWrite<A> {
-    /// The account's address.
-    pub pubkey: Pubkey,
-    /// Of the write, within the session.
-    pub write_version: u64,
-    /// The account.
-    pub account: A,
-}
-
-/// The accounts that a bank has written, by address, each with its last write.
-///
-/// They are where they were while the bank was open: nothing is moved when it is awaited.
-#[derive(Clone, Debug)]
-pub struct BankAccounts<A>(pub(crate) BTreeMap<Pubkey, OpenWrite<A>>);
-
-impl<A> BankAccounts<A> {
-    /// Their number.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The last write of an account.
-    pub fn get(&self, pubkey: &Pubkey) -> Option<&AccountWrite<A>> {
-        self.0.get(pubkey).map(|last| &last.write)
-    }
-
-    /// All of them, by address.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &AccountWrite<A>> {
-        self.0.values().map(|last| &last.write)
-    }
-
-    /// All of them, by address.
-    pub fn into_writes(self) -> impl ExactSizeIterator<Item = AccountWrite<A>> {
-        self.0.into_values().map(|last| last.write)
-    }
-}
-
-impl<A> Default for BankAccounts<A> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
 
 /// The name of a bank while it is open ([`Feed::open_banks`](crate::Feed::open_banks)). No other bank of the feed has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

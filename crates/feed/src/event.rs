@@ -5,7 +5,8 @@ use std::time::Duration;
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 
-use crate::bank::{AccountWrite, Bank};
+use crate::account_writes::AccountWrite;
+use crate::bank::Bank;
 use crate::update::SourceId;
 
 /// One event, in the order in which the caller applies them.

@@ -7,9 +7,10 @@ use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
+use crate::account_writes::{AccountWrite, BankAccounts};
 use crate::approval::Approval;
 use crate::assembly::{Added, Assembly};
-use crate::bank::{AccountWrite, Bank, BankAccounts, OpenId};
+use crate::bank::{Bank, OpenId};
 use crate::bank_tree::BankTree;
 use crate::config::FeedConfig;
 use crate::event::{DropReason, Event, Gap, GapReason};

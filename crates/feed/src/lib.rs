@@ -13,6 +13,7 @@
 //! Not here: what an account, a transaction or a block meta holds. They are types of the caller.
 #![forbid(unsafe_code)]
 
+mod account_writes;
 mod approval;
 mod assembly;
 mod bank;
@@ -25,7 +26,8 @@ mod stats;
 mod update;
 mod votes;
 
-pub use bank::{AccountWrite, Bank, BankAccounts, OpenId};
+pub use account_writes::{AccountWrite, BankAccounts};
+pub use bank::{Bank, OpenId};
 pub use config::FeedConfig;
 pub use event::{DropReason, Event, Gap, GapReason, Missing};
 pub use feed::Feed;

@@ -9,8 +9,8 @@ use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
+use crate::account_writes::AccountWrite;
 use crate::assembly::{Added, Assembly};
-use crate::bank::AccountWrite;
 use crate::config::FeedConfig;
 use crate::event::{GapReason, Missing};
 

@@ -9,8 +9,9 @@ use ledger::BlockId;
 use solana_pubkey::Pubkey;
 
 use super::Feed;
+use crate::account_writes::AccountWrite;
 use crate::assembly::Assembly;
-use crate::bank::{AccountWrite, OpenId};
+use crate::bank::OpenId;
 use crate::config::FeedConfig;
 
 impl<A, T, M> Feed<A, T, M> {
