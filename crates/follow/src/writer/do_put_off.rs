@@ -1,5 +1,5 @@
 //! Work that no reader waits for when a bank becomes visible: new roots, the limits of history, freeing what readers saw
-//! before. The last is done by another thread ([`FreeThread`](crate::free_thread::FreeThread)).
+//! before. What readers saw is freed by another thread ([`FreeThread`](crate::free_thread::FreeThread)).
 //!
 //! In: what was put off. Out: the same effects and events as at once, in the same order among themselves, once the child of
 //! the newest bank has been created: its SlotHashes confirms the bank, and nothing may delay that.
@@ -40,7 +40,9 @@ impl Writer {
         if is_new {
             self.publish();
         }
-        self.freeing.free((retired, sent, std::mem::take(&mut self.put_off.retired)));
+        // Here, because their bytes are counted until they are freed.
+        drop(sent);
+        self.freeing.free((retired, std::mem::take(&mut self.put_off.retired)));
         self.put_off.since = None;
         self.ledger.reclaim();
         Ok(())
