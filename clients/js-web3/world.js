@@ -1,14 +1,17 @@
 // What every step shares: the connection, the keys, and how a transaction is sent and confirmed.
 //
 // The connection is made as an application makes it: a URL and a commitment. web3.js finds the WebSocket
-// on the next port by itself.
+// on the next port by itself. Over TLS there is a network before the WebSocket.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { Connection, Keypair, LAMPORTS_PER_SOL, Transaction, sendAndConfirmTransaction } from '@solana/web3.js';
 import { Inbox, env, until } from '../steps.js';
+import { proxied } from './network.js';
 
-export const connection = new Connection(env('HYDRANT_RPC_URL'), 'confirmed');
+const rpc = env('HYDRANT_RPC_URL');
+const overTls = async () => ({ commitment: 'confirmed', wsEndpoint: await proxied(env('HYDRANT_WS_URL')) });
+export const connection = new Connection(rpc, rpc.startsWith('https:') ? await overTls() : 'confirmed');
 // web3.js keeps a finalized blockhash for 30 s, with slots of 400 ms in mind. At 100 ms it is over after 12 s: a flow
 // on a slow machine would end with "Blockhash not found". The switch is the one that web3.js's own tests use.
 connection._disableBlockhashCaching = true;

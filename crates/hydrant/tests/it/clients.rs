@@ -10,7 +10,6 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +25,6 @@ use tokio::sync::oneshot;
 
 use crate::follower::FollowedDev;
 use crate::node::start_node;
-use crate::slow_link::SlowLink;
 use crate::tls::Certificate;
 
 const INSTALL_MAX: Duration = Duration::from_secs(600);
@@ -73,8 +71,7 @@ fn web3_js_flow_over_tls() -> Result<()> {
     node_js_flow_over_tls("js-web3")
 }
 
-/// A client's flow over TLS, with a network before the WebSocket. Node.js and Rust clients find the authority by different
-/// variables.
+/// A client's flow over TLS. Node.js and Rust clients find the authority by different variables.
 fn node_js_flow_over_tls(client: &str) -> Result<()> {
     let files = tempfile::tempdir()?;
     let certificate = Certificate::write(files.path())?;
@@ -87,14 +84,10 @@ fn node_js_flow_over_tls(client: &str) -> Result<()> {
     let mut flow = Command::new("node");
     flow.args(["--test", "--test-reporter=spec", "flow.test.js"]).current_dir(&folder);
     flow.env("NODE_EXTRA_CA_CERTS", &certificate.chain).env("SSL_CERT_FILE", &certificate.chain);
-    let link = SlowLink::start(node.ws)?;
-    run_flow_with_urls(&node, tls_urls(&node, link.address)?, flow)
-}
-
-/// The URLs of a node with TLS, whose WebSocket is reached at `ws`.
-fn tls_urls(node: &Node, ws: SocketAddr) -> Result<[String; 3]> {
     let grpc = node.grpc.context("the node serves gRPC")?;
-    Ok([format!("https://{}", node.rpc), format!("wss://{ws}"), format!("https://{grpc}")])
+    let urls =
+        [format!("https://{}", node.rpc), format!("wss://{}", node.ws), format!("https://{grpc}")];
+    run_flow_with_urls(&node, urls, flow)
 }
 
 #[test]

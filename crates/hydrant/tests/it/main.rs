@@ -45,7 +45,6 @@ mod runtime_limits;
 mod rust_client;
 mod service_manager;
 mod signals;
-mod slow_link;
 mod snapshots;
 mod socket;
 mod storms;
