@@ -96,7 +96,7 @@ fn long_responses_are_computed_and_sent_at_their_clients_rate() {
     let mut clients = [world.client(), world.client()];
     let started = std::time::Instant::now();
     clients.iter_mut().for_each(|client| client.send(post(&batch(100))));
-    // Nobody reads, and what is left after the first second's worth is more than sockets take unread.
+    // The clients do not read yet, and sockets take less than what is left after the first second's worth.
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 2);
     for client in &mut clients {
         assert_eq!(client.receive().json().as_array().map(Vec::len), Some(100));
