@@ -45,7 +45,8 @@ impl RawSource {
     pub async fn serve(&self) -> SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let incoming = tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
+        let incoming =
+            tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
         let (server, service) = (tonic::transport::Server::builder(), self.clone());
         tokio::spawn(async move { server.serve_with_incoming(service, incoming).await });
         address
