@@ -18,8 +18,8 @@ use tokio::sync::oneshot;
 
 use super::chain::Slot;
 
-/// A timer fires up to this much late.
-const TIMER_STEP: Duration = Duration::from_millis(1);
+/// A timer of tokio fires up to this much late.
+const TIMER_STEP: Duration = Duration::from_millis(2);
 
 /// How fast slots are sent.
 #[derive(Clone, Copy)]
@@ -94,12 +94,22 @@ fn chunks(
                 let is_end = at == slot.content.len();
                 let wake = if is_end { due - TIMER_STEP } else { due };
                 tokio::time::sleep_until(wake.into()).await;
-                while now() < due {
-                    tokio::task::yield_now().await;
+                if is_end {
+                    wait_until(due).await;
                 }
             }
             Some((chunk, (slots, next.0, next.1)))
         }
     });
     sent.chain(futures_util::stream::pending())
+}
+
+/// Waits more exactly than a timer of tokio, and leaves the core to the follower.
+#[expect(clippy::disallowed_methods, reason = "a rate is a matter of time")]
+async fn wait_until(due: Instant) {
+    let waited = tokio::task::spawn_blocking(move || {
+        std::thread::sleep(due.saturating_duration_since(now()));
+    });
+    // It does not panic.
+    let _ = waited.await;
 }
