@@ -76,6 +76,7 @@ impl HydrantGeyser {
             reader: Box::new(SharedTips(Arc::clone(&tips))),
             cluster: None,
             program: (NAME, env!("CARGO_PKG_VERSION")),
+            stored_blocks: Vec::new(),
         };
         let (server, sender) = Server::start(config.grpc, node, listener)?;
         let queue = Arc::new(UpdateQueue::new(config.queue_bytes_max, config.queue_updates_max));

@@ -35,7 +35,7 @@ pub(crate) enum GeyserUpdate {
     Account { slot: Slot, update: AccountUpdate },
     Transaction(Arc<ExecutedTransaction>),
     Slot { slot: Slot, parent: Option<Slot>, status: SlotStatus },
-    BlockMeta(Box<BlockMeta>),
+    BlockMeta(Box<ReplicaBlock>),
     Entry { slot: Slot, index: u64, entry: Entry },
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum SlotStatus {
 
 /// A frozen bank.
 #[derive(Clone, Debug)]
-pub(crate) struct BlockMeta {
+pub(crate) struct ReplicaBlock {
     pub(crate) slot: Slot,
     pub(crate) parent_slot: Slot,
     pub(crate) blockhash: Hash,
@@ -74,7 +74,7 @@ impl GeyserUpdate {
             Self::Transaction(executed) => usize::try_from(executed.bytes()).unwrap_or(usize::MAX),
             Self::Slot { status: SlotStatus::Dead(error), .. } => error.len(),
             Self::Slot { .. } | Self::Entry { .. } => 0,
-            Self::BlockMeta(meta) => size_of::<BlockMeta>() + meta.rewards.rewards.len() * 128,
+            Self::BlockMeta(meta) => size_of::<ReplicaBlock>() + meta.rewards.rewards.len() * 128,
         }
     }
 }
@@ -99,6 +99,7 @@ pub(crate) fn account(
         account: Arc::new(Account(account)),
         write_version: info.write_version,
         signature: info.txn.map(|transaction| *transaction.signature()),
+        executed: None,
     };
     Ok(GeyserUpdate::Account { slot, update })
 }
@@ -129,6 +130,7 @@ pub(crate) fn transaction(
         transaction: info.transaction.clone(),
         account_keys,
         is_vote: info.is_vote,
+        visibility: Default::default(),
         meta,
     };
     Ok(GeyserUpdate::Transaction(Arc::new(executed)))
@@ -141,7 +143,7 @@ pub(crate) fn block_meta(
     let ReplicaBlockInfoVersions::V0_0_4(info) = info else {
         return Err(ReplicaError::Version("a block"));
     };
-    Ok(GeyserUpdate::BlockMeta(Box::new(BlockMeta {
+    Ok(GeyserUpdate::BlockMeta(Box::new(ReplicaBlock {
         slot: info.slot,
         parent_slot: info.parent_slot,
         blockhash: hash("a blockhash", info.blockhash)?,

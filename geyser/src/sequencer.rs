@@ -19,7 +19,7 @@ use solana::Entry;
 use solana_hash::Hash;
 
 use crate::counters::{Event, PluginCounters};
-use crate::replica::{BlockMeta, GeyserUpdate, SlotStatus};
+use crate::replica::{GeyserUpdate, ReplicaBlock, SlotStatus};
 
 /// Banks above the root: almost seven minutes of 200 ms. Agave itself stops long before.
 const BANKS_MAX: usize = 2_048;
@@ -45,7 +45,7 @@ struct Bank {
     transactions: Vec<Arc<ExecutedTransaction>>,
     /// By index. Of a slot that is replayed, the newest ones.
     entries: BTreeMap<u64, Entry>,
-    meta: Option<Box<BlockMeta>>,
+    meta: Option<Box<ReplicaBlock>>,
     /// The bank as a block, once it is whole.
     block: Option<Arc<Block>>,
 }
@@ -347,7 +347,7 @@ impl Sequencer {
 fn new_block(
     id: BlockId,
     parent: BlockId,
-    meta: Option<Box<BlockMeta>>,
+    meta: Option<Box<ReplicaBlock>>,
     (mut transactions, entries): (Vec<Arc<ExecutedTransaction>>, BTreeMap<u64, Entry>),
 ) -> (Arc<Block>, bool) {
     transactions.sort_unstable_by_key(|executed| executed.index);

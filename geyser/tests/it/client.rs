@@ -48,16 +48,21 @@ impl Subscription {
     /// Subscribes to everything at processed, and waits until the filters are in effect.
     pub(crate) async fn start(client: &mut Client) -> Self {
         let ping = Some(SubscribeRequestPing { id: 7 });
-        let request = SubscribeRequest { ping, ..everything(CommitmentLevel::Processed) };
-        let mut subscription = Self::with(client, request).await;
+        let ping = SubscribeRequest { ping, ..SubscribeRequest::default() };
+        let requests = [everything(CommitmentLevel::Processed), ping];
+        let mut subscription = Self::with_all(client, requests.into()).await;
         let first = subscription.next().await.expect("a pong").update_oneof;
         assert!(matches!(first, Some(UpdateOneof::Pong(_))), "{first:?}");
         subscription
     }
 
     pub(crate) async fn with(client: &mut Client, request: SubscribeRequest) -> Self {
+        Self::with_all(client, vec![request]).await
+    }
+
+    async fn with_all(client: &mut Client, requests: Vec<SubscribeRequest>) -> Self {
         let requests: std::pin::Pin<Box<dyn Stream<Item = SubscribeRequest> + Send>> =
-            Box::pin(futures_util::stream::iter([request]));
+            Box::pin(futures_util::stream::iter(requests));
         Self(client.subscribe(requests).await.expect("a stream").into_inner())
     }
 
