@@ -63,8 +63,9 @@ step('an airdrop as account, transaction and status', async () => {
     transactions: { transaction: transactions({ accountInclude: [to], vote: false }) },
     transactionsStatus: { status: transactions({ accountRequired: [to], vote: false }) },
     commitment: CommitmentLevel.PROCESSED,
-    ping: { id: 1 },
   });
+  // The request builder of the client sets fields besides the ping.
+  await write(seen, request({ ping: { id: 1 }, commitment: CommitmentLevel.PROCESSED }));
   await find(seen, 'a pong', (update) => update.pong?.id === 1);
   const signature = await call('requestAirdrop', to, 1_000_000);
   const { transaction } = await find(seen, 'the transaction', (update) => update.transaction);
@@ -100,12 +101,14 @@ step('a compressed filter, replaced by another', async () => {
   const to = (await call('getIdentity')).identity;
   const set = new CompressedAccountFilterSet(10);
   set.insert(to);
-  const seen = await subscribe({ accounts: { first: set.toAccountFilter() }, ping: { id: 1 } });
+  const seen = await subscribe({ accounts: { first: set.toAccountFilter() } });
+  await write(seen, request({ ping: { id: 1 } }));
   await find(seen, 'a pong', (update) => update.pong?.id === 1);
   await call('requestAirdrop', to, 1_000_001);
   await find(seen, 'the account', (update) => update.account && update.filters[0] === 'first');
   const owned = { account: [], owner: [SYSTEM], filters: [{ lamports: { gt: '0' } }] };
-  await write(seen, request({ accounts: { second: owned }, ping: { id: 2 } }));
+  await write(seen, request({ accounts: { second: owned } }));
+  await write(seen, request({ ping: { id: 2 } }));
   await find(seen, 'a pong', (update) => update.pong?.id === 2);
   await call('requestAirdrop', to, 1_000_002);
   await find(seen, 'the account', (update) => update.account && update.filters[0] === 'second');

@@ -62,5 +62,12 @@ export function subscriptionSteps(step) {
     assert.equal(status.confirmationStatus, 'finalized');
     received.stop();
     final.stop();
+
+    // On the same socket, after the fact: Kit hears only what comes after the burst with the reply.
+    for (const commitment of ['processed', 'confirmed', 'finalized']) {
+      const late = await listen('signature', rpcSubscriptions.signatureNotifications(signature, { commitment }));
+      assert.deepEqual((await late.next()).value, { err: null }, commitment);
+      late.stop();
+    }
   });
 }

@@ -13,7 +13,7 @@ import { precompileSteps } from './precompiles.js';
 import { programSteps } from './programs.js';
 import { subscriptionSteps } from './subscriptions.js';
 import { tokenSteps } from './tokens.js';
-import { failingSteps, nonceSteps, versionedSteps } from './transactions.js';
+import { failingSteps, nonceSteps, orderSteps, versionedSteps } from './transactions.js';
 import { airdrop, alice, bob, connection, payer } from './world.js';
 
 const token = { programId: TOKEN_PROGRAM_ID, parsedAs: 'spl-token' };
@@ -30,6 +30,7 @@ tokenSteps(step, 'token-2022', TOKEN_2022_PROGRAM_ID, token2022);
 subscriptionSteps(step);
 addressSteps(step);
 failingSteps(step, token);
+orderSteps(step);
 versionedSteps(step, {});
 nonceSteps(step);
 programSteps(step, token);

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { createTransferInstruction } from '@solana/spl-token';
 import {
   AddressLookupTableProgram,
+  Connection,
   Keypair,
   NONCE_ACCOUNT_LENGTH,
   SendTransactionError,
@@ -73,6 +74,27 @@ export function failingSteps(step, token) {
     const unsigned = new Transaction({ feePayer: payer.publicKey, ...latest }).add(toBob(1));
     const wire = unsigned.serialize({ requireAllSignatures: false, verifySignatures: false });
     await assert.rejects(connection.sendRawTransaction(wire), /did not pass signature verification/);
+  });
+}
+
+export function orderSteps(step) {
+  step('order: without a commitment a transfer is final when it is confirmed', async () => {
+    const plain = new Connection(connection.rpcEndpoint, { wsEndpoint: connection._rpcWsEndpoint });
+    plain._disableBlockhashCaching = true;
+    const to = Keypair.generate().publicKey;
+    const transfer = SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: to, lamports: 10_000_000 });
+    await sendAndConfirmTransaction(plain, new Transaction().add(transfer), [payer]);
+    assert.equal(await plain.getBalance(to), 10_000_000);
+  });
+
+  step('order: a transaction that was sent before its payer was funded lands', async () => {
+    const poor = Keypair.generate();
+    const latest = await connection.getLatestBlockhash();
+    const transaction = new Transaction({ feePayer: poor.publicKey, ...latest });
+    transaction.add(SystemProgram.transfer({ fromPubkey: poor.publicKey, toPubkey: bob.publicKey, lamports: 1_000_000 }));
+    const signature = await connection.sendTransaction(transaction, [poor], { skipPreflight: true });
+    await send([SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: poor.publicKey, lamports: 10_000_000 })], [payer]);
+    assert.equal((await transactionOf(signature)).meta.err, null);
   });
 }
 

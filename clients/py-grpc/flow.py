@@ -67,9 +67,9 @@ class StepsUpdates:
             "accounts": {"account": {"account": [to]}},
             "transactions": {"transaction": {"account_include": [to], "vote": False}},
             "transactions_status": {"status": {"account_required": [to], "vote": False}},
-            "ping": {"id": 1},
         }
         with world.subscribe(**filters) as seen:
+            seen.send(ping={"id": 1}, commitment=messages.CONFIRMED)
             seen.find("pong", lambda pong: pong.id == 1)
             signature = world.rpc("requestAirdrop", to, 1_000_000)
             account = seen.find("account", lambda it: base58(it.account.txn_signature) == signature)
@@ -120,9 +120,10 @@ class StepsUpdates:
         assert last_content < order.index("block_meta") < order.index(messages.SLOT_PROCESSED)
 
     def step_filters_are_replaced(self, world):
-        with world.subscribe(blocks_meta={"meta": {}}, ping={"id": 1}) as seen:
+        with world.subscribe(blocks_meta={"meta": {}}) as seen:
             seen.find("block_meta")
-            seen.send(slots={"slot": {}}, ping={"id": 2})
+            seen.send(slots={"slot": {}})
+            seen.send(ping={"id": 2})
             seen.find("pong", lambda pong: pong.id == 2)
             before = len(seen.updates)
             seen.find("slot", lambda it: it.status == messages.SLOT_FINALIZED)
