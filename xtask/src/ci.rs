@@ -1,17 +1,18 @@
-//! All of CI, in the order of what each step protects, within a budget of time.
+//! All steps of CI within a budget of time. The steps that protect most run first.
 //!
-//! Out: each step with its wall time as it ends, one table at the end, and how many tests ran in the form that
-//! test runners use. A failed step does not keep the later ones from running. A step that runs alongside another one
+//! Output: each step with its wall time as it ends, one table at the end, and how many tests ran in the form that
+//! test runners use. The later steps run even if a step has failed. A step that runs alongside another one
 //! is in the table with the time by which it made the run longer.
 //! Bounds: 80 minutes from the start of `.ci/run`, or `HYDRANT_CI_BUDGET_S` seconds. Lints and tests always run.
 //! A later step is skipped if it does not fit into the remaining time, and ended when no time remains. The table
-//! names it with the reason, and it is no failure.
+//! names it with the reason, and the run does not fail because of it.
 //! Not here: whether a step fits (`budget`), what each step does (the tasks of `main.rs`).
 
 mod alongside;
 mod budget;
 pub(crate) mod measured;
 pub(crate) mod one_pass;
+mod test_run;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -23,9 +24,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::ci::alongside::AlongsideStep;
 use crate::ci::budget::Budget;
-use crate::shell::{CapturedOutput, Cmd, CommandEnd, cargo, cargo_in_idle_time};
+use crate::ci::test_run::{TestRun, Tests};
+use crate::shell::{Cmd, CommandEnd, cargo, cargo_in_idle_time};
+use crate::tidy;
 use crate::workspace::{root, target_dir};
-use crate::{tidy, tools};
 
 /// When `.ci/run` was started, in seconds of the Unix epoch: the time before this program runs counts too.
 const STARTED: &str = "HYDRANT_CI_STARTED";
@@ -33,7 +35,7 @@ const STARTED: &str = "HYDRANT_CI_STARTED";
 /// Overrides [`budget::TOTAL`], in seconds.
 const BUDGET: &str = "HYDRANT_CI_BUDGET_S";
 
-/// What `.ci/run` does before the first step, on the reference machine: it builds this program.
+/// Time that `.ci/run` takes before the first step, on the reference machine: it builds this program.
 const PREPARATION: Duration = Duration::from_secs(25);
 
 /// The step that runs all tests.
@@ -48,15 +50,7 @@ const PROFILE: &str = "profile";
 /// The workspace of the plugin for a validator.
 const PLUGIN: &str = "geyser/Cargo.toml";
 
-/// How many tests ran, by how they ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tests {
-    pub(crate) passed: u64,
-    pub(crate) failed: u64,
-    pub(crate) ignored: u64,
-}
-
-/// What a step knows about earlier steps.
+/// Results of earlier steps that a later step needs.
 #[derive(Debug)]
 struct RunState {
     /// A copy of this program that cargo does not replace.
@@ -65,16 +59,16 @@ struct RunState {
     is_lint_free: bool,
     /// The measured programs are built, and each benchmark has run.
     is_measured_built: bool,
-    tests: Tests,
+    tests: TestRun,
 }
 
 impl RunState {
     fn new(program: PathBuf) -> Self {
-        let tests = Tests::default();
+        let tests = TestRun::default();
         Self { program, is_lint_free: false, is_measured_built: false, tests }
     }
 
-    /// A task of this program, in a process that can be ended.
+    /// Returns the command of a task of this program, in a process that can be ended.
     fn task(&self, args: &[&str]) -> Cmd {
         Cmd::new(&self.program.to_string_lossy()).args(args)
     }
@@ -87,42 +81,46 @@ struct Step {
     task: Task,
 }
 
-/// How a step is run.
+/// Command or function of a step, and the condition for its start.
 enum Task {
-    /// Always, to its end.
+    /// Starts even if it does not fit into the remaining time, which does not end it either.
     Required(fn(&mut RunState) -> Result<()>),
     /// If it fits, in a process that can be ended.
     IfItFits(fn(&RunState) -> Cmd),
-    /// The same, but it starts together with the step of this name, which comes before it.
+    /// Starts together with the step of this name, which comes before it.
     Alongside(&'static str, fn() -> Cmd),
-    /// In no time: what an earlier step could not run, and why.
-    Report(fn() -> Result<Option<String>>),
+    /// In no time: what an earlier step did not run, and why.
+    Report(fn(&RunState) -> Option<String>),
 }
 
-/// The steps in the order of what they protect. The last two run alongside the tests, which wait most of the time, and
+/// The steps; the most important ones first. The last two run alongside the tests, which wait most of the time, and
 /// alongside the profile, which counts instructions, not time, and needs one processor.
 const STEPS: &[Step] = &[
-    Step::required("fetch", 7, |_| {
+    Step::new_required("fetch", 7, |_| {
         cargo().args(["fetch", "--locked"]).run()?;
         cargo().args(["fetch", "--locked", "--manifest-path", PLUGIN]).run()
     }),
-    Step::required("format", 3, |_| {
+    Step::new_required("format", 3, |_| {
         cargo().args(["fmt", "--all", "--check"]).run()?;
         cargo().args(["fmt", "--check", "--manifest-path", PLUGIN]).run()
     }),
-    Step::required("tidy", 2, |_| tidy::run()),
-    Step::required("lints", 700, |state| {
+    Step::new_required("tidy", 2, |_| tidy::run(&[])),
+    Step::new_required("lints", 700, |state| {
         lints(&state.program)?;
         state.is_lint_free = true;
         Ok(())
     }),
-    Step::required(TESTS, 300, all_tests),
-    Step { name: "tools", reference_s: 0, task: Task::Report(tools::missing) },
+    Step::new_required(TESTS, 300, all_tests),
+    Step {
+        name: "skipped tests",
+        reference_s: 0,
+        task: Task::Report(|state| state.tests.skipped_by_reason()),
+    },
     Step::if_it_fits("help text", 1, |state| state.task(&["help-text", "--built"])),
     Step::if_it_fits("README", 20, |state| state.task(&["readme", "--built"])),
     Step::if_it_fits(BENCHMARKS, 240, |state| state.task(&["toys"])),
-    Step::if_it_fits("packages", 30, |state| {
-        // The same program in both, but the one of the tests is three times as large.
+    Step::if_it_fits("packages", 45, |state| {
+        // Both directories have the program, but the one of the tests is three times as large.
         let dir = if state.is_measured_built { "measured" } else { "debug" };
         let hydrant = target_dir().join(dir).join("hydrant");
         state.task(&["dist", "--check", "--binary", &hydrant.to_string_lossy()])
@@ -139,7 +137,7 @@ const STEPS: &[Step] = &[
 ];
 
 impl Step {
-    const fn required(
+    const fn new_required(
         name: &'static str,
         reference_s: u64,
         run: fn(&mut RunState) -> Result<()>,
@@ -160,7 +158,7 @@ impl Step {
     }
 }
 
-/// How a step went.
+/// The result of a step, as the table shows it.
 enum StepOutcome {
     Passed,
     Failed(String),
@@ -171,7 +169,6 @@ enum StepOutcome {
 /// The steps that have been started alongside others, or the outcome of those that could not be.
 type Running = HashMap<&'static str, Result<AlongsideStep, StepOutcome>>;
 
-/// A step that is over.
 struct FinishedStep {
     name: &'static str,
     took: Duration,
@@ -184,7 +181,8 @@ pub(crate) fn run() -> Result<()> {
     budget.record(PREPARATION, clock.elapsed());
     let program = one_pass::own_copy()?;
     let mut state = RunState::new(program);
-    let (mut done, mut running) = (Vec::new(), Running::new());
+    let mut finished = Vec::new();
+    let mut running = Running::new();
     for step in STEPS {
         println!("\n=== {}", step.name);
         start_alongside(step.name, &budget, &clock, &mut running);
@@ -199,10 +197,10 @@ pub(crate) fn run() -> Result<()> {
         if step.name == BENCHMARKS {
             state.is_measured_built = matches!(outcome, StepOutcome::Passed);
         }
-        done.push(FinishedStep { name: step.name, took, outcome });
+        finished.push(FinishedStep { name: step.name, took, outcome });
     }
     println!("\nthis machine took {:.1} times the reference machine's time", budget.slowness());
-    summary(&done, state.tests)
+    summary(&finished, state.tests.tests)
 }
 
 /// Starts the steps that run alongside the step `name`.
@@ -214,8 +212,10 @@ fn start_alongside(name: &str, budget: &Budget, clock: &Clock, running: &mut Run
         }
         let started = match budget.check_fits(step.reference(), clock.elapsed()) {
             Err(why) => Err(StepOutcome::Skipped(why)),
-            Ok(()) => AlongsideStep::start(step.name, command(), budget.left(clock.elapsed()))
-                .map_err(|err| StepOutcome::Failed(format!("{err:#}"))),
+            Ok(()) => {
+                AlongsideStep::start(step.name, command(), budget.remaining_after(clock.elapsed()))
+                    .map_err(|err| StepOutcome::Failed(format!("{err:#}")))
+            }
         };
         running.insert(step.name, started);
     }
@@ -230,14 +230,12 @@ fn perform(
 ) -> StepOutcome {
     match &step.task {
         Task::Required(run) => StepOutcome::from(run(state)),
-        Task::Report(report) => match report() {
-            Ok(None) => StepOutcome::Passed,
-            Ok(Some(why)) => StepOutcome::Skipped(why),
-            Err(err) => StepOutcome::Failed(format!("{err:#}")),
-        },
+        Task::Report(report) => report(state).map_or(StepOutcome::Passed, StepOutcome::Skipped),
         Task::IfItFits(command) => match budget.check_fits(step.reference(), clock.elapsed()) {
             Err(why) => StepOutcome::Skipped(why),
-            Ok(()) => command(state).run_with_timeout(budget.left(clock.elapsed())).into(),
+            Ok(()) => {
+                command(state).run_with_timeout(budget.remaining_after(clock.elapsed())).into()
+            }
         },
         Task::Alongside(with, _) => match running.remove(step.name) {
             Some(Ok(started)) => started.finish().into(),
@@ -247,16 +245,17 @@ fn perform(
     }
 }
 
-/// What the newcomer's first command compiles: the features of the binary alone. A check is enough for it, since the
-/// benchmarks run the same code as in release (`measured`). The profile is not `release`, so that the macros and build
-/// scripts are those of the tests.
+/// Checks the code that the newcomer's first command compiles: the features of the binary alone. No build is needed, as
+/// the benchmarks run the same code as in release (`measured`). The profile is not `release`, so that the macros and
+/// build scripts are those of the tests.
 fn default_features() -> Cmd {
     cargo_in_idle_time()
         .args(["check", "--locked"])
         .env("CARGO_PROFILE_DEV_DEBUG_ASSERTIONS", "false")
 }
 
-/// Its dependencies have the validator's versions, so all of them are built once more, into a folder of their own.
+/// Builds the plugin. Its dependencies have the validator's versions, so all of them are built once more, into a folder
+/// of their own.
 fn plugin() -> Cmd {
     cargo_in_idle_time()
         .args(["test", "--locked", "--manifest-path", PLUGIN, "--target-dir"])
@@ -307,7 +306,7 @@ impl Clock {
                 let started =
                     text.parse().with_context(|| format!("{STARTED}: not seconds: {text}"))?;
                 let started = SystemTime::UNIX_EPOCH + Duration::from_secs(started);
-                // A clock that was set back meanwhile is no measure.
+                // The clock was set back meanwhile, so the time of the step is unknown.
                 SystemTime::now().duration_since(started).unwrap_or_default()
             }
         };
@@ -326,23 +325,28 @@ fn budget_total() -> Result<Duration> {
 }
 
 fn all_tests(state: &mut RunState) -> Result<()> {
-    // A warning must not keep the tests from running.
-    let cargo = if state.is_lint_free { one_pass::wrap(cargo(), &state.program) } else { cargo() };
-    let listened = run_tests(cargo, &[])?;
-    state.tests = count(&listened.lines);
-    let failed = names_of_failed(&listened.lines).join(", ");
-    listened.success().map(drop).context(failed)
+    // A warning must not prevent the tests from running.
+    let wrapped = || one_pass::wrap(cargo(), &state.program);
+    // Tests that are not built yet take as long as the build, so only those that are have a limit.
+    state.tests = if state.is_lint_free {
+        test_run::run(wrapped, &[], Some(test_run::CI_LIMIT))?
+    } else {
+        test_run::run(cargo, &[], None)?
+    };
+    state.tests.success()
 }
 
-/// All tests of the workspace: the README's second command.
-pub(crate) fn test(args: &[String]) -> Result<Tests> {
-    let listened = run_tests(cargo(), args)?;
-    let tests = count(&listened.lines);
-    println!("\ntests: {tests}");
-    listened.success().map(|_| tests)
+/// Runs all tests of the workspace: the README's second command.
+pub(crate) fn test(args: &[String]) -> Result<()> {
+    let run = test_run::run(cargo, args, None)?;
+    if let Some(skipped) = run.skipped_by_reason() {
+        println!("\nskipped: {skipped}");
+    }
+    println!("\n{}", run.tests);
+    run.success()
 }
 
-/// Compares the help texts in `docs/` with what the program `hydrant` prints, or writes them.
+/// Compares the help texts in `docs/` with the output of the program `hydrant`, or writes them.
 pub(crate) fn help_text(hydrant: &Path, write: bool) -> Result<()> {
     for (command, file) in [
         ("dev", "help.txt"),
@@ -370,21 +374,17 @@ pub(crate) fn lints(program: &Path) -> Result<()> {
     one_pass::wrap(cargo(), program).args(["test", "--workspace", "--no-run", "--locked"]).run()
 }
 
-fn run_tests(cargo: Cmd, args: &[String]) -> Result<CapturedOutput> {
-    println!("$ cargo test --workspace --no-fail-fast {}", args.join(" "));
-    cargo.args(["test", "--workspace", "--no-fail-fast"]).args(args).capture()
-}
-
-fn summary(done: &[FinishedStep], tests: Tests) -> Result<()> {
+fn summary(finished: &[FinishedStep], tests: Tests) -> Result<()> {
     let mut table = String::from("\nstep             seconds\n");
-    for FinishedStep { name, took, outcome } in done {
+    for FinishedStep { name, took, outcome } in finished {
+        let counts = if *name == TESTS { format!("; {tests}") } else { String::new() };
         // Writing to a string cannot fail.
-        let _ = writeln!(table, "{name:16} {:7.1}  {outcome}", took.as_secs_f64());
+        let _ = writeln!(table, "{name:16} {:7.1}  {outcome}{counts}", took.as_secs_f64());
     }
-    let total: Duration = done.iter().map(|step| step.took).sum();
+    let total: Duration = finished.iter().map(|step| step.took).sum();
     println!("{table}{:16} {:7.1}\n", "all", total.as_secs_f64());
-    println!("tests: {tests}");
-    let failed: Vec<&str> = done
+    println!("{tests}");
+    let failed: Vec<&str> = finished
         .iter()
         .filter(|step| matches!(step.outcome, StepOutcome::Failed(_)))
         .map(|step| step.name)
@@ -393,58 +393,9 @@ fn summary(done: &[FinishedStep], tests: Tests) -> Result<()> {
     Ok(())
 }
 
-/// Adds up the closing lines of all test binaries.
-fn count(lines: &[String]) -> Tests {
-    let mut tests = Tests::default();
-    for line in lines {
-        let Some((_, counts)) =
-            line.split_once("test result: ").and_then(|(_, rest)| rest.split_once(". "))
-        else {
-            continue;
-        };
-        for part in counts.split("; ") {
-            let Some((number, what)) = part.split_once(' ') else { continue };
-            let number: u64 = number.parse().unwrap_or(0);
-            match what {
-                "passed" => tests.passed += number,
-                "failed" => tests.failed += number,
-                "ignored" => tests.ignored += number,
-                _ => {}
-            }
-        }
-    }
-    tests
-}
-
-/// `test a::b ... FAILED`, for each of them, so that the end of the log names it.
-fn names_of_failed(lines: &[String]) -> Vec<&str> {
-    let failed = lines.iter().filter_map(|line| line.strip_suffix("... FAILED"));
-    failed.filter_map(|line| line.strip_prefix("test ")).map(str::trim).collect()
-}
-
-impl std::fmt::Display for Tests {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { passed, failed, ignored } = self;
-        write!(f, "{passed} passed, {failed} failed, {ignored} skipped")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tests_are_added_up_over_binaries() {
-        let lines = [
-            "running 3 tests",
-            "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
-            "test result: FAILED. 5 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.21s",
-        ]
-        .map(str::to_owned);
-        let tests = count(&lines);
-        assert_eq!(tests, Tests { passed: 7, failed: 4, ignored: 1 });
-        assert_eq!(tests.to_string(), "7 passed, 4 failed, 1 skipped");
-    }
 
     #[test]
     fn a_step_alongside_starts_with_an_earlier_one() {
@@ -452,17 +403,5 @@ mod tests {
             let Task::Alongside(with, _) = step.task else { continue };
             assert!(STEPS[..at].iter().any(|earlier| earlier.name == with), "{}", step.name);
         }
-    }
-
-    #[test]
-    fn tests_that_failed_are_named() {
-        let lines = [
-            "test calls::good ... ok",
-            "test calls::bad ... FAILED",
-            "test sets - doc (line 7) ... FAILED",
-            "test result: FAILED. 1 passed; 2 failed; 0 ignored",
-        ]
-        .map(str::to_owned);
-        assert_eq!(names_of_failed(&lines), ["calls::bad", "sets - doc (line 7)"]);
     }
 }

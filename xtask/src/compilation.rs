@@ -1,6 +1,6 @@
-//! One start of the compiler, and the purpose for which this program stands in for it.
+//! One start of the compiler, if cargo starts this program as its wrapper, and the purpose of the wrapper.
 //!
-//! Not here: what happens then (`compiler`).
+//! Not here: the compilation itself (`compiler`).
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,10 +10,10 @@ use anyhow::{Context, Result};
 
 use crate::shell::Cmd;
 
-/// Set while this program stands in for the compiler: the name of a [`Purpose`].
+/// Set while this program wraps the compiler: the name of a [`Purpose`].
 const PURPOSE: &str = "HYDRANT_COMPILER";
 
-/// How each crate of ours is compiled.
+/// The way in which each crate of ours is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// It is compiled with the counters that libFuzzer needs.
@@ -22,7 +22,7 @@ pub(crate) enum Purpose {
     OnePass,
 }
 
-/// One start of the compiler.
+/// Arguments of one start of the compiler.
 pub(crate) struct Compilation<'a> {
     pub(crate) rustc: &'a Path,
     pub(crate) args: &'a [String],
@@ -38,8 +38,8 @@ impl Purpose {
         }
     }
 
-    /// What this program was started for, if it stands in for the compiler.
-    pub(crate) fn of_this_process() -> Option<Self> {
+    /// Returns the purpose of this process if it wraps the compiler.
+    pub(crate) fn from_environment() -> Option<Self> {
         let name = std::env::var(PURPOSE).ok()?;
         Self::ALL.into_iter().find(|purpose| purpose.name() == name)
     }
@@ -51,7 +51,7 @@ impl Purpose {
 }
 
 impl Compilation<'_> {
-    /// The value of an option that stands in an argument of its own.
+    /// Returns the value of an option if it is the argument after the option.
     pub(crate) fn value(&self, option: &str) -> Option<&str> {
         let at = self.args.iter().position(|arg| arg == option)?;
         self.args.get(at + 1).map(String::as_str)
@@ -61,16 +61,16 @@ impl Compilation<'_> {
         self.args.iter().any(|arg| arg == option)
     }
 
-    /// Cargo also asks what the compiler is and can, with a crate of the name `___`. That stays as it is.
-    pub(crate) fn is_of_a_crate(&self) -> bool {
+    /// Whether it compiles a crate. Cargo also queries the compiler's version and features, with a crate named `___`.
+    pub(crate) fn has_crate(&self) -> bool {
         self.value("--crate-name").is_some_and(|name| name != "___")
     }
 }
 
-/// Runs a program to its end.
+/// Runs a program and returns its exit code.
 pub(crate) fn exit_code(command: &mut Command) -> Result<u8> {
     let program = command.get_program().to_owned();
-    // The programs that it starts are no stand-ins.
+    // The programs that it starts do not wrap the compiler.
     let status = command.env_remove(PURPOSE).status();
     let status = status.with_context(|| format!("start {}", program.to_string_lossy()))?;
     Ok(status.code().map_or(1, |code| code as u8))

@@ -1,6 +1,7 @@
-//! `cargo xtask dist`: what users install. A tarball, a Debian package, an OCI image, a Homebrew formula.
+//! `cargo xtask dist`: what users install. A tarball, a Debian package, an OCI image, npm packages, a Python wheel, an
+//! install script, a Homebrew formula, and the bill of materials.
 //!
-//! In: a program, and the files in `packaging`. Out: the packages in a directory, with their digests.
+//! Input: a program, and the files in `packaging`. Output: the packages in a directory, with their digests.
 //! Invariant: the same program gives the same bytes, at any time and in any directory.
 //! Not here: signatures, and the upload.
 
@@ -8,17 +9,23 @@ mod check;
 mod debian;
 mod file_tree;
 mod image;
+mod install_script;
 mod installed_files;
+mod npm;
 mod options;
 mod packages;
 mod program;
+mod sbom;
+mod timestamp;
+mod wheel;
 
 use anyhow::{Context, Result};
 
 use self::file_tree::sha256;
 use self::options::Options;
-use self::packages::{PackageSources, remove_directory};
+use self::packages::PackageSources;
 use self::program::Program;
+use crate::directories::remove_directory;
 use crate::shell::{Cmd, cargo};
 use crate::workspace::{root, target_dir};
 
@@ -28,7 +35,7 @@ pub(crate) use self::options::USAGE;
 /// The time of everything in a package, in seconds of the Unix epoch. See <https://reproducible-builds.org>.
 const TIME: &str = "SOURCE_DATE_EPOCH";
 
-/// Makes the packages.
+/// Makes the packages that the options select, and checks them.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let Options { binary, out, release_url, is_checked } = Options::parse(args)?;
     let binary = match binary {
@@ -45,6 +52,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let program = Program::read(&binary)?;
     let sources = PackageSources { program, time: time()?, release_url, scratch };
     let packages = sources.make()?;
+    // No blob of an earlier run may be left.
     remove_directory(&out.join(sources.image_dir()))?;
     packages.write_to(&out)?;
     println!("in {}:", out.display());

@@ -1,6 +1,6 @@
 //! Fuzzing with libFuzzer: runs each target of `fuzz/` for a while.
 //!
-//! In: the `[[bin]]` targets of `fuzz/Cargo.toml`, seeds in `fuzz/seeds/<target>`. Inputs that reach
+//! Input: the `[[bin]]` targets of `fuzz/Cargo.toml`, seeds in `fuzz/seeds/<target>`. Inputs that reach
 //! new code are written to `fuzz/corpus/<target>`, inputs that crash to `fuzz/artifacts/<target>`.
 //! Neither is committed.
 //! It needs a C++ compiler. CI runs the seeds and inputs made from them as tests instead (`cargo test -p fuzz`).
@@ -28,7 +28,7 @@ pub(crate) const COVERAGE: &[&str] = &[
 /// Seconds that each target runs by default.
 const SECONDS: &str = "60";
 
-/// `cargo xtask fuzz [SECONDS [TARGET...]]`.
+/// Runs `cargo xtask fuzz [SECONDS [TARGET...]]`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let (seconds, requested) = match args.split_first() {
         Some((seconds, requested)) => (seconds.as_str(), requested),
@@ -48,8 +48,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 
 fn run_target(name: &str, seconds: u32) -> Result<()> {
     let fuzz = root().join("fuzz");
-    let (seeds, corpus, artifacts) =
-        (fuzz.join("seeds").join(name), fuzz.join("corpus").join(name), fuzz.join("artifacts"));
+    let seeds = fuzz.join("seeds").join(name);
+    let corpus = fuzz.join("corpus").join(name);
+    let artifacts = fuzz.join("artifacts");
     fs::create_dir_all(&corpus)?;
     fs::create_dir_all(&artifacts)?;
     let program = target_dir().join("debug").join(name);
@@ -69,7 +70,7 @@ fn run_target(name: &str, seconds: u32) -> Result<()> {
     run.run().with_context(|| format!("fuzz target {name}: the input is in fuzz/artifacts"))
 }
 
-/// The names of the programs of a manifest.
+/// Returns the names of the programs of a manifest.
 fn targets(manifest: &str) -> Result<Vec<String>> {
     let manifest: toml::Table = manifest.parse().context("parse fuzz/Cargo.toml")?;
     let bins = manifest.get("bin").and_then(toml::Value::as_array);
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_the_programs_of_the_manifest() {
+    fn targets_are_the_manifest_s_programs() {
         let manifest = "[package]\nname = \"fuzz\"\n[[bin]]\nname = \"a\"\n[[bin]]\nname = \"b\"\n";
         assert_eq!(targets(manifest).unwrap(), ["a", "b"]);
         assert!(targets("[package]\nname = \"fuzz\"\n").is_err());

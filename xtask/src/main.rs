@@ -6,9 +6,12 @@
 #![expect(clippy::print_stdout, reason = "a task reports to its caller")]
 
 mod ci;
+mod compare;
 mod compilation;
 mod compiler;
+mod directories;
 mod dist;
+mod foreign_programs;
 mod fuzz;
 mod readme;
 mod rig;
@@ -32,19 +35,24 @@ cargo xtask <task>
   ci                   all that CI does, within 80 minutes: format, tidy, lints, tests, help text, README,
                        benchmarks, packages, profile, default features; HYDRANT_CI_BUDGET_S sets another
                        limit
-  test [ARGS...]       all tests of the workspace; the arguments go to `cargo test`
+  test [ARGS...]       all tests of the workspace; the arguments go to `cargo test`. Without arguments, tests that
+                       need Go, Chromium, the Solana CLI, spl-token or Anchor run too if these are there
   tidy                 the rules that neither rustc nor clippy knows; see ARCHITECTURE.md
+                       --wording CRATE: the lines of a crate whose wording is still to be rewritten
+                       --update-budgets: lowers the numbers of such lines in xtask/wording_budgets.txt
   lints                builds our crates and tests with Clippy and rustdoc, without a warning
   bench NAME [ARGS...] one benchmark, in release; `bench list` names them
   bars [NAME...]       benchmarks at full size, each value against its bar; fails if one falls short
-                       --write: the table goes into BENCHMARKS.md
+                       --write: each result goes into its page of docs/benchmarks and into BENCHMARKS.md
+                       --summary: runs nothing, writes BENCHMARKS.md from docs/benchmarks
   toys                 every benchmark at toy size: none has rotted
   profile [--built]    instructions of each kind of response, compared with the recorded ones
                        --built: of the programs that `toys` has built
   fuzz [SECONDS [TARGET...]]   each fuzz target for that time
   rig [OPTIONS]        a real validator with our plugin, followed and compared; `rig --help`
+  compare [OPTIONS]    a real validator and ours, side by side; fails if a response is wrong; `compare --help`
   tools                the command-line tools that tests run, built once: ~/.cache/hydrant-tools or HYDRANT_TOOLS
-  dist [OPTIONS]       tarball, Debian package and OCI image of a release build; `dist --help`
+  dist [OPTIONS]       all packages of a release build, from the tarball to the wheel; `dist --help`
   readme               runs every command of README.md
   help-text [--write]  compares the help texts in docs/ with those of the binary
                        --built: both of these with the binary that the tests have built
@@ -71,8 +79,8 @@ fn run(args: &[String]) -> Result<()> {
     };
     match task {
         "ci" => ci::run(),
-        "test" => ci::test(rest).map(drop),
-        "tidy" => tidy::run(),
+        "test" => ci::test(rest),
+        "tidy" => tidy::run(rest),
         "bench" => thresholds::bench(rest),
         "bars" => thresholds::run(rest),
         "lints" => ci::lints(&ci::one_pass::own_copy()?),
@@ -84,6 +92,11 @@ fn run(args: &[String]) -> Result<()> {
             Ok(())
         }
         "rig" => rig::run(rest),
+        "compare" if rest.iter().any(|arg| arg == "--help") => {
+            println!("{}", compare::USAGE);
+            Ok(())
+        }
+        "compare" => compare::run(rest),
         "tools" => tools::build(),
         "dist" if rest.iter().any(|arg| arg == "--help") => {
             println!("{}", dist::USAGE);
@@ -101,7 +114,7 @@ fn run(args: &[String]) -> Result<()> {
     }
 }
 
-/// The program `hydrant`. With `--built` it is the one that the tests have built, otherwise a release build.
+/// Returns the program `hydrant`. With `--built` it is the one that the tests have built, otherwise a release build.
 fn hydrant(args: &[String]) -> Result<PathBuf> {
     if args.iter().any(|arg| arg == "--built") {
         let built = target_dir().join("debug/hydrant");

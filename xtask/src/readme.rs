@@ -1,7 +1,7 @@
 //! Runs the commands of README.md, so that they cannot rot.
 //!
-//! In: its fenced blocks. A `sh` block is commands, one a line (`\` goes on); any block whose first
-//! line is a comment with a file's name alone is saved under that name. `cargo` commands run at the
+//! Input: its fenced blocks. A `sh` block has one command a line, or several lines joined by `\`. Any block that starts
+//! with a comment, in which a file's name stands alone, is saved under that name. `cargo` commands run at the
 //! repository's root, others in a fresh directory, all in the order of the README.
 //! The commands that start a ledger, and a node that follows it, run in the background, with a binary that has been
 //! built, on free ports. They replace the ports of the README in all later commands. A `curl` must get a result.
@@ -17,10 +17,10 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::shell::Cmd;
 use crate::workspace::root;
 
-/// How the ledger is started.
+/// The command that starts the ledger.
 const START: &str = "cargo run --release -- dev";
 
-/// How a node that follows it is started.
+/// The start of the command for a node that follows the ledger.
 const FOLLOW: &str = "cargo run --release -- follow ";
 
 /// The part of both before what goes to the binary.
@@ -40,26 +40,24 @@ const RPC_PORT: u16 = 8899;
 const GRPC_PORT: u16 = 10_000;
 const FOLLOWER_PORT: u16 = 9899;
 
-/// How long the ledger may take to be ready.
+/// Time limit for the start of the ledger.
 const READY_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A fenced block.
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
     language: String,
     text: String,
 }
 
-/// A step of the README.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// Save a text under this name.
     Save { name: String, text: String },
-    /// Run a command.
+    /// A command to run to its end.
     Run(String),
 }
 
-/// Runs the commands. `hydrant` stands in for what `cargo run --release --` builds and starts.
+/// Runs the commands. The program `hydrant` replaces `cargo run --release --`.
 pub(crate) fn run(hydrant: &Path) -> Result<()> {
     let readme = fs::read_to_string(root().join("README.md")).context("read README.md")?;
     let steps = steps(&blocks(&readme));
@@ -75,12 +73,12 @@ pub(crate) fn run(hydrant: &Path) -> Result<()> {
     outcome.and(ended)
 }
 
-/// Runs the steps of a README.
+/// The state of a run: fresh directory, ports and processes.
 struct Reader<'a> {
     hydrant: &'a Path,
-    /// Where files are saved and clients are run.
+    /// Directory in which files are saved and clients run.
     dir: PathBuf,
-    /// Ports of the README, and those that stand in for them.
+    /// Ports of the README, each with the free port that replaces it.
     ports: Vec<(u16, u16)>,
     /// The ledger, and the node that follows it.
     nodes: Vec<Child>,
@@ -106,7 +104,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Starts a node that has `port` in the README. What it stores in the current directory goes into the fresh one.
+    /// Starts a node that has `port` in the README. Its files in the current directory go into the fresh one.
     fn start_node(&mut self, command: &str, port: u16) -> Result<()> {
         let command = with_ports(command.trim_start_matches(CARGO_RUN), &self.ports);
         let own_port = format!("--rpc-port {port}");
@@ -156,7 +154,7 @@ fn steps(blocks: &[Block]) -> Vec<Step> {
     steps
 }
 
-/// The name in a first line like `// tour.mjs` or `# tour.py`.
+/// Returns the name in a first line like `// tour.mjs` or `# tour.py`.
 fn file_name(text: &str) -> Option<String> {
     let line = text.lines().next()?;
     let name = line.strip_prefix("// ").or_else(|| line.strip_prefix("# "))?.trim();
@@ -189,7 +187,7 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The text with other ports, which stand behind a colon.
+/// Returns the text with other ports. A port follows a colon.
 fn with_ports(text: &str, ports: &[(u16, u16)]) -> String {
     let replace = |text: String, (from, to): &(u16, u16)| {
         text.replace(&format!(":{from}"), &format!(":{to}"))
@@ -203,7 +201,7 @@ fn scratch_dir() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// The contents of a file, once `writer` has written it. It appears whole.
+/// Waits until `writer` has written a file, and returns its contents. The file appears whole.
 #[expect(clippy::disallowed_methods, reason = "waits for another process, with a limit")]
 fn wait_for(path: &Path, writer: &mut Child) -> Result<String> {
     let started = Instant::now();
@@ -219,7 +217,7 @@ fn wait_for(path: &Path, writer: &mut Child) -> Result<String> {
     bail!("a node was not ready within {READY_TIMEOUT:?}")
 }
 
-/// A port in `{"rpc":"http://127.0.0.1:4000",...}`.
+/// Returns a port in `{"rpc":"http://127.0.0.1:4000",...}`.
 fn port_in(endpoints: &str, name: &str) -> Option<u16> {
     let endpoints: serde_json::Value = serde_json::from_str(endpoints).ok()?;
     endpoints[name].as_str()?.rsplit(':').next()?.parse().ok()

@@ -1,17 +1,16 @@
 //! `rig`: a real validator with our plugin, under load, followed by `hydrant follow`, and compared with it.
 //!
-//! In: options (`options`). Out: a table: banks whose hash components are equal, false alarms, answers that differ by
-//! method. The logs, and what differs, stay in the rig's directory.
+//! Input: options (`options`). Output: a table: banks with equal hash components, false alarms, and different responses
+//! by method. The logs and the differences remain in the rig's directory.
 //! Shape: the validator's package is built by cargo (`build`), once, outside of the repository. Then the validator, the
 //! load (`clients/js-web3/load.js`) and the follower run as processes, and this program compares: the lines "bank
-//! frozen" of both logs (`frozen_banks`), and the answers of both RPC ports (`answers`).
+//! frozen" of both logs (`frozen_banks`), and the responses of both RPC ports (`response_comparison`).
 //! Bounds: slots and minutes, whichever is reached first. All processes end with this program's run.
 //! Not here: CI, which replays a recorded run: a build of the validator takes long.
 
-mod answers;
 mod build;
 mod calls;
-mod clock;
+pub(crate) mod clock;
 mod cuts;
 mod frozen_banks;
 pub(crate) mod json_rpc;
@@ -20,27 +19,29 @@ mod options;
 mod processes;
 mod reasons;
 mod recording;
+pub(crate) mod response_comparison;
 mod system_libraries;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::rig::answers::Answers;
 use crate::rig::clock::{now, pause};
 use crate::rig::frozen_banks::FrozenBanks;
 use crate::rig::nodes::Nodes;
 use crate::rig::options::Options;
 pub(crate) use crate::rig::options::USAGE;
 use crate::rig::processes::{Rig, Status};
+pub(crate) use crate::rig::processes::{free_ports, program_dir};
 use crate::rig::recording::Recording;
+use crate::rig::response_comparison::ResponseComparison;
 
-/// How often the logs are read.
+/// Time between two reads of the logs.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// How often the state so far is printed.
+/// Time between two reports of the state.
 const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Builds what is missing, runs all, and compares.
+/// Builds missing programs, runs all processes, and compares them.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let options = Options::parse(args)?;
     let programs = build::programs(&options)?;
@@ -56,9 +57,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     };
     let mut banks = FrozenBanks::new(&rig.validator_log(), &rig.follower_log());
     let nodes = Nodes { validator: rig.rpc(), follower: rig.follower_rpc() };
-    let mut answers = Answers::new(nodes, rig.addresses_file(), recording.is_some());
+    let mut comparison = ResponseComparison::new(nodes, rig.addresses_file(), recording.is_some());
     let started = now();
-    let (mut last_report, mut last_fault, mut faults) = (started, started, 0);
+    let mut last_report = started;
+    let mut last_fault = started;
+    let mut faults = 0;
     let mut end = "the time is over";
     while started.elapsed() < options.time {
         pause(POLL_INTERVAL);
@@ -73,12 +76,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             break;
         }
         if banks.equal() > 0 {
-            answers.round();
+            comparison.round();
         }
-        if recording.as_mut().is_some_and(|it| it.is_done().unwrap_or(true)) {
-            // What was compared in this round is recorded too.
-            answers.round();
-            recording.take().map(|it| it.finish(&rig, &mut answers)).transpose()?;
+        if recording.as_mut().is_some_and(|it| it.is_finished().unwrap_or(true)) {
+            // The comparisons of this round are recorded too.
+            comparison.round();
+            recording.take().map(|it| it.finish(&rig, &mut comparison)).transpose()?;
         }
         if options.faults.is_some_and(|interval| last_fault.elapsed() > interval) {
             println!("{}", rig.make_fault(faults)?);
@@ -86,28 +89,28 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         }
         if last_report.elapsed() > REPORT_INTERVAL {
             last_report = now();
-            println!("{}; {}", banks.line(), answers.line());
+            println!("{}; {}", banks.line(), comparison.line());
         }
     }
     let status = rig.follower_status();
     rig.stop();
     banks.read()?;
-    println!("{}", table(end, &banks, &answers, &status, options.slots_per_epoch));
+    println!("{}", table(end, &banks, &comparison, &status, options.slots_per_epoch));
     let report = options.dir.join("run").join("differences.json");
-    std::fs::write(&report, answers.differences()).context("write the differences")?;
+    std::fs::write(&report, comparison.differences()).context("write the differences")?;
     println!("logs and what differs: {}", options.dir.join("run").display());
     ensure!(banks.equal() > 0, "no bank was compared");
     ensure!(banks.different() == 0, "{} banks differ", banks.different());
     ensure!(status.mismatched == Some(0), "false alarms: {:?}", status.mismatched);
-    let unexplained = answers.unexplained();
-    ensure!(unexplained.is_empty(), "answers differ without a reason: {}", unexplained.join(" "));
+    let unexplained = comparison.list_unexplained();
+    ensure!(unexplained.is_empty(), "responses differ without a reason: {}", unexplained.join(" "));
     Ok(())
 }
 
 fn table(
     end: &str,
     banks: &FrozenBanks,
-    answers: &Answers,
+    comparison: &ResponseComparison,
     status: &Status,
     slots_per_epoch: u64,
 ) -> String {
@@ -130,7 +133,7 @@ fn table(
         banks.equal(),
         banks.different(),
         banks.unknown(),
-        banks.missed(),
+        banks.count_missed(),
         banks.epochs(slots_per_epoch),
         number(status.verified),
         number(status.mismatched),
@@ -139,7 +142,7 @@ fn table(
         number(status.repairs),
         number(status.jumps),
     );
-    text.push_str(&answers.table());
+    text.push_str(&comparison.table());
     text.push_str(&banks.examples());
     text
 }

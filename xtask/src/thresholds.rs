@@ -1,15 +1,24 @@
 //! Benchmarks, and their values against the bars.
 //!
-//! In: the benchmark program's list and its lines `bar <name> <value> <unit> <<=|>=> <bar>`.
-//! Out: one table; the exit code says whether every value meets its bar. With `--write` the
-//! table and the benchmark's output go into BENCHMARKS.md, with commit and machine.
-//! Not here: what is measured (`crates/benchmarks`).
+//! Input: the benchmark program's list and its lines `bar <name> <value> <unit> <<=|>=> <bar>`.
+//! Output: one table; the exit code says whether every value meets its bar. With `--write` the table and the
+//! benchmark's output go into its page of `docs/benchmarks`, with commit and machine, and all results into
+//! BENCHMARKS.md.
+//! Not here: the measurements (`crates/benchmarks`).
+
+pub(crate) mod result_page;
+pub(crate) mod summary;
+
+mod markers;
+mod threshold;
 
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
+use self::result_page::ResultPage;
+use self::threshold::{TABLE_HEAD, Threshold};
 use crate::ci::measured;
 use crate::shell::{Cmd, cargo};
 use crate::workspace::{root, target_dir};
@@ -17,17 +26,7 @@ use crate::workspace::{root, target_dir};
 /// The option of the benchmark `load` that counts instructions.
 const QUICK: &str = "--quick";
 
-/// A measured value and its bar.
-#[derive(Clone, Debug, PartialEq)]
-struct Threshold {
-    name: String,
-    value: f64,
-    unit: String,
-    is_upper_bound: bool,
-    bound: f64,
-}
-
-/// `cargo xtask bench NAME [ARGS...]`.
+/// Runs `cargo xtask bench NAME [ARGS...]`.
 pub(crate) fn bench(args: &[String]) -> Result<()> {
     ensure!(!args.is_empty(), "which one? `cargo xtask bench list` names them");
     if args.iter().any(|arg| arg == QUICK) {
@@ -38,7 +37,7 @@ pub(crate) fn bench(args: &[String]) -> Result<()> {
     program().args(args).run()
 }
 
-/// Every benchmark at toy size: proof that none has rotted, without results.
+/// Runs every benchmark at toy size: proof that none has rotted, without results.
 pub(crate) fn run_toys() -> Result<()> {
     let dir = measured::build()?;
     for name in names(measured::bench_in(&dir))? {
@@ -48,16 +47,19 @@ pub(crate) fn run_toys() -> Result<()> {
     Ok(())
 }
 
-/// The quick profile of the benchmark `load`. It fails if a response costs more instructions than recorded. It takes
-/// some minutes.
+/// Runs the quick profile of the benchmark `load`. It fails if a response costs more instructions than recorded. It
+/// takes some minutes.
 pub(crate) fn profile(args: &[String]) -> Result<()> {
     let is_built = args.iter().any(|arg| arg == "--built");
     let dir = if is_built { measured::built()? } else { measured::build()? };
     measured::bench_in(&dir).args(["load", QUICK]).run_captured().map(drop)
 }
 
-/// `cargo xtask bars [--write] [NAME...]`.
+/// Runs `cargo xtask bars [--write] [NAME...]` and `cargo xtask bars --summary`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
+    if args.iter().any(|arg| arg == "--summary") {
+        return summary::write(&root(), &ResultPage::read_all(&root())?);
+    }
     let write = args.iter().any(|arg| arg == "--write");
     let mut selected: Vec<String> = args.iter().filter(|arg| *arg != "--write").cloned().collect();
     build()?;
@@ -65,28 +67,34 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if selected.is_empty() {
         selected = all.clone();
     }
-    let mut thresholds = Vec::new();
     for name in &selected {
         ensure!(all.contains(name), "no benchmark `{name}`; there are {}", all.join(", "));
+        if write {
+            // Before hours of measurements.
+            find_page(&mut ResultPage::read_all(&root())?, name)?;
+        }
+    }
+    let mut thresholds = Vec::new();
+    for name in &selected {
         let lines = program().args([name]).run_captured()?;
         let of_benchmark = parse_thresholds(&lines)?;
         if write {
-            record(name, &of_benchmark, &lines)?;
+            record(&root(), name, &section(&provenance()?, &of_benchmark, &lines))?;
         }
         thresholds.extend(of_benchmark);
     }
     println!("\n{}", table(&thresholds));
-    let short: Vec<&str> = thresholds
+    let missed: Vec<&str> = thresholds
         .iter()
         .filter(|threshold| !threshold.is_met())
         .map(|threshold| threshold.name.as_str())
         .collect();
     ensure!(
-        short.is_empty(),
-        "bars: {} of {} fall short: {}",
-        short.len(),
+        missed.is_empty(),
+        "bars: {} of {} are missed: {}",
+        missed.len(),
         thresholds.len(),
-        short.join(", ")
+        missed.join(", ")
     );
     println!("bars: all {} values meet their bars", thresholds.len());
     Ok(())
@@ -108,7 +116,7 @@ fn names(program: Cmd) -> Result<Vec<String>> {
     Ok(list.lines().filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect())
 }
 
-/// The values among the lines that a benchmark printed.
+/// Parses the values among the lines that a benchmark printed.
 fn parse_thresholds(lines: &[String]) -> Result<Vec<Threshold>> {
     lines
         .iter()
@@ -117,71 +125,41 @@ fn parse_thresholds(lines: &[String]) -> Result<Vec<Threshold>> {
         .collect()
 }
 
-impl Threshold {
-    fn parse(line: &str) -> Option<Self> {
-        let parts: Vec<&str> = line.split_whitespace().collect();
-        let [_, name, value, unit, side, bar] = parts[..] else { return None };
-        let at_most = match side {
-            "<=" => true,
-            ">=" => false,
-            _ => return None,
-        };
-        let (value, bar) = (value.parse().ok()?, bar.parse().ok()?);
-        Some(Self {
-            name: name.to_owned(),
-            value,
-            unit: unit.to_owned(),
-            is_upper_bound: at_most,
-            bound: bar,
-        })
-    }
-
-    fn is_met(&self) -> bool {
-        if self.is_upper_bound { self.value <= self.bound } else { self.value >= self.bound }
-    }
+fn table(thresholds: &[Threshold]) -> String {
+    let rows: String = thresholds.iter().map(Threshold::row).collect();
+    format!("{TABLE_HEAD}{rows}")
 }
 
-fn table(bars: &[Threshold]) -> String {
-    let mut table = String::from("| figure | value | unit | bar | met |\n|---|---|---|---|---|\n");
-    for bar in bars {
-        let Threshold { name, value, unit, is_upper_bound: at_most, bound: limit } = bar;
-        let side = if *at_most { "<=" } else { ">=" };
-        let met = if bar.is_met() { "yes" } else { "**no**" };
-        table.push_str(&format!("| {name} | {value} | {unit} | {side} {limit} | {met} |\n"));
-    }
-    table
+/// Writes the section of a benchmark into its page of `docs/benchmarks`, and the tables of BENCHMARKS.md.
+fn record(root: &Path, benchmark: &str, section: &str) -> Result<()> {
+    let mut pages = ResultPage::read_all(root)?;
+    find_page(&mut pages, benchmark)?.record(root, benchmark, section)?;
+    summary::write(root, &pages)
 }
 
-/// Writes one benchmark's results into its section of BENCHMARKS.md.
-fn record(name: &str, bars: &[Threshold], lines: &[String]) -> Result<()> {
-    let path = root().join("BENCHMARKS.md");
-    let document = fs::read_to_string(&path).context("read BENCHMARKS.md")?;
-    let table = if bars.is_empty() { String::new() } else { format!("{}\n", table(bars)) };
+/// Formats the section of a benchmark in its page.
+fn section(provenance: &str, thresholds: &[Threshold], lines: &[String]) -> String {
+    let table =
+        if thresholds.is_empty() { String::new() } else { format!("{}\n", table(thresholds)) };
     let printed: Vec<&str> =
         lines.iter().map(String::as_str).filter(|line| !line.starts_with("bar ")).collect();
-    let text =
-        format!("{}\n\n{table}```text\n{}\n```\n", provenance()?, printed.join("\n").trim_end());
-    fs::write(&path, replace_section(&document, name, &text)?).context("write BENCHMARKS.md")
+    format!("{provenance}\n\n{table}```text\n{}\n```\n", printed.join("\n").trim_end())
 }
 
-/// `document` with `text` between the two markers of a benchmark.
-fn replace_section(document: &str, name: &str, text: &str) -> Result<String> {
-    let (begin, end) = (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->"));
-    let Some((before, rest)) = document.split_once(&begin) else {
-        bail!("BENCHMARKS.md has no line `{}`", begin.trim_end());
-    };
-    let Some((_, after)) = rest.split_once(&end) else {
-        bail!("BENCHMARKS.md has no line `{end}`");
-    };
-    Ok(format!("{before}{begin}{text}{end}{after}"))
+/// Finds the page with the section of a benchmark.
+fn find_page<'a>(pages: &'a mut [ResultPage], benchmark: &str) -> Result<&'a mut ResultPage> {
+    pages
+        .iter_mut()
+        .find(|page| page.has_section(benchmark))
+        .with_context(|| format!("no page of docs/benchmarks has a section `{benchmark}`"))
 }
 
-/// Which commit on which machine.
+/// Returns the commit with its date, and the machine. `result_page` parses the first of them.
 fn provenance() -> Result<String> {
     let git = |args: &[&str]| Cmd::new("git").args(args).dir(&root()).output();
-    let commit = git(&["rev-parse", "--short", "HEAD"])?;
+    let commit = git(&["log", "-1", "--format=%h of %cs"])?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
-    let edited = changed.lines().any(|line| !line.ends_with("BENCHMARKS.md"));
+    let edited = changed.lines().any(|line| !is_result_file(line));
     let edited = if edited { " with changes" } else { "" };
     let rustc = Cmd::new("rustc").args(["--version"]).output()?;
     let kernel = Cmd::new("uname").args(["-sr"]).output()?;
@@ -196,13 +174,19 @@ fn provenance() -> Result<String> {
     ))
 }
 
+/// Whether a line of `git status --porcelain` names a file that `--write` changes.
+fn is_result_file(line: &str) -> bool {
+    let path = line.get(3..).unwrap_or_default();
+    path == "BENCHMARKS.md" || path.starts_with("docs/benchmarks/")
+}
+
 fn memory() -> Option<String> {
     let kib: u64 =
         first_value("/proc/meminfo", "MemTotal")?.split_whitespace().next()?.parse().ok()?;
     Some(format!("{} GiB", kib.div_ceil(1024 * 1024)))
 }
 
-/// The value of the first line `key : value` of a file of the kernel.
+/// Returns the value of the first line `key : value` of a file of the kernel.
 fn first_value(path: &str, key: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new(path)).ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;
@@ -213,21 +197,12 @@ fn first_value(path: &str, key: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_threshold_is_parsed_and_checked() {
-        let met = |line: &str| Threshold::parse(line).map(|bar| bar.is_met());
-        assert_eq!(met("bar start_ms 412.5 ms <= 1000"), Some(true));
-        assert_eq!(met("bar start_ms 1000.1 ms <= 1000"), Some(false));
-        assert_eq!(met("bar getSlot_ratio 0.71 x >= 0.7"), Some(true));
-        assert_eq!(met("bar getSlot_ratio 0.69 x >= 0.7"), Some(false));
-        assert_eq!(met("bar getSlot_ratio 0.69 x > 0.7"), None);
-        assert_eq!(met("bar getSlot_ratio fast x >= 0.7"), None);
-        assert_eq!(met("bar getSlot_ratio 0.69 >= 0.7"), None);
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
     }
 
     #[test]
     fn only_bar_lines_are_parsed_and_a_broken_one_is_an_error() {
-        let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
         let thresholds = parse_thresholds(&lines("barely\nbar a 1 ms <= 2\n bar b")).unwrap();
         assert_eq!(thresholds.len(), 1);
         assert_eq!(
@@ -238,12 +213,46 @@ mod tests {
     }
 
     #[test]
-    fn a_benchmark_has_its_section_in_the_document() {
-        let document = "# B\n<!-- begin rpc -->\nold\n<!-- end rpc -->\nrest\n";
+    fn a_section_has_the_table_and_the_other_lines() {
+        let printed = lines("rounds\nbar a 3 ms <= 2\n  of 1 s\n");
+        let thresholds = parse_thresholds(&printed).unwrap();
         assert_eq!(
-            replace_section(document, "rpc", "new\n").unwrap(),
-            "# B\n<!-- begin rpc -->\nnew\n<!-- end rpc -->\nrest\n"
+            section("Commit 1 of 2.", &thresholds, &printed),
+            "Commit 1 of 2.\n\n| figure | value | unit | bar | met |\n|---|---|---|---|---|\n\
+             | a | 3 | ms | <= 2 | **missed** |\n\n```text\nrounds\n  of 1 s\n```\n"
         );
-        assert!(replace_section(document, "start", "new\n").is_err());
+        assert_eq!(section("C", &[], &lines("a")), "C\n\n```text\na\n```\n");
+    }
+
+    #[test]
+    fn a_recorded_section_is_in_its_page_and_in_the_summary() {
+        let root = std::env::temp_dir().join(format!("hydrant-bars-{}", std::process::id()));
+        let pages = root.join("docs/benchmarks");
+        fs::create_dir_all(&pages).unwrap();
+        let file = |name: &str| fs::read_to_string(root.join(name)).unwrap();
+        let empty = |name: &str| format!("<!-- begin {name} -->\n<!-- end {name} -->\n");
+        fs::write(root.join("BENCHMARKS.md"), empty("missed") + &empty("quic") + &empty("rpc"))
+            .unwrap();
+        fs::write(pages.join("rpc.md"), empty("start") + &empty("load")).unwrap();
+        fs::write(pages.join("quic.md"), empty("quic")).unwrap();
+
+        let thresholds = parse_thresholds(&lines("bar a 3 ms <= 2")).unwrap();
+        let text = section("Commit 1 of 2026-11-23; 2 cores.", &thresholds, &lines("rounds"));
+        record(&root, "load", &text).unwrap();
+        assert_eq!(
+            file("docs/benchmarks/rpc.md"),
+            format!("{}<!-- begin load -->\n{text}<!-- end load -->\n", empty("start"))
+        );
+        let row = "| `a` | - | 3 ms | <= 2 | **missed** | 1 | 2026-11-23 |\n";
+        assert!(file("BENCHMARKS.md").contains(row), "{}", file("BENCHMARKS.md"));
+        assert!(record(&root, "other", &text).is_err());
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn written_results_do_not_change_the_measured_code() {
+        assert!(is_result_file(" M BENCHMARKS.md"));
+        assert!(is_result_file(" M docs/benchmarks/rpc.md"));
+        assert!(!is_result_file(" M docs/rpc.md"));
     }
 }

@@ -14,7 +14,7 @@ const MEASURED: &[&str] = &["hydrant", "benchmarks"];
 /// The workspace and all it is built from.
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
-    /// Our own crates.
+    /// The packages of this workspace.
     pub(crate) crates: Vec<Crate>,
     /// Every package in Cargo.lock, ours included.
     pub(crate) packages: Vec<Package>,
@@ -22,11 +22,11 @@ pub(crate) struct Workspace {
     pub(crate) measured: BTreeSet<String>,
 }
 
-/// One of our crates.
+/// A package of this workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Crate {
     pub(crate) name: String,
-    /// Below the workspace's root.
+    /// Directory below the workspace's root.
     pub(crate) dir: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
 }
@@ -34,14 +34,14 @@ pub(crate) struct Crate {
 /// A dependency as a crate of ours names it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Dependency {
-    /// The package's name.
+    /// Name of the package in the registry or in the workspace.
     pub(crate) name: String,
-    /// What the code calls it.
+    /// Name of the crate in our code.
     pub(crate) extern_name: String,
     pub(crate) is_dev: bool,
 }
 
-/// A locked package.
+/// A package in Cargo.lock.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Package {
     pub(crate) name: String,
@@ -50,17 +50,17 @@ pub(crate) struct Package {
     pub(crate) license: Option<String>,
     /// The file that holds its licence, if it names one.
     pub(crate) license_file: Option<String>,
-    /// Where it comes from; `None` for ours.
+    /// Registry or repository that it comes from; `None` for ours.
     pub(crate) source: Option<String>,
 }
 
-/// The workspace's root. Known at compile time, since xtask is always run from where it was built.
+/// Returns the workspace's root. Known at compile time, since xtask is always run from where it was built.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_owned()
 }
 
-/// Where cargo builds to.
+/// Returns the directory that cargo builds into.
 pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -107,11 +107,14 @@ impl Workspace {
     }
 }
 
-/// What [`MEASURED`] consist of. What only runs during compilation or in tests is no part of them.
+/// Returns the packages that are linked into [`MEASURED`]. Those that are only used during compilation or in tests are
+/// not part of them.
 fn measured_packages(metadata: &Value) -> Option<BTreeSet<String>> {
-    let (mut names, mut pending) = (BTreeMap::new(), Vec::new());
+    let mut names = BTreeMap::new();
+    let mut pending = Vec::new();
     for package in metadata["packages"].as_array()? {
-        let (id, name) = (package["id"].as_str()?, package["name"].as_str()?);
+        let id = package["id"].as_str()?;
+        let name = package["name"].as_str()?;
         let mut targets = package["targets"].as_array()?.iter();
         let is_macro =
             targets.any(|target| strings(&target["kind"]).any(|kind| kind == "proc-macro"));

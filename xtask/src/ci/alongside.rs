@@ -1,10 +1,10 @@
 //! A step that runs while another step leaves processors idle.
 //!
-//! In: the step's command, and the time that is left for it. Out: how it ended. What it printed goes to a file below
-//! `target/ci`, and is shown when the step is finished, so that it does not mix with the output of the other step.
+//! Input: the step's command and the remaining time. Output: its result. The output of the command goes to a file
+//! below `target/ci` and is printed when the step has finished, so it does not mix with that of the other step.
 //! Invariant: it has the lowest priority, so the other step is hardly slower.
-//! Not here: which steps these are (`ci`). Cargo locks a target directory while it builds, so a step that would wait for
-//! such a lock must not run alongside the build that has it.
+//! Not here: which steps these are (`ci`). Cargo locks a target directory while it builds, so a step that would wait
+//! for such a lock must not run alongside the build that has it.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ impl AlongsideStep {
         Ok(Self { process: cmd.with_output_to(file)?.start_with_timeout(limit), output })
     }
 
-    /// Waits for its end, and shows what it printed.
+    /// Waits for the end of the command and prints its output.
     pub(crate) fn finish(self) -> Result<CommandEnd> {
         let end = self.process.join().unwrap_or_else(|_| Err(anyhow!("its thread panicked")));
         let printed =
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_of_a_step_alongside_is_in_its_file() {
+    fn a_step_alongside_writes_to_its_file() {
         let step = start("printf out; printf err >&2; true", Duration::from_secs(600));
         let output = step.output.clone();
         step.finish().unwrap();

@@ -1,6 +1,6 @@
 //! The time that CI may take, and whether a step still fits into it.
 //!
-//! In: when the run began, what each finished step took, and what it takes on the reference machine. Out: whether
+//! Input: the start of the run, and for each finished step its time here and on the reference machine. Output: whether
 //! the next step is started, or why it is skipped.
 //! Machines differ by a factor of five, so a fixed list of steps is too long for some of them. The first steps
 //! are never skipped, and they show how fast this machine is.
@@ -18,7 +18,7 @@ const SLOWNESS_MIN: f64 = 0.5;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     total: Duration,
-    /// What the finished steps took, and what they take on the reference machine.
+    /// Time of the finished steps on this machine, and on the reference machine.
     took: Duration,
     reference: Duration,
 }
@@ -28,13 +28,13 @@ impl Budget {
         Self { total, took: Duration::ZERO, reference: Duration::ZERO }
     }
 
-    /// Counts a finished step.
+    /// Adds the times of a finished step.
     pub(crate) fn record(&mut self, reference: Duration, took: Duration) {
         self.took += took;
         self.reference += reference;
     }
 
-    /// How many times longer than the reference machine this one takes.
+    /// Returns the time of this machine as a multiple of the reference machine's.
     pub(crate) fn slowness(&self) -> f64 {
         if self.reference.is_zero() {
             return 1.0;
@@ -42,8 +42,8 @@ impl Budget {
         (self.took.as_secs_f64() / self.reference.as_secs_f64()).max(SLOWNESS_MIN)
     }
 
-    /// The remaining time after `elapsed`.
-    pub(crate) fn left(&self, elapsed: Duration) -> Duration {
+    /// Returns the remaining time after `elapsed`.
+    pub(crate) fn remaining_after(&self, elapsed: Duration) -> Duration {
         self.total.saturating_sub(elapsed)
     }
 
@@ -51,7 +51,7 @@ impl Budget {
     pub(crate) fn check_fits(&self, reference: Duration, elapsed: Duration) -> Result<(), String> {
         let slowness = self.slowness();
         let needed = reference.mul_f64(slowness);
-        let left = self.left(elapsed);
+        let left = self.remaining_after(elapsed);
         if needed <= left {
             return Ok(());
         }
@@ -88,7 +88,7 @@ mod tests {
     fn nothing_fits_once_the_time_is_over() {
         let budget = Budget::new(seconds(1_000));
         assert!(budget.check_fits(seconds(1), seconds(1_001)).is_err());
-        assert_eq!(budget.left(seconds(5_000)), Duration::ZERO);
+        assert_eq!(budget.remaining_after(seconds(5_000)), Duration::ZERO);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) fn build() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// The folder of the programs, which an earlier step has built.
+/// Returns the folder of the programs, which an earlier step has built.
 pub(crate) fn built() -> Result<PathBuf> {
     let dir = target_dir().join("measured");
     ensure!(
@@ -56,7 +56,7 @@ pub(crate) fn bench() -> Result<Cmd> {
     Ok(bench_in(&build()?))
 }
 
-/// The program with the benchmarks in the folder that [`build`] returned.
+/// Returns the command of the benchmarks' program in the folder that [`build`] returned.
 pub(crate) fn bench_in(dir: &Path) -> Cmd {
     Cmd::new(&dir.join("benchmarks").to_string_lossy()).env("HYDRANT", dir.join("hydrant"))
 }

@@ -1,9 +1,9 @@
 //! Code, lints and documentation of our crates in one pass over each crate.
 //!
 //! `cargo clippy` and `cargo doc` check all dependencies a second time, because a check shares nothing with a build.
-//! Here Clippy's driver compiles our crates, and rustdoc reads what it has compiled, so the dependencies are built
-//! once: for lints, documentation and tests together.
-//! In: one start of the compiler. Out: what it would have written, and the pages below `target/ci/doc`.
+//! Here Clippy's driver compiles our crates, and rustdoc reads the metadata of that build, so the dependencies are
+//! built once: for lints, documentation and tests together.
+//! Input: one start of the compiler. Output: the compiler's own output, and the pages below `target/ci/doc`.
 //! Bounds: a warning of Clippy or rustdoc is an error.
 
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) fn wrap(cargo: Cmd, program: &Path) -> Cmd {
     Purpose::OnePass.wrap(cargo, program).env("CLIPPY_ARGS", CLIPPY_ARGS)
 }
 
-/// A copy of this program. Cargo replaces the original, because it is a crate of ours too.
+/// Makes a copy of this program. Cargo replaces the original, because it is a crate of ours too.
 pub(crate) fn own_copy() -> Result<PathBuf> {
     let copy = target_dir().join("ci").join("xtask");
     let this = std::env::current_exe()?;
@@ -49,7 +49,7 @@ pub(crate) fn compile(compilation: &Compilation<'_>) -> Result<u8> {
     exit_code(Command::new(rustdoc).args(rustdoc_args(compilation, &pages()?)))
 }
 
-/// The folder of the pages: next to the copy of this program that runs.
+/// Returns the folder of the pages: next to the copy of this program that runs.
 fn pages() -> Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("doc"))
 }
@@ -61,7 +61,7 @@ fn is_documented(compilation: &Compilation<'_>) -> bool {
     !compilation.has("--test") && !is_build_script
 }
 
-/// The compiler's arguments as rustdoc takes them.
+/// Returns the compiler's arguments as rustdoc takes them.
 fn rustdoc_args(compilation: &Compilation<'_>, pages: &Path) -> Vec<String> {
     let is_program = compilation.value("--crate-type") == Some("bin");
     // A library and a program may have one name.
@@ -77,7 +77,7 @@ fn rustdoc_args(compilation: &Compilation<'_>, pages: &Path) -> Vec<String> {
     }
     args.push("-Dwarnings".to_owned());
     if is_program {
-        // As `cargo doc` documents programs.
+        // `cargo doc` passes this for programs.
         args.push("--document-private-items".to_owned());
         args.push("-Arustdoc::private-intra-doc-links".to_owned());
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn rustdoc_gets_what_it_takes_and_a_folder_of_its_own() {
+    fn rustdoc_gets_its_arguments_and_a_folder() {
         let args = args(
             "--crate-name pool --edition=2024 src/lib.rs --crate-type lib --emit=dep-info,link -C opt-level=1 \
              --out-dir /t/debug/deps --extern log=/t/liblog.rlib",

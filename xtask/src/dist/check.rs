@@ -6,10 +6,16 @@
 //! Invariant: what could not be run is printed, with the reason.
 
 mod action;
+mod binstall;
 mod container;
 mod debian_install;
+mod file_server;
+mod materials;
+mod npm_install;
 mod running_node;
+mod scripted_install;
 mod tarball;
+mod wheel_install;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +24,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::dist::debian;
 use crate::dist::file_tree::FileTree;
-use crate::dist::packages::{PackageSources, VERSION};
+use crate::dist::packages::PackageSources;
+use crate::dist::program::VERSION;
 use crate::shell::Cmd;
 
 /// The task that runs with its own mounts.
@@ -36,6 +43,11 @@ pub(crate) fn run(sources: &PackageSources, packages: &FileTree, out: &Path) -> 
     let archive = out.join(sources.tarball_name());
     tarball::check(&archive, &sources.tarball_dir(), scratch)?;
     action::check(&archive, scratch)?;
+    scripted_install::check(sources, packages, scratch)?;
+    binstall::check(sources, packages, scratch)?;
+    npm_install::check(sources, packages, out)?;
+    wheel_install::check(sources, out)?;
+    materials::check(&fs::read(out.join(sources.sbom_name()))?, &sources.program.bytes)?;
     let mounted = scratch.join("mounted");
     fs::create_dir_all(&mounted)?;
     if let Err(err) = can_mount(&mounted) {
@@ -52,7 +64,7 @@ pub(crate) fn run(sources: &PackageSources, packages: &FileTree, out: &Path) -> 
     Cmd::new("unshare").args(["--mount"]).args(paths.map(Path::to_string_lossy)).run()
 }
 
-/// The part that has its own mounts.
+/// Runs the checks that need mounts of their own.
 pub(crate) fn run_mounted(args: &[String]) -> Result<()> {
     let paths: Vec<PathBuf> = args.iter().map(PathBuf::from).collect();
     let [package, upgrade, image, scratch] = paths.as_slice() else {

@@ -1,6 +1,6 @@
 //! The Debian package: an `ar` archive of two compressed tar archives.
 //!
-//! In: what is installed, and the files in `packaging/debian`. Out: the bytes of the package.
+//! Input: the installed files, and those in `packaging/debian`. Output: the bytes of the package.
 //! Not here: md5sums. dpkg computes them when it installs a package without.
 
 use anyhow::Result;
@@ -9,9 +9,9 @@ use crate::dist::file_tree::{FileTree, ROOT, gzip};
 use crate::dist::installed_files::{DOCUMENTS, MANUAL, packaging};
 use crate::dist::program::Program;
 
-/// Where the unit is.
+/// Path of the systemd unit.
 pub(crate) const UNIT: &str = "usr/lib/systemd/system/hydrant.service";
-/// What an upgrade does not overwrite, by the names in `packaging/debian`.
+/// Files that an upgrade does not overwrite, by the names in `packaging/debian`.
 pub(crate) const SETTINGS: [(&str, &str); 2] =
     [("hydrant.env", "etc/hydrant/hydrant.env"), ("hydrant.toml", "etc/hydrant/hydrant.toml")];
 /// The directory of the ledger. `postinst` changes its owner.
@@ -21,7 +21,7 @@ const SCRIPTS: &[&str] = &["postinst", "postrm", "prerm"];
 /// Directories are not counted, each file with its last block.
 const BLOCK_BYTES: usize = 1_024;
 
-/// The package of a version.
+/// Returns the bytes of the package of a version.
 pub(crate) fn package(
     installed: &FileTree,
     program: &Program,
@@ -37,12 +37,12 @@ pub(crate) fn package(
     Ok(ar(&members, time))
 }
 
-/// The name of its file.
+/// Returns the file name of the package.
 pub(crate) fn file_name(program: &Program, version: &str) -> String {
     format!("hydrant_{version}_{}.deb", program.architecture.debian)
 }
 
-/// What the package installs.
+/// Returns the files that the package installs.
 fn data(installed: &FileTree) -> Result<FileTree> {
     let mut data = FileTree::default();
     for (path, bytes) in installed.files() {
@@ -93,7 +93,7 @@ fn control(data: &FileTree, program: &Program, version: &str) -> Result<FileTree
     Ok(control)
 }
 
-/// The `ar` archive of `members`, in their order.
+/// Returns the `ar` archive of `members`, in their order.
 fn ar(members: &[(&str, &[u8])], time: u64) -> Vec<u8> {
     let mut archive = b"!<arch>\n".to_vec();
     for (name, bytes) in members {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_of_an_archive_begin_at_even_offsets() {
+    fn archive_members_start_at_even_offsets() {
         let archive = ar(&[("a", b"123"), ("b", b"45")], 9);
         let text = String::from_utf8(archive).unwrap();
         let header = |name: &str, bytes: u32| {

@@ -1,11 +1,11 @@
-//! Files by path, and the tar archive of them.
+//! Files by path, and the tar and zip archives of them.
 //!
-//! In: files and directories, each with its mode and owner. Out: an archive, or files on the disk.
+//! Input: files and directories, each with its mode and owner. Output: an archive, or files on the disk.
 //! Invariant: the same files give the same bytes. Entries are sorted by path, and have one time and numeric owners.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{Cursor, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use flate2::{Compression, GzBuilder};
 use sha2::{Digest, Sha256};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
 
 /// Mode of a directory, unless it has another one.
 const DIRECTORY_MODE: u32 = 0o755;
@@ -31,10 +33,10 @@ pub(crate) struct FileTree {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    /// `None`: a directory.
+    /// `None` for a directory.
     bytes: Option<Arc<[u8]>>,
     mode: u32,
-    /// The user and the group.
+    /// Id of the user and of the group.
     owner: u64,
 }
 
@@ -69,12 +71,12 @@ impl FileTree {
         self.entries.insert(path.to_owned(), Entry { bytes, mode, owner });
     }
 
-    /// The files, sorted by path.
+    /// Returns the files without directories, sorted by path.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &Arc<[u8]>)> {
         self.entries.iter().filter_map(|(path, entry)| Some((path.as_str(), entry.bytes.as_ref()?)))
     }
 
-    /// The tar archive, in which everything is of `time`, in seconds of the Unix epoch.
+    /// Returns the tar archive, in which everything is of `time`, in seconds of the Unix epoch.
     pub(crate) fn tar(&self, time: u64) -> Result<Vec<u8>> {
         let mut archive = tar::Builder::new(Vec::new());
         for (path, entry) in &self.entries {
@@ -94,6 +96,22 @@ impl FileTree {
             appended.with_context(|| format!("archive {path}"))?;
         }
         archive.into_inner().context("end an archive")
+    }
+
+    /// Returns the zip archive of the files, without directories. All are of 1980, the first time that the format can
+    /// express.
+    pub(crate) fn zip(&self) -> Result<Vec<u8>> {
+        let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+        for (path, entry) in &self.entries {
+            let Some(bytes) = &entry.bytes else { continue };
+            let options = SimpleFileOptions::default()
+                .compression_method(CompressionMethod::Deflated)
+                .last_modified_time(zip::DateTime::default())
+                .unix_permissions(entry.mode);
+            archive.start_file(path.as_str(), options).with_context(|| format!("zip {path}"))?;
+            archive.write_all(bytes).with_context(|| format!("zip {path}"))?;
+        }
+        Ok(archive.finish().context("end an archive")?.into_inner())
     }
 
     /// Writes all entries below `dir`. Their owner is the user of this process.
@@ -119,7 +137,7 @@ pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     writer.finish().context("compress")
 }
 
-/// SHA-256 in hexadecimal digits.
+/// Returns the SHA-256 in hexadecimal digits.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -169,6 +187,23 @@ mod tests {
                 entry("var/lib/x/", 0o750, 65_532, ""),
             ]
         );
+    }
+
+    #[test]
+    fn a_zip_archive_has_the_files_with_their_modes() {
+        let bytes = tree().zip().unwrap();
+        assert_eq!(bytes, tree().zip().unwrap());
+        let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).unwrap();
+        let mut found = Vec::new();
+        for index in 0..archive.len() {
+            let mut file = archive.by_index(index).unwrap();
+            let mut text = String::new();
+            file.read_to_string(&mut text).unwrap();
+            found.push((file.name().to_owned(), file.unix_mode().unwrap() & 0o777, text));
+        }
+        let entry = |path: &str, mode: u32, text: &str| (path.to_owned(), mode, text.to_owned());
+        let expected = [entry("usr/a", 0o644, "a"), entry("usr/bin/x", 0o755, "program")];
+        assert_eq!(found, expected);
     }
 
     #[test]

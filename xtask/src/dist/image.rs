@@ -1,26 +1,26 @@
 //! The container image: an OCI image layout, made without a container daemon.
 //!
-//! In: the program, and the libraries that it needs, of this machine. Out: the files of the layout.
+//! Input: the program, and the libraries that it needs, of this machine. Output: the files of the layout.
 //! Shape: two layers. The lower one has the libraries, the user and the root certificates; the upper one the program,
-//! which is what an upgrade downloads. There is no shell.
+//! which is all that an upgrade downloads. There is no shell.
 //! Invariant: the program runs as an ordinary user, and writes only to its volume.
 
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::dist::file_tree::{FileTree, ROOT, gzip, sha256};
+use crate::dist::installed_files::license;
 use crate::dist::program::Program;
-use crate::shell::Cmd;
-use crate::workspace::root;
+use crate::dist::timestamp::rfc_3339;
 
 /// The user and the group, as in other images without a shell.
 pub(crate) const USER: u64 = 65_532;
 /// The volume, where a ledger may be stored.
 pub(crate) const STATE_DIR: &str = "var/lib/hydrant";
-/// The program, in the image.
+/// Path of the program in the image.
 const PROGRAM: &str = "usr/bin/hydrant";
 /// The root certificates, for sources and upstreams over TLS.
 const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
@@ -41,7 +41,7 @@ struct Layer {
     diff_id: String,
 }
 
-/// The image layout of a version.
+/// Returns the image layout of a version.
 pub(crate) fn layout(program: &Program, version: &str, time: u64) -> Result<FileTree> {
     let mut layout = FileTree::default();
     let layers = [system_files(program)?, program_files(program)?];
@@ -49,7 +49,7 @@ pub(crate) fn layout(program: &Program, version: &str, time: u64) -> Result<File
     let layers = layers.collect::<Result<Vec<Layer>>>()?;
     let labels = labels(version);
     let architecture = program.architecture.debian;
-    let created = created(time)?;
+    let created = rfc_3339(time)?;
     let config = json!({
         "created": created,
         "architecture": architecture,
@@ -112,8 +112,7 @@ fn labels(version: &str) -> Value {
 fn program_files(program: &Program) -> Result<FileTree> {
     let mut files = FileTree::default();
     files.insert_program(PROGRAM, program.bytes.clone());
-    let license = fs::read(root().join("LICENSE")).context("read LICENSE")?;
-    files.insert_file("usr/share/doc/hydrant/copyright", license);
+    files.insert_file("usr/share/doc/hydrant/copyright", license()?);
     Ok(files)
 }
 
@@ -136,7 +135,7 @@ fn system_files(program: &Program) -> Result<FileTree> {
             println!("the image has no {}: this machine has none", on_machine.display());
         }
     }
-    // Where a runtime mounts.
+    // Mount points that a runtime needs.
     for path in ["dev", "proc", "sys"] {
         files.insert_directory(path, 0o755, ROOT);
     }
@@ -154,15 +153,10 @@ fn insert_layer(layout: &mut FileTree, files: &FileTree, time: u64) -> Result<La
 
 /// Inserts a blob under its digest, and returns its descriptor.
 fn insert_blob(layout: &mut FileTree, media_type: &str, bytes: Vec<u8>) -> Value {
-    let (digest, size) = (sha256(&bytes), bytes.len());
+    let digest = sha256(&bytes);
+    let size = bytes.len();
     layout.insert_file(&format!("blobs/sha256/{digest}"), bytes);
     json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": size })
-}
-
-/// The time in the form of RFC 3339.
-fn created(time: u64) -> Result<String> {
-    let date = Cmd::new("date").args(["-u", "-d", &format!("@{time}"), "+%Y-%m-%dT%H:%M:%SZ"]);
-    Ok(date.output()?.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -178,10 +172,5 @@ mod tests {
         assert_eq!(descriptor["size"], 3);
         let paths: Vec<&str> = layout.files().map(|(path, _)| path).collect();
         assert_eq!(paths, [format!("blobs/sha256/{digest}")]);
-    }
-
-    #[test]
-    fn the_time_of_an_image_is_in_rfc_3339() {
-        assert_eq!(created(1_795_435_026).unwrap(), "2026-11-23T11:57:06Z");
     }
 }

@@ -1,6 +1,6 @@
-//! What an installation has below its prefix (`/usr`, `/usr/local`): the program, manual pages, completions, documents.
+//! The files of an installation below its prefix (`/usr`, `/usr/local`): program, manual pages, completions, documents.
 //!
-//! In: the program, which generates the manual pages and the completions. Out: a tree of files, without a prefix.
+//! Input: the program, which generates the manual pages and the completions. Output: a tree of files, without a prefix.
 
 use std::fs;
 use std::path::Path;
@@ -12,9 +12,9 @@ use crate::dist::program::Program;
 use crate::shell::Cmd;
 use crate::workspace::root;
 
-/// Where the manual pages are.
+/// Directory of the manual pages below the prefix.
 pub(crate) const MANUAL: &str = "share/man/man1/";
-/// Where the documents are.
+/// Directory of the documents below the prefix.
 pub(crate) const DOCUMENTS: &str = "share/doc/hydrant/";
 
 /// The shells, and where each searches for completions.
@@ -28,7 +28,7 @@ const ROOT_DOCUMENTS: &[&str] = &["CHANGELOG.md", "LICENSE", "README.md", "SECUR
 /// Files for the monitoring, below `packaging`.
 const MONITORING: &[&str] = &["grafana/hydrant.json", "prometheus/hydrant.rules.yml"];
 
-/// The files. `scratch` is a directory that may be written to.
+/// Returns the files of an installation. `scratch` is a directory that may be written to.
 pub(crate) fn installed_files(program: &Program, scratch: &Path) -> Result<FileTree> {
     let mut tree = FileTree::default();
     tree.insert_program("bin/hydrant", program.bytes.clone());
@@ -52,10 +52,15 @@ pub(crate) fn installed_files(program: &Program, scratch: &Path) -> Result<FileT
     Ok(tree)
 }
 
-/// A file below `packaging`.
+/// Reads a file below `packaging` of the repository.
 pub(crate) fn packaging(name: &str) -> Result<Vec<u8>> {
     let path = root().join("packaging").join(name);
     fs::read(&path).with_context(|| format!("read {}", path.display()))
+}
+
+/// Returns the licence of this repository.
+pub(crate) fn license() -> Result<Vec<u8>> {
+    fs::read(root().join("LICENSE")).context("read LICENSE")
 }
 
 /// Inserts the files of a directory, and of those in it, below `prefix`.

@@ -9,15 +9,15 @@ use crate::workspace::target_dir;
 pub(crate) const USAGE: &str = "\
 cargo xtask dist [OPTIONS]
 
-Makes a tarball, a Debian package and an OCI image layout. The same program gives the same bytes: everything in them is of
-the time SOURCE_DATE_EPOCH, or else of the newest commit.
+Makes a tarball, a Debian package, an OCI image layout, npm packages, a Python wheel, an install script and a bill of
+materials. The same program gives the same bytes: what has a time is of SOURCE_DATE_EPOCH, or else of the newest commit.
 
   --binary PATH      package this program; otherwise a release build
   --out DIR          write there [default: target/dist]
-  --release-url URL  also write a Homebrew formula; the archive will be at URL/vVERSION/
+  --release-url URL  the files will be at URL/vVERSION/: the npm launcher and the install script download from there,
+                     and a Homebrew formula is written
   --check            then install and run each package, as far as this machine allows";
 
-/// What the command line says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) binary: Option<PathBuf>,

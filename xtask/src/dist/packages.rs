@@ -1,23 +1,25 @@
 //! All packages of a program, by the names of their files.
 //!
-//! In: the program, a time, where releases are. Out: a tree of files; the image also as the files of its layout.
+//! Input: the program, a time, where releases are. Output: a tree of files; the image also as the files of its layout.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
 use crate::dist::debian;
 use crate::dist::file_tree::{FileTree, gzip, sha256};
 use crate::dist::image;
+use crate::dist::install_script;
 use crate::dist::installed_files::{installed_files, packaging};
-use crate::dist::program::Program;
+use crate::dist::npm;
+use crate::dist::program::{Program, VERSION};
+use crate::dist::sbom;
+use crate::dist::wheel;
 
-/// The version of every package.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The file with the digests of the packages.
 const DIGESTS: &str = "SHA256SUMS";
 
-/// What packages are made from.
+/// Files and facts from which the packages are made.
 pub(crate) struct PackageSources {
     pub(crate) program: Program,
     /// In seconds of the Unix epoch.
@@ -28,7 +30,7 @@ pub(crate) struct PackageSources {
 }
 
 impl PackageSources {
-    /// Makes all packages.
+    /// Makes all packages of the program.
     pub(crate) fn make(&self) -> Result<FileTree> {
         let Self { program, time, .. } = self;
         let installed = installed_files(program, &self.scratch)?;
@@ -44,6 +46,17 @@ impl PackageSources {
             debian::package(&installed, program, VERSION, *time)?,
         );
         packages.insert_file(&format!("{}.tar", self.image_dir()), image.tar(*time)?);
+        let release_url = self.release_url.as_deref();
+        let script = install_script::script(release_url)?;
+        packages.insert_program(install_script::FILE_NAME, script.into_bytes());
+        packages.insert_file(&npm::file_name(npm::LAUNCHER), self.npm_launcher(release_url)?);
+        packages.insert_file(
+            &npm::file_name(&npm::platform_name(program.architecture)),
+            npm::platform(program.architecture, &program.bytes, *time)?,
+        );
+        let sbom = sbom::document(program, *time)?;
+        packages.insert_file(&wheel::file_name(program)?, wheel::wheel(program, &sbom)?);
+        packages.insert_file(&self.sbom_name(), sbom);
         let digests: String =
             packages.files().map(|(name, bytes)| format!("{}  {name}\n", sha256(bytes))).collect();
         packages.insert_file(DIGESTS, digests.into_bytes());
@@ -54,7 +67,7 @@ impl PackageSources {
         Ok(packages)
     }
 
-    /// The Debian package of another version, to which the current one is upgraded in a check.
+    /// Returns the Debian package of another version, to which the current one is upgraded in a check.
     pub(crate) fn debian_package(&self, version: &str) -> Result<Vec<u8>> {
         let installed = installed_files(&self.program, &self.scratch)?;
         debian::package(&installed, &self.program, version, self.time)
@@ -64,12 +77,22 @@ impl PackageSources {
         format!("{}.tar.gz", self.tarball_dir())
     }
 
-    /// The only directory at the root of the tarball.
+    /// Returns the only directory at the root of the tarball.
     pub(crate) fn tarball_dir(&self) -> String {
         format!("hydrant-{VERSION}-{}-linux", self.program.architecture.uname)
     }
 
-    /// The directory of the image layout.
+    /// Returns the tarball of the launcher for npm, with a release or without.
+    pub(crate) fn npm_launcher(&self, release_url: Option<&str>) -> Result<Vec<u8>> {
+        npm::launcher(self.program.architecture, release_url, self.time)
+    }
+
+    /// Returns the file name of the bill of materials.
+    pub(crate) fn sbom_name(&self) -> String {
+        format!("{}.cdx.json", self.tarball_dir())
+    }
+
+    /// Returns the directory of the image layout.
     pub(crate) fn image_dir(&self) -> String {
         format!("hydrant-{VERSION}-oci-{}", self.program.architecture.debian)
     }
@@ -82,15 +105,7 @@ impl PackageSources {
     }
 }
 
-/// Removes the directory, which an earlier run has written, so that no blob of it is left.
-pub(crate) fn remove_directory(dir: &Path) -> Result<()> {
-    if dir.exists() {
-        std::fs::remove_dir_all(dir).with_context(|| format!("remove {}", dir.display()))?;
-    }
-    Ok(())
-}
-
-/// The formula for the archive at `url`. Its homepage is the part of the URL before the releases.
+/// Returns the formula for the archive at `url`. Its homepage is the part of the URL before the releases.
 fn formula(template: &str, url: &str, sha256: &str, on_architecture: &str) -> String {
     let homepage = url.split("/releases/").next().unwrap_or(url);
     let values = [
@@ -108,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_formula_has_its_archive_and_no_name_of_a_value() {
+    fn a_formula_has_its_archive_and_no_placeholder() {
         let template = String::from_utf8(packaging("homebrew/hydrant.rb.in").unwrap()).unwrap();
         let url = "https://host.example/o/hydrant/releases/download/v1/a.tar.gz";
         let formula = formula(&template, url, "abc", "on_arm");

@@ -9,31 +9,58 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::shell::Cmd;
 
-/// How an ELF file begins, for 64 bits and little endian.
+/// Its version, which is that of every package.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// First bytes of an ELF file, for 64 bits and little endian.
 const ELF_START: &[u8] = b"\x7fELF\x02\x01";
-/// Where it names its machine, in two bytes.
+/// Offset of the two bytes that name its machine.
 const MACHINE_OFFSET: usize = 18;
 /// Prefix of the versions of the C library that it names.
 const GLIBC_PREFIX: &[u8] = b"GLIBC_2.";
+/// Text that precedes the compiler's version in a compiled program.
+const RUSTC_PREFIX: &[u8] = b"rustc version ";
 
-/// A processor, by its names.
+/// A processor by the names that package formats have for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Architecture {
     machine: u16,
-    /// As `uname -m` prints it.
+    /// Output of `uname -m`.
     pub(crate) uname: &'static str,
-    /// For Debian, and for images.
+    /// Name in Debian packages and in container images.
     pub(crate) debian: &'static str,
-    /// The condition of a formula.
+    /// Condition in a Homebrew formula.
     pub(crate) homebrew: &'static str,
+    /// Value of `process.arch` in Node.js.
+    pub(crate) node: &'static str,
 }
 
-const ARCHITECTURES: [Architecture; 2] = [
-    Architecture { machine: 62, uname: "x86_64", debian: "amd64", homebrew: "on_intel" },
-    Architecture { machine: 183, uname: "aarch64", debian: "arm64", homebrew: "on_arm" },
+/// The processors for which there are packages.
+pub(crate) const ARCHITECTURES: [Architecture; 2] = [
+    Architecture {
+        machine: 62,
+        uname: "x86_64",
+        debian: "amd64",
+        homebrew: "on_intel",
+        node: "x64",
+    },
+    Architecture {
+        machine: 183,
+        uname: "aarch64",
+        debian: "arm64",
+        homebrew: "on_arm",
+        node: "arm64",
+    },
 ];
 
-/// A program for Linux.
+impl Architecture {
+    /// Returns the target triple of its programs.
+    pub(crate) fn target(&self) -> String {
+        format!("{}-unknown-linux-gnu", self.uname)
+    }
+}
+
+/// A program for Linux, with the facts read from its file.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
@@ -48,13 +75,19 @@ impl Program {
         Ok(Self { path: path.to_owned(), bytes: bytes.into(), architecture })
     }
 
-    /// The oldest C library that has all versions which the program names, such as `2.34`.
+    /// Returns the oldest C library that has all versions which the program names, such as `2.34`.
     pub(crate) fn glibc_version(&self) -> Result<String> {
         let minor = glibc_minor(&self.bytes).context("it names no version of the C library")?;
         Ok(format!("2.{minor}"))
     }
 
-    /// The libraries that the loader opens, and the loader, by their paths on this machine.
+    /// Returns the version of the compiler that made it, and so of the standard library. `None` if the program does not
+    /// say so.
+    pub(crate) fn rustc_version(&self) -> Option<String> {
+        rustc_version(&self.bytes)
+    }
+
+    /// Returns the libraries that the loader opens, and the loader, by their paths on this machine.
     pub(crate) fn libraries(&self) -> Result<BTreeMap<String, Vec<u8>>> {
         let listed = Cmd::new("ldd").args([self.path.to_string_lossy()]).output()?;
         let paths = library_paths(&listed)?;
@@ -74,23 +107,39 @@ fn architecture(elf: &[u8]) -> Result<Architecture> {
     found.with_context(|| format!("machine {machine} is neither x86_64 nor aarch64"))
 }
 
-/// The greatest number after [`GLIBC_PREFIX`].
+/// Returns the greatest number after [`GLIBC_PREFIX`].
 fn glibc_minor(program: &[u8]) -> Option<u32> {
-    let mut newest = None;
-    let mut rest = program;
-    while let Some(start) = rest.iter().position(|byte| *byte == GLIBC_PREFIX[0]) {
-        rest = &rest[start..];
-        if let Some(after) = rest.strip_prefix(GLIBC_PREFIX) {
-            let digits = after.iter().take_while(|byte| byte.is_ascii_digit());
-            let text: String = digits.map(|byte| char::from(*byte)).collect();
-            newest = newest.max(text.parse().ok());
-        }
-        rest = &rest[1..];
-    }
-    newest
+    let digits = |after: &[u8]| leading_text(after, |byte| byte.is_ascii_digit());
+    texts_after(program, GLIBC_PREFIX).filter_map(|after| digits(after).parse().ok()).max()
 }
 
-/// The paths in what `ldd` prints. The page that the kernel provides has none.
+/// Returns the first version after [`RUSTC_PREFIX`].
+fn rustc_version(program: &[u8]) -> Option<String> {
+    let after = texts_after(program, RUSTC_PREFIX).next()?;
+    Some(leading_text(after, |byte| byte.is_ascii_graphic()))
+}
+
+/// Returns the rest of `bytes` after each `prefix`.
+pub(crate) fn texts_after<'a>(bytes: &'a [u8], prefix: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        loop {
+            let start = rest.iter().position(|byte| Some(byte) == prefix.first())?;
+            let found = rest[start..].strip_prefix(prefix);
+            rest = found.unwrap_or_else(|| &rest[start + 1..]);
+            if found.is_some() {
+                return found;
+            }
+        }
+    })
+}
+
+/// Returns the bytes up to the first one that is not `is_part`.
+pub(crate) fn leading_text(bytes: &[u8], is_part: impl Fn(u8) -> bool) -> String {
+    bytes.iter().copied().take_while(|byte| is_part(*byte)).map(char::from).collect()
+}
+
+/// Returns the paths in the output of `ldd`. The page that the kernel provides has none.
 fn library_paths(listed: &str) -> Result<Vec<&str>> {
     let mut paths = Vec::new();
     for line in listed.lines().map(str::trim) {
@@ -111,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_of_a_program_is_found() {
+    fn the_machine_is_read_from_the_header() {
         let mut elf = ELF_START.to_vec();
         elf.resize(MACHINE_OFFSET, 0);
         assert!(architecture(&elf).is_err());
@@ -123,9 +172,16 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_of_the_c_library_counts() {
+    fn the_newest_c_library_version_counts() {
         assert_eq!(glibc_minor(b"..GLIBC_2.9\0GGLIBC_2.34\0GLIBC_2.4"), Some(34));
         assert_eq!(glibc_minor(b"GLIBC_2.x GLIBC_PRIVATE"), None);
+    }
+
+    #[test]
+    fn the_compiler_version_is_found() {
+        let comment = b"GCC: (Debian)\0rustc version 1.95.0 (59807616e 2026-04-14)\0";
+        assert_eq!(rustc_version(comment).as_deref(), Some("1.95.0"));
+        assert_eq!(rustc_version(b"GCC: (Debian)"), None);
     }
 
     #[test]

@@ -1,19 +1,23 @@
 //! The programs of the rig, built if they are not there.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use crate::rig::options::Options;
 use crate::rig::system_libraries;
 use crate::shell::{Cmd, cargo};
 use crate::workspace::{root, target_dir};
 
-/// The release of Agave whose interface the plugin has.
+/// The release of Agave that defines the plugin's interface.
 const AGAVE_VERSION: &str = "4.2.2";
+/// The package of the validator.
+const PACKAGE: &str = "agave-validator";
 /// The program of its package that the rig runs.
 const VALIDATOR: &str = "solana-test-validator";
-/// What its build needs of Debian.
+/// Debian packages that the validator's build needs.
 const DEBIAN_PACKAGES: [&str; 8] = [
     "clang",
     "libclang-dev",
@@ -24,7 +28,7 @@ const DEBIAN_PACKAGES: [&str; 8] = [
     "cmake",
     "librocksdb-dev",
 ];
-/// Its slowest packages to be optimized: their own code does little work beside that of others.
+/// Its slowest packages to be optimized: their own code does little work compared with that of others.
 const UNOPTIMIZED: [&str; 4] = ["solana-core", "solana-rpc", "solana-ledger", "solana-gossip"];
 /// A build without the optimization of the whole program takes half the time.
 const PROFILE: [(&str, &str); 4] = [
@@ -34,7 +38,7 @@ const PROFILE: [(&str, &str); 4] = [
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
 ];
 
-/// What runs.
+/// Paths of the programs that the rig starts.
 #[derive(Clone)]
 pub(crate) struct Programs {
     pub(crate) validator: PathBuf,
@@ -42,24 +46,27 @@ pub(crate) struct Programs {
     pub(crate) hydrant: PathBuf,
 }
 
-/// The programs that the options name, or that were built earlier, or that are built now.
+/// Returns the programs that the options name, or that were built earlier, or that are built now.
 pub(crate) fn programs(options: &Options) -> Result<Programs> {
-    let validator = named(&options.validator, || validator(&options.dir))?;
-    let plugin = named(&options.plugin, || plugin(&options.dir))?;
-    let hydrant = named(&options.hydrant, || {
+    let validator = find_or_build(&options.validator, || validator(&options.dir))?;
+    let plugin = find_or_build(&options.plugin, || plugin(&options.dir))?;
+    let hydrant = find_or_build(&options.hydrant, || {
         cargo().args(["build", "--release", "--bin", "hydrant"]).dir(&root()).run()?;
         Ok(target_dir().join("release/hydrant"))
     })?;
     Ok(Programs { validator, plugin, hydrant })
 }
 
-fn named(file: &Option<PathBuf>, build: impl FnOnce() -> Result<PathBuf>) -> Result<PathBuf> {
+fn find_or_build(
+    file: &Option<PathBuf>,
+    build: impl FnOnce() -> Result<PathBuf>,
+) -> Result<PathBuf> {
     let file = file.clone().map_or_else(build, Ok)?;
     ensure!(file.exists(), "{} is not there", file.display());
     file.canonicalize().with_context(|| file.display().to_string())
 }
 
-/// `solana-test-validator`, from the package `agave-validator` of crates.io and with the versions of its lock file.
+/// Builds `solana-test-validator`, from its published package and with the versions of the package's lock file.
 fn validator(dir: &Path) -> Result<PathBuf> {
     let program = dir.join("target/release").join(VALIDATOR);
     if program.exists() {
@@ -74,14 +81,7 @@ fn validator(dir: &Path) -> Result<PathBuf> {
     println!(
         "{VALIDATOR} {AGAVE_VERSION} is built now: a quarter of an hour on two quick cores, or more"
     );
-    let name = format!("agave-validator-{AGAVE_VERSION}");
-    let package = dir.join(&name);
-    if !package.exists() {
-        let file = format!("{name}.crate");
-        let url = format!("https://static.crates.io/crates/agave-validator/{file}");
-        Cmd::new("curl").args(["-sSfL", "-o", &file, &url]).dir(dir).run()?;
-        Cmd::new("tar").args(["xf", &file]).dir(dir).run()?;
-    }
+    let package = package(dir)?;
     let protoc = system_libraries::protoc_package(dir)?;
     let mut config = vec![format!("patch.crates-io.protobuf-src.path={protoc:?}")];
     config.extend(UNOPTIMIZED.map(|it| format!("profile.release.package.{it}.opt-level=0")));
@@ -102,7 +102,52 @@ fn validator(dir: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Debian's packages that are not installed. None where there is no dpkg.
+/// Returns the directory of the validator's package: a copy of cargo's download. The build happens in it, with the
+/// lock file of the package.
+fn package(dir: &Path) -> Result<PathBuf> {
+    let package = dir.join(format!("{PACKAGE}-{AGAVE_VERSION}"));
+    if package.exists() {
+        return Ok(package);
+    }
+    let downloaded = download(dir)?;
+    let partial = dir.join("partial-package");
+    let [from, to] = [&downloaded, &partial].map(|path| path.to_string_lossy());
+    Cmd::new("rm").args(["-rf", &to]).run()?;
+    Cmd::new("cp").args(["-r", &from, &to]).run()?;
+    fs::rename(&partial, &package)?;
+    Ok(package)
+}
+
+/// Lets cargo download the package, as a dependency of a package that has nothing else. Returns where cargo has it.
+fn download(dir: &Path) -> Result<PathBuf> {
+    let dependent = dir.join("download");
+    fs::create_dir_all(dependent.join("src"))?;
+    fs::write(dependent.join("src/lib.rs"), "")?;
+    let manifest = dependent.join("Cargo.toml");
+    fs::write(&manifest, manifest_with(PACKAGE, AGAVE_VERSION))?;
+    let args = ["metadata", "--format-version", "1", "--manifest-path"];
+    let metadata = cargo().args(args).args([manifest.to_string_lossy()]).dir(dir).output()?;
+    manifest_path(&serde_json::from_str(&metadata)?, PACKAGE)
+        .and_then(|path| Some(path.parent()?.to_owned()))
+        .with_context(|| format!("cargo has no source of {PACKAGE}"))
+}
+
+/// Returns a manifest that depends on a package.
+fn manifest_with(package: &str, version: &str) -> String {
+    format!(
+        "[package]\nname = \"download\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+         [dependencies]\n{package} = \"={version}\"\n\n[workspace]\n"
+    )
+}
+
+/// Finds the manifest of a package in the output of `cargo metadata`.
+fn manifest_path(metadata: &Value, name: &str) -> Option<PathBuf> {
+    let packages = metadata["packages"].as_array()?;
+    let package = packages.iter().find(|package| package["name"] == name)?;
+    package["manifest_path"].as_str().map(PathBuf::from)
+}
+
+/// Returns the packages of Debian that are not installed, or an empty list if the machine has no dpkg.
 fn missing_packages() -> Vec<&'static str> {
     let status =
         |package: &str| Cmd::new("dpkg-query").args(["-W", "-f=${Status}", package]).output();
@@ -115,12 +160,32 @@ fn missing_packages() -> Vec<&'static str> {
     DEBIAN_PACKAGES.iter().filter(is_missing).copied().collect()
 }
 
-/// The plugin, by the same rustc as the validator.
+/// Builds the plugin with the same rustc as the validator.
 fn plugin(dir: &Path) -> Result<PathBuf> {
-    let (manifest, target) = (root().join("geyser/Cargo.toml"), dir.join("target-plugin"));
+    let manifest = root().join("geyser/Cargo.toml");
+    let target = dir.join("target-plugin");
     cargo()
         .args(["build", "--release", "--locked", "--manifest-path", &manifest.to_string_lossy()])
         .args(["--target-dir", &target.to_string_lossy()])
         .run()?;
     Ok(target.join("release/libhydrant_geyser.so"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_found_in_what_cargo_downloaded() {
+        let text = manifest_with(PACKAGE, AGAVE_VERSION);
+        let manifest: toml::Table = text.parse().expect("a manifest");
+        assert_eq!(manifest["dependencies"][PACKAGE].as_str(), Some("=4.2.2"));
+        let path = "/registry/agave-validator-4.2.2/Cargo.toml";
+        let metadata = serde_json::json!({ "packages": [
+            { "name": "download", "manifest_path": "/rig/download/Cargo.toml" },
+            { "name": PACKAGE, "manifest_path": path },
+        ] });
+        assert_eq!(manifest_path(&metadata, PACKAGE), Some(PathBuf::from(path)));
+        assert_eq!(manifest_path(&metadata, "another"), None);
+    }
 }

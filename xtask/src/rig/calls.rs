@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// Transactions of a block that are asked for.
+/// Number of transactions of a block that are requested.
 const TRANSACTIONS_PER_BLOCK: usize = 3;
 
 const TOKEN: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
@@ -21,11 +21,11 @@ const SYSVARS: [&str; 7] = [
     "SysvarRent111111111111111111111111111111111",
 ];
 
-/// A method with its params.
+/// A method with its parameters.
 pub(crate) type Call = (&'static str, Value);
 
-/// The calls about a final slot whose answers do not change any more.
-pub(crate) fn of_slot(slot: u64, block: &Value) -> Vec<Call> {
+/// Returns the calls about a final slot that always have the same response.
+pub(crate) fn permanent_calls(slot: u64, block: &Value) -> Vec<Call> {
     let mut calls = Vec::new();
     for (encoding, level) in [
         ("json", "full"),
@@ -49,8 +49,8 @@ pub(crate) fn of_slot(slot: u64, block: &Value) -> Vec<Call> {
     calls
 }
 
-/// The calls about a final slot whose answers depend on the time: of its transactions and its blockhash.
-pub(crate) fn about_slot(slot: u64, block: &Value, base64: &Value) -> Vec<Call> {
+/// Returns the calls about a final slot with a response that depends on time: of its transactions and its blockhash.
+pub(crate) fn changing_calls(slot: u64, block: &Value, base64: &Value) -> Vec<Call> {
     let final_now = json!({"commitment": "finalized"});
     let mut calls = vec![
         ("getBlockCommitment", json!([slot])),
@@ -77,19 +77,19 @@ pub(crate) fn about_slot(slot: u64, block: &Value, base64: &Value) -> Vec<Call> 
     calls
 }
 
-/// The call for a block, with its transactions in an encoding.
+/// Returns the call for a block, with its transactions in an encoding.
 pub(crate) fn block(slot: u64, encoding: &str) -> Call {
     ("getBlock", json!([slot, details(encoding, "full")]))
 }
 
-/// Signatures of a block's last transactions. The first one is often a vote.
+/// Returns the signatures of a block's last transactions. The first one is often a vote.
 fn signatures(block: &Value) -> Vec<Value> {
     let transactions = block["result"]["transactions"].as_array();
     let last = transactions.into_iter().flatten().rev().take(TRANSACTIONS_PER_BLOCK);
     last.map(|transaction| transaction["transaction"]["signatures"][0].clone()).collect()
 }
 
-/// The calls about now. The load has written its addresses to a file.
+/// Returns the calls about now. The load has written its addresses to a file.
 pub(crate) fn about_now(addresses: &Path) -> Vec<Call> {
     let text = std::fs::read_to_string(addresses).unwrap_or_default();
     let made: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -97,7 +97,7 @@ pub(crate) fn about_now(addresses: &Path) -> Vec<Call> {
     let final_now = json!({"commitment": "finalized"});
     let parsed = json!({"commitment": "finalized", "encoding": "jsonParsed"});
     let base64 = json!({"commitment": "finalized", "encoding": "base64"});
-    let mut calls = of_the_chain(&final_now, &parsed, &base64);
+    let mut calls = chain_calls(&final_now, &parsed, &base64);
     calls.extend(SYSVARS.map(|sysvar| ("getAccountInfo", json!([sysvar, parsed]))));
     if let Some(mint) = newest("mints") {
         calls.push(("getTokenSupply", json!([mint, final_now])));
@@ -136,8 +136,8 @@ pub(crate) fn about_now(addresses: &Path) -> Vec<Call> {
     calls
 }
 
-/// The calls that need no address of the load.
-fn of_the_chain(final_now: &Value, parsed: &Value, base64: &Value) -> Vec<Call> {
+/// Returns the calls that need no address of the load.
+fn chain_calls(final_now: &Value, parsed: &Value, base64: &Value) -> Vec<Call> {
     let supply = json!({"commitment": "finalized", "excludeNonCirculatingAccountsList": true});
     vec![
         ("getEpochInfo", json!([final_now])),

@@ -9,14 +9,14 @@ use anyhow::Result;
 
 type Connections = Arc<Mutex<Vec<TcpStream>>>;
 
-/// What stands between the validator and the follower.
+/// A proxy between the validator and the follower that can cut their connections.
 pub(crate) struct Wire {
     address: SocketAddr,
     connections: Connections,
 }
 
 impl Wire {
-    /// Listens on a free port.
+    /// Listens on a free port, and forwards to `to`.
     pub(crate) fn start(to: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
@@ -45,7 +45,8 @@ impl Wire {
 
 fn pass_on(one: &TcpStream, two: &TcpStream, connections: &Connections) -> Result<()> {
     for (from, to) in [(one, two), (two, one)] {
-        let (mut from, mut to) = (from.try_clone()?, to.try_clone()?);
+        let mut from = from.try_clone()?;
+        let mut to = to.try_clone()?;
         std::thread::spawn(move || {
             let _ = std::io::copy(&mut from, &mut to);
             let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));

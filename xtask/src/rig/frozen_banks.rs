@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// What both programs write before a bank's parts.
+/// Text that both programs log before a bank's parts.
 const MARK: &str = "bank frozen: ";
 /// Differing banks that are shown.
 const EXAMPLES_MAX: usize = 5;
@@ -33,12 +33,12 @@ struct Log {
     /// Which file that was at the last reading.
     target: PathBuf,
     at: u64,
-    /// The beginning of a line whose end is not written yet.
+    /// Start of a line that is not yet written to its end.
     rest: String,
     banks: BTreeMap<u64, BTreeSet<Parts>>,
 }
 
-/// Two logs.
+/// Banks from the validator's log and from the follower's.
 pub(crate) struct FrozenBanks {
     validator: Log,
     follower: Log,
@@ -83,7 +83,7 @@ impl Log {
     }
 }
 
-/// The slot and the parts of a line.
+/// Parses the slot and the parts of a line.
 fn parse(line: &str) -> Option<(u64, Parts)> {
     let text = &line[line.find(MARK)? + MARK.len()..];
     let slot = text.split_whitespace().next()?.parse().ok()?;
@@ -108,20 +108,21 @@ impl FrozenBanks {
         Self { validator: Log::new(validator), follower: Log::new(follower) }
     }
 
-    /// Reads what was written since the last call.
+    /// Reads the text that both logs have gained since the last call.
     pub(crate) fn read(&mut self) -> Result<()> {
         // The follower first: the validator's line of its bank is older, and there.
         self.follower.read()?;
         self.validator.read()
     }
 
-    /// Banks of the follower, by whether the validator's log has the slot, and a bank with the same parts.
-    fn count(&self, wanted: impl Fn(Option<bool>) -> bool) -> usize {
+    /// Counts banks of the follower. `is_counted` gets `None` if the validator's log lacks the slot, otherwise whether
+    /// the parts are equal.
+    fn count(&self, is_counted: impl Fn(Option<bool>) -> bool) -> usize {
         let banks = self.follower.banks.iter().flat_map(|(slot, all)| {
             let known = self.validator.banks.get(slot);
             all.iter().map(move |parts| known.map(|known| known.contains(parts)))
         });
-        banks.filter(|outcome| wanted(*outcome)).count()
+        banks.filter(|outcome| is_counted(*outcome)).count()
     }
 
     pub(crate) fn equal(&self) -> usize {
@@ -136,8 +137,8 @@ impl FrozenBanks {
         self.count(|outcome| outcome.is_none())
     }
 
-    /// Slots of the validator between the follower's first and last that the follower has no bank of.
-    pub(crate) fn missed(&self) -> usize {
+    /// Counts the validator's slots between the follower's first and last for which the follower has no bank.
+    pub(crate) fn count_missed(&self) -> usize {
         let banks = &self.follower.banks;
         let (Some((first, _)), Some((last, _))) = (banks.first_key_value(), banks.last_key_value())
         else {
@@ -147,26 +148,26 @@ impl FrozenBanks {
         theirs.filter(|(slot, _)| !banks.contains_key(slot)).count()
     }
 
-    /// Epochs whose first slot was compared.
+    /// Returns the number of epochs with a compared first slot.
     pub(crate) fn epochs(&self, slots_per_epoch: u64) -> usize {
         let slots = self.follower.banks.keys().map(|slot| slot / slots_per_epoch);
         slots.collect::<BTreeSet<_>>().len().saturating_sub(1)
     }
 
-    /// The state in one line.
+    /// Formats the state as one line.
     pub(crate) fn line(&self) -> String {
         let newest = |log: &Log| log.banks.last_key_value().map_or(0, |(slot, _)| *slot);
         format!(
             "banks: {} equal, {} differ, {} missed; validator at slot {}, follower at {}",
             self.equal(),
             self.different(),
-            self.missed(),
+            self.count_missed(),
             newest(&self.validator),
             newest(&self.follower)
         )
     }
 
-    /// The first banks that differ.
+    /// Formats the first banks that differ.
     pub(crate) fn examples(&self) -> String {
         let mut text = String::new();
         let banks = self.follower.banks.iter().filter_map(|(slot, ours)| {
@@ -195,8 +196,9 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             path
         };
-        let (name, text) = (format!("{}", follower.len()), validator);
-        let (one, two) = (write(&format!("v{name}"), text), write(&format!("f{name}"), follower));
+        let name = follower.len();
+        let one = write(&format!("v{name}"), validator);
+        let two = write(&format!("f{name}"), follower);
         let mut banks = FrozenBanks::new(&one, &two);
         banks.read().unwrap();
         [one, two].iter().for_each(|path| std::fs::remove_file(path).unwrap());

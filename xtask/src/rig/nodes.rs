@@ -1,7 +1,8 @@
 //! The two nodes that are compared, and calls that are made of both about the same final slot.
 //!
-//! Shape: a response with a context names its slot. One without is asked for between two calls of getSlot: if both name
-//! the same slot, the response is about it. The node that is behind is asked again until both answers are about one slot.
+//! Shape: a response with a context names its slot. One without is requested between two calls of getSlot: if both name
+//! the same slot, the response is about it. The node that is behind is called again until both responses are about one
+//! slot.
 //! Bounds: [`TRIES`].
 
 use std::net::SocketAddr;
@@ -13,32 +14,31 @@ use serde_json::{Value, json};
 use crate::rig::clock::pause;
 use crate::rig::json_rpc::call;
 
-/// Times that a node is asked until both answers are about the same slot.
+/// Maximum number of calls to a node until both responses are about the same slot.
 const TRIES: u32 = 60;
-/// Pause between them.
+/// Pause between two of these calls.
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// Both nodes.
 #[derive(Clone, Copy)]
 pub(crate) struct Nodes {
     pub(crate) validator: SocketAddr,
     pub(crate) follower: SocketAddr,
 }
 
-/// Both answers to a call, and the final slot that they are about.
+/// Both responses to a call, and the final slot that they are about.
 pub(crate) struct Pair {
     pub(crate) slot: Option<u64>,
     pub(crate) validator: Value,
     pub(crate) follower: Value,
 }
 
-/// The newest final slot of a node.
+/// Returns the newest final slot of a node.
 pub(crate) fn final_slot(node: SocketAddr) -> Result<u64> {
     let response = call(node, "getSlot", &json!([{"commitment": "finalized"}]))?;
     Ok(response["result"].as_u64().unwrap_or_default())
 }
 
-/// A response, and the final slot that it is about; `None` if the slot changed meanwhile.
+/// Calls a method. Returns the response and the final slot that it is about; `None` if the slot changed meanwhile.
 fn ask(node: SocketAddr, method: &str, params: &Value) -> Result<(Option<u64>, Value)> {
     let before = final_slot(node)?;
     let response = call(node, method, params)?;
@@ -50,8 +50,8 @@ fn ask(node: SocketAddr, method: &str, params: &Value) -> Result<(Option<u64>, V
 }
 
 impl Nodes {
-    /// The validator's answer about a final slot, and the slot.
-    pub(crate) fn of_validator(&self, method: &str, params: &Value) -> Result<(u64, Value)> {
+    /// Returns the validator's response about a final slot, and the slot.
+    pub(crate) fn call_validator(&self, method: &str, params: &Value) -> Result<(u64, Value)> {
         for _ in 0..TRIES {
             if let (Some(slot), response) = ask(self.validator, method, params)? {
                 return Ok((slot, response));
@@ -60,13 +60,13 @@ impl Nodes {
         anyhow::bail!("the final slot changed during each of {TRIES} calls of {method}")
     }
 
-    /// The answers to a call whose answer does not depend on the time.
+    /// Returns the responses to a call that does not depend on time.
     pub(crate) fn both(&self, method: &str, params: &Value) -> Result<Pair> {
         let validator = call(self.validator, method, params)?;
         Ok(Pair { slot: None, validator, follower: call(self.follower, method, params)? })
     }
 
-    /// The answers about the same final slot. `None` if there were none in [`TRIES`].
+    /// Returns responses about the same final slot, or `None` if there were none in [`TRIES`].
     pub(crate) fn both_at_one_slot(&self, method: &str, params: &Value) -> Result<Option<Pair>> {
         let mut theirs = ask(self.validator, method, params)?;
         let mut ours = ask(self.follower, method, params)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-/// The arguments of `rig`.
+/// Help text of `cargo xtask rig`.
 pub(crate) const USAGE: &str = "\
 cargo xtask rig [OPTIONS]    a real validator, followed and compared; docs/geyser.md
 
@@ -20,12 +20,11 @@ cargo xtask rig [OPTIONS]    a real validator, followed and compared; docs/geyse
   --validator FILE   a solana-test-validator 4.2.2 that is there
   --plugin FILE      a libhydrant_geyser.so that is there, of the same rustc
   --hydrant FILE     a hydrant that is there
-  --record SLOTS     keep the archive, and the stream of this many slots after it with the answers, for a test
+  --record SLOTS     store the archive, and the stream of this many slots after it with the responses, for a test
   --recorder FILE    the recorder that is there
   --faults SECONDS   every so often, in turns: cut the stream, kill the follower, kill the validator [default: none]
 ";
 
-/// The options.
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) dir: PathBuf,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
+use crate::directories::remove_directory;
 use crate::rig::build::Programs;
 use crate::rig::clock::{now, pause};
 use crate::rig::cuts::Wire;
@@ -19,22 +20,22 @@ use crate::rig::options::Options;
 use crate::shell::Cmd;
 use crate::workspace::root;
 
-/// How long the validator may take to serve.
+/// Time limit until the validator serves requests.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long its first archive may take: 100 slots and the time until they are final.
+/// Time limit for its first archive: 100 slots and the time until they are final.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long the follower may take to load the archive.
+/// Time limit for loading the archive into the follower.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(120);
-/// The system's own ports begin above it.
+/// The range of the system's own ports is above it.
 const LAST_PORT: u16 = 32_000;
 /// Shreds that the validator stores.
 const SHREDS_MAX: u32 = 1_000_000;
-/// How often these are polled.
+/// Time between two polls of a process.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The feature that refuses programs of version 0: the load deploys published ones.
 const VERSION_0_REFUSED: &str = "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g";
 
-/// A run.
+/// The processes of a run, and their directory.
 pub(crate) struct Rig {
     options: Options,
     programs: Programs,
@@ -48,11 +49,11 @@ pub(crate) struct Rig {
     follower_grpc: u16,
     /// Between the validator and the follower, if there are faults.
     wire: Option<Wire>,
-    /// What followers that were killed had counted.
+    /// Sum of the counters of followers that were killed.
     past: Status,
 }
 
-/// What the follower has counted.
+/// Counters of the follower.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Status {
     pub(crate) verified: Option<u64>,
@@ -67,9 +68,7 @@ impl Rig {
     /// Starts all, and returns when the follower serves.
     pub(crate) fn start(options: &Options, programs: &Programs) -> Result<Self> {
         let dir = options.dir.join("run");
-        if dir.exists() {
-            fs::remove_dir_all(&dir)?;
-        }
+        remove_directory(&dir)?;
         fs::create_dir_all(dir.join("snapshot"))?;
         let [rpc, grpc, follower, metrics, faucet, gossip, follower_grpc] = free_ports()?;
         let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
@@ -103,9 +102,9 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Cuts the stream, or kills and restarts a process: the `turn`-th fault. Returns what it did, in words.
-    pub(crate) fn make_fault(&mut self, turn: usize) -> Result<String> {
-        match turn % 3 {
+    /// Cuts the stream, or kills and restarts a process: the fault with number `fault`. Returns a description of it.
+    pub(crate) fn make_fault(&mut self, fault: usize) -> Result<String> {
+        match fault % 3 {
             0 => {
                 let cut = self.wire.as_ref().map_or(0, Wire::cut);
                 Ok(format!("{cut} connections to the plugin were cut"))
@@ -225,7 +224,7 @@ impl Rig {
         self.wait_for("the follower serves", FOLLOW_TIMEOUT, serves)
     }
 
-    /// Starts a program whose output goes to a file with its name.
+    /// Starts a program. Its output goes to a file with its name.
     fn spawn(&mut self, name: &'static str, mut command: Command) -> Result<()> {
         let log = self.dir.join(format!("{name}.log"));
         let log = OpenOptions::new().create(true).append(true).open(log)?;
@@ -251,7 +250,7 @@ impl Rig {
         Ok(())
     }
 
-    /// An error if a process has ended.
+    /// Returns an error if a process has ended.
     pub(crate) fn check(&mut self) -> Result<()> {
         for (name, child) in &mut self.processes {
             if let Some(status) = child.try_wait()? {
@@ -292,7 +291,7 @@ impl Rig {
         self.follower_rpc
     }
 
-    /// The counters of all followers so far; unknown if the last one does not serve.
+    /// Returns the counters of all followers so far; unknown if the last one does not serve.
     pub(crate) fn follower_status(&self) -> Status {
         let Ok(text) = json_rpc::get(self.follower_rpc, "/metrics") else {
             return Status::default();
@@ -336,11 +335,11 @@ impl Drop for Rig {
 
 /// Ports that are free now. PubSub has the port after RPC's, for both nodes. They are below those that the system gives
 /// to outgoing connections: one of these could take a port before its process listens.
-fn free_ports() -> Result<[u16; 7]> {
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let first = 10_000 + u16::try_from(std::process::id() % 10_000)?;
     let mut candidates = (first..LAST_PORT).step_by(2);
     let mut listeners = Vec::new();
-    let mut ports = [0; 7];
+    let mut ports = [0; N];
     for port in &mut ports {
         *port = loop {
             let free = candidates.next().context("no free port")?;
@@ -354,8 +353,8 @@ fn free_ports() -> Result<[u16; 7]> {
     Ok(ports)
 }
 
-/// Where the published programs are: in the `litesvm` crate that the workspace uses.
-fn program_dir() -> Result<PathBuf> {
+/// Returns the directory of the published programs: in the `litesvm` crate that the workspace uses.
+pub(crate) fn program_dir() -> Result<PathBuf> {
     let text = crate::shell::cargo()
         .args(["metadata", "--format-version", "1", "--locked"])
         .dir(&root())

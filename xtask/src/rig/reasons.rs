@@ -1,11 +1,12 @@
-//! Methods whose answers differ for a reason, as in docs/methods.md, and the parts of answers that are not compared.
+//! Methods with a reason for different responses, as in docs/methods.md, and the parts of responses that are not
+//! compared.
 
 use serde_json::Value;
 
-/// Final slots whose fees are compared: a node has those of 150 blocks, up to its newest one.
+/// Number of final slots for which fees are compared: a node has those of 150 blocks, up to its newest one.
 const FEES_SLOTS: u64 = 100;
 
-/// Methods that are about the node itself, and why their answers differ.
+/// Methods about the node itself, and the reason for the difference of their responses.
 const REASONS: [(&str, &str); 9] = [
     (
         "getBlockCommitment",
@@ -27,14 +28,14 @@ const REASONS: [(&str, &str); 9] = [
     ("minimumLedgerSlot", "the follower's history begins at its archive"),
 ];
 
-/// Why the answers to a method differ; `None` if they must be equal.
+/// Returns the reason for different responses to a method; `None` if they must be equal.
 pub(crate) fn reason(method: &str) -> Option<&'static str> {
     REASONS.iter().find(|(name, _)| *name == method).map(|(_, reason)| *reason)
 }
 
-/// Removes what is about the node, or about the time of the call, from an answer about a final slot: signatures below the
-/// follower's first block, the processed slot that statuses are read at, and the fees of blocks that are not final, with
-/// as many of the oldest ones.
+/// Removes parts about the node or the time of the call from a response about a final slot: signatures below the
+/// follower's first block, the processed slot that statuses are read at, and the fees of blocks that are not final,
+/// with as many of the oldest ones.
 pub(crate) fn comparable(
     method: &str,
     first_slot: u64,
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn fees_of_blocks_that_are_not_final_are_not_compared() {
+    fn fees_before_finality_are_not_compared() {
         let response =
             json!({"result": [{"slot": 99}, {"slot": 100}, {"slot": 200}, {"slot": 201}]});
         let expected = json!({"result": [{"slot": 100}, {"slot": 200}]});

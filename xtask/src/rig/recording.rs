@@ -1,9 +1,9 @@
 //! A recorded run, for a test that replays it: the archive, the stream after it, the validator's log of the same banks,
-//! and its answers.
+//! and its responses.
 //!
-//! Shape: a program of the plugin's workspace reads the stream beside the follower (`geyser/examples/record.rs`), while
-//! the rig compares answers. It packs the files too.
-//! Bounds: [`ANSWERS_MAX`] answers of a method, spread over the run.
+//! Shape: a program of the plugin's workspace reads the stream alongside the follower (`geyser/examples/record.rs`),
+//! while the rig compares responses. It packs the files too.
+//! Bounds: [`RESPONSES_MAX`] responses of a method, spread over the run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,22 +13,22 @@ use std::process::{Child, Command};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::rig::answers::{Answers, Recorded};
 use crate::rig::processes::Rig;
+use crate::rig::response_comparison::{Recorded, ResponseComparison};
 use crate::shell::{Cmd, cargo};
 use crate::workspace::root;
 
-/// What the validator writes before a bank's parts.
+/// Text that the validator logs before a bank's parts.
 const MARK: &str = "bank frozen: ";
 /// Answers of a method that are stored.
-const ANSWERS_MAX: usize = 24;
+const RESPONSES_MAX: usize = 24;
 /// Methods that have more parameters than others.
-const ANSWERS_OF: [(&str, usize); 3] =
+const RESPONSES_MAX_BY_METHOD: [(&str, usize); 3] =
     [("getBlock", 120), ("getTransaction", 60), ("getAccountInfo", 60)];
-/// Slots below the last final one whose answers are stored: the follower's final slot comes later.
+/// Distance of the newest slot with stored responses from the last final one: the follower's final slot comes later.
 const SLOTS_BELOW_LAST: u64 = 4;
 
-/// A recording that goes on.
+/// A recording in progress.
 pub(crate) struct Recording {
     recorder: PathBuf,
     child: Child,
@@ -39,7 +39,8 @@ pub(crate) struct Recording {
 
 /// Builds the recorder. Returns its file.
 pub(crate) fn build(dir: &Path) -> Result<PathBuf> {
-    let (manifest, target) = (root().join("geyser/Cargo.toml"), dir.join("target-plugin"));
+    let manifest = root().join("geyser/Cargo.toml");
+    let target = dir.join("target-plugin");
     cargo()
         .args(["build", "--release", "--locked", "--example", "record"])
         .args(["--manifest-path", &manifest.to_string_lossy()])
@@ -64,21 +65,28 @@ impl Recording {
     }
 
     /// Whether the stream's last slot was final.
-    pub(crate) fn is_done(&mut self) -> Result<bool> {
+    pub(crate) fn is_finished(&mut self) -> Result<bool> {
         let Some(status) = self.child.try_wait()? else { return Ok(false) };
         ensure!(status.success(), "the recorder ended: {status}");
         Ok(true)
     }
 
     /// Writes what else is recorded, and packs all of it. Returns the directory.
-    pub(crate) fn finish(mut self, rig: &Rig, answers: &mut Answers) -> Result<PathBuf> {
-        let (first, last, to) = (self.first, self.last, std::mem::take(&mut self.to));
+    pub(crate) fn finish(
+        mut self,
+        rig: &Rig,
+        comparison: &mut ResponseComparison,
+    ) -> Result<PathBuf> {
+        let first = self.first;
+        let last = self.last;
+        let to = std::mem::take(&mut self.to);
         let log = fs::read_to_string(rig.validator_log())?;
         let lines = frozen_banks(&log, first, last);
         ensure!(!lines.is_empty(), "the validator's log has none of the slots {first} to {last}");
         fs::write(to.join("frozen_banks.log"), lines)?;
-        let answers = selected(answers.take_recorded(), first, last - SLOTS_BELOW_LAST);
-        fs::write(to.join("answers"), answers)?;
+        let responses =
+            format_responses(comparison.take_recorded(), first, last - SLOTS_BELOW_LAST);
+        fs::write(to.join("answers"), responses)?;
         let (archive, _) = archive(&to)?;
         for (from, packed) in [
             (to.join("stream"), to.join("stream.zst")),
@@ -102,14 +110,14 @@ impl Drop for Recording {
     }
 }
 
-/// The validator's lines about banks of these slots.
+/// Returns the validator's lines about banks of these slots.
 fn frozen_banks(log: &str, first: u64, last: u64) -> String {
     let mut lines = String::new();
     for line in log.lines() {
         let Some(at) = line.find(MARK) else { continue };
         let slot = line[at + MARK.len()..].split(' ').next().and_then(|slot| slot.parse().ok());
         if slot.is_some_and(|slot: u64| (first..=last).contains(&slot)) {
-            // What follows the parts counts accounts of the validator's storage.
+            // The statistics after the parts count accounts of the validator's storage.
             let end = line.find(", stats:").unwrap_or(line.len());
             lines.push_str(&line[at..end]);
             lines.push('\n');
@@ -118,23 +126,26 @@ fn frozen_banks(log: &str, first: u64, last: u64) -> String {
     lines
 }
 
-/// The answers about these slots, some of each method, one a line.
-fn selected(recorded: Vec<Recorded>, first: u64, last: u64) -> String {
+/// Returns the responses about these slots, some of each method, one a line.
+fn format_responses(recorded: Vec<Recorded>, first: u64, last: u64) -> String {
     let mut methods: BTreeMap<&str, Vec<Recorded>> = BTreeMap::new();
-    for answer in recorded {
+    for response in recorded {
         let is_recorded =
             |slot: Option<u64>| slot.is_none_or(|slot| (first..=last).contains(&slot));
-        if is_recorded(answer.slot) && is_recorded(answer.of) {
-            methods.entry(answer.method).or_default().push(answer);
+        if is_recorded(response.slot) && is_recorded(response.block_slot) {
+            methods.entry(response.method).or_default().push(response);
         }
     }
     let mut lines: Vec<(Option<u64>, Value)> = Vec::new();
-    for (method, answers) in methods {
-        let max =
-            ANSWERS_OF.iter().find(|(name, _)| *name == method).map_or(ANSWERS_MAX, |it| it.1);
-        let step = answers.len().div_ceil(max);
-        for Recorded { params, slot, answer, .. } in answers.into_iter().step_by(step) {
-            let line = json!({"slot": slot, "method": method, "params": params, "answer": answer});
+    for (method, responses) in methods {
+        let max = RESPONSES_MAX_BY_METHOD
+            .iter()
+            .find(|(name, _)| *name == method)
+            .map_or(RESPONSES_MAX, |it| it.1);
+        let step = responses.len().div_ceil(max);
+        for Recorded { params, slot, response, .. } in responses.into_iter().step_by(step) {
+            let line =
+                json!({"slot": slot, "method": method, "params": params, "answer": response});
             lines.push((slot, line));
         }
     }
@@ -142,7 +153,7 @@ fn selected(recorded: Vec<Recorded>, first: u64, last: u64) -> String {
     lines.iter().map(|(_, line)| format!("{line}\n")).collect()
 }
 
-/// The archive that the follower has loaded, and its slot.
+/// Returns the archive that the follower has loaded, and its slot.
 fn archive(dir: &Path) -> Result<(PathBuf, u64)> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -160,27 +171,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_of_the_recorded_slots_are_taken_without_what_follows_the_parts() {
+    fn lines_of_recorded_slots_end_with_the_parts() {
         let line = |slot: u64| format!("[x] bank frozen: {slot} hash: A, stats: B {{ c: 1 }}\n");
         let log: String = (1..5).map(line).collect();
         assert_eq!(frozen_banks(&log, 2, 3), "bank frozen: 2 hash: A\nbank frozen: 3 hash: A\n");
     }
 
     #[test]
-    fn answers_are_spread_over_the_run_and_those_of_other_slots_are_left_out() {
-        let answer = |slot| Recorded {
+    fn responses_are_spread_over_the_recorded_slots() {
+        let response = |slot| Recorded {
             method: "getSlot",
             params: json!([]),
             slot: Some(slot),
-            of: None,
-            answer: json!({"result": slot}),
+            block_slot: None,
+            response: json!({"result": slot}),
         };
-        let lines = selected((0..100).map(answer).collect(), 2, 97);
+        let lines = format_responses((0..100).map(response).collect(), 2, 97);
         let slots: Vec<u64> = lines
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).unwrap()["slot"].as_u64().unwrap())
             .collect();
-        assert_eq!(slots.len(), ANSWERS_MAX);
-        assert_eq!((slots[0], slots[ANSWERS_MAX - 1]), (2, 94));
+        assert_eq!(slots.len(), RESPONSES_MAX);
+        assert_eq!((slots[0], slots[RESPONSES_MAX - 1]), (2, 94));
     }
 }

@@ -1,7 +1,7 @@
-//! What the validator's build takes from Debian instead of compiling it: RocksDB and protoc. That halves its time.
+//! Replacement of RocksDB and protoc in the validator's build by Debian's packages. That halves its time.
 //!
-//! Shape: the package `protobuf-src`, which compiles protoc, is replaced by one that names Debian's. Debian's RocksDB is
-//! older than the bindings, so it lacks some of their functions: they are linked as functions that do nothing. The
+//! Shape: the package `protobuf-src`, which compiles protoc, is replaced by one that names Debian's. Debian's RocksDB
+//! is older than the bindings, so it lacks some of their functions: they are linked as functions that do nothing. The
 //! validator calls few of them, for statistics and options of the storage. Nothing of this is in a program of ours.
 
 use std::collections::BTreeSet;
@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use crate::shell::{Cmd, cargo};
 
-/// Where Debian has its RocksDB.
+/// Directory of Debian's RocksDB.
 pub(crate) const LIBRARY_DIR: &str = "/usr/lib/x86_64-linux-gnu";
-/// How its functions begin.
+/// Prefix of the functions of RocksDB.
 const PREFIX: &str = "rocksdb_";
 
-/// Writes a package that stands for `protobuf-src`. Returns its directory.
+/// Writes a package that replaces `protobuf-src`. Returns its directory.
 pub(crate) fn protoc_package(dir: &Path) -> Result<PathBuf> {
     let package = dir.join("protobuf-src");
     fs::create_dir_all(package.join("src"))?;
@@ -43,7 +43,8 @@ pub(crate) fn missing_functions(dir: &Path, manifest: &Path, config: &[String]) 
     let bindings = packages.iter().find(|package| package["name"] == "librocksdb-sys");
     let bindings = bindings.and_then(|it| it["manifest_path"].as_str()).context("no bindings")?;
     let header = Path::new(bindings).with_file_name("rocksdb/include/rocksdb/c.h");
-    let declared = declared(&fs::read_to_string(&header).context("the header of RocksDB")?);
+    let declared =
+        parse_declarations(&fs::read_to_string(&header).context("the header of RocksDB")?);
     let library = format!("{LIBRARY_DIR}/librocksdb.so");
     let symbols = Cmd::new("nm").args(["-D", "--defined-only", &library]).output()?;
     let defined: BTreeSet<&str> =
@@ -52,15 +53,16 @@ pub(crate) fn missing_functions(dir: &Path, manifest: &Path, config: &[String]) 
     let missing = declared.iter().filter(|name| !defined.contains(name.as_str()));
     let text: String =
         missing.map(|name| format!("void *{name}(void) {{ return 0; }}\n")).collect();
-    let (source, object) = (dir.join("missing.c"), dir.join("missing.o"));
+    let source = dir.join("missing.c");
+    let object = dir.join("missing.o");
     fs::write(&source, text)?;
     let files = [source.to_string_lossy(), object.to_string_lossy()];
     Cmd::new("cc").args(["-O1", "-c", &files[0], "-o", &files[1]]).run()?;
     Ok(object)
 }
 
-/// The functions that a header declares.
-fn declared(header: &str) -> BTreeSet<String> {
+/// Returns the names of the functions that a header declares.
+fn parse_declarations(header: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut names = BTreeSet::new();
     for (at, _) in header.match_indices(PREFIX) {
@@ -82,6 +84,6 @@ mod tests {
     fn functions_are_found_and_types_are_not() {
         let header = "extern LIB rocksdb_t* rocksdb_open(\n const rocksdb_options_t* o);\n\
                       enum { rocksdb_bottommost = 1 };\nvoid my_rocksdb_call(int);";
-        assert_eq!(declared(header), BTreeSet::from(["rocksdb_open".to_owned()]));
+        assert_eq!(parse_declarations(header), BTreeSet::from(["rocksdb_open".to_owned()]));
     }
 }

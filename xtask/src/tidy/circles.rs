@@ -1,6 +1,6 @@
 //! Import circles: files of one crate that import each other.
 //!
-//! In: the `.rs` files of each crate. Out: one complaint for each circle, with what each of its files imports from the
+//! Input: the `.rs` files of each crate. Output: one complaint for each circle, with the imports of each file from the
 //! others. A circle is a strongly connected component of more than one file. `pub use` leads on to the file that it
 //! names, and counts as an import only if the re-exporting file itself uses the name. Code for tests does not count.
 //! Not here: how a file's imports are read (`imports`).
@@ -12,17 +12,17 @@ use super::imports::FileImports;
 use super::source::Source;
 use crate::workspace::Crate;
 
-/// Circles that are no defect: crate, files, reason.
+/// Circles that are not defects: crate, files, reason.
 const ALLOWED: &[(&str, &[&str], &str)] =
     &[("testkit", &["toy_api", "toy_api::methods"], "an API is the table of methods that take it")];
 
-/// How often a name is followed from one re-export to the next.
+/// Maximum number of re-exports through which a name is followed.
 const REEXPORTS_MAX: usize = 16;
 
 /// A module as its path below the crate: `[]` for `lib.rs`, `["pubsub", "session"]`.
 type ModulePath = Vec<String>;
 
-/// Breaches of the rule in one crate.
+/// Returns a complaint for each circle in one crate.
 pub(crate) fn check(krate: &Crate, sources: &[Source]) -> Vec<String> {
     let name = krate.name.as_str();
     let src = krate.dir.join("src");
@@ -70,7 +70,7 @@ struct ModuleTree {
     modules: BTreeMap<ModulePath, FileImports>,
 }
 
-/// Each tree of modules in a folder: that of the crate, and those of its other programs.
+/// Returns each tree of modules in a folder: that of the crate, and those of its other programs.
 fn module_trees(src: &Path, sources: &[Source]) -> Vec<ModuleTree> {
     let is_root = |path: &Path| path.ends_with("lib.rs") || path.ends_with("main.rs");
     let files: Vec<&Source> = sources.iter().filter(|one| one.path.starts_with(src)).collect();
@@ -80,7 +80,7 @@ fn module_trees(src: &Path, sources: &[Source]) -> Vec<ModuleTree> {
 }
 
 impl ModuleTree {
-    /// The tree of the files for which `root` is the nearest of all `roots`.
+    /// Makes the tree of the files for which `root` is the nearest of all `roots`.
     fn new(root: &Path, roots: &BTreeSet<&Path>, files: &[&Source]) -> Self {
         let mut modules = BTreeMap::new();
         for file in files {
@@ -105,7 +105,7 @@ impl ModuleTree {
         self.modules.retain(|module, _| !for_tests.iter().any(|test| module.starts_with(test)));
     }
 
-    /// The file that a path in `module` leads to, and the name in it; no name if it leads to the file itself.
+    /// Resolves a path in `module` to a file and the name in it; no name if the path leads to the file itself.
     /// `None` if it leads out of the crate.
     fn resolve<'a>(
         &self,
@@ -139,7 +139,7 @@ impl ModuleTree {
         Some((at, name))
     }
 
-    /// One segment further: into a module, or through an import. `None` if `module` has neither.
+    /// Resolves one segment: into a module, or through an import. `None` if `module` has neither.
     fn step<'a>(
         &self,
         module: &ModulePath,
@@ -156,12 +156,12 @@ impl ModuleTree {
             .iter()
             .find(|one| one.name.as_deref() == Some(segment) && (is_own || one.is_reexport))?;
         let reexports = reexports.checked_sub(1)?;
-        // The first segment of `use a::a` is no import, or it would lead to itself.
+        // The first segment of `use a::a` is not an import, or it would lead to itself.
         let (at, name) = self.resolve_import(module, &import.path, reexports)?;
         Some((at, name.map(|_| segment)))
     }
 
-    /// As `resolve`, for the path of a `use` declaration, which does not start with a name that another one brings in.
+    /// Resolves the path of a `use` declaration. It does not start with a name that another declaration brings in.
     fn resolve_import<'a>(
         &self,
         module: &ModulePath,
@@ -175,8 +175,8 @@ impl ModuleTree {
         is_ours.then(|| self.resolve(module, path, reexports)).flatten()
     }
 
-    /// What `module` takes from other files: the names by file.
-    fn imports_of(&self, module: &ModulePath) -> BTreeMap<ModulePath, BTreeSet<String>> {
+    /// Returns the names that `module` imports from other files, by file.
+    fn collect_imports(&self, module: &ModulePath) -> BTreeMap<ModulePath, BTreeSet<String>> {
         let mut found: BTreeMap<ModulePath, BTreeSet<String>> = BTreeMap::new();
         let mut add = |target: Option<(ModulePath, Option<&str>)>, is_glob: bool| {
             let Some((to, name)) = target else { return };
@@ -203,7 +203,7 @@ impl ModuleTree {
 
     fn circles(&self) -> Vec<Circle> {
         let imports: BTreeMap<&ModulePath, _> =
-            self.modules.keys().map(|module| (module, self.imports_of(module))).collect();
+            self.modules.keys().map(|module| (module, self.collect_imports(module))).collect();
         let reached: BTreeMap<&ModulePath, BTreeSet<&ModulePath>> =
             self.modules.keys().map(|module| (module, reachable(module, &imports))).collect();
         let mut circles = Vec::new();
@@ -229,7 +229,7 @@ impl ModuleTree {
     }
 }
 
-/// All files that can be reached from a file by imports.
+/// Returns all files that can be reached from a file by imports.
 fn reachable<'a>(
     start: &'a ModulePath,
     imports: &'a BTreeMap<&ModulePath, BTreeMap<ModulePath, BTreeSet<String>>>,
@@ -264,7 +264,7 @@ fn show(module: &ModulePath) -> String {
 mod tests {
     use super::*;
 
-    /// The complaints about a crate with these files below `src`.
+    /// Checks a crate with these files below `src`.
     fn check_files(files: &[(&str, &str)]) -> Vec<String> {
         let dir = PathBuf::from("crates/x");
         let krate = Crate { name: "x".to_owned(), dir: dir.clone(), dependencies: Vec::new() };

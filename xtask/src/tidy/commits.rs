@@ -1,7 +1,7 @@
 //! The subjects of commits: `area: what changes`, in at most [`SUBJECT_CHARS_MAX`] characters.
 //!
-//! In: the commits after [`CHECKED_AFTER`], from git. Without git, or without that commit (a shallow clone), nothing is
-//! checked. Merges do not count.
+//! Input: the commits after [`CHECKED_AFTER`], from git. Without git, or without that commit (a shallow clone), nothing
+//! is checked. Merges do not count.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ const CHECKED_AFTER: &str = "10fe2e1e";
 /// Maximum characters of a subject.
 const SUBJECT_CHARS_MAX: usize = 71;
 
-/// The commits to check: a short hash, a space and the subject.
+/// Returns the commits to check: a short hash, a space and the subject.
 pub(crate) fn subjects(root: &Path) -> Vec<String> {
     let range = format!("{CHECKED_AFTER}..HEAD");
     let mut git = Command::new("git");
@@ -22,7 +22,7 @@ pub(crate) fn subjects(root: &Path) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// Breaches of the rule.
+/// Returns a complaint for each subject that is too long or has another form.
 pub(crate) fn check(subjects: &[String]) -> Vec<String> {
     let mut complaints = Vec::new();
     for line in subjects {

@@ -15,7 +15,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("aws-lc-sys", "a second TLS core besides ring"),
 ];
 
-/// Lines of `[workspace.dependencies]` without a reason.
+/// Returns the lines of `[workspace.dependencies]` without a reason.
 ///
 /// A reason is a comment above the line or above its group. It covers the lines up to the next empty line.
 pub(crate) fn without_reason(manifest: &str) -> Vec<String> {
@@ -38,7 +38,7 @@ pub(crate) fn without_reason(manifest: &str) -> Vec<String> {
     complaints
 }
 
-/// Forbidden packages that are locked.
+/// Returns a complaint for each forbidden package that is locked.
 pub(crate) fn forbidden(packages: &[Package]) -> Vec<String> {
     let mut complaints = Vec::new();
     for (name, reason) in FORBIDDEN {
@@ -49,11 +49,11 @@ pub(crate) fn forbidden(packages: &[Package]) -> Vec<String> {
     complaints
 }
 
-/// Dependencies of a crate that no line of its code names.
+/// Returns the dependencies of a crate that no line of its code names.
 ///
 /// A dependency that is needed only for its features is listed under `[package.metadata.unused]` in the
 /// crate's own manifest, with its reason: `name = "reason"`.
-pub(crate) fn unused<'a>(
+pub(crate) fn find_unused<'a>(
     krate: &Crate,
     manifest: &str,
     code: impl Iterator<Item = &'a Source>,
@@ -142,7 +142,7 @@ opt-level = 1
             }],
         };
         let source = Source { path: "crates/x/src/lib.rs".into(), text: code.to_owned() };
-        unused(&krate, manifest, [source].iter())
+        find_unused(&krate, manifest, [source].iter())
     }
 
     #[test]

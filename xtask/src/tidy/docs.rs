@@ -9,9 +9,9 @@ use super::layers::layer_of;
 use super::source::Source;
 use crate::workspace::Crate;
 
-/// Differences between ARCHITECTURE.md's codemap and the crates that exist.
+/// Compares ARCHITECTURE.md's codemap with the crates that exist.
 ///
-/// The codemap has, below a heading `### L<layer> ...`, one line for each crate. It begins with the folder:
+/// The codemap has, below a heading `### L<layer> ...`, one line for each crate. It starts with the folder:
 /// "* `crates/state`: ...".
 pub(crate) fn crate_list(architecture: &str, crates: &[Crate]) -> Vec<String> {
     let mut complaints = Vec::new();
@@ -47,7 +47,7 @@ pub(crate) fn crate_list(architecture: &str, crates: &[Crate]) -> Vec<String> {
     complaints
 }
 
-/// Relative links of a Markdown file that lead nowhere. `exists` gets paths below the root.
+/// Returns the relative links of a Markdown file that lead nowhere. `exists` gets paths below the root.
 pub(crate) fn dead_links(document: &Source, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut complaints = Vec::new();
     for rest in document.text.split("](").skip(1) {
@@ -78,10 +78,10 @@ pub(crate) fn flags_without_cost(help: &str, configuration: &str) -> Vec<String>
         .collect()
 }
 
-/// The Markdown files at the root, in `docs/`, `docs/design/`, `clients/` and `fuzz/`.
+/// Returns the Markdown files at the root, in `docs/` and its folders, in `clients/` and `fuzz/`.
 pub(crate) fn markdown_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for dir in ["", "docs", "docs/design", "clients", "fuzz"] {
+    for dir in ["", "docs", "docs/benchmarks", "docs/design", "clients", "fuzz"] {
         for entry in fs::read_dir(root.join(dir))? {
             let path = Path::new(dir).join(entry?.file_name());
             if path.extension().is_some_and(|extension| extension == "md") {

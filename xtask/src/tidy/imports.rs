@@ -1,7 +1,8 @@
-//! What a `.rs` file imports, read from its text: `use` declarations and the paths in its code.
+//! The imports of a `.rs` file, read from its text: `use` declarations and the paths in its code.
 //!
-//! In: the text of a file. Out: its imports, its paths, its words, and the modules that it declares for tests only.
-//! Comments, strings and items under `#[cfg(test)]` are left out. Imports inside of a function count as the file's.
+//! Input: the text of a file. Output: its imports, its paths, its words, and the modules that it declares for tests
+//! only. Comments, strings and items under `#[cfg(test)]` are left out. Imports inside of a function count as the
+//! file's.
 //! Not here: which file a path leads to (`circles`), macros, `#[path]`.
 
 use std::collections::BTreeSet;
@@ -21,7 +22,7 @@ pub(crate) struct FileImports {
 /// One name that a `use` declaration brings in.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Import {
-    /// `None` for a glob.
+    /// `None` for a glob import.
     pub(crate) name: Option<String>,
     pub(crate) path: Vec<String>,
     /// Whether it starts with `pub` of any kind: the name can be reached through this file.
@@ -50,7 +51,7 @@ impl FileImports {
                 }
                 "mod" if tokens.get(at + 1) == Some(&"{") => inline.push(depth),
                 "use" if next != "<" => {
-                    let end = end_of_item(&tokens, at, &[";"]);
+                    let end = find_item_end(&tokens, at, &[";"]);
                     let is_reexport = previous == "pub" || previous == ")";
                     let mut prefix = Vec::new();
                     let leaves = &mut Leaves { is_reexport, imports: &mut file.imports };
@@ -67,7 +68,7 @@ impl FileImports {
                         at += 2;
                     }
                     if path.len() > 1 {
-                        file.paths.push(out_of_inline(path, inline.len()));
+                        file.paths.push(drop_inline_supers(path, inline.len()));
                     }
                 }
                 _ => {}
@@ -93,7 +94,7 @@ impl Leaves<'_> {
                 "::" | ";" => {}
                 "*" => return self.add(None, std::mem::take(prefix), inline),
                 "{" => {
-                    let inside = &tokens[at + 1..end_of_item(tokens, at, &[]) - 1];
+                    let inside = &tokens[at + 1..find_item_end(tokens, at, &[]) - 1];
                     for branch in split_at_commas(inside) {
                         let mut own = prefix.clone();
                         self.read_tree(branch, &mut own, inline);
@@ -117,14 +118,14 @@ impl Leaves<'_> {
     }
 
     fn add(&mut self, name: Option<String>, path: Vec<String>, inline: usize) {
-        let path = out_of_inline(path, inline);
+        let path = drop_inline_supers(path, inline);
         self.imports.push(Import { name, path, is_reexport: self.is_reexport });
     }
 }
 
-/// A path inside of a module of the same file, as the file itself would write it: each `super` that only leads out of
-/// such a module is dropped.
-fn out_of_inline(mut path: Vec<String>, inline: usize) -> Vec<String> {
+/// Rewrites a path inside of a module of the same file as the file itself would write it: each `super` that only leads
+/// out of such a module is dropped.
+fn drop_inline_supers(mut path: Vec<String>, inline: usize) -> Vec<String> {
     let supers = path.iter().take_while(|segment| *segment == "super").count();
     if inline > 0 && supers > 0 {
         path.drain(..supers.min(inline));
@@ -145,7 +146,7 @@ fn split_at_commas<'a, 't>(tokens: &'a [&'t str]) -> Vec<&'a [&'t str]> {
         .collect()
 }
 
-/// The tokens without items under `#[cfg(test)]`, and the modules that such items declare.
+/// Removes items under `#[cfg(test)]`. Returns the other tokens, and the modules that such items declare.
 fn without_tests<'t>(tokens: &[&'t str]) -> (Vec<&'t str>, Vec<String>) {
     let mut code = Vec::new();
     let mut test_modules = Vec::new();
@@ -156,7 +157,7 @@ fn without_tests<'t>(tokens: &[&'t str]) -> (Vec<&'t str>, Vec<String>) {
             at += 1;
             continue;
         }
-        let end = end_of_item(tokens, at + 1, &[]);
+        let end = find_item_end(tokens, at + 1, &[]);
         if !is_test(&tokens[at..end]) {
             code.extend_from_slice(&tokens[at..end]);
             at = end;
@@ -164,12 +165,12 @@ fn without_tests<'t>(tokens: &[&'t str]) -> (Vec<&'t str>, Vec<String>) {
         }
         at = end;
         while tokens[at..].starts_with(&["#", "["]) {
-            at = end_of_item(tokens, at + 1, &[]);
+            at = find_item_end(tokens, at + 1, &[]);
         }
         if tokens.get(at) == Some(&"pub") {
             at += 1;
             if tokens.get(at) == Some(&"(") {
-                at = end_of_item(tokens, at, &[]);
+                at = find_item_end(tokens, at, &[]);
             }
         }
         if tokens.get(at) == Some(&"mod") && tokens.get(at + 2) == Some(&";") {
@@ -177,7 +178,7 @@ fn without_tests<'t>(tokens: &[&'t str]) -> (Vec<&'t str>, Vec<String>) {
         }
         let is_field = tokens.get(at + 1) == Some(&":");
         let ends: &[&str] = if is_field { &[","] } else { &[";", "}"] };
-        at = end_of_item(tokens, at, ends);
+        at = find_item_end(tokens, at, ends);
     }
     (code, test_modules)
 }
@@ -189,10 +190,10 @@ fn is_test(attribute: &[&str]) -> bool {
         .any(|(at, token)| *token == "test" && !(at >= 2 && attribute[at - 2..at] == ["not", "("]))
 }
 
-/// The index after one of `ends` outside of brackets. A closing brace among `ends` also ends it as the end of a body;
-/// without `ends`, the end is that of the first pair of brackets. An enclosing bracket that closes ends it before that
-/// bracket.
-fn end_of_item(tokens: &[&str], start: usize, ends: &[&str]) -> usize {
+/// Returns the index after one of `ends` outside of brackets. A closing brace among `ends` also ends it as the end of a
+/// body; without `ends`, the end is that of the first pair of brackets. An enclosing bracket that closes ends it before
+/// that bracket.
+fn find_item_end(tokens: &[&str], start: usize, ends: &[&str]) -> usize {
     let mut depth = 0_i32;
     for (at, token) in tokens.iter().enumerate().skip(start) {
         depth += match *token {
@@ -216,8 +217,8 @@ fn is_identifier(token: &str) -> bool {
     token.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-/// Identifiers, `::`, and each other character that is no space. Comments, strings, characters and lifetimes are left
-/// out.
+/// Splits a text into identifiers, `::`, and other characters except spaces. Comments, strings, characters and
+/// lifetimes are left out.
 fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -250,7 +251,7 @@ fn word_length(text: &str) -> usize {
     text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len())
 }
 
-/// The length of the string that `text` begins with, with its prefix and its quotes.
+/// Returns the length of the string at the start of `text`, with its prefix and its quotes.
 fn string_length(text: &str) -> Option<usize> {
     let prefix = ["br", "cr", "b", "c", "r", ""].into_iter().find(|prefix| {
         let Some(rest) = text.strip_prefix(prefix) else { return false };
@@ -274,7 +275,7 @@ fn string_length(text: &str) -> Option<usize> {
     Some(prefix.len() + end.map_or(rest.len(), |(at, _)| at + 1))
 }
 
-/// The length of the character or the lifetime that `text` begins with.
+/// Returns the length of the character or the lifetime at the start of `text`.
 fn quote_length(text: &str) -> usize {
     let mut rest = text.char_indices().skip(1);
     let Some((_, first)) = rest.next() else { return 1 };
@@ -293,7 +294,7 @@ fn quote_length(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// The imports of a text as lines: `name = path`, with `pub` before a re-export.
+    /// Formats the imports of a text as lines: `name = path`, with `pub` before a re-export.
     fn imports(text: &str) -> Vec<String> {
         let line = |import: &Import| {
             let visible = if import.is_reexport { "pub " } else { "" };
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_of_imports_becomes_one_path_a_name() {
+    fn a_nested_import_becomes_one_path_a_name() {
         assert_eq!(
             imports(
                 "use crate::{a::{self, B, C as D}, e::*};\npub(crate) use f::G;\npub use ::h::I;"
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_inside_of_a_file_looks_out_of_the_same_file() {
+    fn an_inline_module_imports_from_its_file() {
         let text = "mod a { use super::B; use super::super::c::D; } use super::e::F;";
         assert_eq!(imports(text), ["B = self::B", "D = super::c::D", "F = super::e::F"]);
     }

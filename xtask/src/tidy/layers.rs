@@ -10,11 +10,19 @@ pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
     &["address", "state", "index", "metrics", "lattice", "api_keys"],
     &["subscriptions", "pool", "cache", "process_usage", "store"],
-    &["query", "solana", "authentication"],
+    &["query", "solana", "agave-precompiles", "authentication"],
     &["chain_solana", "snapshot_solana", "verify", "feed"],
-    &["svm", "snapshot_ledger", "ledger_store", "stakes_solana", "tpu", "http_server", "loadgen"],
-    &["localnet", "follow", "upstream_fork", "response_cache", "loadgen_solana"],
-    &["jsonrpc"],
+    &[
+        "svm",
+        "snapshot_ledger",
+        "ledger_store",
+        "stakes_solana",
+        "tpu",
+        "http_server",
+        "http_client",
+    ],
+    &["localnet", "follow", "upstream_fork", "response_cache", "loadgen"],
+    &["jsonrpc", "loadgen_solana"],
     &["rpc_solana", "grpc", "rest", "snapshot_server"],
     &["rest_solana", "web_console"],
     &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
@@ -30,12 +38,36 @@ const ASYNC_PACKAGES: &[&str] =
 /// The last layer that knows no chain.
 pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
 
-/// Crates above it that know no chain either: they serve, or load, any ledger.
-const NEUTRAL_CRATES: &[&str] =
-    &["authentication", "http_server", "response_cache", "jsonrpc", "rest", "loadgen"];
+/// The crates of each chain. All others serve, store or load any ledger, except the programs of the top layer.
+const CHAIN_CRATES: &[(&str, &[&str])] = &[(
+    "Solana",
+    &[
+        "agave-precompiles",
+        "chain_solana",
+        "feed",
+        "follow",
+        "grpc",
+        "ledger_store",
+        "loadgen_solana",
+        "localnet",
+        "rest_solana",
+        "rpc_solana",
+        "snapshot_ledger",
+        "snapshot_server",
+        "snapshot_solana",
+        "solana",
+        "stakes_solana",
+        "svm",
+        "tpu",
+        "upstream_fork",
+        "verify",
+        "web_console",
+    ],
+)];
 
 /// Packages of one chain, by the prefix of their names.
-const CHAIN_PACKAGES: &[&str] = &["solana", "spl-", "agave-", "litesvm"];
+const CHAIN_PACKAGES: &[(&str, &[&str])] =
+    &[("Solana", &["solana-", "spl-", "agave-", "litesvm", "yellowstone-"])];
 
 /// Imports that the layers would allow and the design forbids: servers see state and indices only through `query`, and
 /// the ledger that makes blocks only through `chain_solana`.
@@ -52,6 +84,20 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
 
 /// The crate that tests of any layer may use, and the other tools of the top layer too.
 const TEST_HELPER: &str = "testkit";
+
+/// The chain of one of our crates.
+fn chain_of_crate(name: &str) -> Option<&'static str> {
+    let mut chains = CHAIN_CRATES.iter();
+    chains.find(|(_, crates)| crates.contains(&name)).map(|(chain, _)| *chain)
+}
+
+/// The chain that an import belongs to: a crate of ours, or a package.
+fn chain_of_import(name: &str) -> Option<&'static str> {
+    let mut packages = CHAIN_PACKAGES.iter();
+    let is_package = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let package = || packages.find(|(_, prefixes)| is_package(prefixes)).map(|(chain, _)| *chain);
+    chain_of_crate(name).or_else(package)
+}
 
 /// The layer of a crate, if it has one.
 pub(crate) fn layer_of(name: &str) -> Option<usize> {
@@ -71,6 +117,13 @@ pub(crate) fn check(crates: &[Crate]) -> Vec<String> {
         };
         check_crate(krate, layer, &mut complaints);
     }
+    for (chain, of_chain) in CHAIN_CRATES {
+        for name in of_chain.iter().filter(|name| layer_of(name) <= Some(LAST_NEUTRAL_LAYER)) {
+            complaints.push(format!(
+                "{name}: is {chain}'s, and has no layer above L{LAST_NEUTRAL_LAYER}"
+            ));
+        }
+    }
     for name in LAYERS.iter().copied().flatten() {
         if !crates.iter().any(|krate| krate.name == *name) {
             complaints.push(format!("{name}: has a layer but does not exist"));
@@ -89,16 +142,16 @@ fn check_crate(krate: &Crate, layer: usize, complaints: &mut Vec<String>) {
                 "{name} (L{layer}): async ({imported}) is for L{FIRST_ASYNC_LAYER} and up"
             ));
         }
-        let is_of_a_chain = CHAIN_PACKAGES.iter().any(|prefix| imported.starts_with(prefix))
-            || imported.ends_with("_solana");
-        let is_neutral = NEUTRAL_CRATES.contains(&name.as_str());
-        if is_of_a_chain && layer <= LAST_NEUTRAL_LAYER {
+        let chain = chain_of_import(imported).filter(|_| !is_tool);
+        if chain.is_some() && layer <= LAST_NEUTRAL_LAYER {
             complaints.push(format!(
                 "{name} (L{layer}): knows a chain ({imported}); that is for L{} and up",
                 LAST_NEUTRAL_LAYER + 1
             ));
-        } else if is_of_a_chain && is_neutral {
-            complaints.push(format!("{name}: knows a chain ({imported}), and serves any ledger"));
+        } else if let Some(chain) = chain.filter(|chain| chain_of_crate(name) != Some(*chain)) {
+            complaints.push(format!(
+                "{name}: imports {imported}, which is {chain}'s, and is not in CHAIN_CRATES"
+            ));
         }
         if FORBIDDEN_IMPORTS
             .iter()
@@ -218,9 +271,20 @@ mod tests {
         for import in ["solana-pubkey", "chain_solana"] {
             assert_eq!(
                 check_with("jsonrpc", &[import]),
-                [format!("jsonrpc: knows a chain ({import}), and serves any ledger")]
+                [format!(
+                    "jsonrpc: imports {import}, which is Solana's, and is not in CHAIN_CRATES"
+                )]
             );
         }
         assert_eq!(check_with("rpc_solana", &["chain_solana"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_crate_of_a_chain_is_listed_whatever_its_name_is() {
+        let complaint =
+            ["response_cache: imports verify, which is Solana's, and is not in CHAIN_CRATES"];
+        assert_eq!(check_with("response_cache", &["verify"]), complaint);
+        assert_eq!(check_with("follow", &["verify", "yellowstone-grpc-proto"]), [""; 0]);
+        assert_eq!(check_with("benchmarks", &["verify"]), [""; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! What `deny.toml` allows: licences, registries, packages locked twice.
+//! The rules of `deny.toml`: allowed licences and registries, packages that may be locked twice.
 //!
 //! The file has the form of cargo-deny, so that tool can read it too. CI does not run cargo-deny: building
 //! it takes longer than all checks of tidy together.
@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 use crate::workspace::{Package, Workspace};
 
-/// The rules of `deny.toml`.
+/// The rules, as `deny.toml` has them.
 pub(crate) struct Policy {
     licenses: Vec<String>,
     /// Licences that one package may have and others may not, by its name.
@@ -48,20 +48,25 @@ impl Policy {
         })
     }
 
+    /// Returns the licence that `deny.toml` states for a package which states none.
+    pub(crate) fn clarified_license(&self, name: &str) -> Option<&str> {
+        self.clarified.get(name).map(String::as_str)
+    }
+
     fn allows(&self, package: &Package) -> bool {
         let Some(expression) =
-            package.license.as_ref().or_else(|| self.clarified.get(&package.name))
+            package.license.as_deref().or_else(|| self.clarified_license(&package.name))
         else {
             return false;
         };
         let exceptions = self.exceptions.get(&package.name);
-        satisfied(expression, &|licence| {
+        is_satisfied(expression, &|licence| {
             self.licenses.iter().chain(exceptions.into_iter().flatten()).any(|one| one == licence)
         })
     }
 }
 
-/// Breaches of the policy.
+/// Returns a complaint for each package that breaks the policy.
 pub(crate) fn check(policy: &Policy, workspace: &Workspace) -> Vec<String> {
     let mut complaints = Vec::new();
     for package in &workspace.packages {
@@ -82,7 +87,7 @@ pub(crate) fn check(policy: &Policy, workspace: &Workspace) -> Vec<String> {
     complaints
 }
 
-/// Direct dependencies that are locked in several versions. Indirect ones are not checked.
+/// Returns direct dependencies that are locked in several versions. Indirect ones are not checked.
 fn duplicate_versions(policy: &Policy, workspace: &Workspace) -> Vec<String> {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in &workspace.packages {
@@ -108,7 +113,7 @@ fn duplicate_versions(policy: &Policy, workspace: &Workspace) -> Vec<String> {
 }
 
 /// Whether an SPDX expression can be met: `OR` below `AND`, parentheses, `/` as an old `OR`.
-fn satisfied(expression: &str, is_allowed: &dyn Fn(&str) -> bool) -> bool {
+fn is_satisfied(expression: &str, is_allowed: &dyn Fn(&str) -> bool) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let tokens: Vec<&str> = spaced.split_whitespace().collect();
     let mut at = 0;

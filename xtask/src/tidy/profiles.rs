@@ -1,4 +1,4 @@
-//! How dependencies are compiled for the tests and for the measured programs.
+//! The optimisation of dependencies for the tests and for the measured programs.
 //!
 //! The profile `dev` compiles dependencies as in release, because CI measures with them. Packages that only run during
 //! compilation or in tests are named below `[profile.dev.package]`, and compile faster without optimisation.
@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use toml::Table;
 
-/// The name that stands for all dependencies.
+/// The name under which Cargo.toml has all dependencies.
 const ALL: &str = "*";
 
-/// Packages of the measured programs that no benchmark spends time in, and what they do.
+/// Packages of the measured programs in which no benchmark spends time, and their purpose.
 const UNMEASURED: &[(&str, &str)] = &[
     ("aho-corasick", "below regular expressions"),
     ("clap_builder", "the command line"),
@@ -21,7 +21,7 @@ const UNMEASURED: &[(&str, &str)] = &[
     ("solana-poseidon", "a syscall that no benchmark calls; most of it is a table"),
 ];
 
-/// Packages of the measured programs, which are in `measured`, that are not compiled as in release.
+/// Returns the packages of the measured programs, which are in `measured`, that are not compiled as in release.
 pub(crate) fn check(manifest: &str, measured: &BTreeSet<String>) -> Result<Vec<String>> {
     let manifest: Table = manifest.parse().context("parse Cargo.toml")?;
     let profile = manifest.get("profile").and_then(|profiles| profiles.get("dev"));

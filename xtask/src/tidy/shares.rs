@@ -1,6 +1,7 @@
 //! The share of each crate in the code of all crates: a crate that holds too much of it is split.
 //!
-//! In: the `.rs` files below `src` of each crate, without tests. Out: one complaint for each crate above [`SHARE_MAX`].
+//! Input: the `.rs` files below `src` of each crate, without tests. Output: one complaint for each crate above
+//! [`SHARE_MAX`].
 
 use super::source::Source;
 use crate::workspace::Crate;
@@ -8,7 +9,7 @@ use crate::workspace::Crate;
 /// Maximum share of one crate, in percent of all lines.
 const SHARE_MAX: f64 = 12.0;
 
-/// Breaches of the rule.
+/// Returns a complaint for each crate above the share.
 pub(crate) fn check(crates: &[Crate], sources: &[Source]) -> Vec<String> {
     let sizes: Vec<(&str, usize)> =
         crates.iter().map(|krate| (krate.name.as_str(), lines(krate, sources))).collect();
@@ -46,7 +47,7 @@ fn before_tests(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// The complaints about a workspace whose crates have these numbers of lines.
+    /// Checks a workspace of crates with these numbers of lines.
     fn check_sizes(sizes: &[(&str, usize)]) -> Vec<String> {
         let krate = |name: &str| Crate {
             name: name.to_owned(),

@@ -20,7 +20,7 @@ const UNSAFE_ALLOWED: &[&str] = &[];
 /// The last layer without clock, socket, file or task.
 const LAST_PURE_LAYER: usize = 1;
 
-/// What [`LAST_PURE_LAYER`] and the layers below it must not use.
+/// Names that [`LAST_PURE_LAYER`] and the layers below it must not use.
 const IMPURE: &[&str] = &[
     "std::net",
     "std::fs",
@@ -31,7 +31,11 @@ const IMPURE: &[&str] = &[
     "SystemTime::now",
 ];
 
-/// Rules for every file.
+/// Types that are constructed in one file only: type, file, how every other file gets one.
+const CONSTRUCTED_ONCE: &[(&str, &str, &str)] =
+    &[("SolanaApi", "crates/rpc_solana/src/solana_api_builder.rs", "SolanaApi::builder")];
+
+/// Checks the rules for every file.
 pub(crate) fn check(source: &Source) -> Vec<String> {
     let path = source.path.display();
     let mut complaints = Vec::new();
@@ -71,6 +75,12 @@ pub(crate) fn check(source: &Source) -> Vec<String> {
                 "{path}:{number}: unsafe code outside of UNSAFE_ALLOWED in xtask/src/tidy/sources.rs"
             ));
         }
+        for (name, file, instead) in CONSTRUCTED_ONCE {
+            if constructs(line, name) && source.path != Path::new(file) {
+                complaints
+                    .push(format!("{path}:{number}: constructs {name}; use {instead} ({file})"));
+            }
+        }
     }
     complaints
 }
@@ -99,7 +109,7 @@ pub(crate) fn check_for_layer(source: &Source, layer: Option<usize>) -> Vec<Stri
     complaints
 }
 
-/// The lines that are not comments, with their numbers.
+/// Returns the lines that are not comments, with their numbers.
 fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     (1..)
         .zip(text.lines())
@@ -117,6 +127,19 @@ fn is_unsafe(line: &str) -> bool {
     let rest = rest.trim_start();
     has_word(line, &keyword)
         && ["{", "fn", "impl", "extern"].iter().any(|next| rest.starts_with(next))
+}
+
+/// Whether `line` begins a literal of the struct `name`. Its definition, its `impl` blocks and the patterns that take it
+/// apart are not literals, nor is the body of a function that returns it.
+fn constructs(line: &str, name: &str) -> bool {
+    let literal = format!("{name} {{");
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(&literal).any(|(at, _)| {
+        let before = line[..at].trim_end_matches(|c| is_part(c) || c == ':').trim_end();
+        let is_whole_word = !line[..at].ends_with(is_part);
+        let defines = ["struct", "enum", "impl", "for", "let", "->", ">"];
+        is_whole_word && !defines.iter().any(|end| before.ends_with(end))
+    })
 }
 
 /// Whether `line` has `word` with no letter, digit or underscore next to it.
@@ -187,6 +210,29 @@ mod tests {
         }
         let lint = format!("//! X.\n#![forbid({keyword}_code)]\n");
         assert_eq!(check(&source(&lint)), [""; 0]);
+    }
+
+    #[test]
+    fn a_second_literal_of_the_api_is_caught() {
+        let name = CONSTRUCTED_ONCE[0].0;
+        for code in ["let api = {} {", "Ok({} {", "Self::start(rpc_solana::{} { pool, ..api })"] {
+            let text = format!("//! X.\n{}\n", code.replacen("{}", name, 1));
+            assert_eq!(check(&source(&text)).len(), 1, "{text}");
+            let builder = Source { path: CONSTRUCTED_ONCE[0].1.into(), text };
+            assert_eq!(check(&builder), [""; 0]);
+        }
+        for code in [
+            "pub struct {} {",
+            "impl {} {",
+            "impl Api for {} {",
+            "fn api() -> {} {",
+            "let {} { pool, .. } = api;",
+            "My{} { pool }",
+            "// {} { pool }",
+        ] {
+            let text = format!("//! X.\n{}\n", code.replacen("{}", name, 1));
+            assert_eq!(check(&source(&text)), [""; 0], "{text}");
+        }
     }
 
     #[test]

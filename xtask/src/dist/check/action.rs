@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::dist::file_tree::sha256;
-use crate::dist::packages::VERSION;
+use crate::dist::program::VERSION;
 use crate::rig::json_rpc;
 use crate::shell::Cmd;
 use crate::workspace::root;
@@ -37,7 +37,7 @@ pub(crate) fn check(tarball: &Path, scratch: &Path) -> Result<()> {
     let pid = output("pid")?;
     let health = call_health(output("rpc")?);
     let log = fs::read_to_string(output("log")?).unwrap_or_default();
-    // The node goes on after the script, so it is ended in any case.
+    // The node continues after the script, so it is ended in any case.
     Cmd::new("kill").args(["-TERM", pid]).run()?;
     health.with_context(|| format!("the node's log: {log}"))?;
     let path = fs::read_to_string(dir.join("path"))?;
@@ -46,7 +46,7 @@ pub(crate) fn check(tarball: &Path, scratch: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The script as a runner starts it.
+/// Returns the command that runs the script as a runner does.
 fn script(dir: &Path, releases: &str) -> Cmd {
     let start = root().join("packaging/action/start.sh");
     Cmd::new("bash")

@@ -16,7 +16,7 @@ use crate::dist::check::running_node::RunningNode;
 use crate::dist::file_tree::sha256;
 use crate::shell::Cmd;
 
-/// What each digest begins with.
+/// Prefix of each digest.
 const DIGEST_PREFIX: &str = "sha256:";
 
 /// Starts the image of the layout in `image`, in a root below `scratch`.
@@ -78,7 +78,7 @@ fn unpack(image: &Path, manifest: &Value, config: &Value, root: &Path) -> Result
     Ok(())
 }
 
-/// The blob that a descriptor names, if it is that.
+/// Reads the blob that a descriptor names, and checks its digest.
 fn blob(image: &Path, descriptor: &Value) -> Result<Vec<u8>> {
     let digest = descriptor["digest"].as_str().context("a digest")?;
     let name = digest.strip_prefix(DIGEST_PREFIX).context("another digest than SHA-256")?;

@@ -1,6 +1,6 @@
 //! The Debian package: installed, started, upgraded, removed and purged, in an overlay of this machine's root.
 //!
-//! Shape: dpkg and the package's scripts run as on a machine, in a root whose changes are in the memory. There is no
+//! Shape: dpkg and the package's scripts run as on a machine, in a root that stores its changes in memory. There is no
 //! systemd: the unit's command is started as systemd does, as its user, in its directory, with its environment only.
 //! Not here: the sandbox of the unit, which `systemd-analyze` reads, if it is there.
 
@@ -15,9 +15,9 @@ use crate::dist::check::running_node::RunningNode;
 use crate::dist::debian::{SETTINGS, STATE_DIR, UNIT};
 use crate::shell::Cmd;
 
-/// The package, and its user.
+/// Name of the package and of its user.
 const NAME: &str = "hydrant";
-/// Where a package is while it is installed.
+/// Path of a package while it is installed.
 const PACKAGE: &str = "var/tmp/package.deb";
 /// Exposure of the unit, in tenths of `systemd-analyze security`: 0 to 100. Units without a sandbox have 96.
 const EXPOSURE_MAX: &str = "25";
@@ -65,7 +65,7 @@ pub(crate) fn check(package: &Path, upgrade: &Path, scratch: &Path) -> Result<()
 
 /// This machine's root, with changes that end with this process.
 struct OverlayRoot {
-    /// The changes.
+    /// Directory of the files that differ from the machine's.
     upper: PathBuf,
     root: PathBuf,
 }
@@ -90,7 +90,7 @@ impl OverlayRoot {
         self.root.join(path)
     }
 
-    /// A command in it.
+    /// Returns a command that runs in the overlay.
     fn command(&self, args: &[&str]) -> Cmd {
         Cmd::new("chroot").args([self.root.to_string_lossy()]).args(args)
     }
@@ -105,7 +105,7 @@ impl OverlayRoot {
         fs::remove_file(self.path(PACKAGE)).context("remove the package's file")
     }
 
-    /// The user has its directory, reads the settings, and owns nothing else.
+    /// Checks that the user has its directory, reads the settings, and owns nothing else.
     fn check_owners(&self) -> Result<()> {
         let uid = self.command(&["id", "--user", NAME]).output()?;
         let uid: u32 = uid.trim().parse()?;
@@ -126,7 +126,7 @@ impl OverlayRoot {
             return Ok(());
         }
         let unit = format!("/{UNIT}");
-        // Without the manual, of which `man` would store a formatted page.
+        // Without the manual: `man` would store a formatted page.
         self.run(&["systemd-analyze", "verify", "--man=no", &unit])?;
         let threshold = format!("--threshold={EXPOSURE_MAX}");
         let security = ["systemd-analyze", "security", "--no-pager", "--offline=true"];
@@ -139,9 +139,10 @@ impl OverlayRoot {
         let setting = |name: &str| setting(&unit, name);
         let file = setting("EnvironmentFile")?;
         let variables = fs::read_to_string(self.path(file.trim_start_matches('/')))?;
-        let variables = variables_of(&variables);
-        let command = command_of(setting("ExecStart")?, &variables);
-        let (user, group) = (setting("User")?, setting("Group")?);
+        let variables = parse_variables(&variables);
+        let command = expand_command(setting("ExecStart")?, &variables);
+        let user = setting("User")?;
+        let group = setting("Group")?;
         let directory = setting("WorkingDirectory")?;
         RunningNode::start(|socket| {
             let environment = variables.iter().map(|(name, value)| format!("{name}={value}"));
@@ -153,7 +154,7 @@ impl OverlayRoot {
         })
     }
 
-    /// Paths with the package's name that its installation has added.
+    /// Returns the paths with the package's name that its installation has added.
     fn paths_left(&self) -> Result<Vec<PathBuf>> {
         let mut left = Vec::new();
         collect_named(&self.upper, &mut left)?;
@@ -165,7 +166,7 @@ fn mount(args: &[&str], target: &Path) -> Result<()> {
     Cmd::new("mount").args(args).args([target.to_string_lossy()]).run()
 }
 
-/// Collects the paths below `dir` whose last part contains [`NAME`]. A device is how an overlay hides a path below it.
+/// Collects the paths below `dir` with [`NAME`] in their last part. A device is how an overlay hides a path below it.
 fn collect_named(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
         let entry = entry?;
@@ -180,21 +181,21 @@ fn collect_named(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The value of a setting of a unit.
+/// Returns the value of a setting of a unit.
 fn setting<'a>(unit: &'a str, name: &str) -> Result<&'a str> {
     let value = unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     value.with_context(|| format!("the unit has no {name}"))
 }
 
-/// The variables of a file for the environment: `NAME=VALUE`, `NAME="VALUE"`.
-fn variables_of(text: &str) -> BTreeMap<&str, &str> {
+/// Parses the variables of a file for the environment: `NAME=VALUE`, `NAME="VALUE"`.
+fn parse_variables(text: &str) -> BTreeMap<&str, &str> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let variables = lines.filter_map(|line| line.split_once('='));
     variables.map(|(name, value)| (name, value.trim_matches('"'))).collect()
 }
 
-/// The words of a command line. A word `$NAME` is the words of the variable.
-fn command_of(line: &str, variables: &BTreeMap<&str, &str>) -> Vec<String> {
+/// Splits a command line into words. A word `$NAME` is replaced by the words of the variable.
+fn expand_command(line: &str, variables: &BTreeMap<&str, &str>) -> Vec<String> {
     let mut command = Vec::new();
     for word in line.split_whitespace() {
         let value = word.strip_prefix('$').map(|name| variables.get(name).copied());
@@ -209,11 +210,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_of_a_unit_has_the_words_of_its_variables() {
+    fn variables_in_a_unit_s_command_are_expanded() {
         let unit = "[Service]\n# ExecStart=no\nExecStartPre=no\nExecStart=/bin/x -a $ARGS $NONE\n";
-        let variables = variables_of("# A=1\n\nARGS=\"dev --log\"\nRUST_LOG=info\n");
+        let variables = parse_variables("# A=1\n\nARGS=\"dev --log\"\nRUST_LOG=info\n");
         assert_eq!(variables.len(), 2);
-        let command = command_of(setting(unit, "ExecStart").unwrap(), &variables);
+        let command = expand_command(setting(unit, "ExecStart").unwrap(), &variables);
         assert_eq!(command, ["/bin/x", "-a", "dev", "--log"]);
         assert!(setting(unit, "User").is_err());
     }

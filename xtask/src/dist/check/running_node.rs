@@ -1,7 +1,7 @@
 //! A node that was started from a package. It reports to this program as to a service manager.
 //!
 //! Shape: the socket has an abstract name, which a program in another root reaches too.
-//! Invariant: the process ends with its value.
+//! Invariant: the process ends with its value, and all that it has started: a launcher has started the node.
 //! Bounds: [`REPORT_TIMEOUT`] for each report.
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,16 +16,17 @@ use serde_json::{Value, json};
 use crate::rig::json_rpc;
 use crate::shell::Cmd;
 
-/// How long the start and the end of a node may take.
+/// Time limit for the start of a node, and for its end.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How the report of a node that is ready begins.
+/// First bytes of the report of a node that is ready.
 const READY: &str = "READY=1\nSTATUS=JSON-RPC on http://";
 
-/// A node that serves.
+/// A node that is ready, and its address.
 pub(crate) struct RunningNode {
     process: Child,
     socket: UnixDatagram,
     rpc: SocketAddr,
+    has_ended: bool,
 }
 
 impl RunningNode {
@@ -35,15 +36,12 @@ impl RunningNode {
         let address = std::os::unix::net::SocketAddr::from_abstract_name(&name)?;
         let socket = UnixDatagram::bind_addr(&address).context("bind the socket of reports")?;
         socket.set_read_timeout(Some(REPORT_TIMEOUT))?;
-        let process = command(&format!("@{name}")).spawn()?;
+        let process = command(&format!("@{name}")).spawn_group()?;
         let rpc = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut node = Self { process, socket, rpc };
+        let mut node = Self { process, socket, rpc, has_ended: false };
         let report = node.report()?;
         let address = report.strip_prefix(READY).with_context(|| format!("{report:?}"))?;
         node.rpc = address.trim().parse().with_context(|| format!("{report:?}"))?;
-        if node.rpc.ip().is_unspecified() {
-            node.rpc.set_ip(Ipv4Addr::LOCALHOST.into());
-        }
         Ok(node)
     }
 
@@ -54,10 +52,17 @@ impl RunningNode {
         Ok(response["result"].take())
     }
 
-    /// Checks that it is healthy.
+    /// Checks that the node reports itself as healthy.
     pub(crate) fn check_health(&self) -> Result<()> {
         let health = self.call("getHealth")?;
         ensure!(health == "ok", "getHealth: {health}");
+        Ok(())
+    }
+
+    /// Ends the process, a launcher that may not wait for its node, and waits until the node reports that it stops.
+    pub(crate) fn stop_launcher(mut self) -> Result<()> {
+        Cmd::new("kill").args(["-TERM", &self.process.id().to_string()]).run()?;
+        while !self.report()?.starts_with("STOPPING=1") {}
         Ok(())
     }
 
@@ -66,6 +71,7 @@ impl RunningNode {
         Cmd::new("kill").args(["-TERM", &self.process.id().to_string()]).run()?;
         while !self.report()?.starts_with("STOPPING=1") {}
         let status = self.process.wait()?;
+        self.has_ended = true;
         ensure!(status.success(), "the node ended with {status}");
         Ok(())
     }
@@ -82,8 +88,11 @@ impl RunningNode {
 
 impl Drop for RunningNode {
     fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        if !self.has_ended {
+            // The launcher may have ended already, without the node.
+            let group = format!("-{}", self.process.id());
+            let _ = Cmd::new("kill").args(["-KILL", "--", &group]).run();
+            let _ = self.process.wait();
+        }
     }
 }

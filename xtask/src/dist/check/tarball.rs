@@ -7,10 +7,10 @@ use anyhow::{Context, Result, ensure};
 use flate2::read::GzDecoder;
 
 use crate::dist::check::running_node::RunningNode;
-use crate::dist::packages::VERSION;
+use crate::dist::program::VERSION;
 use crate::shell::Cmd;
 
-/// What the tarball must have.
+/// Files that every tarball has.
 const FILES: &[&str] = &[
     "bin/hydrant",
     "share/bash-completion/completions/hydrant",

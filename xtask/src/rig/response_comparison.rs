@@ -1,9 +1,10 @@
-//! The answers of the validator and of the follower to the same calls.
+//! Comparison of the validator's and the follower's responses to the same calls.
 //!
-//! Shape: while a run is recorded, the validator alone is asked, so that there are many answers. Then blocks and transactions of each slot are asked for once both have the slot as final. What belongs to now is
-//! asked of both about the same final slot (`nodes`).
-//! Bounds: a round compares the slots that became final, for at most [`ROUND_TIME`], and [`CALLS_PER_ROUND`] calls about
-//! now. If it is [`SLOTS_BEHIND_MAX`] slots behind, it leaves slots out, and counts them. Of a method, the first
+//! Shape: while a run is recorded, only the validator is called, so that there are many responses. Afterwards, the
+//! blocks and transactions of each slot are requested once both have the slot as final. Calls about the current state
+//! are made on both about the same final slot (`nodes`).
+//! Bounds: a round compares the slots that became final, for at most [`ROUND_TIME`], and [`CALLS_PER_ROUND`] calls
+//! about now. If it is [`SLOTS_BEHIND_MAX`] slots behind, it leaves slots out, and counts them. Of a method, the first
 //! [`EXAMPLES_MAX`] differences are stored.
 
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use crate::rig::reasons::{comparable, reason};
 
 /// Calls about now, in one round.
 const CALLS_PER_ROUND: usize = 6;
-/// How long a round may compare slots.
+/// Time limit for the slots that one round compares.
 const ROUND_TIME: Duration = Duration::from_millis(600);
 /// Slots behind the newest final one: both have it.
 const SLOTS_BEHIND: u64 = 8;
@@ -33,7 +34,7 @@ const NOT_RECORDED: &str = "getRecentPrioritizationFees";
 /// Differences of a method that are stored.
 const EXAMPLES_MAX: usize = 3;
 
-/// What was found of a method.
+/// Counts and first differences of a method.
 #[derive(Default)]
 struct Method {
     equal: usize,
@@ -43,23 +44,23 @@ struct Method {
     examples: Vec<Value>,
 }
 
-/// An answer of the validator.
+/// A response of the validator for the recording.
 pub(crate) struct Recorded {
     pub(crate) method: &'static str,
     pub(crate) params: Value,
     /// The final slot that it is about; `None` if it is the same at all later ones.
     pub(crate) slot: Option<u64>,
-    /// The slot whose block it is about.
-    pub(crate) of: Option<u64>,
-    pub(crate) answer: Value,
+    /// The slot of the block that it is about.
+    pub(crate) block_slot: Option<u64>,
+    pub(crate) response: Value,
 }
 
-/// The comparison.
-pub(crate) struct Answers {
+/// State of the comparison over all rounds.
+pub(crate) struct ResponseComparison {
     nodes: Nodes,
     addresses: PathBuf,
     methods: BTreeMap<&'static str, Method>,
-    /// The follower's first block.
+    /// The first slot after the follower's archive; 0 until it is known.
     first_slot: u64,
     next_slot: Option<u64>,
     next_call: usize,
@@ -67,11 +68,11 @@ pub(crate) struct Answers {
     slots_left_out: u64,
     failures: usize,
     last_failure: String,
-    /// The validator's answers, while a run is recorded.
+    /// The validator's responses, while a run is recorded.
     recorded: Option<Vec<Recorded>>,
 }
 
-impl Answers {
+impl ResponseComparison {
     /// Compares from the follower's first block on.
     pub(crate) fn new(nodes: Nodes, addresses: PathBuf, is_recorded: bool) -> Self {
         Self {
@@ -89,7 +90,7 @@ impl Answers {
         }
     }
 
-    /// Compares slots and some calls about now. A node that does not answer is counted and is no difference.
+    /// Compares slots and some calls about now. A node that does not respond is counted, but not as a difference.
     pub(crate) fn round(&mut self) {
         if let Err(err) = self.compare_slots() {
             self.fail(&err);
@@ -116,7 +117,7 @@ impl Answers {
     fn compare_slots(&mut self) -> Result<()> {
         if self.first_slot == 0 {
             let first = call(self.nodes.follower, "getFirstAvailableBlock", &json!([]))?;
-            // The first one is the archive's, whose transactions the follower does not have.
+            // The first one is the archive's. The follower does not have its transactions.
             self.first_slot = first["result"].as_u64().unwrap_or_default() + 1;
         }
         let newest = final_slot(self.nodes.validator)?.min(final_slot(self.nodes.follower)?);
@@ -138,30 +139,30 @@ impl Answers {
     }
 
     fn compare_slot(&mut self, slot: u64) -> Result<()> {
-        let of_validator = |(method, params): Call| call(self.nodes.validator, method, &params);
-        let block = of_validator(calls::block(slot, "json"))?;
-        let base64 = of_validator(calls::block(slot, "base64"))?;
+        let call_validator = |(method, params): Call| call(self.nodes.validator, method, &params);
+        let block = call_validator(calls::block(slot, "json"))?;
+        let base64 = call_validator(calls::block(slot, "base64"))?;
         if self.recorded.is_some() {
-            for (method, params) in calls::of_slot(slot, &block) {
-                let answer = call(self.nodes.validator, method, &params)?;
-                self.store(method, params, (None, Some(slot)), answer);
+            for (method, params) in calls::permanent_calls(slot, &block) {
+                let response = call(self.nodes.validator, method, &params)?;
+                self.store(method, params, None, Some(slot), response);
             }
-            for (method, params) in calls::about_slot(slot, &block, &base64) {
+            for (method, params) in calls::changing_calls(slot, &block, &base64) {
                 self.record_now(method, params, Some(slot))?;
             }
             return Ok(());
         }
-        for (method, params) in calls::of_slot(slot, &block) {
+        for (method, params) in calls::permanent_calls(slot, &block) {
             let pair = self.nodes.both(method, &params)?;
             self.record(method, &params, pair);
         }
-        for (method, params) in calls::about_slot(slot, &block, &base64) {
+        for (method, params) in calls::changing_calls(slot, &block, &base64) {
             self.compare_now(method, &params)?;
         }
         Ok(())
     }
 
-    /// Compares the answers about one final slot.
+    /// Compares the responses about one final slot.
     fn compare_now(&mut self, method: &'static str, params: &Value) -> Result<()> {
         match self.nodes.both_at_one_slot(method, params)? {
             Some(pair) => self.record(method, params, pair),
@@ -189,50 +190,51 @@ impl Answers {
     }
 
     fn record_now(&mut self, method: &'static str, params: Value, of: Option<u64>) -> Result<()> {
-        let (slot, answer) = self.nodes.of_validator(method, &params)?;
-        self.store(method, params, (Some(slot), of), answer);
+        let (slot, response) = self.nodes.call_validator(method, &params)?;
+        self.store(method, params, Some(slot), of, response);
         Ok(())
     }
 
-    /// Stores an answer of the validator, with the slot that it is about, and the slot whose block it is about.
+    /// Stores a response of the validator, with the slot that it is about and the slot of the block that it is about.
     fn store(
         &mut self,
         method: &'static str,
         params: Value,
-        (slot, of): (Option<u64>, Option<u64>),
-        answer: Value,
+        slot: Option<u64>,
+        block_slot: Option<u64>,
+        response: Value,
     ) {
-        let answer = comparable(method, self.first_slot, slot, answer);
-        // Its slot was removed: the answer is the same at each later one.
+        let response = comparable(method, self.first_slot, slot, response);
+        // Its slot was removed: the response is the same at each later one.
         let slot = slot.filter(|_| method != "getSignatureStatuses");
         if let Some(recorded) =
             self.recorded.as_mut().filter(|_| method != NOT_RECORDED && reason(method).is_none())
         {
-            recorded.push(Recorded { method, params, slot, of, answer });
+            recorded.push(Recorded { method, params, slot, block_slot, response });
         }
     }
 
-    /// The validator's answers so far, if they are recorded. None is recorded from now on.
+    /// Returns the validator's recorded responses and stops recording.
     pub(crate) fn take_recorded(&mut self) -> Vec<Recorded> {
         self.recorded.take().unwrap_or_default()
     }
 
-    /// Methods with answers that differ without a reason.
-    pub(crate) fn unexplained(&self) -> Vec<&'static str> {
+    /// Returns the methods that differ without a known reason.
+    pub(crate) fn list_unexplained(&self) -> Vec<&'static str> {
         let differ = |(name, it): (&&'static str, &Method)| {
             (it.different > 0 && reason(name).is_none()).then_some(*name)
         };
         self.methods.iter().filter_map(differ).collect()
     }
 
-    /// The state in one line.
+    /// Formats the state as one line.
     pub(crate) fn line(&self) -> String {
         let sum = |count: fn(&Method) -> usize| self.methods.values().map(count).sum::<usize>();
         format!(
-            "answers: {} equal, {} differ ({}), {} not at one slot, {} failed calls; {} slots, {} left out",
+            "responses: {} equal, {} differ ({}), {} not at one slot, {} failed calls; {} slots, {} left out",
             sum(|it| it.equal),
             sum(|it| it.different),
-            self.unexplained().join(" "),
+            self.list_unexplained().join(" "),
             sum(|it| it.not_compared),
             self.failures,
             self.slots,
@@ -240,7 +242,7 @@ impl Answers {
         )
     }
 
-    /// A line for each method.
+    /// Formats a table with a line for each method.
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
             "\nBlocks and transactions of {} slots were compared, and {} slots were left out. {} calls failed{}{}.\n\n\
@@ -260,7 +262,7 @@ impl Answers {
         text
     }
 
-    /// The stored differences, as JSON.
+    /// Returns the stored differences, as JSON.
     pub(crate) fn differences(&self) -> String {
         let of = |(name, method): (&&str, &Method)| {
             (!method.examples.is_empty()).then(|| ((*name).to_owned(), json!(method.examples)))
@@ -269,8 +271,8 @@ impl Answers {
     }
 }
 
-/// Where two values differ first.
-fn difference(theirs: &Value, ours: &Value, path: String) -> Option<String> {
+/// Returns the path of the first difference between two values.
+pub(crate) fn difference(theirs: &Value, ours: &Value, path: String) -> Option<String> {
     if theirs == ours {
         return None;
     }
