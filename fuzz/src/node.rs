@@ -4,58 +4,28 @@
 use std::sync::{Arc, LazyLock};
 
 use chain_solana::{
-    AirdropError, BankHashComponents, BlockInfo, BlockhashQueue, ComputedVerification, Faucet,
-    History, HistoryLimits, InflationSchedule, OneNodeCluster, SendError, Sender, Simulation,
+    AirdropError, BlockInfo, BlockhashQueue, Faucet, Reader, SendError, Sender, Simulation,
     SimulationError, SimulationRequest, Simulator, TransactionSender, VerifiedTransaction, View,
     WrittenAccounts,
 };
-use jsonrpc::{Health, SystemClock};
-use ledger::{Address, BlockId, Change};
-use pool::{Limits, Pool, RateLimiter};
-use rpc_solana::{Config, SolanaApi, SolanaServer};
-use solana::Account;
+use rpc_solana::{SolanaApiBuilder, SolanaServer};
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
-use testkit::cluster_info::cluster_info;
+use testkit::solana_node::SolanaNode;
+use testkit::test_ledger::{AccountWrites, TestLedger, TestLedgerConfig, block_info};
 
-/// The one node of the process. Nothing that a request does changes it.
+/// The one node of the process. Nothing that a request does changes it, and nothing runs on its pool: requests are handled
+/// on the calling thread.
 pub(crate) static NODE: LazyLock<SolanaServer> = LazyLock::new(|| {
-    let cluster_info = Arc::new(cluster_info());
-    let inflation = InflationSchedule::default();
-    let limits = HistoryLimits { slots_max: 10, bytes_max: 1 << 20 };
-    let history = Arc::new(History::new(limits, BlockId { slot: SLOT, version: 0 }));
-    let reader = reader();
-    let verification = ComputedVerification::new(reader.clone(), Arc::clone(&history));
-    let api = SolanaApi {
-        verification: Arc::new(verification),
-        cluster: Arc::new(OneNodeCluster::new(Arc::clone(&cluster_info), inflation)),
-        cluster_info,
-        history,
-        reader,
-        transaction_sender: Arc::new(AcceptingLedger),
-        simulator: Arc::new(AcceptingLedger),
-        faucet: Some(Arc::new(AcceptingLedger)),
-        fork_control: None,
-        upstream: None,
-        account_upstream: None,
-        snapshots: None,
-        notified: Arc::default(),
-        older_statuses: None,
-        bundles: Arc::default(),
-        cheatcodes: Arc::default(),
-        // Never used: requests are handled on the calling thread.
-        pool: Arc::new(
-            Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
-                .expect("a thread"),
-        ),
-        health: Arc::new(Health::default()),
-        metrics: SolanaApi::new_metrics(),
-        config: Config::default(),
+    // The service of `testkit` records every call, and a run has no end.
+    let accept = |api: SolanaApiBuilder| {
+        api.transaction_sender(Arc::new(AcceptingLedger))
+            .simulator(Arc::new(AcceptingLedger))
+            .faucet(Some(Arc::new(AcceptingLedger)))
     };
-    let response_cache = response_cache::ResponseCache::new(1 << 24);
-    api.into_server(Arc::new(response_cache), Arc::new(RateLimiter::new(Limits::default())))
+    SolanaNode::builder(reader()).with_api(accept).build_server()
 });
 
 struct AcceptingLedger;
@@ -85,30 +55,20 @@ impl Faucet for AcceptingLedger {
 
 const SLOT: u64 = 1_000;
 
-fn reader() -> chain_solana::Reader {
-    let block = BlockId { slot: SLOT, version: 0 };
-    let bank = Arc::new(BlockInfo {
-        block,
-        parent: BlockId { slot: SLOT - 1, version: 0 },
-        block_height: SLOT,
-        blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([6; 32]))),
+fn reader() -> Reader {
+    let root = BlockInfo {
         transaction_count: 10,
         unix_timestamp: 1_700_000_000,
         capitalization: 1_000_000_000,
-        bank_hash: Hash::default(),
-        hash_components: BankHashComponents::default(),
-        complete: true,
-    });
-    let config = query::LedgerConfig::new(1_000);
-    let (mut ledger, reader) = query::Ledger::new(config, block, Arc::clone(&bank));
-    ledger.apply(block, accounts(), bank).expect("the root takes accounts");
-    ledger.publish();
-    reader
+        blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([6; 32]))),
+        ..block_info(SLOT)
+    };
+    TestLedger::new(root, accounts(), TestLedgerConfig::default()).reader().clone()
 }
 
 /// One account of each program that JSON is made of, filled with data that makes its parser work hard;
 /// the first 32 bytes of a key are its number.
-fn accounts() -> Vec<Change<Account>> {
+fn accounts() -> AccountWrites {
     let token = spl_token();
     let programs = [
         (solana_sdk_ids::system_program::id(), vec![]),
@@ -120,13 +80,12 @@ fn accounts() -> Vec<Change<Account>> {
         (token, mint()),
         (Pubkey::new_from_array([9; 32]), (0..200).collect()),
     ];
-    let change = |(number, (owner, data)): (usize, (Pubkey, Vec<u8>))| {
+    let write = |(number, (owner, data)): (usize, (Pubkey, Vec<u8>))| {
         let mut account = AccountSharedData::new(1_000, 0, &owner);
         account.set_data_from_slice(&data);
-        let key = [number as u8 + 1; 32];
-        Change { address: Address::from(key), record: Account(account).into_record() }
+        (Pubkey::new_from_array([number as u8 + 1; 32]), Some(account))
     };
-    programs.into_iter().enumerate().map(change).collect()
+    programs.into_iter().enumerate().map(write).collect()
 }
 
 pub(crate) fn spl_token() -> Pubkey {

@@ -72,6 +72,7 @@ fn accounts() -> Vec<AccountUpdate> {
             account: Arc::new(Account(account)),
             write_version: u64::from(n),
             signature: by.map(|n| Signature::from([n; 64])),
+            executed: None,
         }
     };
     accounts.into_iter().map(update).collect()
@@ -90,6 +91,7 @@ fn transactions() -> [ExecutedTransaction; 3] {
         meta: TransactionStatusMeta::default(),
         account_keys: keys.iter().map(|n| key(*n)).collect(),
         is_vote: false,
+        visibility: Default::default(),
     };
     let balance = |account_index: u8, owner: u8, amount: &str| TransactionTokenBalance {
         account_index,

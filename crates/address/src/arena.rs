@@ -1,9 +1,9 @@
 //! The data of an id: its address, and a byte with its reference state.
 //!
 //! Shape: chunks of 1,024 ids with 32 bytes for each address, and chunks of 32,768 ids with one byte for each reference
-//! state. Chunks are allocated when first needed and never move. An address whose length is not 32 bytes is stored in
-//! an arena of its own, 40 bytes each, and its index there in the 32 bytes; a bitmap, for each chunk that has such an
-//! address, says which ids those are.
+//! state. Chunks are allocated when first needed and never move. An address whose length is not 32 bytes is stored
+//! in an arena of its own, 40 bytes each, and its index there in the 32 bytes. A bitmap of each chunk that has such an
+//! address marks their ids.
 //! Invariant: an address changes only while no reader can have its id (see `epoch`), so that plain
 //! loads of its words belong together. A caller that passes an id that it does not own gets some
 //! address or none, never undefined behaviour.
@@ -28,7 +28,7 @@ const LONG_WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
 pub(crate) struct Arena {
     chunks: Box<[OnceLock<Box<Chunk>>]>,
     ref_counts: Box<[OnceLock<Box<RefCounts>>]>,
-    /// Set once an address has not had 32 bytes: a ledger of Solana has none.
+    /// Allocated for the first address whose length is not 32 bytes. A ledger of Solana has none.
     long: OnceLock<LongArena>,
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct Arena {
 #[repr(align(4096))]
 struct Chunk([[AtomicU64; 4]; CHUNK_LEN]);
 
-/// Aligned as [`Chunk`].
+/// Aligned to pages, as [`Chunk`] is.
 #[repr(align(4096))]
 struct RefCounts([AtomicU8; REF_COUNTS_LEN]);
 
-/// The addresses whose length is not 32 bytes.
+/// Addresses whose length is not 32 bytes.
 struct LongArena {
     /// Maximum: as many chunks as ids have.
     chunks: Box<[OnceLock<Box<[LongAddress]>>]>,
@@ -51,20 +51,20 @@ struct LongArena {
 /// A bit for every id of a chunk.
 struct LongAddressBits([AtomicU64; CHUNK_LEN / 64]);
 
-/// An address of any length.
+/// An address of any length, after its length byte.
 #[derive(Default)]
 struct LongAddress([AtomicU64; LONG_WORDS]);
 
 /// The free entries of the [`LongArena`], for the writer.
 #[derive(Default)]
 pub(crate) struct LongFreeList {
-    /// The most entries that were in use at once.
+    /// Maximum number of entries that were in use at once.
     len: u32,
     free: Vec<u32>,
 }
 
 impl Arena {
-    /// An arena for `limit` addresses, with no chunk allocated yet.
+    /// Creates an arena for `limit` addresses, with no chunk allocated yet.
     pub(crate) fn new(limit: u32) -> Self {
         let chunks = (limit as usize).div_ceil(CHUNK_LEN);
         let ref_counts = (limit as usize).div_ceil(REF_COUNTS_LEN);
@@ -75,7 +75,17 @@ impl Arena {
         }
     }
 
-    /// The address of `id`, if it has one.
+    /// Allocates the chunks of all ids below `ids`.
+    pub(crate) fn reserve(&self, ids: usize) {
+        for chunk in self.chunks.iter().take(ids.div_ceil(CHUNK_LEN)) {
+            chunk.get_or_init(Chunk::new);
+        }
+        for ref_counts in self.ref_counts.iter().take(ids.div_ceil(REF_COUNTS_LEN)) {
+            ref_counts.get_or_init(RefCounts::new);
+        }
+    }
+
+    /// Returns the address of `id`, if it has one.
     pub(crate) fn address(&self, id: AddressId) -> Option<Address> {
         let (chunk, at) = self.locate(id)?;
         if self.ref_state(id) == RefState::Free {
@@ -108,7 +118,8 @@ impl Arena {
         // Ids are mostly sorted: those of one chunk follow each other.
         let mut last = (usize::MAX, None);
         for (id, bytes) in ids.zip(&mut into[start..]) {
-            let (number, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
+            let number = id.0 as usize / CHUNK_LEN;
+            let at = id.0 as usize % CHUNK_LEN;
             if last.0 != number {
                 last = (number, self.chunks.get(number).and_then(OnceLock::get));
             }
@@ -131,7 +142,7 @@ impl Arena {
         }));
     }
 
-    /// Whether `id` has `address`.
+    /// Returns whether `id` has `address`.
     pub(crate) fn matches(&self, id: AddressId, address: &Address) -> bool {
         let Some((chunk, at)) = self.locate(id) else { return false };
         match <&[u8; 32]>::try_from(address.as_bytes()) {
@@ -142,7 +153,7 @@ impl Arena {
         }
     }
 
-    /// The reference state of `id`.
+    /// Returns the reference state of `id`.
     pub(crate) fn ref_state(&self, id: AddressId) -> RefState {
         let byte = self.byte(id).map(|byte| byte.load(Ordering::Relaxed));
         byte.map_or(RefState::Free, RefState::from_byte)
@@ -157,7 +168,8 @@ impl Arena {
 
     /// Stores `address` under `id`, which must be below the limit and have no address. Writer only.
     pub(crate) fn set(&self, id: AddressId, address: &Address, free_list: &mut LongFreeList) {
-        let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
+        let chunk = id.0 as usize / CHUNK_LEN;
+        let at = id.0 as usize % CHUNK_LEN;
         self.ref_counts[id.0 as usize / REF_COUNTS_LEN].get_or_init(RefCounts::new);
         let chunk = self.chunks[chunk].get_or_init(Chunk::new);
         if let Ok(bytes) = <&[u8; 32]>::try_from(address.as_bytes()) {
@@ -174,7 +186,7 @@ impl Arena {
         self.set_long_bit(id, true);
     }
 
-    /// Clears the address of `id`, and stores `note` in its place. Writer only.
+    /// Replaces the address of `id` by `note`. Writer only.
     pub(crate) fn clear(&self, id: AddressId, note: u32, free_list: &mut LongFreeList) {
         let Some((chunk, at)) = self.locate(id) else { return };
         if self.is_long(id) {
@@ -184,12 +196,12 @@ impl Arena {
         self.set_long_bit(id, false);
     }
 
-    /// The note of a cleared id. Writer only.
+    /// Returns the note of a cleared id. Writer only.
     pub(crate) fn note(&self, id: AddressId) -> u32 {
         self.locate(id).map_or(0, |(chunk, at)| chunk.words(at)[0] as u32)
     }
 
-    /// Its heap bytes. Cost: O(chunks).
+    /// Returns the heap size in bytes. Cost: O(chunks).
     pub(crate) fn bytes(&self) -> usize {
         let laid_out = self.chunks.iter().filter(|chunk| chunk.get().is_some()).count();
         let long = self.long.get().map_or(0, |long| {
@@ -219,20 +231,22 @@ impl Arena {
         Some(&self.ref_counts.get(id / REF_COUNTS_LEN)?.get()?.0[id % REF_COUNTS_LEN])
     }
 
-    /// Whether the length of the address of `id` is not 32 bytes.
+    /// Returns whether the length of the address of `id` is not 32 bytes.
     fn is_long(&self, id: AddressId) -> bool {
         let Some(long) = self.long.get() else { return false };
-        let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
+        let chunk = id.0 as usize / CHUNK_LEN;
+        let at = id.0 as usize % CHUNK_LEN;
         let bits = long.long_bits.get(chunk).and_then(OnceLock::get);
         bits.is_some_and(|bits| bits.0[at / 64].load(Ordering::Relaxed) >> (at % 64) & 1 != 0)
     }
 
-    /// Sets whether it is. Writer only.
+    /// Sets or clears the bit of a long address. Writer only.
     fn set_long_bit(&self, id: AddressId, is_long: bool) {
         if is_long == self.is_long(id) {
             return;
         }
-        let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
+        let chunk = id.0 as usize / CHUNK_LEN;
+        let at = id.0 as usize % CHUNK_LEN;
         let long = self.long.get_or_init(|| LongArena::new(self.chunks.len()));
         let empty = || Box::new(LongAddressBits([const { AtomicU64::new(0) }; CHUNK_LEN / 64]));
         let word = &long.long_bits[chunk].get_or_init(empty).0[at / 64];
@@ -265,7 +279,7 @@ impl Arena {
 }
 
 impl LongArena {
-    /// An arena with no chunk allocated yet.
+    /// Creates an arena with no chunk allocated yet.
     fn new(chunks: usize) -> Self {
         Self {
             chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
@@ -303,7 +317,7 @@ mod tests {
     const COUNTED: RefState = RefState::Counted { low: 1, is_queued: false };
 
     #[test]
-    fn addresses_of_every_length_come_back() {
+    fn addresses_with_every_length_round_trip() {
         let arena = Arena::new(2_000);
         let mut free_list = LongFreeList::default();
         assert_eq!(arena.address(AddressId(5)), None);
@@ -349,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_out_of_range_has_no_address() {
+    fn an_id_beyond_the_limit_has_no_address() {
         let arena = Arena::new(1);
         assert_eq!(arena.address(AddressId(0)), None);
         assert_eq!(arena.address(AddressId(u32::MAX)), None);

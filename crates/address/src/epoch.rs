@@ -25,12 +25,12 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
-    /// Starts the next epoch.
+    /// Starts the next epoch and returns its pin.
     pub(crate) fn advance(&mut self) -> Epoch {
         let pin = Arc::new(());
         self.newest += 1;
         self.pinned.push_back((self.newest, Arc::downgrade(&pin)));
-        // A reader that pins an old epoch for long keeps the dropped ones behind it in the queue: sweep
+        // A reader that pins an old epoch for long leaves dropped ones behind it in the queue: sweep
         // whenever they could be half of all.
         if self.pinned.len() > 2 * self.swept + 64 {
             self.pinned.retain(|(_, pin)| pin.strong_count() > 0);
@@ -39,19 +39,19 @@ impl Epochs {
         Epoch { _pin: pin }
     }
 
-    /// The number of the newest epoch; 0 before the first.
+    /// Returns the number of the newest epoch; 0 before the first.
     pub(crate) fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// The oldest epoch that is pinned, or the next one. What was known only in older
-    /// epochs is known to no reader.
+    /// Returns the oldest epoch that is pinned, or the next one. No reader has an id that only older
+    /// epochs knew.
     pub(crate) fn oldest_pinned(&mut self) -> u64 {
         while self.pinned.front().is_some_and(|(_, pin)| pin.strong_count() == 0) {
             self.pinned.pop_front();
         }
-        // Pairs with the release of a reader that dropped its pin: what it read before that, it
-        // read before anything that we write from here on.
+        // Pairs with the release of a reader that dropped its pin: its reads before that come
+        // before anything that we write from here on.
         fence(Ordering::Acquire);
         self.pinned.front().map_or(self.newest + 1, |(epoch, _)| *epoch)
     }

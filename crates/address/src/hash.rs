@@ -4,7 +4,7 @@
 //! every byte counts, and none is multiplied before a secret is mixed into it. Without the secrets
 //! collisions cannot be computed.
 
-/// The secrets. They are derived from the seed alone, so the seed must be unknown to anyone that chooses
+/// The secrets of the hash. They are derived from the seed alone, so the seed must be unknown to anyone that chooses
 /// addresses.
 pub(crate) struct KeyedHash([u64; 8]);
 
@@ -21,7 +21,7 @@ impl KeyedHash {
         }))
     }
 
-    /// The hash of an address' bytes.
+    /// Returns the hash of an address' bytes.
     pub(crate) fn hash(&self, bytes: &[u8]) -> u64 {
         if let Ok(bytes) = <&[u8; 32]>::try_from(bytes) {
             return self.hash_words(words(bytes));
@@ -31,25 +31,25 @@ impl KeyedHash {
         for part in bytes.chunks(32) {
             let mut padded = [0; 32];
             padded[..part.len()].copy_from_slice(part);
-            hash = folded(hash ^ secrets[7], self.hash_words(words(&padded)) ^ secrets[5]);
+            hash = fold_multiply(hash ^ secrets[7], self.hash_words(words(&padded)) ^ secrets[5]);
         }
         hash
     }
 
     fn hash_words(&self, words: [u64; 4]) -> u64 {
         let secrets = &self.0;
-        let low = folded(words[0] ^ secrets[0], words[1] ^ secrets[1]);
-        let high = folded(words[2] ^ secrets[2], words[3] ^ secrets[3]);
-        folded(low ^ secrets[4], high ^ secrets[5])
+        let low = fold_multiply(words[0] ^ secrets[0], words[1] ^ secrets[1]);
+        let high = fold_multiply(words[2] ^ secrets[2], words[3] ^ secrets[3]);
+        fold_multiply(low ^ secrets[4], high ^ secrets[5])
     }
 }
 
-/// The words of 32 bytes.
+/// Returns the words of 32 bytes.
 pub(crate) fn words(bytes: &[u8; 32]) -> [u64; 4] {
     std::array::from_fn(|n| u64::from_le_bytes(bytes.as_chunks::<8>().0[n]))
 }
 
-fn folded(left: u64, right: u64) -> u64 {
+fn fold_multiply(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
     product as u64 ^ (product >> 64) as u64
 }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn keys_that_differ_little_spread_over_all_bits() {
-        // Vanity keys: the same but for a few bytes at one end.
+        // Vanity keys: equal except for a few bytes at one end.
         let hash = KeyedHash::new(99);
         for at in [0, 14, 28] {
             let mut counts = [0; 64];

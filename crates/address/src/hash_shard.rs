@@ -1,9 +1,9 @@
 //! One shard of the table from hash to id: groups of 16 slots, each a tag byte and an id.
 //!
-//! Shape: a lookup starts in the group that the hash names and goes on to the next while groups are
+//! Shape: a lookup starts in the group that the hash names and continues with the next while groups are
 //! full. Slots hold no key: the caller compares the address of the id.
-//! Bounds: at most 15 of 16 slots are used, so every search ends. A full shard does not grow in
-//! place: its ids are inserted into a larger one, which replaces it.
+//! Bounds: at most 15 of 16 slots are used, so every search ends. A full shard does not grow: its ids are inserted
+//! into a larger one, which replaces it.
 //! Invariant: a group that was full once is never seen with an empty slot again (a removal
 //! leaves a tombstone). So a search that passes it misses no id that was inserted behind it.
 //! Invariant: one thread changes slots; others may search meanwhile. A search finds an id that is in the shard
@@ -20,7 +20,7 @@ const OCCUPIED: u8 = 0x80;
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = ONES << 7;
 
-/// A shard.
+/// A shard of the hash table. It has a fixed size.
 pub(crate) struct HashShard {
     groups: Box<[Group]>,
     /// Slots with an id. For the writer.
@@ -35,7 +35,7 @@ struct Group {
 }
 
 impl HashShard {
-    /// An empty shard for `ids` and about a fifth more; without any slot if `ids` is 0. Its size is one
+    /// Creates an empty shard for `ids` and about a fifth more; without any slot if `ids` is 0. Its size is one
     /// that allocators have without rounding.
     pub(crate) fn with_capacity(ids: usize) -> Self {
         let groups = match ids {
@@ -59,24 +59,24 @@ impl HashShard {
         Self { groups, live: AtomicU32::new(0), used: AtomicU32::new(0) }
     }
 
-    /// Whether no further id can be inserted.
+    /// Returns whether no further id can be inserted.
     pub(crate) fn is_full(&self) -> bool {
         let used = self.used.load(Ordering::Relaxed) as usize;
         used + 1 > self.groups.len() * (GROUP_LEN - 1)
     }
 
-    /// Number of ids.
+    /// Returns the number of ids in the shard.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn len(&self) -> usize {
         self.live.load(Ordering::Relaxed) as usize
     }
 
-    /// Its heap bytes.
+    /// Returns the heap size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.groups)
     }
 
-    /// The id with this hash for which `is_it` holds.
+    /// Returns the id with this hash for which `is_it` holds.
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let pattern = ONES * u64::from(tag(hash));
         for group in self.path(hash) {
@@ -127,7 +127,7 @@ impl HashShard {
         unreachable!("a shard that is not full has a free slot");
     }
 
-    /// Removes an id. Writer only.
+    /// Removes an id from the shard. Writer only.
     pub(crate) fn remove(&self, hash: u64, id: u32) {
         let pattern = ONES * u64::from(tag(hash));
         for group in self.path(hash) {
@@ -160,7 +160,7 @@ impl HashShard {
         debug_assert!(false, "id {id} is not in its shard");
     }
 
-    /// All ids. Writer only.
+    /// Returns all ids. Writer only.
     pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
         self.groups.iter().flat_map(|group| {
             group.ids.iter().enumerate().filter_map(|(at, id)| {
@@ -171,7 +171,7 @@ impl HashShard {
         })
     }
 
-    /// The groups in the order in which a lookup of this hash visits them, each once.
+    /// Returns the groups in the order in which a lookup of this hash visits them, each once.
     fn path(&self, hash: u64) -> impl Iterator<Item = &Group> {
         // The middle bits: the highest choose the shard, the lowest are the tag.
         let first = (((hash >> 8) & 0xffff_ffff) * self.groups.len() as u64) >> 32;
@@ -184,13 +184,13 @@ fn tag(hash: u64) -> u8 {
     OCCUPIED | hash as u8
 }
 
-/// Sets one tag. A reader that sees it sees what was written before.
+/// Sets one tag. A reader that sees the tag also sees all earlier writes.
 fn set_tag(tags: &AtomicU64, shift: u32, tag: u8) {
     let others = tags.load(Ordering::Relaxed) & !(0xff << shift);
     tags.store(others | u64::from(tag) << shift, Ordering::Release);
 }
 
-/// The high bit of every byte that is zero. Above a zero byte it may name one that is 1 as well.
+/// Returns the high bit of every byte that is zero. Above a zero byte it may name one that is 1 as well.
 fn zero_bytes(bytes: u64) -> u64 {
     bytes.wrapping_sub(ONES) & !bytes & HIGHS
 }
@@ -202,8 +202,8 @@ mod tests {
 
     use super::*;
 
-    /// Eight hashes for many ids: tags and groups collide all the time.
-    fn crowded(id: u32) -> u64 {
+    /// Returns one of eight hashes, so that tags and groups collide all the time.
+    fn crowded_hash(id: u32) -> u64 {
         let hash = u64::from(id % 8).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         hash ^ hash >> 29
     }
@@ -217,14 +217,14 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let id = (random >> 33) as u32 % 90;
             if model.remove(&id).is_some() {
-                shard.remove(crowded(id), id);
+                shard.remove(crowded_hash(id), id);
             } else if !shard.is_full() {
-                shard.insert(crowded(id), id);
+                shard.insert(crowded_hash(id), id);
                 model.insert(id, ());
             }
             assert_eq!(shard.len(), model.len());
             let probe = (random >> 40) as u32 % 90;
-            let found = shard.find(crowded(probe), |id| id == probe);
+            let found = shard.find(crowded_hash(probe), |id| id == probe);
             assert_eq!(found.is_some(), model.contains_key(&probe));
         }
         let mut ids: Vec<u32> = shard.ids().collect();
@@ -276,7 +276,8 @@ mod loom_tests {
             let shard = Arc::new(HashShard::with_capacity(1));
             let address = Arc::new(AtomicU64::new(0));
             let reader = {
-                let (shard, address) = (Arc::clone(&shard), Arc::clone(&address));
+                let shard = Arc::clone(&shard);
+                let address = Arc::clone(&address);
                 thread::spawn(move || shard.find(7, |_| address.load(Ordering::Relaxed) == 5))
             };
             address.store(5, Ordering::Relaxed);

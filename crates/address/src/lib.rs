@@ -3,12 +3,12 @@
 //! Shape: [`AddressTable`] maps `Address` to dense [`ledger::AddressId`]s and back. An id lives while
 //! it is referenced: by a record, an index entry, or a subscriber's [`AddressRef`].
 //! Bounds: a fixed capacity. A full table returns [`TableFull`], which names the setting, and registers nothing.
-//! Invariant: an id is reused for another address only when no reader can have it any more. Readers
+//! Invariant: an id is reused for another address only when no reader can still have it. Readers
 //! hold an [`Epoch`]; a freed id waits until every epoch that knew it is dropped.
 //! Invariant: lookups take no lock. Registering and releasing take a short one.
 //! Memory: 32 bytes for the address, 1 for its reference count, 5.3 to 6.7 in the hash table. The hash table holds
-//! only ids and grows by fifths, in small shards that are split as they grow. Nothing is ever allocated twice at once
-//! except one shard of a few KiB.
+//! only ids and grows by fifths, in small shards that are split as they grow. At most one shard of a few KiB exists
+//! twice at a time.
 //! Not here: the record of an address (`state`), the records found by it (`index`), randomness (the
 //! caller passes the hash seed).
 #![forbid(unsafe_code)]

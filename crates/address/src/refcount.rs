@@ -1,8 +1,7 @@
 //! The reference count and state of an id, in one byte.
 //!
-//! Most ids are referenced once or a few times: a byte counts up to [`LOW_MAX`]. Of a higher
-//! count, [`CARRY`] at a time are moved to a map, so that the map is needed only once in that
-//! many increments, and when the count of the byte is used up.
+//! Most ids are referenced once or a few times: a byte counts up to [`LOW_MAX`]. A count that overflows its
+//! byte carries [`CARRY`] into a map, so the map is changed only once in that many increments.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +9,17 @@ use ledger::AddressId;
 
 /// The maximum count in a byte.
 const LOW_MAX: u8 = (1 << 6) - 1;
-/// The count that one in the map stands for.
+/// The count that one unit in the map represents.
 const CARRY: u8 = 32;
 
-/// The state of an id.
+/// The state of an id: free, referenced, or retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefState {
-    /// It has no address.
+    /// The id has no address.
     Free,
-    /// It is referenced.
+    /// The id is referenced.
     Counted {
-        /// The count, without what is in [`RefOverflow`].
+        /// The count, without the part in [`RefOverflow`].
         low: u8,
         /// Whether it is still in the queue of retired ids, from an earlier release.
         is_queued: bool,
@@ -54,7 +53,7 @@ impl RefState {
     }
 }
 
-/// An epoch, reduced to what fits into a byte.
+/// An epoch, reduced to its low bits to fit into a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetireEpoch(u8);
 
@@ -65,7 +64,7 @@ impl RetireEpoch {
         Self((epoch % Self::ROUND) as u8)
     }
 
-    /// The epoch, which is one of `from..=newest`; `newest` if it is ambiguous.
+    /// Returns the epoch, which is one of `from..=newest`; `newest` if it is ambiguous.
     pub(crate) fn epoch(self, from: u64, newest: u64) -> u64 {
         if newest - from >= Self::ROUND {
             return newest;
@@ -80,7 +79,7 @@ impl RetireEpoch {
 pub(crate) struct RefOverflow(BTreeMap<u32, u32>);
 
 impl RefOverflow {
-    /// Counts one reference more. Returns the new low count of the id.
+    /// Adds a reference. Returns the new low count of the id.
     pub(crate) fn increment(&mut self, id: AddressId, low: u8) -> u8 {
         if low < LOW_MAX {
             return low + 1;
@@ -92,7 +91,7 @@ impl RefOverflow {
         LOW_MAX + 1 - CARRY
     }
 
-    /// Counts one reference less. Returns the new low count of the id; `None` if that was the last reference.
+    /// Removes a reference. Returns the new low count of the id; `None` if that was the last reference.
     pub(crate) fn decrement(&mut self, id: AddressId, low: u8) -> Option<u8> {
         if low > 1 {
             return Some(low - 1);
@@ -140,8 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_any_size_end_where_they_began() {
-        let (mut overflow, id) = (RefOverflow::default(), AddressId(5));
+    fn a_count_of_any_size_ends_after_as_many_decrements() {
+        let mut overflow = RefOverflow::default();
+        let id = AddressId(5);
         for most in [1, 2, 62, 63, 64, 65, 95, 96, 1_000] {
             let mut low = 1;
             for _ in 1..most {
@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_count_that_goes_to_and_fro_leaves_the_map_alone() {
-        let (mut overflow, id) = (RefOverflow::default(), AddressId(5));
+        let mut overflow = RefOverflow::default();
+        let id = AddressId(5);
         let low = (0..100).fold(1, |low, _| overflow.increment(id, low));
         let before = overflow.0.clone();
         let less = overflow

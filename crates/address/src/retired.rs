@@ -9,7 +9,7 @@ use ledger::AddressId;
 
 const RUN_LEN: usize = 4096;
 
-/// The queue. Epochs are pushed in ascending order.
+/// A queue of retired ids. Epochs are pushed in ascending order.
 #[derive(Default)]
 pub(crate) struct RetiredIds {
     runs: VecDeque<Run>,
@@ -31,10 +31,11 @@ impl RetiredIds {
         }
     }
 
-    /// The next id whose epoch is before `oldest_pinned`, with that epoch.
+    /// Removes and returns the next id that was queued until an epoch before `oldest_pinned`, with that epoch.
     pub(crate) fn pop_before(&mut self, oldest_pinned: u64) -> Option<(u64, AddressId)> {
         let run = self.runs.front_mut().filter(|run| run.until < oldest_pinned)?;
-        let (until, id) = (run.until, run.ids[run.at]);
+        let until = run.until;
+        let id = run.ids[run.at];
         run.at += 1;
         if run.at == run.ids.len() {
             self.runs.pop_front();

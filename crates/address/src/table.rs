@@ -1,4 +1,4 @@
-//! The table itself: reference counts, and when an id is free for another address.
+//! The table: reference counts of addresses, and the reuse of ids.
 //!
 //! Life of an id: it is allocated with a count of one. At zero it retains its address and waits (a
 //! registration of the same address reuses it). When no reader can have it, the address is
@@ -19,7 +19,7 @@ use crate::hash_shard::HashShard;
 use crate::refcount::{RefOverflow, RefState, RetireEpoch};
 use crate::retired::RetiredIds;
 
-/// Average ids of a shard in a full table, at most: growing a shard takes about a tenth of a
+/// Maximum average ids of a shard in a full table: growing a shard takes about a tenth of a
 /// millisecond.
 const SHARD_LEN: u32 = 2048;
 /// A shard that would grow beyond this many ids is split while possible: some 6 KiB.
@@ -56,9 +56,9 @@ pub struct TableFull {
 /// # Ok::<(), address::TableFull>(())
 /// ```
 pub struct AddressTable {
-    /// From hash to id. The directory is indexed by the hash's highest bits, and a shard is in all entries whose hashes
-    /// it has. Its slots change under the lock of `writer`. A full shard is replaced, by two once it is large. Read
-    /// without a lock.
+    /// From hash to id. The directory is indexed by the hash's highest bits, and a shard is in all entries that have
+    /// its hashes. Its slots change under the lock of `writer`. A full shard is replaced, by two once it is large.
+    /// Read without a lock.
     shards: Box<[ArcSwap<Shard>]>,
     /// From id to address and reference state. Changed under the lock of `writer`, read without it.
     arena: Arena,
@@ -74,7 +74,7 @@ struct Shard {
     directory_entries: u32,
 }
 
-/// What only registrations and releases use.
+/// State that only registrations and releases use.
 #[derive(Default)]
 struct WriterState {
     /// Number of ids that were ever issued: all ids below it.
@@ -86,18 +86,18 @@ struct WriterState {
     /// leaves then.
     retired: RetiredIds,
     epochs: Epochs,
-    /// Ids that are referenced.
+    /// Number of ids that are referenced.
     counted: usize,
     ref_overflow: RefOverflow,
     long_free_list: LongFreeList,
 }
 
 impl AddressTable {
-    /// An empty table for at most `limit` addresses. `seed` keys the hash: it must be unknown to
+    /// Creates an empty table for at most `limit` addresses. `seed` keys the hash: it must be unknown to
     /// anyone that may choose addresses.
     ///
     /// Memory: about 25 bytes for every 1,024 of `limit` at once, and 39 to 40 bytes per address in
-    /// use; 40 more for one whose length is not 32 bytes.
+    /// use; 40 more for an address of another length than 32 bytes.
     pub fn new(limit: u32, seed: u64) -> Self {
         let directory_len = limit.div_ceil(SHARD_LEN).next_power_of_two() as usize;
         let each = directory_len / directory_len.min(INITIAL_SHARDS_MAX);
@@ -117,14 +117,47 @@ impl AddressTable {
         }
     }
 
-    /// The id of `address`, if it has one. A reader that holds an [`Epoch`] finds every address
+    /// Allocates memory for `addresses` more addresses, at most up to the limit: about 43 bytes each.
+    ///
+    /// Cost: O(addresses), with registrations locked out; for the start.
+    pub fn reserve(&self, addresses: usize) {
+        let writer = &mut *self.writer.lock();
+        let allocated = writer.issued as usize - writer.free_len;
+        let ids = allocated.saturating_add(addresses).min(self.limit as usize);
+        self.arena.reserve(ids);
+        let shards = ids.div_ceil(SHARD_SPLIT_LEN * 3 / 4).next_power_of_two();
+        let entries = self.shards.len() / shards.min(self.shards.len());
+        // A quarter more than the average: hashes do not fill shards evenly.
+        let capacity = ids.div_ceil(self.shards.len() / entries) * 5 / 4;
+        let mut at = 0;
+        while at < self.shards.len() {
+            let old = self.shards[at].load_full();
+            let end = at + old.directory_entries as usize;
+            for first in (at..end).step_by(entries) {
+                let part = first..(first + entries).min(end);
+                self.reserve_shard(part.clone(), capacity * part.len() / entries, &old);
+            }
+            at = end;
+        }
+    }
+
+    /// Replaces a part of a shard by one for `capacity` ids.
+    fn reserve_shard(&self, entries: Range<usize>, capacity: usize, old: &Shard) {
+        let hash_of = |id| Some(self.hash.hash(self.arena.address(AddressId(id))?.as_bytes()));
+        let hashed = old.hash_shard.ids().filter_map(|id| Some((hash_of(id)?, id)));
+        let own: Vec<(u64, u32)> =
+            hashed.filter(|(hash, _)| entries.contains(&self.directory_index(*hash))).collect();
+        self.store_shard(entries, capacity.max(own.len()), own.into_iter());
+    }
+
+    /// Returns the id of `address`, if it has one. A reader that holds an [`Epoch`] finds every address
     /// that its snapshot knows; the id is valid as long as it holds that epoch.
     pub fn lookup(&self, address: &Address) -> Option<AddressId> {
         self.find(self.hash.hash(address.as_bytes()), address)
     }
 
-    /// The address of `id`. The caller must own the id: by an [`AddressRef`], or by an [`Epoch`]
-    /// whose snapshot knows it. For any other id the result has no meaning.
+    /// Returns the address of `id`. The caller must own the id: by an [`AddressRef`], or by the [`Epoch`]
+    /// of a snapshot that knows it. For any other id the result has no meaning.
     pub fn address(&self, id: AddressId) -> Option<Address> {
         self.arena.address(id)
     }
@@ -192,7 +225,7 @@ impl AddressTable {
             return;
         }
         writer.counted -= 1;
-        // One epoch more than the readers of today need: notifications of the next published block
+        // One epoch more than present readers need: notifications of the next published block
         // may name ids that it freed.
         let until = writer.epochs.newest() + 1;
         let retired_again = is_queued.then(|| RetireEpoch::from_epoch(until));
@@ -202,7 +235,7 @@ impl AddressTable {
         }
     }
 
-    /// Starts an epoch: the pin of a snapshot published from now on on the ids that it knows.
+    /// Starts an epoch. A snapshot that is published from here on pins it, and with it the ids that it can see.
     /// Ids are reused only if the epochs advance.
     pub fn epoch(&self) -> Epoch {
         let writer = &mut *self.writer.lock();
@@ -211,35 +244,35 @@ impl AddressTable {
         epoch
     }
 
-    /// The number of the newest epoch; 0 before the first. Epochs count up by one.
+    /// Returns the number of the newest epoch; 0 before the first. Epochs count up by one.
     pub fn newest_epoch(&self) -> u64 {
         self.writer.lock().epochs.newest()
     }
 
-    /// The oldest epoch that is pinned, or the next one. No reader needs what only readers of older epochs
+    /// Returns the oldest epoch that is pinned, or the next one. No reader needs data that only readers of older epochs
     /// may need.
     pub fn oldest_pinned_epoch(&self) -> u64 {
         self.writer.lock().epochs.oldest_pinned()
     }
 
-    /// Number of addresses that are referenced.
+    /// Returns the number of addresses that are referenced.
     pub fn len(&self) -> usize {
         self.writer.lock().counted
     }
 
-    /// Whether no address is referenced.
+    /// Returns whether no address is referenced.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number of ids that cannot be allocated now: those that are referenced, and those that a reader may
+    /// Returns the number of ids that cannot be allocated now: those that are referenced, and those that a reader may
     /// still have.
-    pub fn allocated(&self) -> usize {
+    pub fn allocated_ids(&self) -> usize {
         let writer = self.writer.lock();
         writer.issued as usize - writer.free_len
     }
 
-    /// The heap bytes that readers and the writer share. Cost: O(addresses / 1,024); for reports.
+    /// Returns the heap bytes that readers and the writer share. Cost: O(addresses / 1,024); for reports.
     pub fn bytes(&self) -> usize {
         let mut at = 0;
         let mut shards = 0;
@@ -251,7 +284,7 @@ impl AddressTable {
         self.arena.bytes() + size_of_val(&*self.shards) + shards
     }
 
-    /// The maximum number of addresses.
+    /// Returns the maximum number of addresses.
     pub fn limit(&self) -> u32 {
         self.limit
     }
@@ -261,7 +294,7 @@ impl AddressTable {
         shard.hash_shard.find(hash, |id| self.arena.matches(AddressId(id), address)).map(AddressId)
     }
 
-    /// Under the lock of `writer`.
+    /// Inserts an id into the shard of its hash. The caller holds the lock of `writer`.
     fn insert(&self, hash: u64, id: AddressId) {
         let index = self.directory_index(hash);
         let full = self.shards[index].load();
@@ -301,7 +334,7 @@ impl AddressTable {
         self.shards[entries].iter().for_each(|entry| entry.store(Arc::clone(&shard)));
     }
 
-    /// The directory index of a hash.
+    /// Returns the directory index of a hash.
     fn directory_index(&self, hash: u64) -> usize {
         let bits = self.shards.len().trailing_zeros(); // a power of two
         // In two steps, because a shift by 64 bits overflows.
@@ -322,7 +355,7 @@ impl AddressTable {
         Ok(id)
     }
 
-    /// Frees the ids whose last reader left. Cost: O(those), amortised over their releases.
+    /// Frees the retired ids that no reader can still have. Cost: O(those), amortised over their releases.
     fn reclaim(&self, writer: &mut WriterState) {
         let oldest_pinned = writer.epochs.oldest_pinned();
         while let Some((queued, id)) = writer.retired.pop_before(oldest_pinned) {
@@ -367,7 +400,7 @@ pub struct AddressRef {
 }
 
 impl AddressRef {
-    /// The address' id, valid while this lives.
+    /// Returns the address' id, valid while this lives.
     pub fn id(&self) -> AddressId {
         self.id
     }
@@ -409,7 +442,7 @@ mod tests {
             assert_eq!(table.lookup(&address(n)), Some(AddressId(n)));
             assert_eq!(table.address(AddressId(n)), Some(address(n)));
         }
-        assert_eq!((table.len(), table.allocated()), (100, 100));
+        assert_eq!((table.len(), table.allocated_ids()), (100, 100));
     }
 
     #[test]
@@ -428,9 +461,29 @@ mod tests {
             table.release(AddressId(n));
         }
         (0..4).for_each(|_| drop(table.epoch()));
-        assert_eq!((table.allocated(), table.lookup(&address(7))), (0, None));
+        assert_eq!((table.allocated_ids(), table.lookup(&address(7))), (0, None));
         let bytes = table.bytes() as f64 / 50_000.0;
         assert!(bytes < 43.5, "{bytes:.1} bytes an address");
+    }
+
+    #[test]
+    fn reserved_memory_takes_addresses_without_an_allocation() {
+        let table = table(400_000);
+        for n in 0..5_000 {
+            assert_eq!(table.retain(&address(n)), Ok(AddressId(n)));
+        }
+        table.reserve(100_000);
+        let reserved = table.bytes();
+        assert!((39.0..48.0).contains(&(reserved as f64 / 105_000.0)), "{reserved}");
+        for n in 0..105_000 {
+            assert!(table.retain(&address(n)).is_ok());
+        }
+        // A few shards get more than their share.
+        let grown = table.bytes() - reserved;
+        assert!(grown < reserved / 50, "{grown} of {reserved}");
+        assert!((0..105_000).all(|n| table.lookup(&address(n)) == Some(AddressId(n))));
+        table.reserve(usize::MAX / 2);
+        assert!((0..105_000).all(|n| table.lookup(&address(n)) == Some(AddressId(n))));
     }
 
     #[test]
@@ -541,6 +594,6 @@ mod tests {
         drop((table.epoch(), table.epoch(), table.epoch()));
         assert!(table.is_empty());
         drop(table.epoch());
-        assert_eq!(table.allocated(), 0);
+        assert_eq!(table.allocated_ids(), 0);
     }
 }

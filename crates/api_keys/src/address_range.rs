@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::str::FromStr;
 
-/// The addresses whose first bits are those of a network.
+/// The addresses that share their first bits with a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressRange {
     network: IpAddr,
@@ -11,7 +11,7 @@ pub(crate) struct AddressRange {
 }
 
 impl AddressRange {
-    /// Whether an address is in the range. An IPv4 address in the form of IPv6 is the IPv4 address.
+    /// Returns whether an address is in the range. An IPv4 address in the form of IPv6 is the IPv4 address.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         match (self.network, address.to_canonical()) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_has_the_addresses_of_its_network() {
+    fn a_range_contains_its_networks_addresses() {
         let contains = |range: &str, address: &str| {
             let range: AddressRange = range.parse().expect("a range");
             range.contains(address.parse().expect("an address"))

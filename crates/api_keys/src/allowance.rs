@@ -1,8 +1,8 @@
-//! What a client has used of its tier: one bucket for each rate, and the requests of the day.
+//! The usage of a client within its tier: one bucket for each rate, and the requests of the day.
 //!
 //! Invariant: a request that is refused is charged to nothing.
 //! Bounds: threads that are admitted at the same time may exceed the rate of a class or a method, or the quota, by one
-//! request each. The rate of all classes is exact. What exceeds a rate is owed: later requests wait for it.
+//! request each. The rate of all classes is exact. Requests that exceed a rate are owed: later requests wait for them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::atomic_bucket::AtomicBucket;
 use crate::error::LimitReached;
 use crate::ids::Charge;
 use crate::tier::Tier;
-use crate::utc::{DAY_S, day_of, until_next_day};
+use crate::utc::{DAY_S, day_number, until_next_day};
 
 /// The time of a request: by the clock of rates, and by the calendar.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Now {
     pub(crate) unix_s: u64,
 }
 
-/// What a client has used. A new one has used nothing.
+/// The usage of a client within its tier. A new client has used nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance {
     requests: AtomicBucket,
@@ -31,15 +31,24 @@ pub(crate) struct Allowance {
     today: DayCount,
 }
 
-/// The limits of classes: what each limits, and its setting.
-const CLASS_LIMITS: [(&str, &str); 3] = [
-    ("light requests a second", "tiers.light.requests_per_s"),
-    ("medium requests a second", "tiers.medium.requests_per_s"),
-    ("heavy requests a second", "tiers.heavy.requests_per_s"),
+/// A limit in error messages.
+#[derive(Clone, Copy)]
+struct LimitText {
+    /// The limited quantity, in words.
+    what: &'static str,
+    setting: &'static str,
+}
+
+/// The limits of classes, in the order of [`Charge::classes`].
+const CLASS_LIMITS: [LimitText; 3] = [
+    LimitText { what: "light requests a second", setting: "tiers.light.requests_per_s" },
+    LimitText { what: "medium requests a second", setting: "tiers.medium.requests_per_s" },
+    LimitText { what: "heavy requests a second", setting: "tiers.heavy.requests_per_s" },
 ];
-const METHOD_LIMIT: (&str, &str) =
-    ("calls of this method a second", "tiers.methods.requests_per_s");
-const REQUEST_LIMIT: (&str, &str) = ("requests a second", "tiers.requests_per_s");
+const METHOD_LIMIT: LimitText =
+    LimitText { what: "calls of this method a second", setting: "tiers.methods.requests_per_s" };
+const REQUEST_LIMIT: LimitText =
+    LimitText { what: "requests a second", setting: "tiers.requests_per_s" };
 
 impl Allowance {
     /// Charges a request with its methods, or refuses all of it.
@@ -60,19 +69,19 @@ impl Allowance {
         {
             if let Some(rate) = rate.filter(|_| calls > 0) {
                 let checked = bucket.check(rate, calls, time);
-                checked.map_err(|wait| reached(limit, rate.per_s, wait))?;
+                checked.map_err(|wait| limit_reached(limit, rate.per_s, wait))?;
             }
         }
         for (at, rate) in limited() {
             let checked = self.method_bucket(tier, at).check(rate, 1, time);
-            checked.map_err(|wait| reached(METHOD_LIMIT, rate.per_s, wait))?;
+            checked.map_err(|wait| limit_reached(METHOD_LIMIT, rate.per_s, wait))?;
         }
         if let Some(limit) = tier.requests_per_day.filter(|_| charge.requests > 0) {
             self.today.check(limit, charge.requests, now.unix_s)?;
         }
         if let Some(rate) = tier.requests.filter(|_| charge.requests > 0) {
             let taken = self.requests.try_take(rate, charge.requests, time);
-            taken.map_err(|wait| reached(REQUEST_LIMIT, rate.per_s, wait))?;
+            taken.map_err(|wait| limit_reached(REQUEST_LIMIT, rate.per_s, wait))?;
         }
         for (bucket, rate, calls) in classes() {
             bucket.take(rate, calls, time);
@@ -92,14 +101,14 @@ impl Allowance {
         self.today.add(requests, now.unix_s);
     }
 
-    /// Requests that are left of the rate of all classes, and the time until all of it is.
+    /// Returns the burst of the rate of all classes, the requests that are left of it, and the time until it is whole.
     pub(crate) fn remaining(&self, tier: &Tier, now: Now) -> Option<(u32, u32, Duration)> {
         let rate = tier.requests?;
         let (tokens, until_full) = self.requests.remaining(rate, now.monotonic);
         Some((rate.burst, tokens, until_full))
     }
 
-    /// Requests of the current day.
+    /// Returns the requests of the current day.
     pub(crate) fn requests_today(&self, unix_s: u64) -> u64 {
         self.today.requests(unix_s)
     }
@@ -109,7 +118,7 @@ impl Allowance {
         self.today.restore(requests, unix_s);
     }
 
-    /// Whether it is as a new one, so that it need not be stored.
+    /// Returns whether it equals a new one and need not be stored.
     pub(crate) fn is_unused(&self, tier: &Tier, now: Now) -> bool {
         let methods = self.methods.get().into_iter().flat_map(|methods| methods.iter());
         let mut buckets = self.classes.iter().chain([&self.requests]).chain(methods);
@@ -117,13 +126,13 @@ impl Allowance {
             && (tier.requests_per_day.is_none() || self.requests_today(now.unix_s) == 0)
     }
 
-    /// Bytes of memory behind it.
+    /// Returns its heap size in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.methods.get().map_or(0, |methods| methods.len() * size_of::<AtomicBucket>())
     }
 
-    /// The bucket of a method. A reload may have changed the number of methods with a limit; the methods past the
-    /// buckets then share the last one.
+    /// Returns the bucket of a method. A reload may have changed the number of methods with a limit; the methods past
+    /// the buckets then share the last one.
     fn method_bucket(&self, tier: &Tier, at: usize) -> &AtomicBucket {
         let new = || tier.methods.iter().map(|_| AtomicBucket::default()).collect();
         let buckets = self.methods.get_or_init(new);
@@ -131,8 +140,9 @@ impl Allowance {
     }
 }
 
-fn reached((what, knob): (&'static str, &'static str), limit: u32, wait: Duration) -> LimitReached {
-    LimitReached { what, limit: limit.into(), knob, retry_after: wait, resets_at: None }
+fn limit_reached(text: LimitText, limit: u32, retry_after: Duration) -> LimitReached {
+    let LimitText { what, setting: knob } = text;
+    LimitReached { what, limit: limit.into(), knob, retry_after, resets_at: None }
 }
 
 /// Requests of a UTC day: the day in the upper 16 bits, their number in the lower 48.
@@ -145,7 +155,7 @@ const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 impl DayCount {
     fn requests(&self, unix_s: u64) -> u64 {
         let value = self.0.load(Ordering::Relaxed);
-        if value >> COUNT_BITS == day_of(unix_s) { value & COUNT_MAX } else { 0 }
+        if value >> COUNT_BITS == day_number(unix_s) { value & COUNT_MAX } else { 0 }
     }
 
     fn check(&self, limit: u64, requests: u32, unix_s: u64) -> Result<(), LimitReached> {
@@ -158,18 +168,18 @@ impl DayCount {
             limit,
             knob: "tiers.requests_per_day",
             retry_after: Duration::from_secs(left_s),
-            resets_at: Some((day_of(unix_s) + 1) * DAY_S),
+            resets_at: Some((day_number(unix_s) + 1) * DAY_S),
         })
     }
 
     fn restore(&self, requests: u64, unix_s: u64) {
         // A later day, or more requests of this one, is greater.
-        let value = day_of(unix_s) << COUNT_BITS | requests.min(COUNT_MAX);
+        let value = day_number(unix_s) << COUNT_BITS | requests.min(COUNT_MAX);
         self.0.fetch_max(value, Ordering::Relaxed);
     }
 
     fn add(&self, requests: u32, unix_s: u64) {
-        let day = day_of(unix_s);
+        let day = day_number(unix_s);
         // The closure always returns a value.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |value| {
             let before = if value >> COUNT_BITS == day { value & COUNT_MAX } else { 0 };
@@ -198,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn each_class_and_each_method_has_a_rate_within_that_of_all() {
+    fn each_class_and_method_has_a_rate_within_the_total() {
         let methods = [("getBlock".into(), Rate { per_s: 2, burst: 2 })].into();
         let classes = [None, rate(5), rate(1)];
         let tier = Tier { requests: rate(8), classes, methods, ..Tier::default() };

@@ -8,9 +8,9 @@ use std::time::Duration;
 /// A rate and the size of its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
-    /// Tokens a second.
+    /// Tokens that are added a second.
     pub(crate) per_s: u32,
-    /// Tokens of a full bucket.
+    /// Number of tokens of a full bucket.
     pub(crate) burst: u32,
 }
 
@@ -31,11 +31,12 @@ pub(crate) struct AtomicBucket {
 }
 
 impl AtomicBucket {
-    /// Takes tokens. More than the bucket has are only given if it is full: a batch that is longer than the burst.
+    /// Takes tokens. Only a full bucket grants more tokens than it has, because a batch may be longer than the burst.
     ///
     /// Errors: the time until there are as many. Nothing is taken.
     pub(crate) fn try_take(&self, rate: Rate, tokens: u32, now: Duration) -> Result<(), Duration> {
-        let (cost, now) = (rate.cost(tokens), nanos(now));
+        let cost = rate.cost(tokens);
+        let now = nanos(now);
         let allowed = now.saturating_add(rate.size().max(cost));
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
@@ -56,9 +57,10 @@ impl AtomicBucket {
         }
     }
 
-    /// Whether [`Self::try_take`] would take tokens now.
+    /// Checks whether [`Self::try_take`] would take tokens now.
     pub(crate) fn check(&self, rate: Rate, tokens: u32, now: Duration) -> Result<(), Duration> {
-        let (cost, now) = (rate.cost(tokens), nanos(now));
+        let cost = rate.cost(tokens);
+        let now = nanos(now);
         let after = self.full_at.load(Ordering::Relaxed).max(now).saturating_add(cost);
         let allowed = now.saturating_add(rate.size().max(cost));
         if after > allowed { Err(Duration::from_nanos(after - allowed)) } else { Ok(()) }
@@ -69,13 +71,14 @@ impl AtomicBucket {
         self.take_up_to(rate, tokens, u64::MAX, now);
     }
 
-    /// The same, up to a debt of a minute.
+    /// Takes tokens, up to a debt of a minute.
     pub(crate) fn take_up_to_debt(&self, rate: Rate, tokens: u32, now: Duration) {
         self.take_up_to(rate, tokens, DEBT_MAX_NS, now);
     }
 
     fn take_up_to(&self, rate: Rate, tokens: u32, debt_max: u64, now: Duration) {
-        let (cost, now) = (rate.cost(tokens), nanos(now));
+        let cost = rate.cost(tokens);
+        let now = nanos(now);
         let debt_max = now.saturating_add(debt_max);
         // The closure always returns a value.
         let _ = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
@@ -84,9 +87,10 @@ impl AtomicBucket {
         });
     }
 
-    /// Takes a token, and returns how long its use must wait: until the bucket has it, and at most `wait_max`.
+    /// Takes a token, and returns the delay of its use: until the bucket has it, and at most `wait_max`.
     pub(crate) fn take_delayed(&self, rate: Rate, wait_max: Duration, now: Duration) -> Duration {
-        let (cost, now) = (rate.cost(1), nanos(now));
+        let cost = rate.cost(1);
+        let now = nanos(now);
         let allowed = now.saturating_add(rate.size());
         let latest = allowed.saturating_add(nanos(wait_max));
         let after = |full_at: u64| full_at.max(now).saturating_add(cost).min(latest);
@@ -97,14 +101,14 @@ impl AtomicBucket {
         Duration::from_nanos(after(before).saturating_sub(allowed))
     }
 
-    /// Tokens that it has, and the time until it is full.
+    /// Returns the tokens that it has, and the time until it is full.
     pub(crate) fn remaining(&self, rate: Rate, now: Duration) -> (u32, Duration) {
         let owed = self.full_at.load(Ordering::Relaxed).saturating_sub(nanos(now));
         let tokens = rate.size().saturating_sub(owed) / rate.cost(1).max(1);
         (u32::try_from(tokens).unwrap_or(u32::MAX), Duration::from_nanos(owed))
     }
 
-    /// Whether it is full, as a new one is.
+    /// Returns whether it is full, as a new one is.
     pub(crate) fn is_full(&self, now: Duration) -> bool {
         self.full_at.load(Ordering::Relaxed) <= nanos(now)
     }
@@ -156,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_debt_of_unconditional_calls_is_bounded() {
+    fn unconditional_calls_have_a_bounded_debt() {
         let bucket = AtomicBucket::default();
         (0..100).for_each(|_| bucket.take_up_to_debt(RATE, 1_000, ms(0)));
         assert_eq!(bucket.remaining(RATE, ms(0)), (0, ms(60_000)));
@@ -167,7 +171,7 @@ mod tests {
         let bucket = AtomicBucket::default();
         let take = |at| bucket.take_delayed(RATE, ms(250), ms(at)).as_millis();
         assert_eq!([0; 7].map(&take), [0, 0, 0, 100, 200, 250, 250]);
-        // What was taken past the bound is not owed.
+        // Tokens that were taken past the bound are not owed.
         assert_eq!([take(250), take(350), take(5_000)], [100, 100, 0]);
     }
 

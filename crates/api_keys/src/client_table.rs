@@ -1,6 +1,6 @@
 //! A bounded table of clients that have no key, by their ids.
 //!
-//! Bounds: a maximum of clients; a full shard is swept for those that have used nothing, at most ten times a second.
+//! Bounds: a maximum of clients; a full shard is swept for unused entries, at most ten times a second.
 //! Clients past the maximum share one entry.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ const SHARDS: usize = 16;
 /// Minimum interval between two sweeps of a full shard.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Entries by client.
+/// Entries of clients by their ids.
 pub(crate) struct ClientTable<T> {
     shards: [Mutex<Shard<T>>; SHARDS],
     shard_len_max: usize,
@@ -37,7 +37,7 @@ impl<T: Default> ClientTable<T> {
         }
     }
 
-    /// Calls `then` with the entry of a client. `is_unused` says which entries are as new ones.
+    /// Calls `then` with the entry of a client. `is_unused` returns whether an entry equals a new one.
     pub(crate) fn with<R>(
         &self,
         client: u128,
@@ -66,13 +66,13 @@ impl<T: Default> ClientTable<T> {
         self.shards[shard].lock().entries.get(&client).map(then)
     }
 
-    /// About how many bytes the entries have.
+    /// Returns the approximate heap bytes of the entries.
     pub(crate) fn bytes(&self) -> usize {
         let entries = self.shards.iter().map(|shard| shard.lock().entries.capacity());
         entries.sum::<usize>() * (size_of::<(u128, T)>() + 1)
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().entries.len()).sum()
     }

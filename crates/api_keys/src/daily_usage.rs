@@ -1,7 +1,7 @@
 //! The requests of the day as the text of a file, so that quotas survive a restart.
 //!
-//! Shape: a line that names the format, one with the day, one for each key with its hash and its requests, and one with the
-//! SHA-256 of all before it.
+//! Shape: a line that names the format, one with the day, one for each key with its hash and its requests, and one
+//! with the SHA-256 of all before it.
 //! Bounds: 84 bytes for each key that has been used today. A client without a key is in no file.
 //! Invariant: a text that is not whole and valid restores nothing.
 //! Not here: when it is written, and where (the caller).
@@ -10,34 +10,35 @@ use std::fmt::Write;
 
 use crate::key_hash::KeyHash;
 use crate::registry::ApiKeys;
-use crate::utc::day_of;
+use crate::utc::day_number;
 
-/// The first line.
+/// The first line of the text.
 const FORMAT: &str = "hydrant api key usage 1";
 
 /// Why a text restores nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsageTextError {
-    /// It was written by another version, or it is something else.
+    /// The text was written by another version, or is not a usage text.
     #[error("the first line is not \"{FORMAT}\"")]
     Format,
-    /// A part is missing, or was changed.
+    /// A part of the text is missing, or was changed.
     #[error("its last line is not the SHA-256 of the lines before it")]
     Sum,
-    /// A line is not valid.
+    /// A line of the text is not valid.
     #[error("line {line} is not valid")]
     Line {
-        /// From 1.
+        /// Number of the line, from 1.
         line: usize,
     },
 }
 
 impl ApiKeys {
-    /// The requests of the current day, of each key that has sent some. Equal texts mean that nothing has changed.
+    /// Returns the requests of the current day, of each key that has sent some. Equal texts mean that nothing has
+    /// changed.
     pub fn daily_usage(&self) -> String {
         let table = self.table.load();
         let unix_s = self.unix_s();
-        let mut text = format!("{FORMAT}\nday {}\n", day_of(unix_s));
+        let mut text = format!("{FORMAT}\nday {}\n", day_number(unix_s));
         for key in &table.keys {
             let requests = key.state.allowance.requests_today(unix_s);
             if requests > 0 {
@@ -50,8 +51,8 @@ impl ApiKeys {
         text
     }
 
-    /// Restores the requests of the day from a text, and returns for how many keys. A text of another day restores none, and
-    /// a key that is in the table no more is left out.
+    /// Restores the requests of the day from a text, and returns the number of keys. A text of another day restores
+    /// nothing, and a key that is no longer in the table is skipped.
     pub fn restore_daily_usage(&self, text: &str) -> Result<usize, UsageTextError> {
         let rest = text.strip_prefix(FORMAT).and_then(|rest| rest.strip_prefix('\n'));
         let rest = rest.ok_or(UsageTextError::Format)?;
@@ -68,7 +69,7 @@ impl ApiKeys {
             .map(|(text, line)| entry(text).ok_or(UsageTextError::Line { line }))
             .collect::<Result<_, _>>()?;
         let unix_s = self.unix_s();
-        if day != day_of(unix_s) {
+        if day != day_number(unix_s) {
             return Ok(0);
         }
         let table = self.table.load();
@@ -80,7 +81,7 @@ impl ApiKeys {
     }
 }
 
-/// The key and the requests of a line.
+/// Returns the key and the requests of a line.
 fn entry(line: &str) -> Option<(KeyHash, u64)> {
     let (hash, requests) = line.strip_prefix("key ")?.split_once(' ')?;
     Some((hash.parse().ok()?, requests.parse().ok()?))
@@ -105,8 +106,8 @@ mod tests {
         ApiKeys::new(KeyFile::parse(&text).expect("it is valid"), unix_s)
     }
 
-    /// How many of `requests` requests a key is admitted.
-    fn admitted(keys: &ApiKeys, name: &str, requests: usize) -> usize {
+    /// Returns how many of `requests` requests of a key are admitted.
+    fn count_admitted(keys: &ApiKeys, name: &str, requests: usize) -> usize {
         let credentials = Credentials { key: Some(name.as_bytes()), ..Credentials::default() };
         let found = keys.authenticate(&credentials, 1, Duration::ZERO).expect("it is known");
         let caller = Caller::Key(found.expect("a key"));
@@ -118,30 +119,30 @@ mod tests {
     #[test]
     fn a_quota_continues_after_a_restart_on_the_same_day_only() {
         let before = keys(&["one", "two", "three"], NOON);
-        assert_eq!((admitted(&before, "one", 3), admitted(&before, "two", 9)), (3, 5));
+        assert_eq!((count_admitted(&before, "one", 3), count_admitted(&before, "two", 9)), (3, 5));
         let text = before.daily_usage();
         assert_eq!(text.lines().count(), 5, "{text}");
         assert!(!text.contains("one"), "names and keys are not in it: {text}");
 
         let after = keys(&["two", "one", "four"], NOON + 100);
         assert_eq!(after.restore_daily_usage(&text), Ok(2));
-        assert_eq!((admitted(&after, "one", 9), admitted(&after, "two", 9)), (2, 0));
-        assert_eq!(admitted(&after, "four", 9), 5);
+        assert_eq!((count_admitted(&after, "one", 9), count_admitted(&after, "two", 9)), (2, 0));
+        assert_eq!(count_admitted(&after, "four", 9), 5);
 
         let tomorrow = keys(&["one"], NOON + 43_200);
         assert_eq!(tomorrow.restore_daily_usage(&text), Ok(0));
-        assert_eq!(admitted(&tomorrow, "one", 9), 5);
+        assert_eq!(count_admitted(&tomorrow, "one", 9), 5);
 
-        // What was used since is not lost if the text is older.
+        // Later usage is not lost if the text is older.
         assert_eq!(after.restore_daily_usage(&text), Ok(2));
-        assert_eq!(admitted(&after, "one", 9), 0);
+        assert_eq!(count_admitted(&after, "one", 9), 0);
         assert_eq!(after.restore_daily_usage(&keys(&[], NOON).daily_usage()), Ok(0));
     }
 
     #[test]
     fn a_text_that_is_not_whole_restores_nothing() {
         let before = keys(&["one"], NOON);
-        admitted(&before, "one", 3);
+        count_admitted(&before, "one", 3);
         let text = before.daily_usage();
         let after = keys(&["one"], NOON);
         for end in 0..text.len() {
@@ -162,6 +163,6 @@ mod tests {
             let text = format!("{content}sum {}\n", KeyHash::of_key(content.as_bytes()));
             assert_eq!(after.restore_daily_usage(&text), Err(UsageTextError::Line { line }));
         }
-        assert_eq!(admitted(&after, "one", 9), 5, "nothing was restored");
+        assert_eq!(count_admitted(&after, "one", 9), 5, "nothing was restored");
     }
 }

@@ -5,34 +5,34 @@ use std::time::Duration;
 use crate::key_hash::KEY_BYTES_MAX;
 use crate::utc::utc_text;
 
-/// Why a request is not that of a client that may use the node.
+/// Why a request does not belong to a client that may use the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// Fix: send a key.
+    /// A key is required. Fix: send a key.
     #[error("an API key is required: x-api-key, Authorization: Bearer, or ?api-key=")]
     Missing,
-    /// Fix: send a key of the file.
+    /// The key is not in the file. Fix: send a key of the file.
     #[error("the API key is not valid")]
     Unknown,
-    /// Fix: send a key, and nothing else.
+    /// The key is too long. Fix: send a key, and nothing else.
     #[error("the API key is not valid: a key has at most {KEY_BYTES_MAX} bytes")]
     TooLong,
-    /// Fix: list the origin of the page at the key.
+    /// The key has other origins. Fix: list the origin of the page at the key.
     #[error("this API key may not be used by this origin (origins of the key)")]
     Origin,
-    /// Fix: list the address of the client at the key.
+    /// The key has other addresses. Fix: list the address of the client at the key.
     #[error("this API key may not be used from this address (addresses of the key)")]
     Address,
     /// The address sends wrong keys. Fix: wait, and send a key of the file.
     #[error("too many wrong API keys from this address, retry in {} ms", retry_after.as_millis())]
     Throttled {
-        /// When the next wrong key gets a response of its own.
+        /// Time until the next wrong key gets a response of its own.
         retry_after: Duration,
     },
 }
 
 impl AuthError {
-    /// The HTTP status.
+    /// Returns the HTTP status of the refusal.
     pub fn status(&self) -> u16 {
         match self {
             Self::Missing | Self::Unknown | Self::TooLong => 401,
@@ -41,7 +41,7 @@ impl AuthError {
         }
     }
 
-    /// Seconds after which to retry.
+    /// Returns the seconds after which to retry.
     pub fn retry_after_s(&self) -> Option<u64> {
         match self {
             Self::Throttled { retry_after } => Some(retry_after.as_secs() + 1),
@@ -54,15 +54,15 @@ impl AuthError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {limit} {what} of one client ({knob}){}", again(*retry_after, *resets_at))]
 pub struct LimitReached {
-    /// What was exceeded, in words.
+    /// The limited quantity, in words.
     pub what: &'static str,
-    /// The limit.
+    /// The value of the limit.
     pub limit: u64,
-    /// The setting of the limit.
+    /// The setting of the limit in the key file.
     pub knob: &'static str,
-    /// When a request will be admitted again; zero if that depends on the client.
+    /// Time until a request will be admitted again; zero if that depends on the client.
     pub retry_after: Duration,
-    /// When a daily quota is whole again, in seconds since 1970.
+    /// Time at which a daily quota is whole again, in seconds since 1970.
     pub resets_at: Option<u64>,
 }
 

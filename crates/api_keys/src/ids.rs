@@ -1,4 +1,4 @@
-//! The client that a request counts for, and what the request costs.
+//! The client that a request counts for, and the cost of the request.
 
 use std::fmt;
 
@@ -18,13 +18,13 @@ impl fmt::Display for KeyNumber {
 /// The client that a request counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// A key.
+    /// A client with a key, by its number.
     Key(KeyNumber),
     /// A client without a key, by an id of the caller: its address.
     Anonymous(u128),
 }
 
-/// What a request costs.
+/// The cost of a request in its tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charge {
     /// Requests, which count against the rate of all classes and the daily quota.
@@ -34,12 +34,12 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Requests that call no method.
+    /// Creates the charge of requests that call no method.
     pub fn requests(requests: u32) -> Self {
         Self { requests, ..Self::default() }
     }
 
-    /// A call of a class, by its index, whose request was charged before.
+    /// Creates the charge of a call of a class, by its index, after its request was charged.
     pub fn call(class: usize) -> Self {
         let mut classes = [0; 3];
         if let Some(calls) = classes.get_mut(class) {

@@ -1,8 +1,8 @@
 //! The key file: TOML with tiers and keys, checked as a whole.
 //!
 //! In: its text. Out: [`KeyFile`], or the first error with the name of the tier or key.
-//! Bounds: [`KEYS_MAX`] keys, [`TIERS_MAX`] tiers, [`TIER_METHODS_MAX`] limits of methods in a tier; lists and names have
-//! bounds too.
+//! Bounds: [`KEYS_MAX`] keys, [`TIERS_MAX`] tiers, [`TIER_METHODS_MAX`] limits of methods in a tier; lists and names
+//! have bounds too.
 //! Invariant: no error message has text of the file that may be a key.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -17,11 +17,11 @@ use crate::tier::Tier;
 
 /// Keys of a file: about 26 MB.
 pub const KEYS_MAX: usize = 100_000;
-/// Tiers of a file.
+/// Maximum tiers of a file.
 const TIERS_MAX: usize = 256;
 /// Methods with a limit of their own in a tier: eight bytes of each key that calls one of them.
 const TIER_METHODS_MAX: usize = 16;
-/// Entries of any other list.
+/// Maximum entries of any other list.
 const LIST_MAX: usize = 1_000;
 /// Bytes of a name, which is a label in metrics.
 const NAME_BYTES_MAX: usize = 64;
@@ -36,13 +36,13 @@ pub struct KeyFile {
 }
 
 impl KeyFile {
-    /// Its keys, for the log.
+    /// Returns the number of keys, for the log.
     pub fn keys(&self) -> usize {
         self.keys.len()
     }
 }
 
-/// A key of the file.
+/// A key of the file, with its rules.
 #[derive(Debug)]
 pub(crate) struct KeyEntry {
     pub(crate) name: Box<str>,
@@ -51,7 +51,7 @@ pub(crate) struct KeyEntry {
     pub(crate) rules: Option<Box<KeyRules>>,
 }
 
-/// From where a key may be used.
+/// Restrictions of the origins, addresses and identities of a key.
 #[derive(Debug, Default)]
 pub(crate) struct KeyRules {
     /// Origins of web pages; empty: a request needs none.
@@ -70,26 +70,26 @@ impl KeyRules {
     }
 }
 
-/// Why a file is not valid.
+/// Why a key file is not valid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// It is not the TOML of a key file.
+    /// The text is not the TOML of a key file.
     #[error("line {line}: {message}")]
     Toml {
-        /// The line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What is wrong.
+        /// Description of the TOML error.
         message: String,
     },
-    /// A list is too long.
+    /// A list has more items than its limit.
     #[error("{count} {what}: the maximum is {limit}")]
     TooMany {
-        /// What there are too many of.
+        /// The items of the list, in words.
         what: String,
-        /// Their number.
+        /// Number of items in the list.
         count: usize,
-        /// The maximum.
+        /// Maximum number of items.
         limit: usize,
     },
     /// A value of a tier or key is not valid.
@@ -97,7 +97,7 @@ pub enum FileError {
     Value {
         /// The tier or key, by its name.
         owner: String,
-        /// What is wrong.
+        /// Description of the invalid value.
         message: String,
     },
 }
@@ -155,7 +155,7 @@ impl KeyFile {
     /// Parses and checks the text of a file.
     pub fn parse(text: &str) -> Result<Self, FileError> {
         let file: FileToml = toml::from_str(text).map_err(|err| FileError::Toml {
-            line: line_of(text, err.span().map_or(0, |span| span.start)),
+            line: line_number(text, err.span().map_or(0, |span| span.start)),
             message: without_quotations(err.message()),
         })?;
         check_count("tiers", file.tiers.len(), TIERS_MAX)?;
@@ -181,11 +181,11 @@ impl KeyFile {
     }
 }
 
-fn line_of(text: &str, at: usize) -> usize {
+fn line_number(text: &str, at: usize) -> usize {
     text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// A message without the values that it quotes: one may be a key in clear, in a wrong field.
+/// Returns a message without the values that it quotes: one may be a key in clear, in a wrong field.
 fn without_quotations(message: &str) -> String {
     let parts = message.split('"').enumerate();
     parts.map(|(at, part)| if at % 2 == 0 { part } else { "\"…\"" }).collect()
@@ -256,13 +256,13 @@ fn checked_tier(name: &str, tier: TierToml) -> Result<Tier, FileError> {
         websocket_connections: tier.websocket_connections,
         subscriptions: tier.subscriptions,
         grpc_streams: tier.grpc_streams,
-        allow: tier.allow.map(|list| sorted(&owner, "allow", list)).transpose()?,
-        deny: sorted(&owner, "deny", tier.deny)?,
+        allow: tier.allow.map(|list| sort_list(&owner, "allow", list)).transpose()?,
+        deny: sort_list(&owner, "deny", tier.deny)?,
         may_read_metrics: tier.metrics,
     })
 }
 
-fn sorted(owner: &str, setting: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, FileError> {
+fn sort_list(owner: &str, setting: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, FileError> {
     check_count(&format!("entries in {setting} of {owner}"), list.len(), LIST_MAX)?;
     let sorted: BTreeSet<Box<str>> = list.into_iter().map(String::into_boxed_str).collect();
     Ok(sorted.into_iter().collect())
@@ -296,7 +296,8 @@ fn checked_key(key: KeyToml, tier: Arc<Tier>) -> Result<KeyEntry, FileError> {
 }
 
 fn check_unique(keys: &[KeyEntry]) -> Result<(), FileError> {
-    let (mut names, mut hashes) = (HashSet::new(), HashSet::new());
+    let mut names = HashSet::new();
+    let mut hashes = HashSet::new();
     let mut identities = HashSet::new();
     for key in keys {
         let owner = || format!("key {:?}", key.name);
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_file_is_refused_with_the_name_of_what_is_wrong() {
+    fn an_invalid_file_is_refused_with_the_wrong_tier_or_key() {
         let key = |more: &str| format!("[tiers.t]\n[[keys]]\nname = \"a\"\n{more}\n");
         let good = format!("sha256 = \"{HASH}\"\ntier = \"t\"");
         assert!(KeyFile::parse(&key(&good)).is_ok());

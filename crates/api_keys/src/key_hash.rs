@@ -1,4 +1,4 @@
-//! The SHA-256 of a key, which is all that the node knows of it.
+//! The SHA-256 of a key. The node does not store the key itself.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,17 +8,17 @@ use sha2::{Digest, Sha256};
 /// Bytes of a key that a client sends. A longer one is refused before it is hashed.
 pub const KEY_BYTES_MAX: usize = 256;
 
-/// The SHA-256 of a key.
+/// The SHA-256 of an API key.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyHash([u8; 32]);
 
 impl KeyHash {
-    /// The hash of a key.
+    /// Returns the hash of the bytes of a key.
     pub fn of_key(key: &[u8]) -> Self {
         Self(Sha256::digest(key).into())
     }
 
-    /// The first bytes, by which a table finds its entry. They say nothing of the key.
+    /// Returns the first bytes, by which a table finds its entry. They reveal nothing of the key.
     pub(crate) fn prefix(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
         u64::from_be_bytes([a, b, c, d, e, f, g, h])
@@ -58,7 +58,8 @@ impl FromStr for KeyHash {
         }
         let value = |digit: u8| char::from(digit).to_digit(16).ok_or(NotAHash);
         for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-            let (high, low) = (value(pair[0])?, value(pair[1])?);
+            let high = value(pair[0])?;
+            let low = value(pair[1])?;
             *byte = (high << 4 | low) as u8;
         }
         Ok(Self(hash))

@@ -12,7 +12,7 @@ use crate::key_hash::KeyHash;
 use crate::tier::Tier;
 use crate::usage::KeyState;
 
-/// A key.
+/// A key with its tier and its state.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) number: KeyNumber,
@@ -29,11 +29,11 @@ impl Key {
     }
 }
 
-/// All keys.
+/// All keys of one version of the file.
 #[derive(Debug, Default)]
 pub(crate) struct KeyTable {
     pub(crate) anonymous: Option<Arc<Tier>>,
-    /// Sorted by number.
+    /// The keys, sorted by number.
     pub(crate) keys: Vec<Key>,
     /// Prefixes of hashes, sorted, with the index of the key.
     by_prefix: Vec<(u64, u32)>,
@@ -43,7 +43,7 @@ pub(crate) struct KeyTable {
 }
 
 impl KeyTable {
-    /// The table of a file. A key that `before` has continues with its number and its state.
+    /// Creates the table of a file. A key of `before` continues with its number and its state.
     pub(crate) fn new(file: KeyFile, before: &Self, mut next: impl FnMut() -> KeyNumber) -> Self {
         let key = |entry: KeyEntry| {
             let KeyEntry { name, hash, tier, rules } = entry;
@@ -68,24 +68,24 @@ impl KeyTable {
         Self { anonymous: file.anonymous, keys, by_prefix, by_identity, limits_bytes }
     }
 
-    /// The key with a hash.
+    /// Returns the key with a hash.
     pub(crate) fn find_hash(&self, hash: &KeyHash) -> Option<&Key> {
         let at = self.by_prefix.binary_search_by_key(&hash.prefix(), |(prefix, _)| *prefix).ok()?;
         self.keys.get(self.by_prefix[at].1 as usize).filter(|key| key.hash == *hash)
     }
 
-    /// The key with a number.
+    /// Returns the key with a number.
     pub(crate) fn find(&self, number: KeyNumber) -> Option<&Key> {
         let at = self.keys.binary_search_by_key(&number, |key| key.number).ok()?;
         self.keys.get(at)
     }
 
-    /// The key that the identity of a QUIC client counts as.
+    /// Returns the key that the identity of a QUIC client counts as.
     pub(crate) fn find_identity(&self, identity: &str) -> Option<KeyNumber> {
         self.by_identity.get(identity).copied()
     }
 
-    /// Bytes of memory of it and of the keys' states.
+    /// Returns the heap bytes of the table and of the keys' states.
     pub(crate) fn bytes(&self) -> usize {
         let keys = self.keys.iter().map(|key| {
             // A shared pointer has two counters.

@@ -1,11 +1,11 @@
-//! API keys: which client a request belongs to, what it may call, how much, and what it has used.
+//! API keys: the client of a request, its permissions, its limits, and its usage.
 //!
 //! In: the text of a key file ([`KeyFile`]), and the keys that clients send. Out: the number of a key, admissions of
 //! requests, permits for sockets and streams, a report of the usage, the day's requests as text.
-//! Shape: a table of keys that is replaced as a whole. The state of a key (what it has used) continues if its hash is in
+//! Shape: a table of keys that is replaced as a whole. The state of a key (its usage) continues if its hash is in
 //! the next file too. A key is known by its SHA-256 alone; the key itself is in no table, log or metric.
 //! Bounds: [`KEYS_MAX`] keys, about 270 bytes each; [`ANONYMOUS_CLIENTS_MAX`] clients without a key, and
-//! [`FAILING_CLIENTS_MAX`] clients whose keys were wrong. Clients past these bounds share one allowance.
+//! [`FAILING_CLIENTS_MAX`] clients that sent wrong keys. Clients past these bounds share one allowance.
 //! Invariant: a number is never that of another key, for as long as the process runs.
 //! Not here: files, clocks, sockets (the callers), how a protocol words a refusal.
 #![forbid(unsafe_code)]

@@ -1,11 +1,11 @@
-//! Permits for what a client has open at once: sockets, streams of gRPC, and its count of subscriptions.
+//! Permits for the open sockets and gRPC streams of a client, and its count of subscriptions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::usage::KeyState;
 
-/// What a permit is for.
+/// The resource that a permit is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PermitKind {
     Socket,
@@ -17,12 +17,12 @@ pub(crate) enum PermitKind {
 pub struct Permit(Option<(Arc<KeyState>, PermitKind)>);
 
 impl Permit {
-    /// The permit of a client that is not counted.
-    pub(crate) fn uncounted() -> Self {
+    /// Creates the permit of a client that is not counted.
+    pub(crate) fn new_uncounted() -> Self {
         Self(None)
     }
 
-    /// A permit, if fewer than `limit` are in use.
+    /// Returns a permit, if fewer than `limit` are in use.
     pub(crate) fn try_acquire(
         state: &Arc<KeyState>,
         kind: PermitKind,
@@ -57,7 +57,7 @@ impl SubscriptionGauge {
         Self { state, counted: AtomicU32::new(0) }
     }
 
-    /// Whether the count has any effect.
+    /// Returns whether the count has any effect.
     pub fn is_counted(&self) -> bool {
         self.state.is_some()
     }

@@ -23,7 +23,7 @@ use crate::permit::{Permit, PermitKind, SubscriptionGauge};
 use crate::tier::Tier;
 use crate::usage::{KeyState, Usage};
 
-/// Clients without a key whose use is stored: about 6 MB, if `anonymous` names a tier.
+/// Clients without a key that have a usage of their own: about 6 MB, if `anonymous` names a tier.
 pub const ANONYMOUS_CLIENTS_MAX: usize = 32_768;
 /// Clients that have sent wrong keys: about 200 KB.
 pub const FAILING_CLIENTS_MAX: usize = 4_096;
@@ -31,11 +31,11 @@ pub const FAILING_CLIENTS_MAX: usize = 4_096;
 const FAILURES: Rate = Rate { per_s: 10, burst: 100 };
 /// Refusals of a client that are sent at once: later ones wait, so that a client over a limit costs no more than these.
 const REFUSALS: Rate = Rate { per_s: 100, burst: 100 };
-/// How long a refusal waits at most. A client with more requests at once than the rate has in this time gets one refusal
+/// Maximum delay of a refusal. A client with more requests at once than the rate allows in this time gets one refusal
 /// for each of them in it.
 pub const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// The keys of a node.
+/// The keys of a node, and their usage.
 pub struct ApiKeys {
     pub(crate) table: ArcSwap<KeyTable>,
     next_number: AtomicU32,
@@ -48,7 +48,7 @@ pub struct ApiKeys {
     pub(crate) counters: Counters,
 }
 
-/// Events that belong to no key.
+/// Counts of events without a key.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) unauthorized: AtomicU64,
@@ -58,25 +58,25 @@ pub(crate) struct Counters {
     pub(crate) delayed_refusals: AtomicU64,
 }
 
-/// What a client sent to be recognised.
+/// The parts of a request that identify its client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Credentials<'a> {
-    /// The key.
+    /// The key that the request contains.
     pub key: Option<&'a [u8]>,
-    /// A part of the path that may be a key. If it is none, the request has no key.
+    /// A part of the path that may be a key. If it is not a key, the request has no key.
     pub path: Option<&'a [u8]>,
-    /// The origin of the web page.
+    /// The origin of the requesting page.
     pub origin: Option<&'a [u8]>,
     /// The address of the client, if it is known.
     pub address: Option<IpAddr>,
 }
 
-/// The result of a reload.
+/// The changes that a reload made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reload {
-    /// Keys of the table now.
+    /// Number of keys of the table now.
     pub keys: usize,
-    /// Keys that it does not have any more: their sockets and streams must be closed.
+    /// Keys that are no longer in the table: their sockets and streams must be closed.
     pub removed: Vec<KeyNumber>,
 }
 
@@ -92,7 +92,7 @@ pub struct RateStatus {
 }
 
 impl ApiKeys {
-    /// The keys of a file, at a time in seconds since 1970.
+    /// Creates the keys of a file, at a time in seconds since 1970.
     pub fn new(file: KeyFile, unix_s: u64) -> Self {
         let keys = Self {
             table: ArcSwap::default(),
@@ -107,13 +107,13 @@ impl ApiKeys {
         keys
     }
 
-    /// Replaces the table. The keys that the file still has continue with what they have used.
+    /// Replaces the table. The keys that are in both files continue with their usage.
     pub fn reload(&self, file: KeyFile) -> Reload {
         self.counters.reloads.fetch_add(1, Ordering::Relaxed);
         self.replace(file)
     }
 
-    /// Counts a file that could not be read or is not valid. The table stays as it is.
+    /// Counts a file that could not be read or is not valid. The table does not change.
     pub fn record_failed_reload(&self) {
         self.counters.failed_reloads.fetch_add(1, Ordering::Relaxed);
     }
@@ -142,7 +142,8 @@ impl ApiKeys {
         Now { monotonic, unix_s: self.unix_s() }
     }
 
-    /// The key of a request; `None` for a client without one, if those are served. A wrong key is counted to `client`.
+    /// Returns the key of a request; `None` for a client without one, if those are served. A wrong key is counted to
+    /// `client`.
     pub fn authenticate(
         &self,
         credentials: &Credentials<'_>,
@@ -183,7 +184,8 @@ impl ApiKeys {
         }
     }
 
-    /// The key that the identity of a QUIC client counts as; `None` for a client without one, if those are served.
+    /// Returns the key that the identity of a QUIC client counts as; `None` for a client without one, if those are
+    /// served.
     pub fn authenticate_identity(&self, identity: &str) -> Result<Option<KeyNumber>, AuthError> {
         let table = self.table.load();
         match table.find_identity(identity) {
@@ -193,18 +195,18 @@ impl ApiKeys {
         }
     }
 
-    /// Whether a key is in the table.
+    /// Returns whether a key is in the table.
     pub fn contains(&self, number: KeyNumber) -> bool {
         self.table.load().find(number).is_some()
     }
 
-    /// The name of a key, for the log.
+    /// Returns the name of a key, for the log.
     pub fn name(&self, number: KeyNumber) -> Option<String> {
         self.table.load().find(number).map(|key| key.name.to_string())
     }
 
-    /// Charges a request with the methods that it calls, or refuses all of it. A client that is in no table is admitted:
-    /// its key was removed after its request had come.
+    /// Charges a request with the methods that it calls, or refuses all of it. A client that is in no table is
+    /// admitted: its key was removed after its request had come.
     pub fn admit<'m>(
         &self,
         caller: Caller,
@@ -235,8 +237,8 @@ impl ApiKeys {
         charged.unwrap_or_default();
     }
 
-    /// How long the response to a refused request must wait; `None`: it is sent at once. Nothing else should be read from
-    /// the connection meanwhile.
+    /// Returns the delay of the response to a refused request; `None`: it is sent at once. Nothing else should be
+    /// read from the connection meanwhile.
     pub fn delay_refusal(&self, caller: Caller, now: Duration) -> Option<Duration> {
         let delay = self.with_client(caller, self.now(now), |_, state, _| {
             state.refusals.take_delayed(REFUSALS, REFUSAL_DELAY_MAX, now)
@@ -246,7 +248,7 @@ impl ApiKeys {
         Some(delay)
     }
 
-    /// Whether a client may not call a method. The call is counted as refused then.
+    /// Returns whether a client may not call a method. The call is counted as refused then.
     pub fn denies(&self, caller: Caller, method: &str) -> bool {
         let table = self.table.load();
         let (tier, usage) = match caller {
@@ -266,7 +268,7 @@ impl ApiKeys {
         denies
     }
 
-    /// Whether a client may read `/metrics`.
+    /// Returns whether a client may read `/metrics`.
     pub fn may_read_metrics(&self, caller: Caller) -> bool {
         let table = self.table.load();
         match caller {
@@ -275,7 +277,7 @@ impl ApiKeys {
         }
     }
 
-    /// Bytes of responses per second of a client; `None`: its tier has no limit of its own.
+    /// Returns the response bytes per second of a client; `None`: its tier has no limit of its own.
     pub fn bytes_per_s(&self, caller: Caller) -> Option<u64> {
         let table = self.table.load();
         match caller {
@@ -284,12 +286,12 @@ impl ApiKeys {
         }
     }
 
-    /// Whether any tier limits bytes.
+    /// Returns whether any tier limits bytes.
     pub fn limits_bytes(&self) -> bool {
         self.table.load().limits_bytes
     }
 
-    /// The state of a client's rate; `None` if it has no limit.
+    /// Returns the state of a client's rate; `None` if it has no limit.
     pub fn rate_status(&self, caller: Caller, now: Duration) -> Option<RateStatus> {
         let now = self.now(now);
         let status = |tier: &Tier, state: &KeyState| {
@@ -312,13 +314,13 @@ impl ApiKeys {
         }
     }
 
-    /// A permit for a WebSocket.
+    /// Returns a permit for a WebSocket.
     pub fn open_socket(&self, caller: Caller, now: Duration) -> Result<Permit, LimitReached> {
         let limit = ("WebSocket connections", "tiers.websocket_connections");
         self.open(caller, PermitKind::Socket, |tier| tier.websocket_connections, limit, now)
     }
 
-    /// A permit for a stream of gRPC.
+    /// Returns a permit for a stream of gRPC.
     pub fn open_stream(&self, caller: Caller, now: Duration) -> Result<Permit, LimitReached> {
         let limit = ("gRPC streams", "tiers.grpc_streams");
         self.open(caller, PermitKind::Stream, |tier| tier.grpc_streams, limit, now)
@@ -340,7 +342,7 @@ impl ApiKeys {
                 LimitReached { what, limit, knob, retry_after: Duration::ZERO, resets_at: None }
             })
         });
-        opened.unwrap_or_else(|| Ok(Permit::uncounted()))
+        opened.unwrap_or_else(|| Ok(Permit::new_uncounted()))
     }
 
     /// Counts the subscriptions of a socket.
@@ -349,7 +351,7 @@ impl ApiKeys {
         SubscriptionGauge::new(state)
     }
 
-    /// Whether a client may have one more subscription.
+    /// Checks that a client may have one more subscription.
     pub fn admit_subscription(&self, caller: Caller, now: Duration) -> Result<(), LimitReached> {
         let admitted = self.with_client(caller, self.now(now), |tier, state, usage| {
             let Some(limit) = tier.subscriptions else { return Ok(()) };
@@ -368,7 +370,8 @@ impl ApiKeys {
         admitted.unwrap_or(Ok(()))
     }
 
-    /// Bytes of the tables of clients without a key. The state behind an entry has as many bytes as the entry of a key.
+    /// Returns the heap bytes of the tables of clients without a key. The state behind an entry is as large as that
+    /// of a key.
     pub(crate) fn client_bytes(&self) -> usize {
         let states = self.anonymous.len() * (size_of::<KeyState>() + 2 * size_of::<usize>());
         self.anonymous.bytes() + states + self.failing.bytes()
@@ -399,7 +402,7 @@ impl ApiKeys {
     }
 }
 
-/// Whether a key may be used from where the request comes.
+/// Checks that a key may be used from the origin and the address of the request.
 fn check_rules(key: &Key, credentials: &Credentials<'_>) -> Result<(), AuthError> {
     let Some(rules) = &key.rules else { return Ok(()) };
     let has_origin = |origin: &[u8]| rules.origins.iter().any(|it| it.as_bytes() == origin);

@@ -1,4 +1,4 @@
-//! What keys have used: as rows for metrics, as a report in JSON, and the memory of it all.
+//! The usage of keys: as rows for metrics, as a report in JSON, and the memory of it all.
 //!
 //! Bounds: [`REPORTED_KEYS_MAX`] rows in metrics; the last one has the sums of all other keys. The report has all keys.
 
@@ -12,33 +12,33 @@ use crate::registry::ApiKeys;
 use crate::usage::UsageCounts;
 use crate::utc::utc_text;
 
-/// Keys that have a label of their own in metrics: the first ones by number, which is the order in which they were added.
+/// Keys that have a label of their own in metrics: the first ones by number, in the order of their addition.
 pub const REPORTED_KEYS_MAX: usize = 500;
 
-/// What one key has used since the start.
+/// The usage of one key since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageRow {
     /// The name of the key. `anonymous` in brackets: all clients without a key; `other` in brackets: all keys that have
     /// no row.
     pub name: String,
-    /// The name of its tier.
+    /// The name of the key's tier.
     pub tier: String,
     /// Admitted requests, over any protocol.
     pub requests: u64,
     /// Admitted calls: light, medium, heavy.
     pub calls: [u64; 3],
-    /// Refused requests.
+    /// Number of refused requests.
     pub refused: u64,
     /// Admitted requests of the current UTC day.
     pub requests_today: u64,
-    /// The quota of a day.
+    /// The daily quota of requests.
     pub requests_per_day: Option<u64>,
-    /// Open WebSocket connections.
+    /// Number of open WebSocket connections.
     pub websocket_connections: u32,
-    /// Their subscriptions.
+    /// Number of subscriptions of these connections.
     pub subscriptions: u32,
-    /// Open streams of gRPC.
+    /// Number of open gRPC streams.
     pub grpc_streams: u32,
 }
 
@@ -50,7 +50,7 @@ impl UsageRow {
 }
 
 impl ApiKeys {
-    /// Rows for metrics: the first keys, the sums of all others, and the clients without a key.
+    /// Returns the rows for metrics: the first keys, the sums of all others, and the clients without a key.
     pub fn metric_rows(&self) -> Vec<UsageRow> {
         let table = self.table.load();
         let mut rows: Vec<UsageRow> =
@@ -65,7 +65,7 @@ impl ApiKeys {
         rows
     }
 
-    /// The report of all keys, for an administrator.
+    /// Returns the report of all keys, for an administrator.
     pub fn usage_report(&self) -> Value {
         let table = self.table.load();
         let rows = table.keys.iter().map(|key| self.row(key)).chain(self.anonymous_row());
@@ -73,7 +73,7 @@ impl ApiKeys {
         json!({
             "time": utc_text(now.unix_s),
             "keys": rows.collect::<Vec<_>>(),
-            "unauthorized": self.unauthorized(),
+            "unauthorized": self.unauthorized_requests(),
             "reloads": self.reloads().0,
             "failedReloads": self.reloads().1,
         })
@@ -99,32 +99,32 @@ impl ApiKeys {
         Some(UsageRow { tier, ..row })
     }
 
-    /// Requests without a valid key, throttled ones included.
-    pub fn unauthorized(&self) -> u64 {
+    /// Returns the number of requests without a valid key, throttled ones included.
+    pub fn unauthorized_requests(&self) -> u64 {
         value(&self.counters.unauthorized)
     }
 
-    /// Of those, the ones of clients that send too many wrong keys.
-    pub fn throttled(&self) -> u64 {
+    /// Returns the number of those that came from clients with too many wrong keys.
+    pub fn throttled_requests(&self) -> u64 {
         value(&self.counters.throttled)
     }
 
-    /// Refusals that were sent late, because their client had too many.
+    /// Returns the number of refusals that were sent late, because their client had too many.
     pub fn delayed_refusals(&self) -> u64 {
         value(&self.counters.delayed_refusals)
     }
 
-    /// Files that were read again: valid ones, and others.
+    /// Returns the numbers of reloads of the file: valid ones, and others.
     pub fn reloads(&self) -> (u64, u64) {
         (value(&self.counters.reloads), value(&self.counters.failed_reloads))
     }
 
-    /// Number of keys.
+    /// Returns the number of keys in the table.
     pub fn keys(&self) -> usize {
         self.table.load().keys.len()
     }
 
-    /// Bytes of memory of the keys, and of the clients without one.
+    /// Returns the heap bytes of the keys, and of the clients without one.
     pub fn memory_bytes(&self) -> u64 {
         let bytes = self.table.load().bytes() + self.client_bytes();
         bytes as u64

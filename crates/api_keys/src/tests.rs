@@ -42,9 +42,10 @@ fn one_request(keys: &ApiKeys, caller: Caller, at: u64) -> bool {
 }
 
 #[test]
-fn a_request_is_that_of_its_key_or_is_refused() {
+fn a_request_belongs_to_its_key_or_is_refused() {
     let keys = keys(&format!("[tiers.t]\n{}", entry("one", "tier = \"t\"")));
-    let (too_long, megabyte) = ("x".repeat(KEY_BYTES_MAX + 1), "x".repeat(1 << 20));
+    let too_long = "x".repeat(KEY_BYTES_MAX + 1);
+    let megabyte = "x".repeat(1 << 20);
     let authenticate = |credentials| keys.authenticate(&credentials, 1, ms(0));
     assert_eq!(keys.name(number(&keys, "one")).as_deref(), Some("name-of-one"));
     assert_eq!(authenticate(with_key("two")), Err(AuthError::Unknown));
@@ -52,11 +53,11 @@ fn a_request_is_that_of_its_key_or_is_refused() {
     assert_eq!(authenticate(with_key(&too_long)), Err(AuthError::TooLong));
     assert_eq!(authenticate(with_key(&megabyte)), Err(AuthError::TooLong));
     assert_eq!(authenticate(Credentials::default()), Err(AuthError::Missing));
-    // A path that is no key is a request without one.
+    // A path that is not a key is a request without one.
     let path = |path: &'static [u8]| Credentials { path: Some(path), ..Credentials::default() };
     assert_eq!(authenticate(path(b"one")), Ok(Some(number(&keys, "one"))));
     assert_eq!(authenticate(path(b"two")), Err(AuthError::Missing));
-    assert_eq!(keys.unauthorized(), 6);
+    assert_eq!(keys.unauthorized_requests(), 6);
 }
 
 #[test]
@@ -80,9 +81,11 @@ fn a_key_may_be_bound_to_origins_and_addresses() {
 fn a_reload_continues_what_keys_have_used_and_names_those_that_are_gone() {
     let text =
         |per_s: u32, entries: &str| format!("[tiers.t]\nrequests_per_s = {per_s}\n{entries}");
-    let (one, two) = (entry("one", "tier = \"t\""), entry("two", "tier = \"t\""));
+    let one = entry("one", "tier = \"t\"");
+    let two = entry("two", "tier = \"t\"");
     let keys = keys(&text(2, &format!("{one}{two}")));
-    let (first, second) = (number(&keys, "one"), number(&keys, "two"));
+    let first = number(&keys, "one");
+    let second = number(&keys, "two");
     let caller = Caller::Key(first);
     assert!(one_request(&keys, caller, 0) && one_request(&keys, caller, 0));
     assert!(!one_request(&keys, caller, 0));
@@ -101,10 +104,11 @@ fn a_reload_continues_what_keys_have_used_and_names_those_that_are_gone() {
 }
 
 #[test]
-fn a_client_without_a_key_has_the_limits_of_its_tier_for_itself() {
+fn a_client_without_a_key_has_its_tiers_limits_for_itself() {
     let keys = keys("anonymous = \"free\"\n[tiers.free]\nrequests_per_s = 2\ndeny = [\"a\"]\n");
     assert_eq!(keys.authenticate(&Credentials::default(), 7, ms(0)), Ok(None));
-    let (one, two) = (Caller::Anonymous(1), Caller::Anonymous(2));
+    let one = Caller::Anonymous(1);
+    let two = Caller::Anonymous(2);
     assert_eq!((0..5).filter(|_| one_request(&keys, one, 0)).count(), 2);
     let status = |caller| keys.rate_status(caller, ms(0)).expect("a limit");
     assert_eq!(status(one), RateStatus { limit: 2, remaining: 0, reset_s: 1 });
@@ -116,7 +120,7 @@ fn a_client_without_a_key_has_the_limits_of_its_tier_for_itself() {
 }
 
 #[test]
-fn sockets_streams_and_subscriptions_are_counted_for_all_of_a_keys_connections() {
+fn sockets_streams_and_subscriptions_count_for_their_key() {
     let tier = "[tiers.t]\nwebsocket_connections = 2\nsubscriptions = 3\ngrpc_streams = 1\n";
     let keys = keys(&format!("{tier}{}", entry("one", "tier = \"t\"")));
     let caller = Caller::Key(number(&keys, "one"));
@@ -150,7 +154,7 @@ fn sockets_streams_and_subscriptions_are_counted_for_all_of_a_keys_connections()
     );
 }
 
-/// A file of keys `key-0`, `key-1` and so on.
+/// Returns a file of keys `key-0`, `key-1` and so on.
 fn large_file(count: usize) -> String {
     let mut text = "[tiers.t]\nrequests_per_s = 10\nrequests_per_day = 1000\n".to_owned();
     for method in 0..16 {
@@ -179,11 +183,12 @@ fn ten_thousand_keys_cost_less_than_four_megabytes() {
 }
 
 #[test]
-fn refusals_past_their_rate_wait_and_those_of_another_key_do_not() {
+fn refusals_past_a_keys_rate_wait_and_other_keys_do_not() {
     let text =
         format!("[tiers.t]\n{}{}", entry("one", "tier = \"t\""), entry("two", "tier = \"t\""));
     let keys = keys(&text);
-    let (one, two) = (Caller::Key(number(&keys, "one")), Caller::Key(number(&keys, "two")));
+    let one = Caller::Key(number(&keys, "one"));
+    let two = Caller::Key(number(&keys, "two"));
     let at_once = (0..1_000).filter(|_| keys.delay_refusal(one, ms(0)).is_none()).count();
     assert_eq!((at_once, keys.delayed_refusals()), (100, 900));
     assert_eq!(keys.delay_refusal(one, ms(0)), Some(REFUSAL_DELAY_MAX));
@@ -203,7 +208,7 @@ fn wrong_keys_are_counted_to_their_client_and_take_no_memory() {
         keys.authenticate(&with_key(&format!("wrong-{at}")), client, ms(now))
     };
     let answered = (0..10_000).filter(|at| refused(*at, 1, 0) == Err(AuthError::Unknown)).count();
-    assert_eq!((answered, keys.throttled()), (100, 9_900));
+    assert_eq!((answered, keys.throttled_requests()), (100, 9_900));
     let throttled = AuthError::Throttled { retry_after: ms(100) };
     assert_eq!(refused(0, 1, 0), Err(throttled));
     assert_eq!((throttled.status(), throttled.retry_after_s()), (429, Some(1)));

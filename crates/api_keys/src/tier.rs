@@ -8,21 +8,21 @@ pub(crate) struct Tier {
     pub(crate) name: Box<str>,
     /// Requests, of all classes together.
     pub(crate) requests: Option<Rate>,
-    /// Calls of a class.
+    /// Calls of each class a second.
     pub(crate) classes: [Option<Rate>; 3],
     /// Calls of a method, sorted by its name.
     pub(crate) methods: Box<[(Box<str>, Rate)]>,
     /// Bytes of responses per second.
     pub(crate) bytes_per_s: Option<u64>,
-    /// Requests of a UTC day.
+    /// Requests in a UTC day, a quota.
     pub(crate) requests_per_day: Option<u64>,
     /// WebSocket connections at once.
     pub(crate) websocket_connections: Option<u32>,
     /// Subscriptions of all its connections.
     pub(crate) subscriptions: Option<u32>,
-    /// Streams of gRPC at once.
+    /// Concurrent streams of gRPC.
     pub(crate) grpc_streams: Option<u32>,
-    /// The methods that may be called; all if there is no list. Sorted.
+    /// The methods that may be called; all without a list. Sorted.
     pub(crate) allow: Option<Box<[Box<str>]>>,
     /// The methods that may not be called. Sorted.
     pub(crate) deny: Box<[Box<str>]>,
@@ -31,20 +31,20 @@ pub(crate) struct Tier {
 }
 
 impl Tier {
-    /// Whether a method may not be called.
+    /// Returns whether a method may not be called.
     pub(crate) fn denies(&self, method: &str) -> bool {
         let contains =
             |list: &[Box<str>]| list.binary_search_by(|name| (**name).cmp(method)).is_ok();
         contains(&self.deny) || self.allow.as_deref().is_some_and(|allow| !contains(allow))
     }
 
-    /// The limit of a method: its index, and its rate.
+    /// Returns the limit of a method: its index, and its rate.
     pub(crate) fn method_rate(&self, method: &str) -> Option<(usize, Rate)> {
         let at = self.methods.binary_search_by(|(name, _)| (**name).cmp(method)).ok()?;
         Some((at, self.methods[at].1))
     }
 
-    /// Bytes of memory behind it.
+    /// Returns its heap size in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let lists = self.allow.iter().chain([&self.deny]).flat_map(|list| list.iter());
         let lists: usize = lists.map(|name| size_of::<Box<str>>() + name.len()).sum();

@@ -1,4 +1,4 @@
-//! What a key has used since the start: its allowance, counters, and what it has open.
+//! The usage of a key since the start: its allowance, counters, and its open sockets and streams.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ pub(crate) struct KeyState {
 /// Counters of a key, or of all clients without one.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    /// Admitted calls, by class.
+    /// Number of admitted calls, by class.
     classes: [AtomicU64; 3],
     /// Admitted requests, over any protocol.
     requests: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct Usage {
     refused: AtomicU64,
 }
 
-/// The values of [`Usage`].
+/// A snapshot of the values of [`Usage`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UsageCounts {
     pub(crate) classes: [u64; 3],

@@ -1,9 +1,10 @@
-//! The API key of a request: where it is found, and the client that it names.
+//! The API key of a request: its sources, and the client that it names.
 //!
-//! In: the head of a request. Out: the client that the request counts for, or why it is refused. Sources, in this order:
-//! the header `x-api-key` or `x-token`, `Authorization: Bearer`, the parameter `api-key` of the query, a path of one segment.
+//! In: the head of a request. Out: the client that the request counts for, or the reason of its refusal. Sources, in
+//! this order: the header `x-api-key` or `x-token`, `Authorization: Bearer`, the parameter `api-key` of the query, a
+//! path of one segment.
 //! Invariant: a key from the URI is removed from it, so that no later part of the node, and no response, can repeat it.
-//! Not here: what a key may do (`api_keys`), how a refusal is worded (the servers).
+//! Not here: the permissions of a key (`api_keys`), the wording of a refusal (the servers).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use pool::{Class, ClientId, Pool};
 
-/// The header of a key.
+/// The HTTP header of an API key.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The header of a key in clients of Yellowstone gRPC.
 const TOKEN: HeaderName = HeaderName::from_static("x-token");
-/// The parameter of a query.
+/// The query parameter of an API key.
 const PARAMETER: &str = "api-key=";
 /// Bytes of a path that may be a key: shorter ones are paths.
 const PATH_KEY_BYTES_MIN: usize = 16;
@@ -29,7 +30,7 @@ const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// Recognises clients by their API keys.
+/// Finds the client of a request by its API key.
 #[derive(Clone)]
 pub struct Authenticator {
     keys: Arc<ApiKeys>,
@@ -37,12 +38,12 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// With the clock of a pool, by which the rates of the keys are measured everywhere.
+    /// Creates an authenticator with the clock of a pool, by which the rates of the keys are measured everywhere.
     pub fn new(keys: Arc<ApiKeys>, pool: Arc<Pool>) -> Self {
         Self { keys, pool }
     }
 
-    /// The client of a request: its key, or `client`, which is its address. The key is removed from the URI.
+    /// Returns the client of a request: its key, or `client`, which is its address. The key is removed from the URI.
     pub fn authenticate(
         &self,
         uri: &mut Uri,
@@ -62,7 +63,7 @@ impl Authenticator {
         Ok(found.map_or(client, ClientId::from_key))
     }
 
-    /// Whether a client may not call a method.
+    /// Returns whether a client may not call a method.
     pub fn denies(&self, client: ClientId, method: &str) -> bool {
         self.keys.denies(client.caller(), method)
     }
@@ -74,23 +75,23 @@ impl Authenticator {
         self.keys.admit(client.caller(), charge, std::iter::once(method), now)
     }
 
-    /// A permit for a stream of gRPC.
+    /// Returns a permit for a stream of gRPC.
     pub fn open_stream(&self, client: ClientId) -> Result<Permit, LimitReached> {
         self.keys.open_stream(client.caller(), self.pool.now())
     }
 
-    /// How long the response to a refused request must wait, if its client has too many of them. Nothing else should be
-    /// read from the connection meanwhile.
+    /// Returns the delay of the response to a refused request, if its client has too many of them. Nothing else
+    /// should be read from the connection meanwhile.
     pub fn delay_refusal(&self, client: ClientId) -> Option<Duration> {
         self.keys.delay_refusal(client.caller(), self.pool.now())
     }
 
-    /// Whether the key of a client was removed.
+    /// Returns whether the key of a client was removed.
     pub fn is_removed(&self, client: ClientId) -> bool {
         client.key().is_some_and(|number| !self.keys.contains(number))
     }
 
-    /// A permit for a WebSocket.
+    /// Returns a permit for a WebSocket.
     pub fn open_socket(&self, client: ClientId) -> Result<Permit, LimitReached> {
         self.keys.open_socket(client.caller(), self.pool.now())
     }
@@ -105,7 +106,7 @@ impl Authenticator {
     }
 }
 
-/// The key of the headers.
+/// Returns the key of the headers.
 fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
     if let Some(key) = headers.get(API_KEY).or_else(|| headers.get(TOKEN)) {
         return Some(key.as_bytes().trim_ascii());
@@ -115,12 +116,12 @@ fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| key.trim_ascii())
 }
 
-/// The key of a query. Keys have no characters that a query escapes.
+/// Returns the key of a query. Keys have no characters that a query escapes.
 fn query_key(query: &str) -> Option<&str> {
     query.split('&').find_map(|parameter| parameter.strip_prefix(PARAMETER))
 }
 
-/// The only segment of a path, if it may be a key.
+/// Returns the only segment of a path, if it may be a key.
 fn path_key(path: &str) -> Option<&[u8]> {
     let segment = path.strip_prefix('/')?;
     let segment = segment.strip_suffix('/').unwrap_or(segment).as_bytes();
@@ -128,7 +129,7 @@ fn path_key(path: &str) -> Option<&[u8]> {
     (segment.len() >= PATH_KEY_BYTES_MIN && segment.iter().all(is_allowed)).then_some(segment)
 }
 
-/// The URI without its key.
+/// Returns the URI without its key.
 fn without_key(uri: &Uri, is_path_key: bool) -> Uri {
     let mut text = if is_path_key { "/".to_owned() } else { uri.path().to_owned() };
     let parameters = uri.query().into_iter().flat_map(|query| query.split('&'));
@@ -148,7 +149,6 @@ mod tests {
     use api_keys::{KeyFile, KeyHash};
 
     use super::*;
-    use crate::test_clock::TestClock;
 
     const KEY: &str = "hyd_0123456789abcdef";
     const ADDRESS: ClientId = ClientId(1);
@@ -159,11 +159,11 @@ mod tests {
             "{anonymous}\n[tiers.t]\nrequests_per_s = 5\n[[keys]]\nname = \"a\"\ntier = \"t\"\nsha256 = \"{hash}\"\n"
         );
         let keys = ApiKeys::new(KeyFile::parse(&text).expect("it is valid"), 0);
-        let pool = Pool::new(pool::Config::default(), Arc::new(TestClock::new()), || {});
+        let pool = Pool::new(pool::Config::default(), Arc::new(|| Duration::ZERO), || {});
         Authenticator::new(Arc::new(keys), Arc::new(pool.expect("a thread")))
     }
 
-    /// Whether a request has the key, and the URI that is left.
+    /// Returns whether a request has the key, and the URI that is left.
     fn check(
         authenticator: &Authenticator,
         uri: &str,

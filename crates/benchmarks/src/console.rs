@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ::loadgen::{Connection, Endpoint};
 use anyhow::{Context, Result, ensure};
+use http_client::{Connection, Endpoint};
 use solana_keypair::Keypair;
 use testkit::json_rpc_client::JsonRpcClient;
 use testkit::node::Node;

@@ -97,6 +97,7 @@ async fn publish(clients: usize, updates: usize) -> Result<(f64, f64)> {
         reader: Box::new(reader),
         cluster: Some(Arc::new(cluster_info())),
         program: ("benchmarks", "0"),
+        stored_blocks: Vec::new(),
     };
     let (server, mut events) = Server::start(config, node, TcpListener::bind("127.0.0.1:0")?)?;
     let received = Arc::new(Received::default());
@@ -156,6 +157,7 @@ fn update(number: usize) -> AccountUpdate {
         account: Arc::new(Account(AccountSharedData::new(1, ACCOUNT_BYTES, &program_id(program)))),
         write_version: number as u64 + 1,
         signature: None,
+        executed: None,
     }
 }
 
@@ -170,10 +172,11 @@ async fn subscribe(
     let filter = SubscribeRequestFilterAccounts { owner, ..Default::default() };
     let request = SubscribeRequest {
         accounts: [("programs".to_owned(), filter)].into(),
-        ping: Some(SubscribeRequestPing { id: 1 }),
         ..SubscribeRequest::default()
     };
-    let requests = futures_util::stream::iter([request]);
+    let ping = Some(SubscribeRequestPing { id: 1 });
+    let ping = SubscribeRequest { ping, ..SubscribeRequest::default() };
+    let requests = futures_util::stream::iter([request, ping]);
     let mut updates = client.subscribe(requests).await?.into_inner();
     loop {
         let update = updates.next().await.context("the stream has ended")??;

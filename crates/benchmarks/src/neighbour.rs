@@ -13,8 +13,9 @@ mod websocket_flood;
 use std::path::Path;
 use std::time::Duration;
 
-use ::loadgen::{Endpoint, LoadPlan, Run, RunLength, Stream, status_ok};
+use ::loadgen::{LoadPlan, Run, RunLength, Stream, status_ok};
 use anyhow::{Context, Result, ensure};
+use http_client::Endpoint;
 use process_usage::Process;
 use serde_json::json;
 use testkit::node::Node;

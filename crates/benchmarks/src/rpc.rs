@@ -10,9 +10,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ::loadgen::{Classifier, Endpoint, LoadPlan, Run, RunLength, Stream, Verdict, json_rpc};
+use ::loadgen::{Classifier, LoadPlan, Run, RunLength, Stream, Verdict, json_rpc};
 use anyhow::{Context, Result, bail, ensure};
 use hdrhistogram::Histogram;
+use http_client::Endpoint;
 use process_usage::Process;
 use serde_json::{Value, json};
 use solana_keypair::Keypair;

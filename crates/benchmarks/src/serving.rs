@@ -16,6 +16,7 @@ mod cost_breakdown;
 mod instructions;
 mod isolation;
 mod large;
+mod not_modified;
 mod overload;
 mod rounds;
 mod server;

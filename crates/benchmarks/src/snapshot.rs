@@ -1,10 +1,9 @@
 //! A ledger from a snapshot archive: rate and memory: `snapshot [--toy] [--accounts N] [--archive FILE]`.
 //!
-//! Two archives: the sample that Agave wrote (`../shared/data/snapshots` next to the repository, or FILE),
-//! and one forged from it with N token accounts more, some with older versions, some closed, its files in
-//! any order. `hydrant inspect` loads each, and its output is compared with a second reader's sums (the
-//! sample) or the forge's own. Then `hydrant dev --from-snapshot` is timed until it is ready, and its memory is read,
-//! at rest and at its peak.
+//! Two archives: a sample that Agave wrote (FILE, or the recorded one of the tests), and one forged from it with N
+//! token accounts more, some with older versions, some closed, its files in any order. `hydrant inspect` loads each,
+//! and its output is compared with a second reader's sums (the sample) or the forge's own. Then
+//! `hydrant dev --from-snapshot` is timed until it is ready, and its memory is read, at rest and at its peak.
 //! Rates count versions as they are written; the time is the whole process's, from its start.
 
 use std::path::{Path, PathBuf};
@@ -32,7 +31,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     };
     let sample = match value_of(args, "--archive")? {
         Some(path) => PathBuf::from(path),
-        None => sample()?,
+        None => testkit::archive::find_recorded()?,
     };
     let read = Sample::read(&sample)?;
     let expected = read.contents();
@@ -127,14 +126,4 @@ fn inspect(archive: &Path) -> Result<(String, f64)> {
         .context("run hydrant inspect")?;
     ensure!(output.status.success(), "inspect {}: {}", archive.display(), output.status);
     Ok((String::from_utf8(output.stdout)?, started.elapsed().as_secs_f64()))
-}
-
-fn sample() -> Result<PathBuf> {
-    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/snapshots"));
-    let entries = std::fs::read_dir(dir).with_context(|| {
-        format!("{}: the shared data belongs next to the repository", dir.display())
-    })?;
-    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let is_archive = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "zst");
-    paths.find(is_archive).with_context(|| format!("{}: no snapshot in it", dir.display()))
 }

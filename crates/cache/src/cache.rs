@@ -12,13 +12,13 @@ use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 use crate::entry::{Entry, Weight};
 use crate::single_flight::SingleFlight;
 
-/// Bytes of an entry besides its value and its key: its slot in the table, the list of dependencies.
+/// Bytes of an entry in addition to its value and its key: its slot in the table, the list of dependencies.
 const ENTRY_BYTES: u64 = 256;
 
 /// Number of shards, so that threads seldom wait for each other. Each has its share of the bytes.
 const SHARDS: usize = 4;
 
-/// Bounds of a cache.
+/// Limits of the memory and the waiters of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Maximum bytes of values, their keys and entries. 0: nothing is cached, and no caller waits for another.
@@ -29,7 +29,7 @@ pub struct Config {
     pub waiters_max: usize,
 }
 
-/// The counters of a cache.
+/// Counts of lookups and evictions, and the present size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Lookups that found a valid value.
@@ -42,11 +42,11 @@ pub struct Counters {
     pub coalesced: u64,
     /// Callers that computed a value for themselves alone.
     pub bypassed: u64,
-    /// Entries that were evicted.
+    /// Entries that were evicted for others.
     pub evicted: u64,
-    /// Bytes in use.
+    /// Bytes of values, keys and entries now.
     pub bytes: u64,
-    /// Cached entries.
+    /// Number of cached entries now.
     pub entries: u64,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Shared<V: Weight> {
 }
 
 impl<V: Weight> Cache<V> {
-    /// An empty cache.
+    /// Creates an empty cache with these bounds.
     pub fn new(config: Config) -> Self {
         let options = OptionsBuilder::new()
             .shards(SHARDS)
@@ -142,17 +142,17 @@ impl<V: Weight> Cache<V> {
         shared.entries.set_capacity(shared.config.bytes_max);
     }
 
-    /// Maximum bytes of a cached value.
+    /// Returns the maximum bytes of a cached value.
     pub fn entry_bytes_max(&self) -> u64 {
         self.0.config.entry_bytes_max
     }
 
-    /// Bytes in use.
+    /// Returns the bytes of values, keys and entries.
     pub fn bytes(&self) -> u64 {
         self.0.entries.weight()
     }
 
-    /// The counters of the cache.
+    /// Returns the counters of the cache.
     pub fn counters(&self) -> Counters {
         let shared = &self.0;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -168,7 +168,7 @@ impl<V: Weight> Cache<V> {
         }
     }
 
-    /// The entry of a key, valid or not.
+    /// Returns the entry of a key, valid or not.
     pub(crate) fn entry(&self, key: &[u8]) -> Option<Arc<Entry<V>>> {
         self.0.entries.get(key)
     }
@@ -194,7 +194,6 @@ impl<V: Weight> Clone for Cache<V> {
     }
 }
 
-/// Adds one to a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,8 +1,8 @@
 //! A cached value, its size, and when it is valid.
 
-/// The size of a value.
+/// A value that knows its own size.
 pub trait Weight {
-    /// The size in bytes.
+    /// Returns the size of the value in bytes.
     fn bytes(&self) -> u64;
 }
 
@@ -13,14 +13,14 @@ pub struct Entry<V> {
     pub value: Option<V>,
     /// The version at which the value is valid. May be earlier than the version at which it was computed.
     pub valid_at: u64,
-    /// What the value was computed from, in the caller's numbers.
+    /// The cells from which the value was computed, in the caller's numbers.
     pub dependencies: Box<[u64]>,
 }
 
 impl<V> Entry<V> {
-    /// Whether the value is valid at `now`.
+    /// Returns whether the value is valid at `now`.
     pub fn is_valid_at(&self, now: u64, changed_at: impl Fn(u64) -> u64) -> bool {
-        // A value of a later version says nothing about earlier ones.
+        // The value of a later version may differ from that of an earlier one.
         self.valid_at <= now
             && self.dependencies.iter().all(|dependency| changed_at(*dependency) <= self.valid_at)
     }

@@ -1,4 +1,4 @@
-//! What the callers of a flight have: a ticket, a wait, or the fill itself. Each ends its part when it is dropped.
+//! The shares of callers in a flight: a ticket, a wait, or the fill itself. Each ends when it is dropped.
 
 use std::sync::Arc;
 
@@ -62,17 +62,17 @@ impl<V: Weight> FillGuard<V> {
         Self { cache, key: key.into(), entry: None, is_cacheable: true }
     }
 
-    /// Maximum bytes of a value that will be cached.
+    /// Returns the maximum bytes of a value that will be cached.
     pub fn bytes_max(&self) -> u64 {
         self.cache.entry_bytes_max()
     }
 
-    /// The cache that it fills.
+    /// Returns the cache that it fills.
     pub fn cache(&self) -> &Cache<V> {
         &self.cache
     }
 
-    /// Completes the fill. Returns the entry as it is cached.
+    /// Completes the fill. Returns the cached entry.
     pub fn complete(mut self, entry: Entry<V>) -> Arc<Entry<V>> {
         let entry = Arc::new(entry);
         self.entry = Some(Arc::clone(&entry));

@@ -1,14 +1,14 @@
-//! A cache of values that stay valid as long as nothing that they depend on has changed.
+//! A cache of values that stay valid until a value that they depend on changes.
 //!
 //! In: a request as canonical bytes, and the version of the state that the caller sees. Out: a cached value, if it
-//! equals what the caller would compute now; otherwise the task to compute it, which one of the concurrent callers
-//! gets: the first one that is scheduled.
+//! equals the value that the caller would compute now; otherwise the task to compute it, which one of the concurrent
+//! callers gets: the first one that is scheduled.
 //! The caller defines "changed": an [`Entry`] has the version at which its value is valid and its dependencies, and
-//! [`Cache::lookup`] asks for each dependency when it last changed.
+//! [`Cache::lookup`] queries when each dependency last changed.
 //! Also here: [`RequestMemo`], results that follow from the text of a request alone.
 //! Bounds: [`Config`].
 //! Invariant: a value is never returned if a dependency has changed since it was computed. Nothing expires by time.
-//! Not here: what a request depends on, the form of a value, waiting (`response_cache`).
+//! Not here: the dependencies of a request, the form of a value, waiting (`response_cache`).
 #![forbid(unsafe_code)]
 
 mod cache;

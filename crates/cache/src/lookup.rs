@@ -10,34 +10,34 @@ use crate::single_flight::{JoinOutcome, OnFilled};
 /// The reader of a [`Cache::lookup`].
 #[derive(Clone, Copy, Debug)]
 pub struct CacheReader {
-    /// Its client: equal calls of one client wait for each other.
+    /// The client of the call: equal calls of one client wait for each other.
     pub client: u128,
-    /// The version of the state that it sees.
+    /// The version of the state that the call sees.
     pub version: u64,
 }
 
 /// The result of [`Cache::lookup`].
 pub enum Lookup<V: Weight> {
-    /// The value is valid now.
+    /// A cached value that is valid now.
     Hit(Arc<Entry<V>>),
     /// The value is not cached, and no fill is running. Call [`Cache::start_fill`] when the task is scheduled.
     Ticket(FillTicket<V>),
     /// A fill is running, or the client has a ticket already. The caller is notified while the guard lives. The
     /// value may be of another version: check [`Entry::is_valid_at`], as for a cached one.
     Wait(WaitGuard<V>),
-    /// Compute the value, and do not cache it is too large, too many callers wait, or the cache has no bytes.
+    /// Compute the value and do not cache it: it is too large, too many callers wait, or the cache has no bytes.
     Bypass,
 }
 
 /// The result of [`Cache::start_fill`].
 pub enum FillStart<V: Weight> {
-    /// The value is valid now.
+    /// A cached value that is valid now.
     Hit(Arc<Entry<V>>),
     /// Compute the value and pass it to the [`FillGuard`]. Later callers wait for it.
     Fill(FillGuard<V>),
-    /// As [`Lookup::Wait`]; a fill is running.
+    /// A fill is running; see [`Lookup::Wait`].
     Wait(WaitGuard<V>),
-    /// As [`Lookup::Bypass`], or the caller does not wait.
+    /// As for [`Lookup::Bypass`], or a fill is running and the caller does not wait.
     Bypass,
 }
 
@@ -46,15 +46,15 @@ enum EntryState<V> {
     Valid(Arc<Entry<V>>),
     /// The value is too large to cache.
     TooLarge,
-    /// A dependency has changed.
+    /// A dependency of the value has changed.
     Stale,
     Missing,
 }
 
 impl<V: Weight> Cache<V> {
-    /// Looks up the value of `key` for `reader`. `changed_at` returns the version at which a dependency last changed, or
-    /// a later one. It is called after the reader chose its version. If the reader waits, the fill calls what
-    /// `on_filled` returned.
+    /// Looks up the value of `key` for `reader`. `changed_at` returns the version at which a dependency last changed,
+    /// or a later one. It is called after the reader chose its version. If the reader waits, the fill calls the
+    /// callback that `on_filled` returned.
     ///
     /// Cost: a lookup, and one `changed_at` for each dependency.
     pub fn lookup(
@@ -100,8 +100,9 @@ impl<V: Weight> Cache<V> {
         }
     }
 
-    /// As [`Cache::lookup`], but the caller computes the value now unless a fill is running: its `ticket` was
-    /// scheduled, or it needs none. If a fill is running and `on_filled` returns nothing, the caller does not wait.
+    /// Looks up the value as [`Cache::lookup`] does, but the caller computes the value now unless a fill is running:
+    /// its `ticket` was scheduled, or it needs none. If a fill is running and `on_filled` returns nothing, the caller
+    /// does not wait.
     pub fn start_fill(
         &self,
         key: &[u8],
@@ -132,7 +133,7 @@ impl<V: Weight> Cache<V> {
             (EntryState::Missing, None) => count(&shared.misses),
         }
         let joined = shared.single_flight.lock().start(key, shared.config.waiters_max, on_filled);
-        // Only now: the waiters of this ticket wait for the running fill instead.
+        // The ticket is dropped only now, so its waiters wait for the running fill instead.
         drop(ticket);
         match joined {
             None => FillStart::Fill(FillGuard::new(self.clone(), key)),
@@ -147,7 +148,7 @@ impl<V: Weight> Cache<V> {
         }
     }
 
-    /// A stale entry never becomes valid again, so it is removed.
+    /// Returns the state of an entry. A stale entry never becomes valid again, so it is removed.
     fn entry_state(&self, key: &[u8], now: u64, changed_at: impl Fn(u64) -> u64) -> EntryState<V> {
         let Some(entry) = self.entry(key) else { return EntryState::Missing };
         if !entry.is_valid_at(now, changed_at) {
@@ -159,8 +160,8 @@ impl<V: Weight> Cache<V> {
         if entry.value.is_none() { EntryState::TooLarge } else { EntryState::Valid(entry) }
     }
 
-    /// The value, for a caller that would compute it in another way or may not use it. Nothing is counted, and no
-    /// caller waits. A caller that uses the value calls [`Cache::count_hit`].
+    /// Returns the value, for a caller that would compute it in another way or may not use it. Nothing is counted,
+    /// and no caller waits. A caller that uses the value calls [`Cache::count_hit`].
     pub fn peek(
         &self,
         key: &[u8],

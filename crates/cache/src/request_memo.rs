@@ -11,16 +11,16 @@ use quick_cache::sync::Cache;
 /// A longer text is not stored: comparing it costs more, and parsing it is a smaller part of the request.
 pub const TEXT_BYTES_MAX: usize = 512;
 
-/// Results by text.
+/// Computed results by the text of their request.
 pub struct RequestMemo<T>(Cache<Box<[u8]>, Arc<T>>);
 
 impl<T> RequestMemo<T> {
-    /// An empty memo of at most `entries_max` entries.
+    /// Creates an empty memo of at most `entries_max` entries.
     pub fn new(entries_max: usize) -> Self {
         Self(Cache::new(entries_max))
     }
 
-    /// The result for a text.
+    /// Returns the result for a text.
     pub fn get(&self, text: &[u8]) -> Option<Arc<T>> {
         if text.len() > TEXT_BYTES_MAX {
             return None;
@@ -35,12 +35,12 @@ impl<T> RequestMemo<T> {
         }
     }
 
-    /// Number of stored texts.
+    /// Returns the number of stored texts.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether no text is stored.
+    /// Returns whether no text is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

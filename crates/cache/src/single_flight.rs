@@ -2,12 +2,12 @@
 //!
 //! The first caller gets a `FillTicket`. It may wait in the run queue before it starts to compute, and others might
 //! be scheduled earlier. So only the same client waits for that ticket; other clients get tickets of their own, up to
-//! [`LEADERS_MAX`]. The first ticket that is scheduled becomes the fill (`FillGuard`), and from then on all wait for
+//! [`LEADERS_MAX`]. The first ticket that is scheduled becomes the fill (`FillGuard`), and all other callers wait for
 //! it.
 //! Bounds: `waiters_max` waiters, each counted while its `WaitGuard` lives. Of waiters that have no task to compute
 //! the value, a client has at most as many as are still free for others, so that a new client can wait. Waiters with a
 //! task are bounded as tasks.
-//! Not here: what the callers hold (`guards`).
+//! Not here: the callers' guards (`guards`).
 
 use std::collections::hash_map::Entry as HashMapEntry;
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +22,7 @@ pub type OnFilled<V> = Box<dyn FnOnce(Option<Arc<Entry<V>>>) + Send>;
 /// of this many is scheduled about as soon as a later client's own task would be.
 pub(crate) const LEADERS_MAX: usize = 8;
 
-/// The flights of all keys.
+/// The running flights of all keys, and their waiters.
 pub(crate) struct SingleFlight<V> {
     flights: HashMap<Box<[u8]>, Flight<V>>,
     waiters: usize,
@@ -33,23 +33,23 @@ pub(crate) struct SingleFlight<V> {
 }
 
 struct Flight<V> {
-    /// A `FillGuard` exists.
+    /// Whether a `FillGuard` for the key exists.
     is_filling: bool,
     /// The number and the client of each ticket that is not scheduled yet.
     tickets: Vec<(u64, u128)>,
-    /// In the order of arrival.
+    /// By number, so in the order of arrival.
     waiters: BTreeMap<u64, Waiter<V>>,
 }
 
 struct Waiter<V> {
     /// The client, if it has no task to compute the value.
     client: Option<u128>,
-    /// The client whose ticket it waits for until a fill starts.
+    /// The owner of the ticket that it waits for until a fill starts.
     ticket_owner: Option<u128>,
     on_filled: OnFilled<V>,
 }
 
-/// What a caller of an uncached key gets.
+/// The role of a caller of an uncached key.
 pub(crate) enum JoinOutcome {
     /// The caller fills when the ticket is scheduled.
     Ticket(u64),
@@ -118,7 +118,7 @@ impl<V> SingleFlight<V> {
         Some(JoinOutcome::Wait(number))
     }
 
-    /// Number of waiters, and of clients that have some.
+    /// Returns the number of waiters, and of clients that have some.
     #[cfg(test)]
     pub(crate) fn waiter_counts(&self) -> (usize, usize) {
         (self.waiters, self.waiters_by_client.len())
@@ -129,13 +129,13 @@ impl<V> SingleFlight<V> {
         self.next
     }
 
-    /// The fill is over. Returns all waiters.
+    /// Ends the fill of a key. Returns all its waiters.
     pub(crate) fn complete_flight(&mut self, key: &[u8]) -> Vec<OnFilled<V>> {
         let waiters = self.flights.remove(key).map(|flight| flight.waiters).unwrap_or_default();
         waiters.into_values().map(|waiter| self.release_waiter(waiter)).collect()
     }
 
-    /// Uncounts a waiter.
+    /// Takes a waiter out of the counts.
     fn release_waiter(&mut self, waiter: Waiter<V>) -> OnFilled<V> {
         self.waiters -= 1;
         if let Some(client) = waiter.client
@@ -149,7 +149,7 @@ impl<V> SingleFlight<V> {
         waiter.on_filled
     }
 
-    /// A ticket was scheduled or dropped. Returns the waiters that waited only for it.
+    /// Ends a ticket that was scheduled or dropped. Returns the waiters that waited only for it.
     pub(crate) fn release_ticket(&mut self, key: &[u8], number: u64) -> Vec<OnFilled<V>> {
         let Some(flight) = self.flights.get_mut(key) else { return Vec::new() };
         let Some(at) = flight.tickets.iter().position(|(ticket, _)| *ticket == number) else {
@@ -167,7 +167,7 @@ impl<V> SingleFlight<V> {
         left.into_iter().map(|waiter| self.release_waiter(waiter)).collect()
     }
 
-    /// A waiter left before it was notified.
+    /// Removes a waiter that left before it was notified.
     pub(crate) fn cancel_waiter(&mut self, key: &[u8], number: u64) -> Option<OnFilled<V>> {
         let waiter = self.flights.get_mut(key)?.waiters.remove(&number)?;
         Some(self.release_waiter(waiter))

@@ -1,5 +1,5 @@
-//! The cache against a model: whatever is written, and whichever caller computes a value when, a returned value
-//! equals what would be computed at that version.
+//! The cache against a model: after any writes, and with any order of fills, a returned value equals the value that
+//! would be computed at that version.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Cells {
         self.cells.get(&cell).map_or(0, |(_, at)| *at)
     }
 
-    /// The result of the request `key`: the cells from `key` on.
+    /// Returns the result of the request `key`: the cells from `key` on.
     fn compute(&self, key: u8) -> (CellValues, Box<[u64]>) {
         let read: Vec<u64> = (u64::from(key)..).take(1 + usize::from(key) % 3).collect();
         let values = read.iter().map(|cell| self.cells.get(cell).map_or(0, |(value, _)| *value));
@@ -61,7 +61,7 @@ struct PendingFill {
 
 type FilledReceiver = Receiver<Option<Arc<Entry<CellValues>>>>;
 
-/// A callback, and the receiver of what it is called with.
+/// Returns a callback, and the receiver of its argument.
 fn filled_channel() -> (OnFilled<CellValues>, FilledReceiver) {
     let (sender, filled) = sync_channel(1);
     (Box::new(move |entry| sender.send(entry).expect("room for one")), filled)
@@ -76,7 +76,7 @@ fn no_cached_value_is_ever_stale() {
     assert!(served > 100_000, "{served} values from the cache");
 }
 
-/// The cache's callers.
+/// All callers of the cache: fills, tickets and waiters.
 #[derive(Default)]
 struct World {
     cells: Cells,
@@ -126,7 +126,8 @@ fn run(seed: u64) -> u64 {
 
 impl World {
     fn lookup(&mut self, cache: &Cache<CellValues>, key: u8, client: u128) {
-        let (now, changed_at) = (self.cells.now, |cell| self.cells.changed_at(cell));
+        let now = self.cells.now;
+        let changed_at = |cell| self.cells.changed_at(cell);
         let before = cache.counters().hits;
         let hit = cache.peek(&[key], now, changed_at).is_some();
         assert_eq!(cache.counters().hits, before);
@@ -165,7 +166,8 @@ impl World {
         ticket: Option<FillTicket<CellValues>>,
         waits: bool,
     ) {
-        let (now, changed_at) = (self.cells.now, |cell| self.cells.changed_at(cell));
+        let now = self.cells.now;
+        let changed_at = |cell| self.cells.changed_at(cell);
         let (on_filled, filled) = filled_channel();
         match cache.start_fill(&[key], ticket, now, changed_at, || waits.then_some(on_filled)) {
             FillStart::Hit(entry) => self.check_hit(key, &entry),
@@ -185,7 +187,8 @@ impl World {
         self.served += 1;
     }
 
-    /// A bypass happens only if the value is too large or the maximum of waiters wait: waiters that left do not count.
+    /// Checks that a bypass happens only if the value is too large or the maximum of waiters wait: waiters that left
+    /// do not count.
     fn check_bypass(&mut self, key: u8, waits: bool) {
         self.poll_waiters();
         let waiting = self.waiters.len();
@@ -272,7 +275,8 @@ fn one_client_fills_and_the_others_wait_for_it() {
 #[test]
 fn the_first_scheduled_ticket_fills_and_no_client_waits_for_another_clients_ticket() {
     let cache = cache(9);
-    let (first, second) = (ticket(&cache, 1), ticket(&cache, 2));
+    let first = ticket(&cache, 1);
+    let second = ticket(&cache, 2);
     let FillStart::Fill(fill) = start_fill(&cache, Some(second)).0 else {
         panic!("no fill is running")
     };
@@ -285,9 +289,10 @@ fn the_first_scheduled_ticket_fills_and_no_client_waits_for_another_clients_tick
 }
 
 #[test]
-fn a_dropped_ticket_notifies_the_waiters_of_its_client() {
+fn a_dropped_ticket_notifies_its_clients_waiters() {
     let cache = cache(9);
-    let (first, second) = (ticket(&cache, 1), ticket(&cache, 2));
+    let first = ticket(&cache, 1);
+    let second = ticket(&cache, 2);
     let (Lookup::Wait(_waits), filled) = lookup(&cache, 1) else {
         panic!("the client has a ticket")
     };
@@ -304,7 +309,7 @@ fn a_dropped_ticket_notifies_the_waiters_of_its_client() {
 }
 
 #[test]
-fn a_flight_has_a_few_tickets_and_later_clients_wait_for_one_of_them() {
+fn a_flight_has_few_tickets_and_later_clients_wait_for_one() {
     let cache = cache(1_000);
     let mut tickets: Vec<_> =
         (0..LEADERS_MAX as u128).map(|client| ticket(&cache, client)).collect();
@@ -336,7 +341,7 @@ fn a_flight_has_a_few_tickets_and_later_clients_wait_for_one_of_them() {
 }
 
 #[test]
-fn many_waiters_of_one_client_leave_capacity_to_others() {
+fn one_clients_many_waiters_leave_capacity_to_others() {
     let cache = cache(64);
     let FillStart::Fill(fill) = start_fill(&cache, None).0 else {
         panic!("the first client fills")
@@ -376,7 +381,8 @@ fn a_dropped_waiter_is_no_longer_counted() {
     for _ in 0..100 {
         assert!(matches!(lookup(&cache, 1).0, Lookup::Wait(_)), "all before have left");
     }
-    let (stays, leaves) = (lookup(&cache, 1).0, lookup(&cache, 1).0);
+    let stays = lookup(&cache, 1).0;
+    let leaves = lookup(&cache, 1).0;
     assert!(matches!(lookup(&cache, 1).0, Lookup::Bypass));
     drop(leaves);
     assert!(matches!(lookup(&cache, 1).0, Lookup::Wait(_)));
@@ -385,7 +391,7 @@ fn a_dropped_waiter_is_no_longer_counted() {
 }
 
 #[test]
-fn a_cache_of_zero_bytes_bypasses_every_request() {
+fn a_cache_without_bytes_bypasses_every_request() {
     let cache =
         Cache::<CellValues>::new(Config { bytes_max: 0, entry_bytes_max: 0, waiters_max: 2 });
     for _ in 0..2 {

@@ -11,6 +11,7 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::{Reward, TransactionStatusMeta};
 
 use crate::block_info::BankHashComponents;
+use crate::status_visibility::StatusVisibility;
 
 /// An executed transaction with its results.
 #[derive(Clone, Debug)]
@@ -29,12 +30,24 @@ pub struct ExecutedTransaction {
     pub account_keys: Vec<Pubkey>,
     /// Whether it is only one validator's vote.
     pub is_vote: bool,
+    /// Whether clients that ask for its status get one.
+    pub visibility: StatusVisibility,
 }
 
 impl ExecutedTransaction {
     /// The first signature, which identifies the transaction.
     pub fn signature(&self) -> Signature {
         self.transaction.signatures.first().copied().unwrap_or_default()
+    }
+
+    /// Whether the transaction has a status for clients.
+    pub fn has_status(&self) -> bool {
+        self.visibility.is_shown()
+    }
+
+    /// Gives it a status. Call this before a client is notified of the transaction.
+    pub fn show_status(&self) {
+        self.visibility.show();
     }
 
     /// Estimated bytes of its signatures, instructions, logs, inner instructions and token balances: measured sizes.
@@ -87,8 +100,8 @@ impl AccountWrite {
         self.account.as_ref().map(StoredRecord::record)
     }
 
-    /// An account with the owner and the length of the account after the block, at no cost: a patch changes neither.
-    pub fn alike(&self) -> Option<&Account> {
+    /// Returns the account that the one after the block is a patch of, at no cost. Both have the same owner and length.
+    pub fn base_account(&self) -> Option<&Account> {
         self.account.as_ref().map(|account| &**account.base())
     }
 }
@@ -132,6 +145,11 @@ impl Block {
     /// Whether the bank hash is known. It is not in a followed chain whose banks are not verified.
     pub fn has_bank_hash(&self) -> bool {
         self.bank_hash != Hash::default()
+    }
+
+    /// Gives its transactions a status ([`ExecutedTransaction::show_status`]).
+    pub fn show_statuses(&self) {
+        self.transactions.iter().for_each(|executed| executed.show_status());
     }
 
     /// Bytes of the rewards, including the text of the addresses.

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ledger::Slot;
+use solana::EpochStakes;
 use solana_clock::Epoch;
 use solana_pubkey::Pubkey;
 
@@ -19,6 +20,12 @@ use crate::{InflationSchedule, LeaderSchedule, View};
 /// The stake of each vote account that has some, in lamports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VoteStakes(pub HashMap<Pubkey, u64>);
+
+impl From<&EpochStakes> for VoteStakes {
+    fn from(stakes: &EpochStakes) -> Self {
+        Self(stakes.voters.iter().map(|voter| (voter.vote_account, voter.stake)).collect())
+    }
+}
 
 impl VoteStakes {
     /// The stake of a vote account.

@@ -37,7 +37,8 @@ pub struct ClusterInfo {
     pub feature_set: u32,
     /// The features that are active in the ledger.
     pub features: Arc<FeatureSet>,
-    /// The address of JSON-RPC.
+    /// The address of JSON-RPC. If it is unspecified, clients get the one that they reached
+    /// ([`crate::reachable_address`]). The same holds for the next two.
     pub rpc: Option<SocketAddr>,
     /// The address of PubSub.
     pub pubsub: Option<SocketAddr>,

@@ -26,8 +26,8 @@ pub enum LedgerEvent {
         timestamp_ms: u64,
     },
     /// Accounts were written to an open block, in this order, by transactions or by the block itself. One event has all
-    /// that became visible at once, and precedes the `Executed` with the transactions. Only a sink that requests it gets
-    /// it ([`EventSink::needs_account_updates`]).
+    /// that became visible at once, and precedes the `Executed` with the transactions. Only a sink that requests it
+    /// gets it ([`EventSink::needs_account_updates`]).
     AccountsWritten {
         /// The block.
         block: BlockId,
@@ -77,8 +77,8 @@ pub enum LedgerEvent {
     },
     /// The ledger took the state of a newer snapshot, because it cannot get the blocks between: it jumps to this block.
     /// All other blocks above the block's parent were reverted before. The block's writes are what changed between the
-    /// parent and the block. Its transactions are not known, and neither are the blocks between. `TipMoved`, `Confirmed`
-    /// and `Rooted` of the block follow. A localnet never jumps.
+    /// parent and the block. Its transactions are not known, and neither are the blocks between. `TipMoved`,
+    /// `Confirmed` and `Rooted` of the block follow. A localnet never jumps.
     Jumped {
         /// The block. Its parent is the newest one that is known, not that of the chain.
         block: Arc<Block>,
@@ -107,6 +107,9 @@ pub struct AccountUpdate {
     pub write_version: u64,
     /// The transaction that wrote it; `None` if the block did it by itself.
     pub signature: Option<Signature>,
+    /// The same transaction as history has it, from a ledger that shows open blocks. A server
+    /// that sends its signature to a client shows its status first ([`ExecutedTransaction::show_status`]).
+    pub executed: Option<Arc<ExecutedTransaction>>,
 }
 
 /// Why a block is removed that never becomes final.

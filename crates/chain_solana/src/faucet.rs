@@ -42,14 +42,9 @@ pub enum AirdropError {
         /// The slice of time.
         seconds: u64,
     },
-    /// The faucet's balance is too low. Fix: start with a higher `--faucet-sol`.
-    #[error("the faucet holds {balance} lamports, {lamports} were requested (--faucet-sol)")]
-    FaucetEmpty {
-        /// The requested lamports.
-        lamports: u64,
-        /// The faucet's balance.
-        balance: u64,
-    },
+    /// The node has no faucet, and its upstream has none either.
+    #[error("this node has no faucet: it follows a chain")]
+    NoFaucet,
     /// The transfer was not accepted.
     #[error(transparent)]
     Send(#[from] SendError),
@@ -57,8 +52,9 @@ pub enum AirdropError {
 
 /// Gives away lamports. A followed chain has none.
 pub trait Faucet: Send + Sync + 'static {
-    /// Queues a transfer from the faucet with `blockhash`. Returns its signature. It is executed
-    /// before transactions that `sender` sends later with `to` as their fee payer.
+    /// Queues a transfer from the faucet with `blockhash`. Returns its signature. The transfer fails in its block if
+    /// the faucet has fewer lamports. It is executed before transactions that `sender` sends later with `to` as their
+    /// fee payer.
     fn airdrop(
         &self,
         sender: Sender,

@@ -65,7 +65,7 @@ pub struct ForkUsage {
 
 /// Why a call was refused. The call had no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ForkError {
+pub enum ForkControlError {
     /// A number is out of its range.
     #[error("{what} is {value}: 1 to {max}")]
     OutOfRange {
@@ -133,10 +133,10 @@ pub trait ForkControl: Send + Sync + 'static {
 }
 
 /// A call that has been queued, or refused.
-pub struct ForkCall<T>(Pending<Result<T, ForkError>>);
+pub struct ForkCall<T>(Pending<Result<T, ForkControlError>>);
 
 /// Where the result of a call goes.
-pub type ForkReply<T> = PendingSender<Result<T, ForkError>>;
+pub type ForkReply<T> = PendingSender<Result<T, ForkControlError>>;
 
 impl<T> ForkCall<T> {
     /// A call, and where its result goes.
@@ -151,8 +151,8 @@ impl<T> ForkCall<T> {
     }
 
     /// The result. Blocks until it is there.
-    pub fn wait(self) -> Result<T, ForkError> {
-        self.0.wait().unwrap_or(Err(ForkError::Closed))
+    pub fn wait(self) -> Result<T, ForkControlError> {
+        self.0.wait().unwrap_or(Err(ForkControlError::Closed))
     }
 }
 
@@ -173,6 +173,6 @@ mod tests {
     fn a_dropped_reply_is_an_error() {
         let (call, reply) = ForkCall::<u64>::new();
         drop(reply);
-        assert_eq!(call.wait(), Err(ForkError::Closed));
+        assert_eq!(call.wait(), Err(ForkControlError::Closed));
     }
 }

@@ -4,7 +4,6 @@
 //!
 //! Not here: accounts (`query`, `solana`), execution (`svm`), sockets (`http_server`).
 
-mod account_upstream;
 mod adopted_account;
 mod block;
 mod block_footer;
@@ -21,21 +20,24 @@ mod identifiers;
 mod inflation;
 mod leader_schedule;
 mod ledger_control;
-mod older_statuses;
+mod node_address;
 mod one_node_cluster;
 mod pending;
+mod pre_snapshot_statuses;
+mod remote_accounts;
 mod signatures;
 mod simulator;
 mod snapshots;
+mod start_point;
+mod status_visibility;
 mod transaction_sender;
-mod upstream;
+mod upstream_rpc;
 mod verification;
 mod verified_transaction;
 mod written_accounts;
 
 use solana::Account;
 
-pub use account_upstream::{AccountUpstream, AccountsRequest, FetchCall, FetchError};
 pub use adopted_account::AdoptedAccount;
 pub use block::{AccountWrite, Block, ExecutedTransaction};
 pub use block_footer::BlockFooter;
@@ -51,7 +53,7 @@ pub use cluster_info::ClusterInfo;
 pub use event::{AccountUpdate, EventSink, LedgerEvent, RevertReason, Vote};
 pub use faucet::{AirdropError, Faucet};
 pub use fork_control::{
-    DROPPED_MAX, ForkCall, ForkControl, ForkError, ForkReply, ForkTransactions, ForkUsage,
+    DROPPED_MAX, ForkCall, ForkControl, ForkControlError, ForkReply, ForkTransactions, ForkUsage,
     MINE_MAX, REORG_TRANSACTIONS_MAX, Reorganization,
 };
 pub use history::{History, HistoryLimits, HistorySnapshot, TransactionPosition, is_rooted};
@@ -62,16 +64,20 @@ pub use ledger_control::{
     ACCOUNT_BYTES_MAX, AccountsEdit, ControlCall, ControlCommand, ControlDone, ControlError,
     ControlStats, CurrentAccounts, EditedAccounts, LedgerControl, ResetScope, TimeTarget,
 };
-pub use older_statuses::OlderStatuses;
+pub use node_address::{is_dialable, is_unspecified, local_address, reachable_address};
 pub use one_node_cluster::OneNodeCluster;
 pub use pending::{Pending, PendingSender, pending};
+pub use pre_snapshot_statuses::PreSnapshotStatuses;
+pub use remote_accounts::{AccountsRequest, FetchCall, FetchError, RemoteAccounts};
 pub use simulator::{Simulation, SimulationError, SimulationRequest, Simulator};
 pub use snapshots::Snapshots;
+pub use start_point::{StartPoint, StartPointError, StartSysvars};
+pub use status_visibility::StatusVisibility;
 pub use transaction_sender::{QueueBound, SendError, Sender, TransactionSender};
-pub use upstream::{Upstream, UpstreamCall, UpstreamError, UpstreamReply, UpstreamResult};
+pub use upstream_rpc::{UpstreamCall, UpstreamError, UpstreamReply, UpstreamResult, UpstreamRpc};
 pub use verification::{
-    AgreementSource, BankMismatch, BankProof, ComputedVerification, MISMATCH_ACCOUNTS_MAX,
-    Verification, VerificationLevel, VerificationSummary, VotedStake,
+    AgreementSource, BankProof, ComputedVerification, MISMATCH_ACCOUNTS_MAX, Verification,
+    VerificationSummary,
 };
 pub use verified_transaction::{VerifiedTransaction, VerifyError};
 pub use written_accounts::WrittenAccounts;

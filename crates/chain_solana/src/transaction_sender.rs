@@ -115,6 +115,12 @@ pub enum SendError {
         /// The limit.
         limit: u64,
     },
+    /// No node of the cluster has an address that can be dialled, and no upstream is set. Fix: set `--upstream`.
+    #[error(
+        "no leader can be reached: the source names no address of a validator that can be dialled \
+         (--upstream forwards transactions, --advertised-ip sets the address of a node)"
+    )]
+    NoLeader,
     /// The node is shutting down.
     #[error("the ledger is shutting down")]
     Closed,

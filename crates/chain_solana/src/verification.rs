@@ -3,46 +3,18 @@
 //! A ledger that makes its blocks has computed their hashes ([`ComputedVerification`]). A follower compares what it
 //! computed with what others say, and each bank has the level that it reached.
 //! Bounds: a call returns copies of small values and of at most [`MISMATCH_ACCOUNTS_MAX`] addresses. It does not block.
-//! Not here: how banks are verified (`verify`).
+//! Not here: how banks are verified (`verify`), the levels and mismatches themselves (`solana`).
 
 use std::sync::Arc;
 
 use ledger::{BlockId, Commitment, Slot};
+use solana::{BankMismatch, VerificationLevel, VotedStake};
 use solana_hash::Hash;
-use solana_pubkey::Pubkey;
 
 use crate::{History, Reader};
 
-/// Accounts of a [`BankMismatch`] that are listed.
+/// Maximum number of accounts that the [`BankMismatch`] of a [`VerificationSummary`] lists.
 pub const MISMATCH_ACCOUNTS_MAX: usize = 64;
-
-/// What is known of a bank's hash, the weakest level first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum VerificationLevel {
-    /// This node computed it, from what the bank wrote and executed. It was compared with nothing.
-    Computed,
-    /// A child of the bank lists the same one.
-    Sequence,
-    /// So do as many independent sources as configured.
-    Agreed,
-    /// Validators with more than two thirds of the stake signed it, or the hash of a descendant.
-    Voted,
-}
-
-impl VerificationLevel {
-    /// All levels, the weakest first.
-    pub const ALL: [Self; 4] = [Self::Computed, Self::Sequence, Self::Agreed, Self::Voted];
-
-    /// The name in the API.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Computed => "computed",
-            Self::Sequence => "sequence",
-            Self::Agreed => "agreed",
-            Self::Voted => "voted",
-        }
-    }
-}
 
 /// What is known of one bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,34 +23,6 @@ pub struct BankProof {
     pub level: VerificationLevel,
     /// The stake that decided, if the level is [`VerificationLevel::Voted`].
     pub votes: Option<VotedStake>,
-}
-
-/// The stake that voted for a hash when its votes were enough. Later ones are not counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VotedStake {
-    /// The slot that the votes are for: the bank's own, or that of a descendant.
-    pub slot: Slot,
-    /// Lamports of the voters.
-    pub voted: u64,
-    /// Lamports of all vote accounts of the epoch.
-    pub total: u64,
-}
-
-/// A bank whose computed hash is not the reported one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BankMismatch {
-    /// Its slot.
-    pub slot: Slot,
-    /// The hash that follows from what it wrote.
-    pub computed: Hash,
-    /// The reported hash.
-    pub reported: Hash,
-    /// Where the reported hash comes from.
-    pub reporter: &'static str,
-    /// The first [`MISMATCH_ACCOUNTS_MAX`] accounts that it wrote, sorted.
-    pub accounts_written: Arc<[Pubkey]>,
-    /// Number of accounts that it wrote.
-    pub accounts_written_len: usize,
 }
 
 /// An independent source, and whether it agrees.
@@ -152,7 +96,8 @@ impl Verification for ComputedVerification {
     }
 
     fn verified_slot(&self) -> Option<Slot> {
-        Some(self.reader.view(Commitment::Confirmed).block().slot)
+        let (_, block) = self.reader.version_and_block(Commitment::Confirmed);
+        Some(block.slot)
     }
 
     fn proof(&self, bank: BlockId) -> Option<BankProof> {

@@ -21,6 +21,7 @@ pub struct VerifiedTransaction {
     transaction: VersionedTransaction,
     message_hash: Hash,
     message_bytes: usize,
+    retries: u32,
 }
 
 /// Why a transaction is refused before execution.
@@ -43,7 +44,7 @@ impl VerifiedTransaction {
             return Err(VerifyError::Signature);
         }
         let message_hash = VersionedMessage::hash_raw_message(&message);
-        Ok(Self { transaction, message_hash, message_bytes: message.len() })
+        Ok(Self { transaction, message_hash, message_bytes: message.len(), retries: 0 })
     }
 
     /// The same, but signatures of the signers that `is_exempt` selects are not checked. One that is all zero is replaced
@@ -66,7 +67,17 @@ impl VerifiedTransaction {
             }
         }
         let message_hash = VersionedMessage::hash_raw_message(&message);
-        Ok(Self { transaction, message_hash, message_bytes: message.len() })
+        Ok(Self { transaction, message_hash, message_bytes: message.len(), retries: 0 })
+    }
+
+    /// Returns the transaction with a number of retries, for while it cannot run yet.
+    pub fn with_retries(self, retries: u32) -> Self {
+        Self { retries, ..self }
+    }
+
+    /// Returns how often a ledger tries it again while it cannot run yet: 0 unless its sender wants retries.
+    pub fn retries(&self) -> u32 {
+        self.retries
     }
 
     /// The transaction.

@@ -6,7 +6,7 @@ use solana_pubkey::Pubkey;
 
 /// The last write of an account in a bank.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccountWrite<A> {
+pub struct LastWrite<A> {
     /// The account's address.
     pub pubkey: Pubkey,
     /// Of the write, within the session.
@@ -18,11 +18,11 @@ pub struct AccountWrite<A> {
 /// The last write of an account in an open bank.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenWrite<A> {
-    pub(crate) write: AccountWrite<A>,
+    pub(crate) write: LastWrite<A>,
     pub(crate) bytes: usize,
     /// The bank's writes before it.
     pub(crate) written_at: u64,
-    pub(crate) is_unsettled: bool,
+    pub(crate) is_pending: bool,
     /// Whether the bank has written the account before.
     pub(crate) is_again: bool,
 }
@@ -45,17 +45,17 @@ impl<A> BankAccounts<A> {
     }
 
     /// The last write of an account.
-    pub fn get(&self, pubkey: &Pubkey) -> Option<&AccountWrite<A>> {
+    pub fn get(&self, pubkey: &Pubkey) -> Option<&LastWrite<A>> {
         self.0.get(pubkey).map(|last| &last.write)
     }
 
     /// All of them, by address.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &AccountWrite<A>> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &LastWrite<A>> {
         self.0.values().map(|last| &last.write)
     }
 
     /// All of them, by address.
-    pub fn into_writes(self) -> impl ExactSizeIterator<Item = AccountWrite<A>> {
+    pub fn into_writes(self) -> impl ExactSizeIterator<Item = LastWrite<A>> {
         self.0.into_values().map(|last| last.write)
     }
 }

@@ -9,7 +9,7 @@ use solana::Entry;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
 
-use crate::account_writes::{AccountWrite, OpenWrite};
+use crate::account_writes::{LastWrite, OpenWrite};
 use crate::event::{GapReason, Missing};
 use crate::update::BlockMeta;
 
@@ -46,12 +46,12 @@ pub(crate) struct Assembly<A, T, M> {
     pub(crate) first_received: Instant,
     /// In order: a whole bank has them so, and nothing is sorted when it is awaited.
     pub(crate) accounts: BTreeMap<Pubkey, OpenWrite<A>>,
-    /// Accounts that the bank has written once, and that were not taken ([`Self::take_settled`]), with the time of the write.
-    /// One that is written again stays here until its turn.
-    unsettled: VecDeque<(Pubkey, u64)>,
-    /// As `unsettled`, accounts that the bank has written again, each once, with the time of a write.
-    unsettled_again: VecDeque<(Pubkey, u64)>,
-    /// Accounts that were written first since [`Self::take_new`].
+    /// Accounts that the bank has written once and that were not drained ([`Self::drain_quiescent`]), with the number of
+    /// writes before theirs. One that is written again stays here until it is at the front.
+    pending: VecDeque<(Pubkey, u64)>,
+    /// Like `pending`, for accounts that the bank has written more than once. Each is in it once.
+    pending_hot: VecDeque<(Pubkey, u64)>,
+    /// Accounts that were written first since [`Self::drain_first_writes`].
     new: Vec<Pubkey>,
     /// The account writes so far.
     writes: u64,
@@ -72,8 +72,8 @@ impl<A, T, M> Assembly<A, T, M> {
             is_created: false,
             first_received: now,
             accounts: BTreeMap::new(),
-            unsettled: VecDeque::new(),
-            unsettled_again: VecDeque::new(),
+            pending: VecDeque::new(),
+            pending_hot: VecDeque::new(),
             new: Vec::new(),
             writes: 0,
             history_at: None,
@@ -90,7 +90,7 @@ impl<A, T, M> Assembly<A, T, M> {
     }
 
     /// Adds a write if it is newer than the one that is there.
-    pub(crate) fn add_account(&mut self, write: AccountWrite<A>, bytes: usize) -> Added {
+    pub(crate) fn add_account(&mut self, write: LastWrite<A>, bytes: usize) -> Added {
         let bytes = bytes + ENTRY_BYTES;
         let written_at = self.writes;
         let is_history = write.pubkey == sysvar::slot_history::ID;
@@ -100,18 +100,18 @@ impl<A, T, M> Assembly<A, T, M> {
             }
             MapEntry::Occupied(mut entry) => {
                 let last = entry.get_mut();
-                if !last.is_unsettled {
-                    self.unsettled_again.push_back((write.pubkey, written_at));
+                if !last.is_pending {
+                    self.pending_hot.push_back((write.pubkey, written_at));
                 }
                 let before = last.bytes;
-                *last = OpenWrite { write, bytes, written_at, is_unsettled: true, is_again: true };
+                *last = OpenWrite { write, bytes, written_at, is_pending: true, is_again: true };
                 before
             }
             MapEntry::Vacant(entry) => {
                 self.new.push(write.pubkey);
-                self.unsettled.push_back((write.pubkey, written_at));
-                let (is_unsettled, is_again) = (true, false);
-                entry.insert(OpenWrite { write, bytes, written_at, is_unsettled, is_again });
+                self.pending.push_back((write.pubkey, written_at));
+                let (is_pending, is_again) = (true, false);
+                entry.insert(OpenWrite { write, bytes, written_at, is_pending, is_again });
                 0
             }
         };
@@ -119,7 +119,7 @@ impl<A, T, M> Assembly<A, T, M> {
         if is_history {
             self.history_at = Some(self.writes);
         }
-        self.added(before, bytes)
+        self.resize(before, bytes)
     }
 
     /// Whether it freezes: it has written SlotHistory, and fewer than `writes_max` accounts since. A source may write it
@@ -128,64 +128,68 @@ impl<A, T, M> Assembly<A, T, M> {
         self.history_at.is_some_and(|history_at| self.writes - history_at <= writes_max)
     }
 
-    /// Takes the accounts that more than `settled_after` writes of the bank have left alone, and those that the bank has
-    /// written again if it is more than `again_after`; all of them while it freezes. If one is written after it was taken,
-    /// it is taken again. Cost: what is taken, and each account once in that many writes.
-    pub(crate) fn take_settled(&mut self, settled_after: u64, again_after: u64) -> Vec<Pubkey> {
-        let is_freezing = self.is_freezing(settled_after);
-        let [settled_after, again_after] =
-            if is_freezing { [0, 0] } else { [settled_after, again_after] };
-        let mut settled = Vec::new();
+    /// Removes and returns accounts that the bank has not written for `quiescent_after` writes (`again_after` if it wrote
+    /// them more than once). While the bank freezes, returns all pending accounts. An account that is written after it
+    /// was drained is drained again. Cost: O(result), and each account once in that many writes.
+    pub(crate) fn drain_quiescent(
+        &mut self,
+        quiescent_after: u64,
+        again_after: u64,
+    ) -> Vec<Pubkey> {
+        let is_freezing = self.is_freezing(quiescent_after);
+        let [quiescent_after, again_after] =
+            if is_freezing { [0, 0] } else { [quiescent_after, again_after] };
+        let mut quiescent = Vec::new();
         let writes = self.writes;
         let is_old = |written_at: u64, after: u64| writes - written_at > after;
         // Those that were written again since go to the other queue.
-        while let Some((pubkey, written_at)) = self.unsettled.front().copied()
-            && is_old(written_at, settled_after)
+        while let Some((pubkey, written_at)) = self.pending.front().copied()
+            && is_old(written_at, quiescent_after)
         {
-            self.unsettled.pop_front();
+            self.pending.pop_front();
             let Some(last) = self.accounts.get_mut(&pubkey) else { continue };
             if last.is_again {
-                self.unsettled_again.push_back((pubkey, last.written_at));
+                self.pending_hot.push_back((pubkey, last.written_at));
             } else {
-                last.is_unsettled = false;
-                settled.push(pubkey);
+                last.is_pending = false;
+                quiescent.push(pubkey);
             }
         }
-        while let Some((pubkey, queued_at)) = self.unsettled_again.front().copied()
+        while let Some((pubkey, queued_at)) = self.pending_hot.front().copied()
             && is_old(queued_at, again_after)
         {
-            self.unsettled_again.pop_front();
+            self.pending_hot.pop_front();
             let Some(last) = self.accounts.get_mut(&pubkey) else { continue };
             if is_old(last.written_at, again_after) {
-                last.is_unsettled = false;
-                settled.push(pubkey);
+                last.is_pending = false;
+                quiescent.push(pubkey);
             } else {
-                self.unsettled_again.push_back((pubkey, last.written_at));
+                self.pending_hot.push_back((pubkey, last.written_at));
             }
         }
-        settled
+        quiescent
     }
 
-    /// Takes the accounts that were written first since the last call.
-    pub(crate) fn take_new(&mut self) -> Vec<Pubkey> {
+    /// Removes and returns the accounts that were first written since the last call.
+    pub(crate) fn drain_first_writes(&mut self) -> Vec<Pubkey> {
         std::mem::take(&mut self.new)
     }
 
-    /// All accounts are to be taken again.
-    pub(crate) fn forget_taken(&mut self) {
+    /// Makes all accounts pending again.
+    pub(crate) fn reset_drained(&mut self) {
         let written = self.accounts.iter().map(|(pubkey, last)| (*pubkey, last.written_at));
-        let mut unsettled: Vec<_> = written.collect();
-        unsettled.sort_unstable_by_key(|(_, written_at)| *written_at);
-        self.new = unsettled.iter().map(|(pubkey, _)| *pubkey).collect();
-        self.unsettled = unsettled.into();
-        self.unsettled_again.clear();
-        self.accounts.values_mut().for_each(|last| last.is_unsettled = true);
+        let mut pending: Vec<_> = written.collect();
+        pending.sort_unstable_by_key(|(_, written_at)| *written_at);
+        self.new = pending.iter().map(|(pubkey, _)| *pubkey).collect();
+        self.pending = pending.into();
+        self.pending_hot.clear();
+        self.accounts.values_mut().for_each(|last| last.is_pending = true);
     }
 
-    /// The accounts that were not taken since they were written last.
-    pub(crate) fn take_unsettled(&mut self) -> Vec<Pubkey> {
-        let unsettled = self.unsettled.drain(..).chain(self.unsettled_again.drain(..));
-        unsettled.map(|(pubkey, _)| pubkey).collect()
+    /// Removes and returns the accounts that were not drained since their last write.
+    pub(crate) fn drain_pending(&mut self) -> Vec<Pubkey> {
+        let pending = self.pending.drain(..).chain(self.pending_hot.drain(..));
+        pending.map(|(pubkey, _)| pubkey).collect()
     }
 
     /// The transactions from `first` on, without a gap.
@@ -212,7 +216,7 @@ impl<A, T, M> Assembly<A, T, M> {
             return Ok(Added::Duplicate);
         }
         self.transactions.insert(index, transaction);
-        Ok(self.added(0, bytes + ENTRY_BYTES))
+        Ok(self.resize(0, bytes + ENTRY_BYTES))
     }
 
     /// Adds an entry, unless the block does not count it: a validator counts none in a block that it made itself.
@@ -222,7 +226,7 @@ impl<A, T, M> Assembly<A, T, M> {
             return Added::Duplicate;
         }
         self.entries.insert(index, entry);
-        self.added(0, LINK_BYTES)
+        self.resize(0, LINK_BYTES)
     }
 
     /// Waits for no entries any more. Returns the bytes of those that were there, if it waited.
@@ -265,10 +269,10 @@ impl<A, T, M> Assembly<A, T, M> {
         }
         let surplus = self.entries.split_off(&meta.entries_count).len() * LINK_BYTES;
         self.meta = Some(meta);
-        Ok(self.added(surplus, bytes + ENTRY_BYTES))
+        Ok(self.resize(surplus, bytes + ENTRY_BYTES))
     }
 
-    fn added(&mut self, before: usize, after: usize) -> Added {
+    fn resize(&mut self, before: usize, after: usize) -> Added {
         self.bytes = self.bytes - before + after;
         Added::New { before, after }
     }

@@ -30,9 +30,9 @@ pub struct Bank<A, T, M> {
     pub source: SourceId,
     /// Its name while it was open.
     pub open: OpenId,
-    /// The accounts whose last write was not taken while it was open
-    /// ([`Feed::take_settled`](crate::Feed::take_settled)), each once, in no order.
-    pub unsettled: Vec<Pubkey>,
+    /// The accounts whose last write was not drained while the bank was open
+    /// ([`Feed::drain_quiescent`](crate::Feed::drain_quiescent)), each once, in no order.
+    pub pending: Vec<Pubkey>,
     /// When its first update was received.
     pub first_received: Instant,
     /// When the update was received that completed it.

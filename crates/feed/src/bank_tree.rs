@@ -164,8 +164,8 @@ impl BankTree {
         self.ended.contains(&slot)
     }
 
-    /// The banks that a new root leaves behind on other forks, the newest first.
-    pub(crate) fn abandoned_by(&self, root: BlockId) -> Vec<BlockId> {
+    /// Returns the banks on forks that a new root is not on, the newest first.
+    pub(crate) fn on_other_forks(&self, root: BlockId) -> Vec<BlockId> {
         let mut stays: BTreeSet<BlockId> = self.above(self.root, root).into_iter().collect();
         stays.insert(self.root);
         stays.extend(self.subtree(root));

@@ -17,12 +17,14 @@ pub struct FeedConfig {
     pub incomplete_timeout: Duration,
     /// Voters whose last vote is remembered. Default: 16,384.
     pub voters_max: usize,
-    /// An account that an open bank has written once is settled when more than this many of the bank's writes came after
-    /// it ([`Feed::take_settled`](crate::Feed::take_settled)). All are settled when the bank writes SlotHistory, which it
-    /// does last. 0 settles each at once, also one that is written again, which costs a hash for each write. Default: 64.
-    pub settled_after: u64,
-    /// As `settled_after`, an account that the bank has written again: it probably writes it once more. Default: 128.
-    pub settled_again_after: u64,
+    /// Writes of an open bank after which an account that it has written once is quiescent
+    /// ([`Feed::drain_quiescent`](crate::Feed::drain_quiescent)). All accounts are when the bank writes SlotHistory, which
+    /// it does last. With 0 each is at once, also one that is written again, which costs a hash for each write.
+    /// Default: 64.
+    pub quiescent_after: u64,
+    /// Like `quiescent_after`, for an account that the bank has written more than once: it will probably write it again.
+    /// Default: 128.
+    pub hot_quiescent_after: u64,
     /// Whether a bank is confirmed, and becomes the root, only once the caller has approved it. Default: no.
     pub needs_approval: bool,
 }
@@ -35,8 +37,8 @@ impl Default for FeedConfig {
             bytes_max: 1 << 30,
             incomplete_timeout: Duration::from_secs(2),
             voters_max: 16_384,
-            settled_after: 64,
-            settled_again_after: 128,
+            quiescent_after: 64,
+            hot_quiescent_after: 128,
             needs_approval: false,
         }
     }

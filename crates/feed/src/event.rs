@@ -5,7 +5,7 @@ use std::time::Duration;
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 
-use crate::account_writes::AccountWrite;
+use crate::account_writes::LastWrite;
 use crate::bank::Bank;
 use crate::update::SourceId;
 
@@ -19,7 +19,7 @@ pub enum Event<A, T, M> {
         /// The bank.
         bank: BlockId,
         /// The write.
-        write: AccountWrite<A>,
+        write: LastWrite<A>,
     },
     /// A whole bank is removed. Its descendants were removed before it. The tips move after it.
     Dropped {

@@ -5,21 +5,20 @@ use std::time::Instant;
 
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
-use solana_pubkey::Pubkey;
 
-use crate::account_writes::{AccountWrite, BankAccounts};
+use crate::account_writes::{BankAccounts, LastWrite};
 use crate::approval::Approval;
 use crate::assembly::{Added, Assembly};
 use crate::bank::{Bank, OpenId};
 use crate::bank_tree::BankTree;
 use crate::config::FeedConfig;
 use crate::event::{DropReason, Event, Gap, GapReason};
-use crate::session::{Beginning, Done, Named, Session, Target};
-use crate::stats::FeedStats;
+use crate::session::{CommitmentStatus, ReportedBank, Session, StreamStart, UpdateTarget};
+use crate::stats::{FeedStats, FeedStatus};
 use crate::update::{BlockMeta, SlotStatus, SourceId, Update, UpdateKind};
 use crate::votes::Votes;
 
-mod approve;
+mod decisions;
 mod jump;
 mod open_banks;
 
@@ -41,9 +40,9 @@ pub struct Feed<A, T, M> {
     stats: FeedStats,
 }
 
-/// What an update changed.
-enum Outcome {
-    /// The content of an open bank, by this much.
+/// The effect of an update.
+enum UpdateEffect {
+    /// The content of an open bank grew by this.
     Added(Added),
     /// Nothing.
     Duplicate,
@@ -53,14 +52,14 @@ enum Outcome {
     Changed,
 }
 
-/// What to do with a whole bank.
-enum Link {
+/// The decision about a whole bank.
+enum LinkDecision {
     /// Report it as a child of this bank.
     Report(BlockId),
     /// It was reported before.
     Known(BlockId),
     /// It has no future: its parent ended, or is below the root.
-    Abandon(Option<GapReason>),
+    Drop(Option<GapReason>),
     /// Its parent is open.
     Wait,
     /// Its parent was not sent.
@@ -85,19 +84,14 @@ impl<A, T, M> Feed<A, T, M> {
         }
     }
 
-    /// Opens a session of a stream, which should send everything after the root; `None` at the bound
-    /// (feed.sources_max).
-    pub fn open_source(&mut self) -> Option<SourceId> {
-        self.open_session(Beginning::Root)
-    }
-
-    fn open_session(&mut self, beginning: Beginning) -> Option<SourceId> {
+    /// Opens a session of a stream. Returns `None` at the bound (feed.sources_max).
+    pub fn open_source(&mut self, start: StreamStart) -> Option<SourceId> {
         if self.sessions.len() >= self.config.sources_max {
             return None;
         }
         let source = SourceId(self.next_source);
         self.next_source += 1;
-        self.sessions.insert(source, Session::new(beginning));
+        self.sessions.insert(source, Session::new(start));
         Some(source)
     }
 
@@ -129,12 +123,12 @@ impl<A, T, M> Feed<A, T, M> {
             return;
         }
         match self.add(update, now) {
-            Ok(Outcome::Added(Added::New { .. })) => {}
-            Ok(Outcome::Added(Added::Duplicate) | Outcome::Duplicate) => {
+            Ok(UpdateEffect::Added(Added::New { .. })) => {}
+            Ok(UpdateEffect::Added(Added::Duplicate) | UpdateEffect::Duplicate) => {
                 self.stats.duplicates += 1;
             }
-            Ok(Outcome::Ignored) => self.stats.ignored += 1,
-            Ok(Outcome::Changed) => self.settle(now),
+            Ok(UpdateEffect::Ignored) => self.stats.ignored += 1,
+            Ok(UpdateEffect::Changed) => self.settle(now),
             Err(reason) => {
                 self.end_session(source, slot, reason);
                 self.settle(now);
@@ -183,54 +177,25 @@ impl<A, T, M> Feed<A, T, M> {
         self.settle(now);
     }
 
-    /// Records landed votes: voter, slot of its last vote, stake. They choose the processed tip.
-    pub fn record_votes(&mut self, votes: impl IntoIterator<Item = (Pubkey, Slot, u64)>) {
-        let mut is_new = false;
-        for (voter, slot, stake) in votes {
-            is_new |= slot > self.tree.root().slot && self.votes.record(voter, slot, stake);
-        }
-        if is_new {
-            self.move_tip();
-        }
-    }
-
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event<A, T, M>> {
         self.events.pop_front()
     }
 
-    /// The bounds.
-    pub fn config(&self) -> &FeedConfig {
-        &self.config
-    }
-
-    /// Bytes of open banks, of banks that wait for their parents, and of the write versions of unrooted ones.
-    pub fn open_bytes(&self) -> usize {
-        self.sessions.values().map(|session| session.bytes).sum()
-    }
-
-    /// The root.
-    pub fn root(&self) -> BlockId {
-        self.tree.root()
-    }
-
-    /// The confirmed bank.
-    pub fn confirmed(&self) -> BlockId {
-        self.confirmed
-    }
-
-    /// The processed tip.
-    pub fn tip(&self) -> BlockId {
-        self.tip
-    }
-
-    /// Counters, and what is in use. Cost: O(slots above the root).
-    pub fn stats(&self) -> FeedStats {
-        FeedStats {
-            open_banks: self.sessions.values().map(Session::open_banks).sum(),
-            open_bytes: self.open_bytes(),
-            unrooted_banks: self.tree.unrooted(),
-            ..self.stats
+    /// Returns the tips, the counters and the memory in use. Cost: O(slots above the root).
+    pub fn status(&self) -> FeedStatus {
+        FeedStatus {
+            root: self.tree.root(),
+            confirmed: self.confirmed,
+            tip: self.tip,
+            joinable_from: self.joinable_from(),
+            bytes_max: self.config.bytes_max,
+            stats: FeedStats {
+                open_banks: self.sessions.values().map(Session::open_banks).sum(),
+                open_bytes: self.sessions.values().map(|session| session.bytes).sum(),
+                unrooted_banks: self.tree.unrooted(),
+                ..self.stats
+            },
         }
     }
 
@@ -246,35 +211,37 @@ impl<A, T, M> Feed<A, T, M> {
         }
     }
 
-    fn add(&mut self, update: Update<A, T, M>, now: Instant) -> Result<Outcome, GapReason> {
+    fn add(&mut self, update: Update<A, T, M>, now: Instant) -> Result<UpdateEffect, GapReason> {
         let Update { source, slot, bank_id, bytes, kind } = update;
         let config = &self.config;
-        let Some(session) = self.sessions.get_mut(&source) else { return Ok(Outcome::Ignored) };
+        let Some(session) = self.sessions.get_mut(&source) else {
+            return Ok(UpdateEffect::Ignored);
+        };
         if let UpdateKind::Status(status) = kind {
             return self.add_status(source, slot, bank_id, status, now);
         }
         let lacks_entries = session.lacks_entries;
         let entry = session.slot(slot, config)?;
         let (outcome, is_whole) = match entry.target(bank_id, &mut self.open_number, now)? {
-            Target::Ended => return Ok(Outcome::Ignored),
-            Target::Done(at) => {
+            UpdateTarget::Ended => return Ok(UpdateEffect::Ignored),
+            UpdateTarget::Reported(at) => {
                 let UpdateKind::Account { pubkey, write_version, account } = kind else {
-                    return Ok(Outcome::Duplicate);
+                    return Ok(UpdateEffect::Duplicate);
                 };
-                let done = &mut entry.done[at];
-                let Some(more) = done.record_late(pubkey, write_version) else {
-                    return Ok(Outcome::Duplicate);
+                let reported = &mut entry.reported[at];
+                let Some(more) = reported.record_late(pubkey, write_version) else {
+                    return Ok(UpdateEffect::Duplicate);
                 };
-                let write = AccountWrite { pubkey, write_version, account };
-                self.events.push_back(Event::LateWrite { bank: done.id, write });
+                let write = LastWrite { pubkey, write_version, account };
+                self.events.push_back(Event::LateWrite { bank: reported.id, write });
                 self.stats.late_writes += 1;
                 (Added::New { before: 0, after: more }, false)
             }
-            Target::Open(at) => {
+            UpdateTarget::Open(at) => {
                 let bank = &mut entry.open[at];
                 let added = match kind {
                     UpdateKind::Account { pubkey, write_version, account } => {
-                        bank.add_account(AccountWrite { pubkey, write_version, account }, bytes)
+                        bank.add_account(LastWrite { pubkey, write_version, account }, bytes)
                     }
                     UpdateKind::Transaction { index, transaction } => {
                         bank.add_transaction(index, transaction, bytes)?
@@ -300,7 +267,7 @@ impl<A, T, M> Feed<A, T, M> {
             let update = if let Added::New { after, .. } = outcome { after } else { 0 };
             return Err(GapReason::Bytes { update, bytes, limit });
         }
-        Ok(if is_whole { Outcome::Changed } else { Outcome::Added(outcome) })
+        Ok(if is_whole { UpdateEffect::Changed } else { UpdateEffect::Added(outcome) })
     }
 
     fn add_status(
@@ -310,25 +277,31 @@ impl<A, T, M> Feed<A, T, M> {
         bank_id: Option<u64>,
         status: SlotStatus,
         now: Instant,
-    ) -> Result<Outcome, GapReason> {
-        let Some(session) = self.sessions.get_mut(&source) else { return Ok(Outcome::Ignored) };
+    ) -> Result<UpdateEffect, GapReason> {
+        let Some(session) = self.sessions.get_mut(&source) else {
+            return Ok(UpdateEffect::Ignored);
+        };
         let entry = session.slot(slot, &self.config)?;
-        let named = Named { bank_id, is_applied: false, is_found: false };
+        let named = CommitmentStatus { bank_id, is_applied: false, is_found: false };
         let mut replaced_bytes = 0;
         match status {
             SlotStatus::CreatedBank => {
                 let Some((bytes, banks)) = entry.create(bank_id, &mut self.open_number, now)?
                 else {
-                    return Ok(Outcome::Duplicate);
+                    return Ok(UpdateEffect::Duplicate);
                 };
                 self.stats.unreported_banks += banks;
                 replaced_bytes = bytes;
             }
-            SlotStatus::Processed if entry.is_processed => return Ok(Outcome::Duplicate),
+            SlotStatus::Processed if entry.is_processed => return Ok(UpdateEffect::Duplicate),
             SlotStatus::Processed => entry.is_processed = true,
-            SlotStatus::Confirmed if entry.confirmed.is_some() => return Ok(Outcome::Duplicate),
+            SlotStatus::Confirmed if entry.confirmed.is_some() => {
+                return Ok(UpdateEffect::Duplicate);
+            }
             SlotStatus::Confirmed => entry.confirmed = Some(named),
-            SlotStatus::Finalized if entry.finalized.is_some() => return Ok(Outcome::Duplicate),
+            SlotStatus::Finalized if entry.finalized.is_some() => {
+                return Ok(UpdateEffect::Duplicate);
+            }
             SlotStatus::Finalized => entry.finalized = Some(named),
             SlotStatus::Dead { error } => {
                 return Ok(self.end_dead(source, slot, bank_id, error));
@@ -336,7 +309,7 @@ impl<A, T, M> Feed<A, T, M> {
         }
         await_frozen(entry, now);
         session.bytes -= replaced_bytes;
-        Ok(Outcome::Changed)
+        Ok(UpdateEffect::Changed)
     }
 
     fn end_dead(
@@ -345,23 +318,23 @@ impl<A, T, M> Feed<A, T, M> {
         slot: Slot,
         bank_id: Option<u64>,
         error: String,
-    ) -> Outcome {
-        let Some(session) = self.sessions.get_mut(&source) else { return Outcome::Ignored };
-        let Some(entry) = session.slots.get_mut(&slot) else { return Outcome::Ignored };
+    ) -> UpdateEffect {
+        let Some(session) = self.sessions.get_mut(&source) else { return UpdateEffect::Ignored };
+        let Some(entry) = session.slots.get_mut(&slot) else { return UpdateEffect::Ignored };
         if let Some(bytes) = entry.end_open(bank_id) {
             session.bytes -= bytes;
             self.stats.unreported_banks += 1;
             self.tree.record_end(slot);
-            return Outcome::Changed;
+            return UpdateEffect::Changed;
         }
         entry.record_end(bank_id);
         self.tree.record_end(slot);
-        let dead = entry.resolve(Named { bank_id, is_applied: false, is_found: false });
+        let dead = entry.resolve(CommitmentStatus { bank_id, is_applied: false, is_found: false });
         let Some(dead) = dead.filter(|dead| self.is_droppable(*dead)) else {
-            return Outcome::Ignored;
+            return UpdateEffect::Ignored;
         };
         self.drop_banks(dead, &DropReason::Dead { error });
-        Outcome::Changed
+        UpdateEffect::Changed
     }
 
     /// Whether a reported bank may still be taken back: it is no confirmed one.
@@ -380,10 +353,10 @@ impl<A, T, M> Feed<A, T, M> {
         self.tree.remove(bank);
         for session in self.sessions.values_mut() {
             let Some(entry) = session.slots.get_mut(&bank.slot) else { continue };
-            if let Some(at) = entry.done.iter().position(|done| done.id == bank) {
-                let done = entry.done.remove(at);
-                session.bytes -= done.bytes();
-                entry.record_end(done.bank_id);
+            if let Some(at) = entry.reported.iter().position(|reported| reported.id == bank) {
+                let reported = entry.reported.remove(at);
+                session.bytes -= reported.bytes();
+                entry.record_end(reported.bank_id);
             }
         }
         self.events.push_back(Event::Dropped { bank, reason });
@@ -404,14 +377,18 @@ impl<A, T, M> Feed<A, T, M> {
             for (slot, entry) in &session.slots {
                 for (at, bank) in entry.open.iter().enumerate().filter(|(_, it)| it.is_whole()) {
                     let Some(meta) = &bank.meta else { continue };
-                    let link = match self.link_of(*slot, meta) {
-                        Link::Gap(GapReason::ParentUnknown { .. }) if session.is_detached => {
-                            Link::Wait
+                    let link = match self.decide_link(*slot, meta) {
+                        LinkDecision::Gap(GapReason::ParentUnknown { .. })
+                            if session.is_detached =>
+                        {
+                            LinkDecision::Wait
                         }
-                        Link::Report(parent) if !session.has_children_of(parent) => Link::Wait,
+                        LinkDecision::Report(parent) if !session.has_children_of(parent) => {
+                            LinkDecision::Wait
+                        }
                         link => link,
                     };
-                    if !matches!(link, Link::Wait) {
+                    if !matches!(link, LinkDecision::Wait) {
                         let (source, slot) = (*source, *slot);
                         self.apply_link(source, slot, at, link, now);
                         return true;
@@ -422,35 +399,44 @@ impl<A, T, M> Feed<A, T, M> {
         false
     }
 
-    fn link_of(&self, slot: Slot, meta: &BlockMeta<M>) -> Link {
+    fn decide_link(&self, slot: Slot, meta: &BlockMeta<M>) -> LinkDecision {
         let (parent, hash, root) = (meta.parent_slot, &meta.parent_blockhash, self.tree.root());
         if let Some(id) = self.tree.find(slot, &meta.blockhash) {
-            return Link::Known(id);
+            return LinkDecision::Known(id);
         }
         if parent >= slot {
-            return Link::Gap(GapReason::ParentUnknown { parent, root: root.slot });
+            return LinkDecision::Gap(GapReason::ParentUnknown { parent, root: root.slot });
         }
         if let Some(id) = self.tree.find(parent, hash) {
-            return Link::Report(id);
+            return LinkDecision::Report(id);
         }
         if parent <= root.slot {
             let other = |ours| GapReason::OtherChain { ours, theirs: *hash };
-            return Link::Abandon(self.tree.rooted_hash(parent).filter(|it| it != hash).map(other));
+            return LinkDecision::Drop(
+                self.tree.rooted_hash(parent).filter(|it| it != hash).map(other),
+            );
         }
         let is_open = |session: &Session<A, T, M>| {
             session.slots.get(&parent).is_some_and(|entry| !entry.open.is_empty())
         };
         if self.sessions.values().any(is_open) {
-            Link::Wait
+            LinkDecision::Wait
         } else if self.tree.has_ended(parent) {
-            Link::Abandon(None)
+            LinkDecision::Drop(None)
         } else {
-            Link::Gap(GapReason::ParentUnknown { parent, root: root.slot })
+            LinkDecision::Gap(GapReason::ParentUnknown { parent, root: root.slot })
         }
     }
 
-    fn apply_link(&mut self, source: SourceId, slot: Slot, at: usize, link: Link, now: Instant) {
-        if let Link::Gap(reason) = link {
+    fn apply_link(
+        &mut self,
+        source: SourceId,
+        slot: Slot,
+        at: usize,
+        link: LinkDecision,
+        now: Instant,
+    ) {
+        if let LinkDecision::Gap(reason) = link {
             return self.end_session(source, slot, reason);
         }
         let Some(session) = self.sessions.get_mut(&source) else { return };
@@ -458,20 +444,20 @@ impl<A, T, M> Feed<A, T, M> {
         let mut bank = entry.open.remove(at);
         session.bytes -= bank.bytes;
         let entries = bank.take_entries();
-        let unsettled = bank.take_unsettled();
+        let pending = bank.drain_pending();
         let open = OpenId { source, slot, number: bank.number };
         let Assembly { bank_id, reserved, first_received, accounts, transactions, meta, .. } = bank;
         let Some(meta) = meta else { return };
-        let done = match link {
-            Link::Known(id) => {
+        let reported = match link {
+            LinkDecision::Known(id) => {
                 self.stats.duplicate_banks += 1;
-                Done::new(bank_id, id, std::iter::empty::<&AccountWrite<A>>())
+                ReportedBank::new(bank_id, id, std::iter::empty::<&LastWrite<A>>())
             }
-            Link::Report(parent) => {
+            LinkDecision::Report(parent) => {
                 let accounts = BankAccounts(accounts);
                 let id = reserved.unwrap_or_else(|| self.tree.reserve(slot));
                 self.tree.add(id, parent, meta.blockhash);
-                let done = Done::new(bank_id, id, accounts.iter());
+                let reported = ReportedBank::new(bank_id, id, accounts.iter());
                 self.stats.banks += 1;
                 if meta.entries_count > 0 && entries.is_empty() {
                     self.stats.banks_without_entries += 1;
@@ -481,7 +467,7 @@ impl<A, T, M> Feed<A, T, M> {
                     parent,
                     source,
                     open,
-                    unsettled,
+                    pending,
                     first_received,
                     completed: now,
                     accounts,
@@ -489,22 +475,22 @@ impl<A, T, M> Feed<A, T, M> {
                     entries,
                     meta,
                 })));
-                done
+                reported
             }
-            Link::Abandon(conflict) => {
+            LinkDecision::Drop(conflict) => {
                 session.conflict = conflict.or_else(|| session.conflict.take());
                 entry.record_end(bank_id);
                 self.stats.unreported_banks += 1;
                 self.tree.record_end(slot);
                 return;
             }
-            Link::Wait | Link::Gap(_) => return,
+            LinkDecision::Wait | LinkDecision::Gap(_) => return,
         };
-        let id = done.id;
-        session.bytes += done.bytes();
-        entry.done.retain(|known| known.id != id);
-        let replaced: Vec<BlockId> = entry.done.iter().map(|done| done.id).collect();
-        entry.done.push(done);
+        let id = reported.id;
+        session.bytes += reported.bytes();
+        entry.reported.retain(|known| known.id != id);
+        let replaced: Vec<BlockId> = entry.reported.iter().map(|reported| reported.id).collect();
+        entry.reported.push(reported);
         for bank in replaced {
             if self.is_droppable(bank) {
                 self.drop_banks(bank, &DropReason::Replaced);
@@ -525,7 +511,7 @@ impl<A, T, M> Feed<A, T, M> {
                     let bank = entry.resolve(named).or(earlier);
                     let Some(bank) = bank.filter(|it| self.tree.contains(*it)) else { continue };
                     let is_applied = self.approval.allows(bank, is_root);
-                    let named = Named { is_applied, is_found: true, ..named };
+                    let named = CommitmentStatus { is_applied, is_found: true, ..named };
                     if is_root {
                         entry.finalized = Some(named);
                     } else {
@@ -567,8 +553,8 @@ impl<A, T, M> Feed<A, T, M> {
         if bank == before || !self.tree.is_on_chain(before, bank) {
             return;
         }
-        for abandoned in self.tree.abandoned_by(bank) {
-            self.drop_bank(abandoned, DropReason::Abandoned);
+        for dropped in self.tree.on_other_forks(bank) {
+            self.drop_bank(dropped, DropReason::Abandoned);
         }
         if !self.tree.is_on_chain(bank, self.confirmed) {
             self.confirmed = bank;

@@ -9,7 +9,7 @@ use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
-use crate::account_writes::AccountWrite;
+use crate::account_writes::LastWrite;
 use crate::assembly::{Added, Assembly};
 use crate::config::FeedConfig;
 use crate::event::{GapReason, Missing};
@@ -18,7 +18,7 @@ use crate::event::{GapReason, Missing};
 const BANKS_OF_SLOT_MAX: usize = 8;
 
 /// A bank of this session that was reported, or that was there already.
-pub(crate) struct Done {
+pub(crate) struct ReportedBank {
     pub(crate) bank_id: Option<u64>,
     pub(crate) id: BlockId,
     hasher: RandomState,
@@ -31,7 +31,7 @@ pub(crate) struct Done {
 
 /// A status that names a bank of a slot.
 #[derive(Clone, Copy)]
-pub(crate) struct Named {
+pub(crate) struct CommitmentStatus {
     pub(crate) bank_id: Option<u64>,
     pub(crate) is_applied: bool,
     /// Whether the bank was there. It may not be approved yet.
@@ -42,22 +42,22 @@ pub(crate) struct Named {
 pub(crate) struct SlotEntry<A, T, M> {
     /// Open banks, and whole ones that wait for their parents.
     pub(crate) open: Vec<Assembly<A, T, M>>,
-    pub(crate) done: Vec<Done>,
+    pub(crate) reported: Vec<ReportedBank>,
     /// Banks that are dead or were replaced.
     ended: Vec<Option<u64>>,
     pub(crate) is_processed: bool,
-    pub(crate) confirmed: Option<Named>,
-    pub(crate) finalized: Option<Named>,
+    pub(crate) confirmed: Option<CommitmentStatus>,
+    pub(crate) finalized: Option<CommitmentStatus>,
     /// When the source said all that it will say.
     pub(crate) frozen_at: Option<Instant>,
 }
 
 /// The bank that an update belongs to.
-pub(crate) enum Target {
+pub(crate) enum UpdateTarget {
     /// At this position of `open`.
     Open(usize),
-    /// At this position of `done`.
-    Done(usize),
+    /// At this position of `reported`.
+    Reported(usize),
     /// None that counts any more.
     Ended,
 }
@@ -65,7 +65,7 @@ pub(crate) enum Target {
 /// One source.
 pub(crate) struct Session<A, T, M> {
     pub(crate) slots: BTreeMap<Slot, SlotEntry<A, T, M>>,
-    /// Bytes of open banks, and of the versions of `done` ones.
+    /// Bytes of open banks, and of the versions of `reported` ones.
     pub(crate) bytes: usize,
     /// Whether the source counts entries that it does not send. They are not waited for any more.
     pub(crate) lacks_entries: bool,
@@ -77,22 +77,23 @@ pub(crate) struct Session<A, T, M> {
     pub(crate) is_partial: bool,
 }
 
-/// Where a session begins.
+/// Where a stream starts. The banks of one that starts above the root wait for [`Feed::jump`](crate::Feed::jump), and
+/// their missing parents are not gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beginning {
-    /// After the root.
-    Root,
-    /// With all of a slot above the root.
-    Slot,
-    /// Anywhere.
-    Anywhere,
+pub enum StreamStart {
+    /// After the root, with everything.
+    AfterRoot,
+    /// Above the root, with all of a slot.
+    AtSlot,
+    /// Above the root, in the middle of a slot. Banks of the first slots may look whole without being so.
+    MidSlot,
 }
 
 impl<A, T, M> SlotEntry<A, T, M> {
     fn new() -> Self {
         Self {
             open: Vec::new(),
-            done: Vec::new(),
+            reported: Vec::new(),
             ended: Vec::new(),
             is_processed: false,
             confirmed: None,
@@ -107,17 +108,17 @@ impl<A, T, M> SlotEntry<A, T, M> {
         bank_id: Option<u64>,
         numbers: &mut u64,
         now: Instant,
-    ) -> Result<Target, GapReason> {
+    ) -> Result<UpdateTarget, GapReason> {
         if let Some(at) = self.open.iter().position(|bank| bank.bank_id == bank_id) {
-            return Ok(Target::Open(at));
+            return Ok(UpdateTarget::Open(at));
         }
-        if let Some(at) = self.done.iter().rposition(|bank| bank.bank_id == bank_id) {
-            return Ok(Target::Done(at));
+        if let Some(at) = self.reported.iter().rposition(|bank| bank.bank_id == bank_id) {
+            return Ok(UpdateTarget::Reported(at));
         }
         if self.ended.contains(&bank_id) {
-            return Ok(Target::Ended);
+            return Ok(UpdateTarget::Ended);
         }
-        Ok(Target::Open(self.open_bank(bank_id, numbers, now)?))
+        Ok(UpdateTarget::Open(self.open_bank(bank_id, numbers, now)?))
     }
 
     /// `numbers` is the number of the open bank that was opened last.
@@ -127,7 +128,7 @@ impl<A, T, M> SlotEntry<A, T, M> {
         numbers: &mut u64,
         now: Instant,
     ) -> Result<usize, GapReason> {
-        let banks = self.open.len() + self.done.len() + self.ended.len() + 1;
+        let banks = self.open.len() + self.reported.len() + self.ended.len() + 1;
         if banks > BANKS_OF_SLOT_MAX {
             return Err(GapReason::BanksOfSlot { banks, limit: BANKS_OF_SLOT_MAX });
         }
@@ -178,7 +179,7 @@ impl<A, T, M> SlotEntry<A, T, M> {
     }
 
     fn is_known(&self, bank_id: Option<u64>) -> bool {
-        self.done.iter().any(|bank| bank.bank_id == bank_id) || self.ended.contains(&bank_id)
+        self.reported.iter().any(|bank| bank.bank_id == bank_id) || self.ended.contains(&bank_id)
     }
 
     /// Ends the open bank that a status names. Returns its bytes, if there is one.
@@ -200,12 +201,13 @@ impl<A, T, M> SlotEntry<A, T, M> {
     }
 
     /// The reported bank that a status names; `None` if it is not there yet.
-    pub(crate) fn resolve(&self, named: Named) -> Option<BlockId> {
-        let newest = self.done.last().map(|done| done.id);
+    pub(crate) fn resolve(&self, named: CommitmentStatus) -> Option<BlockId> {
+        let newest = self.reported.last().map(|reported| reported.id);
         match named.bank_id {
             Some(_) => {
-                let done = self.done.iter().find(|done| done.bank_id == named.bank_id);
-                done.map(|done| done.id)
+                let reported =
+                    self.reported.iter().find(|reported| reported.bank_id == named.bank_id);
+                reported.map(|reported| reported.id)
             }
             None if self.open.iter().any(Assembly::has_content) => None,
             None => newest,
@@ -214,13 +216,14 @@ impl<A, T, M> SlotEntry<A, T, M> {
 
     /// Whether no bank of the slot was received that has not ended.
     pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.done.is_empty()
+        self.open.is_empty() && self.reported.is_empty()
     }
 
     /// Whether the source has said all of a bank, or has said that it is final, and the bank was not reported.
     pub(crate) fn is_awaited(&self) -> bool {
         let is_frozen = self.is_processed && self.open.iter().any(|bank| bank.meta.is_some());
-        let is_unfound = |named: &Option<Named>| named.is_some_and(|named| !named.is_found);
+        let is_unfound =
+            |named: &Option<CommitmentStatus>| named.is_some_and(|named| !named.is_found);
         is_frozen || is_unfound(&self.confirmed) || is_unfound(&self.finalized)
     }
 
@@ -238,20 +241,19 @@ impl<A, T, M> SlotEntry<A, T, M> {
 
     fn bytes(&self) -> usize {
         let open: usize = self.open.iter().map(|bank| bank.bytes).sum();
-        open + self.done.iter().map(Done::bytes).sum::<usize>()
+        open + self.reported.iter().map(ReportedBank::bytes).sum::<usize>()
     }
 }
 
-impl Done {
+impl ReportedBank {
     /// `writes` are those of the bank if this session completed it.
     pub(crate) fn new<'a, A: 'a>(
         bank_id: Option<u64>,
         id: BlockId,
-        writes: impl Iterator<Item = &'a AccountWrite<A>>,
+        writes: impl Iterator<Item = &'a LastWrite<A>>,
     ) -> Self {
         let hasher = RandomState::default();
-        let version =
-            |write: &AccountWrite<A>| (hasher.hash_one(write.pubkey), write.write_version);
+        let version = |write: &LastWrite<A>| (hasher.hash_one(write.pubkey), write.write_version);
         let versions = writes.map(version).collect();
         Self { bank_id, id, hasher, versions, is_sorted: false }
     }
@@ -282,9 +284,9 @@ impl Done {
 }
 
 impl<A, T, M> Session<A, T, M> {
-    pub(crate) fn new(beginning: Beginning) -> Self {
-        let is_detached = beginning != Beginning::Root;
-        let is_partial = beginning == Beginning::Anywhere;
+    pub(crate) fn new(start: StreamStart) -> Self {
+        let is_detached = start != StreamStart::AfterRoot;
+        let is_partial = start == StreamStart::MidSlot;
         Self {
             slots: BTreeMap::new(),
             bytes: 0,
@@ -311,7 +313,8 @@ impl<A, T, M> Session<A, T, M> {
 
     /// Whether all of the children of a reported bank were received.
     pub(crate) fn has_children_of(&self, bank: BlockId) -> bool {
-        let has_bank = |entry: &SlotEntry<A, T, M>| entry.done.iter().any(|done| done.id == bank);
+        let has_bank =
+            |entry: &SlotEntry<A, T, M>| entry.reported.iter().any(|reported| reported.id == bank);
         !self.is_partial || self.slots.get(&bank.slot).is_some_and(has_bank)
     }
 

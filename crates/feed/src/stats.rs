@@ -1,4 +1,24 @@
-//! What a feed has counted.
+//! The state of a feed, as its caller reports it.
+
+use ledger::{BlockId, Slot};
+
+/// The state of a feed between two calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedStatus {
+    /// The root.
+    pub root: BlockId,
+    /// The confirmed bank.
+    pub confirmed: BlockId,
+    /// The processed tip.
+    pub tip: BlockId,
+    /// The lowest slot such that a jump to it, or to a later one, lets a session that started above the root continue.
+    /// `None` without such a session, or if it has no block yet.
+    pub joinable_from: Option<Slot>,
+    /// The limit of each source's open bytes ([`FeedConfig::bytes_max`](crate::FeedConfig::bytes_max)).
+    pub bytes_max: usize,
+    /// Counters, and the memory in use.
+    pub stats: FeedStats,
+}
 
 /// Counters since the start, and what is in use now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use ledger::{BlockId, Slot};
 use solana_pubkey::Pubkey;
 
 use crate::bank_tree::BankTree;
+use crate::decision::LandedVote;
 
 #[derive(Clone, Copy)]
 struct LastVote {
@@ -28,7 +29,8 @@ impl Votes {
     }
 
     /// Records a vote. True if it is newer than the voter's last one.
-    pub(crate) fn record(&mut self, voter: Pubkey, slot: Slot, stake: u64) -> bool {
+    pub(crate) fn record(&mut self, vote: &LandedVote) -> bool {
+        let LandedVote { voter, slot, stake } = *vote;
         let is_known = match self.voters.get(&voter) {
             Some(last) if last.slot >= slot => return false,
             known => known.is_some(),

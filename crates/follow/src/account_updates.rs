@@ -51,7 +51,7 @@ mod tests {
     fn update(n: u8, write_version: u64) -> AccountUpdate {
         let account = Arc::new(Account(AccountSharedData::default()));
         let pubkey = Pubkey::new_from_array([n; 32]);
-        AccountUpdate { pubkey, account, write_version, signature: None }
+        AccountUpdate { pubkey, account, write_version, signature: None, executed: None }
     }
 
     #[test]

@@ -24,8 +24,8 @@ use yellowstone_grpc_proto::geyser::{
 use crate::clock::now;
 use crate::proof_status::{ProofStatus, SourceStatus};
 use crate::stream::{
-    FILTER, Message, Reports, SourceConfig, StreamConfig, StreamEnd, connect, log_end, subscribe,
-    token_of,
+    FILTER, Message, Reports, SourceConfig, StreamConfig, StreamEnd, connect, log_end, parse_token,
+    subscribe,
 };
 
 /// Bytes of a message: the sysvar has 20,488.
@@ -95,7 +95,7 @@ impl AgreementSource {
 
     async fn follow(&mut self) -> Result<StreamEnd, StreamEnd> {
         let client = connect(&self.source, &self.config).await?;
-        let token = token_of(&self.source)?;
+        let token = parse_token(&self.source)?;
         let (mut updates, requests) =
             subscribe(&client, token.as_ref(), subscribe_request()).await?;
         self.set_connected(true);

@@ -139,9 +139,9 @@ impl ArchiveChanges {
         pubkey: Pubkey,
         account: Option<AccountSharedData>,
     ) -> Result<(), TooManyChanges> {
-        self.bytes += bytes_of(&account);
+        self.bytes += account_bytes(&account);
         if let Some(replaced) = self.changes.insert(pubkey, account) {
-            self.bytes -= bytes_of(&replaced);
+            self.bytes -= account_bytes(&replaced);
         }
         let (bytes, limit) = (self.bytes, self.bytes_max);
         if bytes > limit { Err(TooManyChanges { bytes, limit }) } else { Ok(()) }
@@ -149,11 +149,11 @@ impl ArchiveChanges {
 
     fn remove(&mut self, pubkey: &Pubkey) {
         let removed = self.changes.remove(pubkey);
-        self.bytes -= removed.map_or(0, |account| bytes_of(&account));
+        self.bytes -= removed.map_or(0, |account| account_bytes(&account));
     }
 }
 
-fn bytes_of(account: &Option<AccountSharedData>) -> usize {
+fn account_bytes(account: &Option<AccountSharedData>) -> usize {
     ACCOUNT_BYTES + account.as_ref().map_or(0, |account| account.data().len())
 }
 

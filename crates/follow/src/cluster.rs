@@ -14,8 +14,8 @@ use arc_swap::ArcSwap;
 use chain_solana::{
     Cluster, ClusterInfo, ClusterNode, InflationSchedule, LeaderSchedule, Reader, View, VoteStakes,
 };
+use http_client::{Client, Endpoint, HttpClientError};
 use ledger::{BlockId, Commitment, Slot};
-use loadgen::{Client, Endpoint, LoadError};
 use parking_lot::RwLock;
 use serde_json::json;
 use snapshot_solana::BankFields;
@@ -40,11 +40,11 @@ pub struct UpstreamFacts {
 
 impl UpstreamFacts {
     /// Requests them from an upstream's RPC. It blocks.
-    pub fn request(upstream: &Endpoint) -> Result<Self, LoadError> {
+    pub fn request(upstream: &Endpoint) -> Result<Self, HttpClientError> {
         let mut client = Client::open(upstream.clone())?;
         let genesis = client.call("getGenesisHash", &json!([]))?;
         let genesis_hash = genesis.as_str().and_then(|text| Hash::from_str(text).ok());
-        let genesis_hash = genesis_hash.ok_or_else(|| LoadError::Call {
+        let genesis_hash = genesis_hash.ok_or_else(|| HttpClientError::Call {
             method: "getGenesisHash".into(),
             error: format!("no hash: {genesis}"),
         })?;

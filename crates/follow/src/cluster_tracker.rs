@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use chain_solana::{InflationSchedule, View};
+use chain_solana::{InflationSchedule, View, VoteStakes};
 use ledger::BlockId;
 use snapshot_solana::BankFields;
-use solana::Account;
+use solana::{Account, EpochStakes};
 use solana_account::ReadableAccount;
 use solana_clock::Epoch;
 use solana_epoch_schedule::EpochSchedule;
@@ -25,11 +25,11 @@ use solana_sdk_ids::{sysvar, vote};
 use solana_stake_interface::stake_history::StakeHistory;
 use solana_vote_interface::state::{VoteStateV4, VoteStateVersions};
 use stakes_solana::{
-    EpochStakes, EpochVoter, NewBank, StakeChange, StakeTracker, VoteCandidate, delegated,
-    delegation_of,
+    NewBank, StakeChange, StakeTracker, VoteCandidate, leader_schedule, read_delegation,
+    read_delegations,
 };
 use svm::AccountSource;
-use verify::{AccountChange, VoterStake};
+use verify::{AccountChange, StakedVoters};
 
 use crate::cluster::{FollowedCluster, Published, PublishedEpoch};
 use crate::status::FollowStatus;
@@ -50,9 +50,9 @@ pub(crate) struct ClusterTracker {
     cluster: Arc<FollowedCluster>,
     status: Arc<FollowStatus>,
     /// Stakes of epochs that the verification of votes has not taken.
-    new_stakes: Vec<verify::EpochStakes>,
-    /// Those of the published epochs, as a snapshot has them.
-    epoch_stakes: BTreeMap<Epoch, snapshot_solana::EpochStakes>,
+    new_stakes: Vec<StakedVoters>,
+    /// Stakes of the published epochs.
+    epoch_stakes: BTreeMap<Epoch, EpochStakes>,
     /// Whether these changed since they were stored.
     is_changed: bool,
 }
@@ -63,17 +63,16 @@ impl ClusterTracker {
         let schedule = fields.epoch_schedule.clone();
         let features = svm::features::activated_in(view);
         let (root, history) = (view.block(), stake_history(view));
-        let delegated = delegated(view);
+        let delegated = read_delegations(view);
         let tracker = StakeTracker::new(schedule.clone(), &features, root, history, &delegated);
         let stakes = tracker.bank(root).map(|bank| (root, Arc::clone(&bank.stakes)));
         let inflation = InflationSchedule::new(fields.inflation, &schedule, &features);
-        let epochs = fields.epoch_stakes.iter().map(epoch_stakes);
-        let new_stakes = fields.epoch_stakes.iter().map(epoch_stakes);
-        let new_stakes = new_stakes.map(|stakes| counted_stakes(&stakes, &schedule)).collect();
+        let epochs = fields.epoch_stakes.iter();
+        let new_stakes = epochs.clone().map(|stakes| staked_voters(stakes, &schedule)).collect();
         let published = Published {
             stakes: stakes.into_iter().collect(),
             epochs: epochs
-                .map(|stakes| (stakes.epoch, published_epoch(&stakes, &schedule)))
+                .map(|stakes| (stakes.epoch, published_epoch(stakes, &schedule)))
                 .collect(),
             inflation: Arc::new(inflation),
             features: Arc::new(features),
@@ -126,7 +125,7 @@ impl ClusterTracker {
     }
 
     /// The stakes of epochs that became known since the last call: at most those of [`EPOCHS_RETAINED`] epochs.
-    pub(crate) fn take_new_stakes(&mut self) -> Vec<verify::EpochStakes> {
+    pub(crate) fn take_new_stakes(&mut self) -> Vec<StakedVoters> {
         std::mem::take(&mut self.new_stakes)
     }
 
@@ -181,9 +180,9 @@ impl ClusterTracker {
             let epoch = published_epoch(&stakes, &self.schedule);
             tracing::info!(epoch = stakes.epoch, voters = stakes.voters.len(), "epoch stakes");
             self.published.epochs.insert(stakes.epoch, epoch);
-            self.epoch_stakes.insert(stakes.epoch, snapshot_form(&stakes));
+            self.epoch_stakes.insert(stakes.epoch, EpochStakes::clone(&stakes));
             self.is_changed = true;
-            self.new_stakes.push(counted_stakes(&stakes, &self.schedule));
+            self.new_stakes.push(staked_voters(&stakes, &self.schedule));
             while self.published.epochs.len() > EPOCHS_RETAINED {
                 self.published.epochs.pop_first();
             }
@@ -236,44 +235,16 @@ impl<P: AccountSource> AccountSource for BankState<'_, P> {
     }
 }
 
-fn epoch_stakes(stakes: &snapshot_solana::EpochStakes) -> EpochStakes {
-    let voter = |voter: &snapshot_solana::EpochVoter| EpochVoter {
-        vote_account: voter.vote_account,
-        node: voter.node,
-        authorized_voter: voter.authorized_voter,
-        stake: voter.stake,
-    };
-    EpochStakes { epoch: stakes.epoch, voters: stakes.voters.iter().map(voter).collect() }
-}
-
-/// The same stakes, as a snapshot has them.
-fn snapshot_form(stakes: &EpochStakes) -> snapshot_solana::EpochStakes {
-    let voter = |voter: &EpochVoter| snapshot_solana::EpochVoter {
-        vote_account: voter.vote_account,
-        node: voter.node,
-        authorized_voter: voter.authorized_voter,
-        stake: voter.stake,
-    };
-    let voters = stakes.voters.iter().map(voter).collect();
-    snapshot_solana::EpochStakes { epoch: stakes.epoch, voters }
-}
-
-/// The same stakes, as votes are counted by them.
-fn counted_stakes(stakes: &EpochStakes, schedule: &EpochSchedule) -> verify::EpochStakes {
+/// The voters of an epoch, as votes are counted by them.
+fn staked_voters(stakes: &EpochStakes, schedule: &EpochSchedule) -> StakedVoters {
     let first = schedule.get_first_slot_in_epoch(stakes.epoch);
     let last = schedule.get_last_slot_in_epoch(stakes.epoch);
-    let voter = |voter: &EpochVoter| VoterStake {
-        vote_account: voter.vote_account,
-        // Without a voter no vote counts, but the stake counts in the total. No key signs for a program.
-        authorized_voter: voter.authorized_voter.unwrap_or(vote::ID),
-        stake: voter.stake,
-    };
-    verify::EpochStakes::new(first..=last, stakes.voters.iter().map(voter).collect())
+    StakedVoters::new(first..=last, stakes.voters.clone())
 }
 
 fn published_epoch(stakes: &EpochStakes, schedule: &EpochSchedule) -> PublishedEpoch {
-    let leaders = stakes.leaders(schedule.get_slots_in_epoch(stakes.epoch));
-    PublishedEpoch { voters: Arc::new(stakes.vote_stakes()), leaders: leaders.map(Arc::new) }
+    let leaders = leader_schedule(stakes, schedule.get_slots_in_epoch(stakes.epoch));
+    PublishedEpoch { voters: Arc::new(VoteStakes::from(stakes)), leaders: leaders.map(Arc::new) }
 }
 
 fn stake_history(accounts: &impl AccountSource) -> StakeHistory {
@@ -282,7 +253,7 @@ fn stake_history(accounts: &impl AccountSource) -> StakeHistory {
 }
 
 fn stake_change(change: &AccountChange) -> Option<StakeChange> {
-    let delegation = |account: &Option<Arc<Account>>| account.as_deref().and_then(delegation_of);
+    let delegation = |account: &Option<Arc<Account>>| account.as_deref().and_then(read_delegation);
     let (before, after) = (delegation(&change.before), delegation(&change.after));
     (before != after).then_some(StakeChange { pubkey: change.pubkey, before, after })
 }

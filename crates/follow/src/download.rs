@@ -1,8 +1,9 @@
-//! Downloads snapshot archives of an upstream: `/snapshot.tar.bz2` and `/incremental-snapshot.tar.bz2` of its RPC port name
-//! the newest ones.
+//! Downloads snapshot archives of an upstream: `/snapshot.tar.bz2` and `/incremental-snapshot.tar.bz2` of its RPC port
+//! name the newest ones.
 //!
-//! Bounds: an archive is written to disk as it arrives, up to [`DownloadLimits::bytes_max`]; nothing of it stays in memory.
-//! A download that receives too little in [`DownloadLimits::stall_timeout`] ends. [`REDIRECTS_MAX`] redirects are followed.
+//! Bounds: an archive is written to disk as it arrives, up to [`DownloadLimits::bytes_max`]; nothing of it stays in
+//! memory. A download that receives too little in [`DownloadLimits::stall_timeout`] ends. [`REDIRECTS_MAX`] redirects
+//! are followed.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use loadgen::{Connection, Endpoint, LoadError};
+use http_client::{Connection, Endpoint, HttpClientError};
 use snapshot_solana::ArchiveName;
 
 /// Redirects that are followed.
@@ -65,7 +66,7 @@ pub enum DownloadError {
         path: String,
         /// Why.
         #[source]
-        err: LoadError,
+        err: HttpClientError,
     },
     /// The upstream has no archive.
     #[error("the upstream answers {path} with status {status}: it serves no snapshots")]
@@ -76,7 +77,9 @@ pub enum DownloadError {
         status: u16,
     },
     /// The upstream names a file that is no archive of the kind that is read here.
-    #[error("the upstream redirects to {location:?}, which is no snapshot-SLOT-HASH.tar.zst")]
+    #[error(
+        "the upstream redirects to {location:?}, which is no snapshot-SLOT-HASH.tar.zst or .tar.lz4"
+    )]
     Name {
         /// Where to.
         location: String,
@@ -156,7 +159,7 @@ pub async fn newest_archive(
     let Some(location) = location.filter(|_| is_redirect(status)) else {
         return Err(DownloadError::Status { path, status });
     };
-    let target = path_of(&location);
+    let target = archive_path(&location);
     let name = target.as_deref().and_then(archive_name).and_then(ArchiveName::parse);
     let name = name.filter(|name| is_of_kind(name, kind));
     name.ok_or(DownloadError::Name { location })
@@ -178,24 +181,21 @@ pub async fn download(
         if name.is_some() && target.exists() {
             return Ok(target);
         }
-        let part = target.with_extension("part");
-        let write_error = |err| DownloadError::Write { path: part.clone(), err };
-        let mut file = BufWriter::new(File::create(&part).map_err(write_error)?);
+        let part = PartFile(target.with_extension("part"));
+        let write_error = |err| DownloadError::Write { path: part.0.clone(), err };
+        let mut file = BufWriter::new(File::create(&part.0).map_err(write_error)?);
         let received = get(upstream, &path, limits, progress, &mut file).await;
         let stored = file.flush().and_then(|()| file.get_ref().sync_all());
-        let received = received.inspect_err(|_| remove(&part))?;
-        match received {
+        match received? {
             Received { too_large: Some(bytes), .. } => {
-                remove(&part);
                 return Err(DownloadError::TooLarge { path, bytes, limit: limits.bytes_max });
             }
             Received { status: 200, .. } if name.is_some() => {
-                stored.and_then(|()| std::fs::rename(&part, &target)).map_err(write_error)?;
+                stored.and_then(|()| std::fs::rename(&part.0, &target)).map_err(write_error)?;
                 return Ok(target);
             }
             Received { status, location: Some(location), .. } if is_redirect(status) => {
-                remove(&part);
-                let target = path_of(&location);
+                let target = archive_path(&location);
                 let is_it = |path: &String| {
                     let name = archive_name(path).and_then(ArchiveName::parse);
                     name.is_some_and(|name| is_of_kind(&name, kind))
@@ -203,7 +203,6 @@ pub async fn download(
                 path = target.filter(is_it).ok_or(DownloadError::Name { location })?;
             }
             Received { status, .. } => {
-                remove(&part);
                 return Err(DownloadError::Status { path, status });
             }
         }
@@ -274,10 +273,17 @@ async fn with_progress<T>(
     }
 }
 
-/// A part that stays is overwritten by the next download.
-fn remove(part: &Path) {
-    if let Err(err) = std::fs::remove_file(part) {
-        tracing::debug!(part = %part.display(), %err, "not removed");
+/// A file that is not whole, which is removed unless it was renamed. One that stays is overwritten by the next
+/// download.
+struct PartFile(PathBuf);
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if let Err(err) = std::fs::remove_file(&self.0)
+            && err.kind() != io::ErrorKind::NotFound
+        {
+            tracing::debug!(part = %self.0.display(), %err, "not removed");
+        }
     }
 }
 
@@ -290,7 +296,7 @@ fn is_of_kind(name: &ArchiveName, kind: ArchiveKind) -> bool {
 }
 
 /// The path of a redirect at the same upstream, if it names an archive.
-fn path_of(location: &str) -> Option<String> {
+fn archive_path(location: &str) -> Option<String> {
     let path = match location.split_once("://") {
         Some((_, rest)) => &rest[rest.find('/')?..],
         None => location,
@@ -317,10 +323,12 @@ mod tests {
         for name in [
             "/snapshot-100-4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi.tar.zst",
             "/incremental-snapshot-100-150-4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi.tar.zst",
+            "/snapshot-100-4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi.tar.lz4",
+            "/incremental-snapshot-100-150-4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi.tar.lz4",
         ] {
-            assert_eq!(path_of(name).as_deref(), Some(name));
-            assert_eq!(path_of(&name[1..]).as_deref(), Some(name));
-            assert_eq!(path_of(&format!("http://other{name}")).as_deref(), Some(name));
+            assert_eq!(archive_path(name).as_deref(), Some(name));
+            assert_eq!(archive_path(&name[1..]).as_deref(), Some(name));
+            assert_eq!(archive_path(&format!("http://other{name}")).as_deref(), Some(name));
         }
         for wrong in [
             "/snapshot-100-abc.tar.bz2",
@@ -332,7 +340,7 @@ mod tests {
             "/genesis.tar.bz2",
             "",
         ] {
-            assert_eq!(path_of(wrong), None, "{wrong}");
+            assert_eq!(archive_path(wrong), None, "{wrong}");
         }
     }
 }

@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use chain_solana::{
-    BankProof, Block, BlockInfo, EventSink, History, HistoryLimits, Reader, VerificationLevel,
-};
+use chain_solana::{BankProof, Block, BlockInfo, EventSink, History, HistoryLimits, Reader};
 use feed::{Feed, FeedConfig};
-use loadgen::Endpoint;
+use http_client::Endpoint;
 use query::Ledger;
 use snapshot_solana::BankFields;
 use solana::Account;
+use solana::VerificationLevel;
 use tokio::sync::{mpsc, watch};
-use verify::{EpochStakes, VerifierConfig};
+use verify::{StakedVoters, VerifierConfig};
 
 use crate::agreement::AgreementSources;
 use crate::base::{Base, BaseStore};
@@ -23,8 +22,8 @@ use crate::error::FollowError;
 use crate::free_thread::FreeThread;
 use crate::gap_closer::{ArchiveSource, GapCloser};
 use crate::nodes;
-use crate::older_statuses::OlderStatuses;
 use crate::proof_status::ProofStatus;
+use crate::snapshot_status_cache::SnapshotStatusCache;
 use crate::status::FollowStatus;
 use crate::store_thread::StoreQueue;
 use crate::stored_rows::JumpRow;
@@ -52,7 +51,7 @@ pub struct FollowerConfig {
     /// The independent sources of [`VerifyMode::Agree`].
     pub agreement: AgreementConfig,
     /// The stakes of epochs: whose votes count. The oldest first.
-    pub epoch_stakes: Vec<EpochStakes>,
+    pub epoch_stakes: Vec<StakedVoters>,
     /// What follows a bank that is not as the chain says.
     pub on_mismatch: OnMismatch,
     /// JSON-RPC that names the cluster's nodes, if no source has gossip.
@@ -159,9 +158,9 @@ impl Follower {
     }
 
     /// The transactions that were executed before the snapshot.
-    pub fn older_statuses(&self) -> Arc<OlderStatuses> {
+    pub fn older_statuses(&self) -> Arc<SnapshotStatusCache> {
         let cache = Arc::clone(&self.fields.status_cache);
-        OlderStatuses::new(cache, self.fields.slot, Arc::clone(&self.status))
+        SnapshotStatusCache::new(cache, self.fields.slot, Arc::clone(&self.status))
     }
 
     /// The fields of the base's bank.

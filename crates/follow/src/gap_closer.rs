@@ -17,9 +17,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chain_solana::Reader;
+use http_client::Endpoint;
 use lattice::LtHash;
 use ledger::{BlockId, Slot};
-use loadgen::Endpoint;
 use snapshot_solana::{ArchiveName, LoadedState, Progress, Snapshot, SnapshotError};
 use solana_pubkey::Pubkey;
 use tokio::sync::mpsc::WeakSender;
@@ -164,8 +164,9 @@ impl GapCloser {
                     true => self.download(ArchiveKind::Incremental).await.ok(),
                     false => None,
                 };
-                let slot = name_of(&full).map(|name| name.slot);
-                let is_on_top = |path: &PathBuf| name_of(path).is_some_and(|it| it.base == slot);
+                let slot = parse_archive_name(&full).map(|name| name.slot);
+                let is_on_top =
+                    |path: &PathBuf| parse_archive_name(path).is_some_and(|it| it.base == slot);
                 let (on_top, other) = match incremental {
                     Some(path) if is_on_top(&path) => (Some(path), None),
                     other => (None, other),
@@ -292,7 +293,7 @@ impl GapCloser {
     }
 
     fn refuse(&mut self, path: &Path) {
-        if let Some(name) = name_of(path) {
+        if let Some(name) = parse_archive_name(path) {
             self.refused.push_back(name.hash);
         }
         while self.refused.len() > REFUSED_MAX {
@@ -328,7 +329,7 @@ impl Load {
         let (slot, accounts_len) = (view.block().slot, view.len());
         let lamports = view.meta().capitalization;
         let is_full = full.is_some();
-        let base = (!is_full).then(|| lt_hash.unwrap_or_else(|| lt_hash_of(&view)));
+        let base = (!is_full).then(|| lt_hash.unwrap_or_else(|| sum_accounts(&view)));
         let mut changes = ArchiveChanges::new((view, reader), is_full, bytes_max, status);
         let incremental = incremental.as_deref();
         let snapshot = match (full, incremental, base) {
@@ -346,7 +347,7 @@ impl Load {
 }
 
 /// The lattice hash over all accounts. Cost: about a microsecond for each.
-fn lt_hash_of(view: &chain_solana::View) -> LtHash {
+fn sum_accounts(view: &chain_solana::View) -> LtHash {
     let mut sum = LtHash::EMPTY;
     for (address, account) in view.all() {
         if let Some(pubkey) = address.to_array::<32>() {
@@ -356,7 +357,7 @@ fn lt_hash_of(view: &chain_solana::View) -> LtHash {
     sum
 }
 
-fn name_of(path: &Path) -> Option<ArchiveName> {
+fn parse_archive_name(path: &Path) -> Option<ArchiveName> {
     ArchiveName::parse(path.file_name()?.to_str()?)
 }
 

@@ -10,9 +10,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::{ClusterNode, client_name};
+use chain_solana::{ClusterNode, client_name, is_dialable};
 use futures_util::StreamExt as _;
-use loadgen::{Client, Endpoint};
+use http_client::{Client, Endpoint};
 use serde_json::{Value, json};
 use solana_pubkey::Pubkey;
 use tonic::Status;
@@ -139,7 +139,7 @@ impl NodeTable {
 
 /// A node as gossip describes it. `None` if its key is none.
 fn contact_info(node: &SubscribeUpdateContactInfoNode) -> Option<ClusterNode> {
-    let address = |text: &Option<String>| text.as_deref().and_then(|text| text.parse().ok());
+    let address = |text: &Option<String>| text.as_deref().and_then(parse_address);
     let (major, minor, patch) = (node.version_major, node.version_minor, node.version_patch);
     Some(ClusterNode {
         identity: Pubkey::try_from(&*node.pubkey).ok()?,
@@ -178,7 +178,7 @@ fn request_nodes(upstream: &Endpoint) -> Option<Vec<ClusterNode>> {
 
 fn parse_node(node: &Value) -> Option<ClusterNode> {
     let text = |name: &str| node.get(name).and_then(Value::as_str);
-    let address = |name: &str| text(name).and_then(|it| it.parse::<SocketAddr>().ok());
+    let address = |name: &str| text(name).and_then(parse_address);
     let number = |name: &str| node.get(name).and_then(Value::as_u64);
     Some(ClusterNode {
         identity: text("pubkey")?.parse().ok()?,
@@ -199,6 +199,11 @@ fn parse_node(node: &Value) -> Option<ClusterNode> {
     })
 }
 
+/// An address that can be dialled.
+fn parse_address(text: &str) -> Option<SocketAddr> {
+    text.parse().ok().filter(is_dialable)
+}
+
 #[cfg(test)]
 mod tests {
     use yellowstone_grpc_proto::geyser::{GossipTopology, SubscribeUpdateContactInfoRemoved};
@@ -214,6 +219,15 @@ mod tests {
             shred_version: 7,
             ..SubscribeUpdateContactInfoNode::default()
         }
+    }
+
+    #[test]
+    fn an_address_that_nobody_can_dial_is_left_out() {
+        let parse = |tpu_quic: &str| contact_info(&node(1, tpu_quic)).expect("a node").tpu_quic;
+        assert_eq!((parse("0.0.0.0:9901"), parse("[::]:9901")), (None, None));
+        assert_eq!(parse("10.77.0.1:9901"), Some(([10, 77, 0, 1], 9901).into()));
+        let json = json!({ "pubkey": Pubkey::new_unique().to_string(), "tpuQuic": "0.0.0.0:9901" });
+        assert_eq!(parse_node(&json).expect("a node").tpu_quic, None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use solana::Account;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::{feature, sysvar, vote};
-use stakes_solana::delegation_of;
+use stakes_solana::read_delegation;
 use verify::{AccountChange, AccountHash, LatticeChange};
 
 use crate::clock::now;
@@ -117,7 +117,7 @@ impl PreparedBank {
         parent: BlockId,
         info: Arc<BlockInfo>,
     ) -> Result<Self, LedgerError> {
-        ledger.open_unseen(id, parent, Arc::clone(&info))?;
+        ledger.open_hidden(id, parent, Arc::clone(&info))?;
         Ok(Self {
             id,
             parent,
@@ -346,7 +346,7 @@ fn cluster_change(
         let owner = account.as_ref().map(|account| account.0.owner());
         owner.is_some_and(|owner| [sysvar::ID, feature::ID].contains(owner))
     };
-    let delegation = |account: &Option<Arc<Account>>| account.as_deref().and_then(delegation_of);
+    let delegation = |account: &Option<Arc<Account>>| account.as_deref().and_then(read_delegation);
     let is_change =
         is_of_cluster(before) || is_of_cluster(after) || delegation(before) != delegation(after);
     let (before, after) = (before.clone(), after.clone());

@@ -10,13 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use chain_solana::{
-    AgreementSource, BankMismatch, BankProof, MISMATCH_ACCOUNTS_MAX, VerificationLevel,
-    VerificationSummary, VotedStake,
-};
+use chain_solana::{AgreementSource, BankProof, MISMATCH_ACCOUNTS_MAX, VerificationSummary};
 use ledger::{BlockId, Slot};
+use solana::{BankMismatch, VerificationLevel, VotedStake};
 use solana_hash::Hash;
-use verify::{Mismatch, Reporter};
 
 /// Banks whose proofs are stored: almost two hours of 400 ms slots.
 const BANKS_MAX: usize = 16_384;
@@ -182,32 +179,21 @@ impl ProofStatus {
 
     /// The chain is shown as confirmed up to this bank.
     pub(crate) fn confirm(&self, bank: BlockId) {
-        let level = self.proof_of(bank).map(|proof| proof.level);
+        let level = self.read_proof(bank).map(|proof| proof.level);
         if self.required.is_some() && level >= self.required {
             self.verified.fetch_max(bank.slot, Ordering::Relaxed);
         }
     }
 
-    /// Records a bank whose hash is not the reported one, unless there is one already. `slot` is that of the hash, and
-    /// `bank` that of the bank that is not verified.
-    pub(crate) fn record_mismatch(&self, bank: Slot, slot: Slot, mismatch: &Mismatch) {
+    /// Records a bank whose hash is not the reported one, unless there is one already. `bank` is the slot of the bank
+    /// that is not verified: that of the hash, or of its child.
+    pub(crate) fn record_mismatch(&self, bank: Slot, mismatch: &BankMismatch) {
         if self.has_mismatch() {
             return;
         }
         let accounts = &mismatch.accounts_written;
-        let reporter = match mismatch.reporter {
-            Reporter::Child => "child",
-            Reporter::Sources => "sources",
-            Reporter::Votes => "votes",
-        };
-        let mismatch = Arc::new(BankMismatch {
-            slot,
-            computed: mismatch.computed,
-            reported: mismatch.reported,
-            reporter,
-            accounts_written: accounts[..accounts.len().min(MISMATCH_ACCOUNTS_MAX)].into(),
-            accounts_written_len: mismatch.accounts_written_len,
-        });
+        let listed = accounts[..accounts.len().min(MISMATCH_ACCOUNTS_MAX)].into();
+        let mismatch = Arc::new(BankMismatch { accounts_written: listed, ..mismatch.clone() });
         if self.first_mismatch.load().is_none() {
             self.first_mismatch.store(Some(Arc::clone(&mismatch)));
         }
@@ -224,7 +210,7 @@ impl ProofStatus {
         self.cells.get(index as usize)
     }
 
-    fn proof_of(&self, bank: BlockId) -> Option<BankProof> {
+    fn read_proof(&self, bank: BlockId) -> Option<BankProof> {
         let cell = self.cell(bank)?;
         if cell.version.load(Ordering::Acquire) != bank.version {
             return None;
@@ -270,7 +256,7 @@ impl chain_solana::Verification for ProofStatus {
     }
 
     fn proof(&self, bank: BlockId) -> Option<BankProof> {
-        self.proof_of(bank)
+        self.read_proof(bank)
     }
 }
 

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use chain_solana::{
-    History, OlderStatuses, Reader, Simulation, SimulationError, SimulationRequest, Simulator,
-    View, WrittenAccounts,
+    History, PreSnapshotStatuses, Reader, Simulation, SimulationError, SimulationRequest,
+    Simulator, View, WrittenAccounts,
 };
 use ledger::Commitment;
 use parking_lot::Mutex;
 use solana_feature_set::FeatureSet;
 use solana_transaction_error::TransactionError;
-use svm::{SimulationPool, WorkingSet};
+use svm::{SimulatedBlock, SimulationPool, WorkingSet};
 
 use crate::cluster::FollowedCluster;
 
@@ -25,7 +25,7 @@ pub struct FollowSimulator {
     renewal: Mutex<()>,
     history: Arc<History>,
     cluster: Arc<FollowedCluster>,
-    older_statuses: Option<Arc<dyn OlderStatuses>>,
+    older_statuses: Option<Arc<dyn PreSnapshotStatuses>>,
     count: usize,
 }
 
@@ -58,7 +58,7 @@ impl FollowSimulator {
 
     /// The same, which knows the transactions before the snapshot, too.
     #[must_use]
-    pub fn with_older_statuses(self, older_statuses: Arc<dyn OlderStatuses>) -> Self {
+    pub fn with_older_statuses(self, older_statuses: Arc<dyn PreSnapshotStatuses>) -> Self {
         Self { older_statuses: Some(older_statuses), ..self }
     }
 
@@ -93,6 +93,6 @@ impl Simulator for FollowSimulator {
         let is_processed = !request.replace_recent_blockhash
             && executed.is_some_and(|slot| slot <= view.block().slot);
         let err = is_processed.then_some(TransactionError::AlreadyProcessed);
-        self.pool(view).pool.simulate(view, written, request, err)
+        self.pool(view).pool.simulate(SimulatedBlock::from_view(view), written, request, err)
     }
 }

@@ -28,14 +28,14 @@ impl SourceSlots {
     }
 
     /// What a source said last.
-    pub(crate) fn of(&self, source: usize) -> Slot {
+    pub(crate) fn newest(&self, source: usize) -> Slot {
         self.0.get(source).map_or(0, |newest| newest.load(Ordering::Relaxed))
     }
 
     /// The newest slot that a source other than this one says.
-    fn of_others(&self, source: usize) -> Slot {
+    fn newest_of_others(&self, source: usize) -> Slot {
         let others = (0..self.0.len()).filter(|other| *other != source);
-        others.map(|other| self.of(other)).max().unwrap_or_default()
+        others.map(|other| self.newest(other)).max().unwrap_or_default()
     }
 }
 
@@ -92,13 +92,13 @@ impl StreamProgress {
 
     /// The newest slot that the source says.
     pub(crate) fn newest_of_source(&self) -> Slot {
-        self.slots.of(self.source)
+        self.slots.newest(self.source)
     }
 
     /// Whether the stream is to be left. `is_queue_full` says that it waits for the writer.
     pub(crate) fn standstill(&mut self, is_queue_full: bool, now: Instant) -> Option<Standstill> {
-        let others = self.slots.of_others(self.source);
-        let newest = others.max(self.slots.of(self.source));
+        let others = self.slots.newest_of_others(self.source);
+        let newest = others.max(self.slots.newest(self.source));
         if newest > self.received && now.saturating_duration_since(self.updated_at) > self.timeout {
             return Some(Standstill::Stalled);
         }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use chain_solana::{BankMismatch, Verification};
+use chain_solana::Verification;
 use ledger::Slot;
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
+use solana::BankMismatch;
 
 use crate::proof_status::ProofStatus;
 
@@ -122,6 +123,7 @@ impl FollowStatus {
     pub fn mismatch(&self) -> Option<String> {
         self.proof.mismatch().map(|mismatch| {
             let BankMismatch { slot, computed, reported, reporter, .. } = &*mismatch;
+            let reporter = reporter.name();
             format!("slot {slot}: its hash is {computed} by what it wrote, and {reported} by its {reporter}")
         })
     }

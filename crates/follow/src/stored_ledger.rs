@@ -7,9 +7,6 @@
 //! Bounds: those of the ledger on disk. Cost: every account is read and hashed once.
 //! Not here: the thread that writes (`store_thread`), tables and checksums (`ledger_store`).
 
-use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,9 +31,6 @@ const STORE_DIR: &str = "followed";
 /// The store of a ledger of `hydrant dev` there.
 const DEV_STORE_DIR: &str = "store";
 
-/// The socket of the node's administration there. It stays behind if the node is killed.
-const ADMIN_SOCKET: &str = "admin.sock";
-
 /// How long a final bank is not stored, by default. A node that catches up roots many banks at once, and a subscriber
 /// needs time to come back after a restart.
 const DELAY: Duration = Duration::from_secs(5);
@@ -57,29 +51,13 @@ pub struct StoredLedger {
 }
 
 impl LedgerDirectory {
-    /// The directory at a path, which may not exist yet. Fails if it has anything that is not of a followed ledger.
+    /// The directory at a path, which may not exist yet. Fails if it has a ledger of `hydrant dev`. Other content is
+    /// not read: a file system has `lost+found` at its root.
     pub fn new(path: &Path) -> Result<Self, FollowError> {
-        let read_failed = |source| StoreError::Io { doing: "read", path: path.to_owned(), source };
-        let directory = || Self { path: path.to_owned(), delay: DELAY };
-        let entries = match fs::read_dir(path) {
-            Ok(entries) => entries,
-            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(directory()),
-            Err(err) => return Err(read_failed(err).into()),
-        };
-        for entry in entries {
-            let entry = entry.map_err(read_failed)?;
-            let name = entry.file_name();
-            if name == DEV_STORE_DIR {
-                return Err(FollowError::LedgerOfDev { dir: path.to_owned() });
-            }
-            let is_own_socket =
-                name == ADMIN_SOCKET && entry.file_type().map_err(read_failed)?.is_socket();
-            if name != STORE_DIR && !is_own_socket {
-                let found = name.to_string_lossy().into_owned();
-                return Err(StoreError::Foreign { dir: path.to_owned(), found }.into());
-            }
+        if path.join(DEV_STORE_DIR).exists() {
+            return Err(FollowError::LedgerOfDev { dir: path.to_owned() });
         }
-        Ok(directory())
+        Ok(Self { path: path.to_owned(), delay: DELAY })
     }
 
     /// With another time until a final bank is stored. Default: 5 s. It takes 16 later banks in any case.
@@ -110,8 +88,8 @@ impl LedgerDirectory {
         Ok(Some(StoredLedger { dir, delay: self.delay, chain, opened }))
     }
 
-    /// Starts to store the state of a chain with this genesis, from a base on. The directory is locked from then on, and
-    /// has no state until all accounts of the base are written, which the follower does.
+    /// Starts to store the state of a chain with this genesis, from a base on. The directory stays locked,
+    /// and has no state until all accounts of the base are written, which the follower does.
     pub fn create(&self, base: Base, genesis_hash: Hash) -> Result<Base, FollowError> {
         let fields = &base.fields;
         let chain = ChainRow::new(genesis_hash, fields);

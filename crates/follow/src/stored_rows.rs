@@ -12,7 +12,8 @@
 
 use lattice::{HardFork, LT_HASH_BYTES, LtHash};
 use ledger::Slot;
-use snapshot_solana::{BankFields, EpochStakes, EpochVoter};
+use snapshot_solana::BankFields;
+use solana::{EpochStakes, EpochVoter};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_inflation::Inflation;

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use chain_solana::ExecutedTransaction;
-use feed::{SourceId, Update};
+use feed::{SourceId, StreamStart, Update};
 use futures_util::{FutureExt, StreamExt};
 use ledger::Slot;
 use prost::Message as _;
@@ -111,7 +111,7 @@ impl Default for StreamConfig {
 /// What the writer receives.
 pub(crate) enum Message {
     /// A stream was opened. Its number rises.
-    Opened { session: u64, beginning: Beginning },
+    Opened { session: u64, start: StreamStart },
     /// Updates of a stream, as they were received.
     Updates {
         session: u64,
@@ -133,17 +133,6 @@ pub(crate) enum Message {
     Tick(Instant),
 }
 
-/// Where a stream begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beginning {
-    /// After the root.
-    Root,
-    /// With all of a later slot: its banks wait for a newer archive.
-    Slot,
-    /// In the middle of a later slot.
-    Anywhere,
-}
-
 /// Bank hashes that an independent source lists.
 pub(crate) struct Reports {
     /// The number of the source.
@@ -155,7 +144,7 @@ pub(crate) struct Reports {
 }
 
 /// An update of a session.
-pub(crate) fn update_of(
+pub(crate) fn source_update(
     source: SourceId,
     (converted, bytes): (convert::Converted, usize),
 ) -> Update<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts> {
@@ -296,24 +285,24 @@ impl Streams {
     ) -> Result<StreamEnd, StreamEnd> {
         let source = self.sources[at].clone();
         let client = connect(&source, &self.config).await?;
-        let token = token_of(&source)?;
+        let token = parse_token(&source)?;
         let next = self.status.root() + 1;
-        let (beginning, from_slot) = match detached {
-            None => (Beginning::Root, Some(next)),
+        let (start, from_slot) = match detached {
+            None => (StreamStart::AfterRoot, Some(next)),
             Some(is_refused) => match first_available(&client, token.as_ref()).await {
                 // Whatever it refused, it has what follows the root now.
-                Some(first) if first <= next && is_refused => (Beginning::Root, Some(next)),
-                Some(first) => (Beginning::Slot, Some(first.max(next))),
-                None if is_refused => (Beginning::Anywhere, None),
-                None => (Beginning::Anywhere, Some(next)),
+                Some(first) if first <= next && is_refused => (StreamStart::AfterRoot, Some(next)),
+                Some(first) => (StreamStart::AtSlot, Some(first.max(next))),
+                None if is_refused => (StreamStart::MidSlot, None),
+                None => (StreamStart::MidSlot, Some(next)),
             },
         };
         let request = subscribe_request(from_slot, self.with_entries[at]);
         let (updates, requests) = subscribe(&client, token.as_ref(), request).await?;
-        self.send(Message::Opened { session, beginning }).await?;
+        self.send(Message::Opened { session, start }).await?;
         self.status.sessions.fetch_add(1, Ordering::Relaxed);
         self.status.is_connected.store(true, Ordering::Relaxed);
-        tracing::info!(url = source.url, from_slot, ?beginning, "following a source");
+        tracing::info!(url = source.url, from_slot, ?start, "following a source");
         let mut polls = tokio::task::JoinSet::new();
         polls.spawn(poll_slot(client, token, slots.clone(), at));
         let others = self.sources.iter().enumerate().filter(|(other, _)| *other != at);
@@ -499,7 +488,9 @@ fn is_awaited(message: &SubscribeUpdate) -> bool {
 }
 
 /// The value of `x-token`.
-pub(crate) fn token_of(source: &SourceConfig) -> Result<Option<MetadataValue<Ascii>>, StreamEnd> {
+pub(crate) fn parse_token(
+    source: &SourceConfig,
+) -> Result<Option<MetadataValue<Ascii>>, StreamEnd> {
     let token = source.x_token.as_deref().map(MetadataValue::<Ascii>::try_from).transpose();
     token.map_err(|_| StreamEnd::Token)
 }
@@ -653,7 +644,7 @@ async fn poll_slot(
 
 /// As [`poll_slot`], of a source that is not followed now. One that cannot be reached says nothing.
 async fn poll_other(source: SourceConfig, config: StreamConfig, slots: SourceSlots, at: usize) {
-    let (Ok(client), Ok(token)) = (connect(&source, &config).await, token_of(&source)) else {
+    let (Ok(client), Ok(token)) = (connect(&source, &config).await, parse_token(&source)) else {
         return;
     };
     poll_slot(client, token, slots, at).await;

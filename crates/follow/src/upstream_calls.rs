@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
-use chain_solana::{Upstream, UpstreamCall, UpstreamError, UpstreamReply, UpstreamResult};
-use loadgen::{Connection, Endpoint, LoadError};
+use chain_solana::{UpstreamCall, UpstreamError, UpstreamReply, UpstreamResult, UpstreamRpc};
+use http_client::{Connection, Endpoint, HttpClientError};
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -79,7 +79,7 @@ impl UpstreamCalls {
     }
 }
 
-impl Upstream for UpstreamCalls {
+impl UpstreamRpc for UpstreamCalls {
     fn call(&self, method: &'static str, params: &str) -> Result<UpstreamCall, UpstreamError> {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
         let (call, reply) = UpstreamCall::new();
@@ -145,7 +145,7 @@ fn call_all(
 
 /// Over a connection of its own: calls are rare, and one that was idle may be closed by the time of the next.
 async fn call(upstream: &Endpoint, body: &str) -> UpstreamResult {
-    let unreachable = |err: LoadError| {
+    let unreachable = |err: HttpClientError| {
         tracing::warn!(err = &err as &dyn std::error::Error, "the upstream did not answer");
         UpstreamError::Unreachable(err.to_string())
     };

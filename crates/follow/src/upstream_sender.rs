@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chain_solana::{QueueBound, SendError, Sender, TransactionSender, VerifiedTransaction};
-use loadgen::{Client, Endpoint, LoadError};
+use http_client::{Client, Endpoint, HttpClientError};
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
 use pool::ClientId;
@@ -47,6 +47,16 @@ impl UpstreamSender {
         }
         Ok(Self { queue, waiting, queue_max })
     }
+
+    /// Number of transactions that wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.lock().len() as u64
+    }
+
+    /// Bytes of these transactions.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.waiting.lock().bytes() as u64
+    }
 }
 
 impl TransactionSender for UpstreamSender {
@@ -69,22 +79,21 @@ impl TransactionSender for UpstreamSender {
 
 impl Collector for UpstreamSender {
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        vec![("follow_send_queue", self.waiting.lock().bytes() as u64)]
+        vec![("follow_send_queue", self.waiting_bytes())]
     }
 
     fn write(&self, out: &mut Exposition) {
         let help =
             "Transactions that were accepted and are not in a block, or not at the upstream.";
-        let waiting = self.waiting.lock().len() as u64;
-        out.single("hydrant_send_pending", MetricKind::Gauge, help, waiting);
+        out.single("hydrant_send_pending", MetricKind::Gauge, help, self.waiting());
     }
 }
 
 /// The thread's client, which connects at its first use.
-fn connected<'a>(
+fn connect<'a>(
     client: &'a mut Option<Client>,
     upstream: &Endpoint,
-) -> Result<&'a mut Client, LoadError> {
+) -> Result<&'a mut Client, HttpClientError> {
     let open = match client.take() {
         Some(open) => open,
         None => Client::open(upstream.clone())?,
@@ -104,12 +113,12 @@ fn forward(upstream: &Endpoint, queue: &Mutex<Receiver<Queued>>, waiting: &Mutex
         let params = json!([STANDARD.encode(bytes), options]);
         let was_open = client.is_some();
         let mut send = || {
-            let client = connected(&mut client, upstream)?;
+            let client = connect(&mut client, upstream)?;
             client.call("sendTransaction", &params).map(drop)
         };
         let mut sent = send();
         // A connection that was idle may be closed. A transaction may be sent twice, and is executed once.
-        if was_open && matches!(sent, Err(LoadError::Broken(_))) {
+        if was_open && matches!(sent, Err(HttpClientError::Broken(_))) {
             sent = send();
         }
         if let Err(err) = sent {

@@ -1,6 +1,6 @@
 //! The proof of a followed chain: the hash of each bank, computed from its writes, beside what others report.
 //!
-//! In: whole banks with the old and new states of the accounts that they wrote. Out: their hashes, and [`Action`]s for
+//! In: whole banks with the old and new states of the accounts that they wrote. Out: their hashes, and [`Decision`]s for
 //! the feed: banks that may be shown as confirmed, and banks that are requested again because their hash is wrong.
 //! Bounds: the feed and [`verify::VerifierConfig`] bound the banks above the root. Each is requested again once, and
 //! with [`OnMismatch::Report`] at each new stream.
@@ -12,15 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use chain_solana::{BankHashComponents, BankProof, VerificationLevel, VotedStake};
+use chain_solana::{BankHashComponents, BankProof};
+use feed::Decision;
 use lattice::LtHash;
 use ledger::{BlockId, Slot};
+use solana::{BankMismatch, HashReporter, VerificationLevel};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_sdk_ids::sysvar;
 use verify::{
-    EpochStakes, Level, Mismatch, Reporter, RootBank, SignedVote, SourceId, SummedBank, Verdict,
-    VerdictChange, Verifier, VerifierConfig, VerifierError, WRITTEN_LISTED_MAX,
+    RootBank, SignedVote, SourceId, StakedVoters, SummedBank, Verdict, VerdictChange, Verifier,
+    VerifierConfig, VerifierError, WRITTEN_LISTED_MAX,
 };
 
 use crate::prepared_bank::PreparedBank;
@@ -28,19 +30,26 @@ use crate::proof_status::ProofStatus;
 use crate::stored_rows::LatticeRow;
 use crate::stream::Reports;
 
-/// How banks are verified.
+/// How banks are verified, and so which commitment a bank is shown with. The docs of the variants are the help of
+/// `--verify`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "flags",
+    derive(clap::ValueEnum, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum VerifyMode {
-    /// Not at all: a block has no bank hash, and a source's commitments are shown at once.
+    /// Trust the source: show its commitments at once.
+    // Blocks have no bank hash.
     Off,
-    /// Each bank's hash is compared with the one that its child lists. A commitment is shown once that is done, which is
-    /// about a slot later.
+    /// Compute the hash of each bank and compare it with the one that its child lists.
+    // A commitment is shown about a slot later.
     #[default]
     Sequence,
-    /// In addition, independent sources must list the hash.
+    /// Require independent sources to list the hash, too (--verify-source).
     Agree,
-    /// Validators with more than two thirds of the stake must have signed the hash, or that of a descendant. Only on a
-    /// chain whose validators vote on it.
+    /// Require validators with more than two thirds of the stake to sign the hash, or a descendant's.
+    // Only on a chain whose validators vote on it.
     Votes,
 }
 
@@ -56,24 +65,21 @@ impl VerifyMode {
     }
 }
 
-/// What follows a bank whose computed hash is not the reported one, after it was requested again.
+/// The reaction to a bank whose hash is wrong again after it was requested again. The docs of the variants are the help
+/// of `--on-mismatch`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "flags",
+    derive(clap::ValueEnum, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum OnMismatch {
-    /// The node is unhealthy from then on, and shows nothing newer than the last verified banks.
+    /// Become unhealthy, and take no newer bank.
     #[default]
     Stop,
-    /// The node is unhealthy, and shows newer banks as processed only. Each new stream sends the bank again. Once it is
-    /// right, or another bank of its slot or above it is, the node goes on.
+    /// Become unhealthy until the bank is right, and show newer banks as processed only.
+    // Each new stream sends the bank again. A right bank of the same slot or above it also ends the mismatch.
     Report,
-}
-
-/// What the feed has to do with a bank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// It may be shown as confirmed.
-    Approve(BlockId),
-    /// It is dropped with its descendants, and requested again.
-    Retract(BlockId),
 }
 
 /// Why no newer bank can have the required level.
@@ -95,7 +101,7 @@ pub(crate) struct BankHashes {
 pub(crate) struct Verification {
     verifier: Option<Verifier>,
     on_mismatch: OnMismatch,
-    actions: VecDeque<Action>,
+    decisions: VecDeque<Decision>,
     /// Slots above the root whose banks were requested again.
     repaired: BTreeSet<Slot>,
     /// Banks above the root whose hash was wrong again, and those above them; only with [`OnMismatch::Report`].
@@ -116,7 +122,7 @@ impl Verification {
         Self {
             verifier,
             on_mismatch,
-            actions: VecDeque::new(),
+            decisions: VecDeque::new(),
             repaired: BTreeSet::new(),
             unverified: BTreeSet::new(),
             disagreed: BTreeSet::new(),
@@ -130,7 +136,7 @@ impl Verification {
         if let Some(verifier) = &mut self.verifier {
             *verifier = from_snapshot(block, fields, *verifier.config());
         }
-        self.actions.clear();
+        self.decisions.clear();
         self.repaired.clear();
         self.disagreed.clear();
         self.end_limitation();
@@ -164,14 +170,14 @@ impl Verification {
             return Ok(BankHashes { bank_hash: Hash::default(), components: Default::default() });
         };
         let parent_hash = verifier.bank_hash(bank.parent).unwrap_or_default();
-        let sysvars = BankSysvars::of(prepared);
+        let sysvars = BankSysvars::from_bank(prepared);
         let reported = sysvars.parent_hash;
         // The root, or a bank that was found right: if the child lists another hash, the child is wrong.
         let required = self.proof.required();
         let is_right = match verifier.verdict(bank.parent) {
             None => true,
-            Some(Verdict::Matched(level)) => Some(level_of(*level)) >= required,
-            Some(Verdict::Pending | Verdict::Mismatch(_)) => false,
+            Some(Verdict::Matched(level)) => Some(*level) >= required,
+            Some(Verdict::Pending | Verdict::Mismatch { .. }) => false,
         };
         let mut changed = match is_right {
             true => Vec::new(),
@@ -204,7 +210,7 @@ impl Verification {
 
     /// A new stream will send all banks above the root: those that are not right are dropped before.
     pub(crate) fn retry_unverified(&mut self) {
-        self.actions.extend(self.unverified.iter().copied().map(Action::Retract));
+        self.decisions.extend(self.unverified.iter().copied().map(Decision::Retract));
     }
 
     /// A child that is still open lists this hash of `bank`. If it is the computed one, the bank has its verdict a slot
@@ -220,9 +226,9 @@ impl Verification {
         self.handle_changes(&changed);
     }
 
-    /// What the feed has to do next.
-    pub(crate) fn pop_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+    /// Removes and returns the next decision for the feed.
+    pub(crate) fn pop_decision(&mut self) -> Option<Decision> {
+        self.decisions.pop_front()
     }
 
     /// Whether no more banks above the root may be frozen. The proof then says why.
@@ -235,7 +241,7 @@ impl Verification {
     }
 
     /// Sets the stakes of an epoch, for votes on its slots.
-    pub(crate) fn set_epoch_stakes(&mut self, stakes: &EpochStakes) {
+    pub(crate) fn set_epoch_stakes(&mut self, stakes: &StakedVoters) {
         if let Some(verifier) = &mut self.verifier {
             verifier.set_epoch_stakes(stakes.clone());
         }
@@ -311,15 +317,14 @@ impl Verification {
             match verdict {
                 Verdict::Pending => {}
                 Verdict::Matched(level) => self.handle_match(*block, *level),
-                Verdict::Mismatch(mismatch) => {
-                    self.handle_mismatch(*block, block.slot, mismatch);
+                Verdict::Mismatch { mismatch, is_first } => {
+                    self.handle_mismatch(*block, mismatch, *is_first);
                 }
             }
         }
     }
 
-    fn handle_match(&mut self, bank: BlockId, level: Level) {
-        let level = level_of(level);
+    fn handle_match(&mut self, bank: BlockId, level: VerificationLevel) {
         if level > VerificationLevel::Sequence {
             // Others than its own chain say so now.
             self.unverified.remove(&bank);
@@ -328,12 +333,6 @@ impl Verification {
             return;
         }
         let votes = self.verifier.as_ref().and_then(|verifier| verifier.voted_stake(bank));
-        let lamports = |stake: u128| u64::try_from(stake).unwrap_or(u64::MAX);
-        let votes = votes.map(|votes| VotedStake {
-            slot: votes.slot,
-            voted: lamports(votes.stake),
-            total: lamports(votes.total),
-        });
         let before = chain_solana::Verification::proof(&*self.proof, bank);
         self.proof.record(bank, BankProof { level, votes });
         self.name_dissenting(bank.slot);
@@ -352,7 +351,7 @@ impl Verification {
         if self.on_mismatch == OnMismatch::Report && self.proof.resolve_mismatch(bank.slot) {
             tracing::info!(slot = bank.slot, "banks are verified again");
         }
-        self.actions.push_back(Action::Approve(bank));
+        self.decisions.push_back(Decision::Approve(bank));
     }
 
     /// Whether the hash of the bank, or that of an ancestor, was found wrong.
@@ -369,38 +368,39 @@ impl Verification {
         let accounts = bank.accounts();
         let accounts_written_len = accounts.len();
         let listed = accounts.map(|(pubkey, _)| *pubkey).take(WRITTEN_LISTED_MAX);
-        let mismatch = Mismatch {
+        let mismatch = BankMismatch {
+            slot: bank.parent.slot,
             computed,
             reported,
-            reporter: Reporter::Child,
-            is_first: true,
+            reporter: HashReporter::Child,
             accounts_written: listed.collect(),
             accounts_written_len,
         };
-        self.handle_mismatch(bank.id, bank.parent.slot, &mismatch);
+        self.handle_mismatch(bank.id, &mismatch, true);
     }
 
-    /// `slot` is that of the hash. The bank is requested again once, and the mismatch is reported if it comes again.
-    fn handle_mismatch(&mut self, bank: BlockId, slot: Slot, mismatch: &Mismatch) {
+    /// Requests the bank again once, and reports the mismatch if it recurs. The hash is that of `bank`, or of its
+    /// parent.
+    fn handle_mismatch(&mut self, bank: BlockId, mismatch: &BankMismatch, is_first: bool) {
         let is_reported = self.proof.has_mismatch();
-        if !is_reported && !mismatch.is_first {
+        if !is_reported && !is_first {
             // A bank below it is being dropped, and it goes with that one.
             return;
         }
         if !is_reported && self.repaired.insert(bank.slot) {
             let reported = mismatch.reported;
             if self.verifier.as_mut().is_some_and(|it| it.recount_hard_fork(bank, reported)) {
-                tracing::warn!(slot, "the cluster restarted twice at a slot");
+                tracing::warn!(slot = mismatch.slot, "the cluster restarted twice at a slot");
             }
-            log_mismatch("the bank is requested again", slot, mismatch);
+            log_mismatch("the bank is requested again", mismatch);
             self.proof.repairs.fetch_add(1, Ordering::Relaxed);
-            self.actions.push_back(Action::Retract(bank));
+            self.decisions.push_back(Decision::Retract(bank));
             return;
         }
         self.proof.mismatched_banks.fetch_add(1, Ordering::Relaxed);
-        if mismatch.is_first {
-            log_mismatch("it stays unverified", slot, mismatch);
-            self.proof.record_mismatch(bank.slot, slot, mismatch);
+        if is_first {
+            log_mismatch("it stays unverified", mismatch);
+            self.proof.record_mismatch(bank.slot, mismatch);
         }
         if self.on_mismatch == OnMismatch::Report {
             self.unverified.insert(bank);
@@ -449,19 +449,11 @@ pub(crate) fn from_snapshot(
     verifier
 }
 
-fn level_of(level: Level) -> VerificationLevel {
-    match level {
-        Level::Sequence => VerificationLevel::Sequence,
-        Level::Agreed => VerificationLevel::Agreed,
-        Level::Voted => VerificationLevel::Voted,
-    }
-}
-
-fn log_mismatch(outcome: &str, slot: Slot, mismatch: &Mismatch) {
+fn log_mismatch(outcome: &str, mismatch: &BankMismatch) {
     let (computed, reported) = (mismatch.computed, mismatch.reported);
     let accounts: Vec<String> = mismatch.accounts_written.iter().map(ToString::to_string).collect();
     tracing::error!(
-        slot,
+        slot = mismatch.slot,
         %computed,
         %reported,
         reporter = ?mismatch.reporter,
@@ -480,7 +472,7 @@ struct BankSysvars {
 }
 
 impl BankSysvars {
-    fn of(bank: &PreparedBank) -> Self {
+    fn from_bank(bank: &PreparedBank) -> Self {
         let listed = bank.account(&sysvar::slot_hashes::ID);
         let listed = listed.and_then(|account| verify::newest_slot_hash(account.0.data()));
         let of_parent = listed.filter(|(slot, _)| *slot == bank.parent.slot);

@@ -10,11 +10,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use feed::LandedVote;
 use ledger::Slot;
 use solana::Account;
 use solana_pubkey::Pubkey;
 use solana_vote::vote_state_view::VoteStateView;
-use verify::EpochStakes;
+use verify::StakedVoters;
 
 /// Slots after which votes are old. A cluster whose voters with two thirds of the stake have not voted for that long has
 /// halted, or it does not vote on chain any more (Alpenglow).
@@ -45,7 +46,7 @@ impl VoteAccountState {
 /// The vote accounts with stake.
 #[derive(Default)]
 pub(crate) struct VoteAccounts {
-    stakes: Option<Arc<EpochStakes>>,
+    stakes: Option<Arc<StakedVoters>>,
     towers: HashMap<Pubkey, Tower>,
 }
 
@@ -57,13 +58,13 @@ impl VoteAccounts {
 
     /// Sets the stakes of the epoch of a slot. If they are not known yet, those of the epoch before count for
     /// [`VOTE_AGE_MAX`] more slots: in a short epoch the next stakes are known some slots after it has begun.
-    pub(crate) fn set_stakes(&mut self, slot: Slot, stakes: Option<Arc<EpochStakes>>) {
-        let is_recent = |known: &EpochStakes| known.slots().end() + VOTE_AGE_MAX >= slot;
+    pub(crate) fn set_stakes(&mut self, slot: Slot, stakes: Option<Arc<StakedVoters>>) {
+        let is_recent = |known: &StakedVoters| known.slots().end() + VOTE_AGE_MAX >= slot;
         if stakes.is_none() && self.stakes.as_deref().is_some_and(is_recent) {
             return;
         }
         if let Some(stakes) = &stakes {
-            self.towers.retain(|vote_account, _| stakes.stake_of(vote_account) > 0);
+            self.towers.retain(|vote_account, _| stakes.stake(vote_account) > 0);
         }
         self.stakes = stakes;
     }
@@ -73,24 +74,24 @@ impl VoteAccounts {
         self.stakes.iter().flat_map(|stakes| stakes.voters()).map(|voter| &voter.vote_account)
     }
 
-    /// Records the state of an account in a bank of `slot`. Returns its last vote, if it has stake: account, slot, stake.
+    /// Records the state of an account in a bank of `slot`. Returns its last vote, if it has stake.
     pub(crate) fn record(
         &mut self,
         pubkey: &Pubkey,
         account: &Account,
         slot: Slot,
-    ) -> Option<(Pubkey, Slot, u64)> {
+    ) -> Option<LandedVote> {
         self.record_state(pubkey, VoteAccountState::read(account)?, slot)
     }
 
-    /// As [`Self::record`], an account that was read before.
+    /// Like [`Self::record`], for an account that was read before.
     pub(crate) fn record_state(
         &mut self,
         pubkey: &Pubkey,
         state: VoteAccountState,
         slot: Slot,
-    ) -> Option<(Pubkey, Slot, u64)> {
-        let stake = self.stakes.as_ref()?.stake_of(pubkey);
+    ) -> Option<LandedVote> {
+        let stake = self.stakes.as_ref()?.stake(pubkey);
         if stake == 0 {
             return None;
         }
@@ -99,23 +100,27 @@ impl VoteAccounts {
         let past = |voted: Option<Slot>| voted.filter(|voted| *voted < slot).unwrap_or_default();
         tower.root = tower.root.max(past(state.root));
         tower.voted = tower.voted.max(past(state.voted));
-        Some((*pubkey, tower.voted, stake))
+        Some(LandedVote { voter: *pubkey, slot: tower.voted, stake })
     }
 
     /// The super-majority root. `None` if the stakes are unknown, or if the voters do not vote on chain near `tip`: then
     /// the sources' roots decide alone.
     pub(crate) fn super_majority_root(&self, tip: Slot) -> Option<Slot> {
         let stakes = self.stakes.as_ref()?;
-        let voted = self.reached(stakes, |tower| tower.voted)?;
+        let voted = self.supermajority_slot(stakes, |tower| tower.voted)?;
         (voted.saturating_add(VOTE_AGE_MAX) >= tip)
-            .then(|| self.reached(stakes, |tower| tower.root))?
+            .then(|| self.supermajority_slot(stakes, |tower| tower.root))?
     }
 
     /// The highest slot that voters with more than two thirds of the stake have reached.
-    fn reached(&self, stakes: &EpochStakes, slot: impl Fn(&Tower) -> Slot) -> Option<Slot> {
+    fn supermajority_slot(
+        &self,
+        stakes: &StakedVoters,
+        slot: impl Fn(&Tower) -> Slot,
+    ) -> Option<Slot> {
         let towers = self.towers.iter();
         let mut slots: Vec<(Slot, u64)> =
-            towers.map(|(pubkey, tower)| (slot(tower), stakes.stake_of(pubkey))).collect();
+            towers.map(|(pubkey, tower)| (slot(tower), stakes.stake(pubkey))).collect();
         slots.sort_unstable_by_key(|(slot, _)| Reverse(*slot));
         let mut sum = 0;
         slots.into_iter().find_map(|(slot, stake)| {
@@ -132,9 +137,9 @@ impl VoteAccounts {
 
 #[cfg(test)]
 mod tests {
+    use solana::EpochVoter;
     use solana_account::AccountSharedData;
     use solana_vote_interface::state::{Lockout, VoteStateV4, VoteStateVersions};
-    use verify::VoterStake;
 
     use super::*;
 
@@ -153,9 +158,14 @@ mod tests {
     }
 
     fn accounts() -> VoteAccounts {
-        let voter = |n| VoterStake { vote_account: key(n), authorized_voter: key(n), stake: 100 };
+        let voter = |n| EpochVoter {
+            vote_account: key(n),
+            node: key(n),
+            authorized_voter: Some(key(n)),
+            stake: 100,
+        };
         let mut accounts = VoteAccounts::default();
-        let stakes = EpochStakes::new(0..=999, (1..=4).map(voter).collect());
+        let stakes = StakedVoters::new(0..=999, (1..=4).map(voter).collect());
         accounts.set_stakes(0, Some(Arc::new(stakes)));
         accounts
     }
@@ -165,7 +175,10 @@ mod tests {
         let mut accounts = accounts();
         assert_eq!(accounts.record(&key(9), &account(50, 40), 60), None, "it has no stake");
         for (n, root) in [(1, 40), (2, 30)] {
-            assert_eq!(accounts.record(&key(n), &account(50, root), 60), Some((key(n), 50, 100)));
+            assert_eq!(
+                accounts.record(&key(n), &account(50, root), 60),
+                Some(LandedVote { voter: key(n), slot: 50, stake: 100 })
+            );
         }
         assert_eq!(accounts.super_majority_root(50), None, "half of the stake");
         accounts.record(&key(3), &account(50, 20), 60);

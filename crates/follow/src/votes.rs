@@ -16,7 +16,7 @@ use chain_solana::{ExecutedTransaction, Vote};
 use ledger::Slot;
 use solana_pubkey::Pubkey;
 use tokio::sync::mpsc::WeakSender;
-use verify::{EpochStakes, SignedVote, UnverifiedVote};
+use verify::{SignedVote, StakedVoters, UnverifiedVote};
 
 use crate::error::FollowError;
 use crate::stream::Message;
@@ -31,7 +31,7 @@ const SLOTS_BYTES: usize = 31 * size_of::<Slot>();
 const CHUNK_MAX: usize = 32;
 
 /// The stakes of the epochs that are known, the oldest first.
-pub(crate) type StakeTables = Vec<Arc<EpochStakes>>;
+pub(crate) type StakeTables = Vec<Arc<StakedVoters>>;
 
 /// What the writer and the thread share.
 #[derive(Default)]
@@ -156,7 +156,7 @@ fn with_most_stake_first<'a>(
 ) -> Vec<(UnverifiedVote, &'a ExecutedTransaction)> {
     let vote = |executed: &'a Arc<ExecutedTransaction>| {
         let vote = UnverifiedVote::parse(&executed.transaction).ok()?;
-        let stake = stake_of(stakes, vote.slot(), vote.vote_account());
+        let stake = find_stake(stakes, vote.slot(), vote.vote_account());
         (stake > 0).then_some((stake, vote, &**executed))
     };
     let mut votes: Vec<_> = batch.iter().filter_map(vote).collect();
@@ -164,7 +164,7 @@ fn with_most_stake_first<'a>(
     votes.into_iter().map(|(_, vote, executed)| (vote, executed)).collect()
 }
 
-fn stake_of(stakes: &StakeTables, slot: Slot, vote_account: &Pubkey) -> u64 {
+fn find_stake(stakes: &StakeTables, slot: Slot, vote_account: &Pubkey) -> u64 {
     let table = stakes.iter().find(|stakes| stakes.slots().contains(&slot));
-    table.map_or(0, |stakes| stakes.stake_of(vote_account))
+    table.map_or(0, |stakes| stakes.stake(vote_account))
 }

@@ -3,7 +3,7 @@
 //! In: updates, streams that open and close, the time. Out: the ledger's state, its history, and events to the sinks,
 //! each after its state is published.
 //! Shape: what a bank writes is applied as it comes, as a block that no tip leads to (`prepare_banks`), and the rest when the
-//! bank is whole (`write_bank`). Work that no reader waits for follows later (`do_put_off`).
+//! bank is whole (`write_bank`). Work that no reader waits for follows later (`run_deferred`).
 //! Invariant: a tip moves to a bank only when it is whole, so nothing of an open bank is shown.
 
 use std::collections::BTreeMap;
@@ -21,28 +21,28 @@ use solana::Account;
 use solana_account::ReadableAccount;
 use solana_sdk_ids::sysvar;
 use tokio::sync::{mpsc, watch};
-use verify::EpochStakes;
+use verify::StakedVoters;
 
 use crate::account_updates::WriteVersions;
 use crate::clock::{now, unix_ms};
 use crate::cluster_tracker::ClusterTracker;
 use crate::convert::{BlockFacts, Converted, WrittenAccount};
+use crate::deferred::DeferredWork;
 use crate::error::FollowError;
 use crate::free_thread::FreeThread;
 use crate::jump::Jump;
 use crate::open_banks::OpenBanks;
-use crate::put_off::PutOff;
 use crate::status::FollowStatus;
 use crate::store_thread::{RootedBank, StoreQueue};
 use crate::stored_rows::{BankRow, JumpRow, LatticeRow};
-use crate::stream::{Beginning, Message, update_of};
-use crate::verification::{Action, Verification};
+use crate::stream::{Message, source_update};
+use crate::verification::Verification;
 use crate::vote_accounts::VoteAccounts;
 use crate::votes::{LandedVotes, StakeTables, VoteThread};
 
-mod do_put_off;
 mod jump;
 mod prepare_banks;
+mod run_deferred;
 mod write_bank;
 
 /// Epochs whose stakes are stored: the root's, the next one, and the one after it.
@@ -82,7 +82,7 @@ pub(crate) struct Writer {
     /// The votes in the newest bank, until it is the tip.
     newest_votes: Option<(BlockId, LandedVotes)>,
     open_banks: OpenBanks,
-    put_off: PutOff,
+    deferred: DeferredWork,
     freeing: FreeThread,
     session: Option<(u64, SourceId)>,
     /// The feed jumps next.
@@ -126,7 +126,7 @@ impl Writer {
             banks: BTreeMap::from([(id, root)]),
             newest_votes: None,
             open_banks: OpenBanks::default(),
-            put_off: PutOff::default(),
+            deferred: DeferredWork::default(),
             freeing,
             session: None,
             pending_jump: None,
@@ -140,15 +140,11 @@ impl Writer {
     pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) -> Result<(), FollowError> {
         while let Some(message) = messages.blocking_recv() {
             match message {
-                Message::Opened { session, beginning } => {
+                Message::Opened { session, start } => {
                     self.close_session();
                     self.verification.retry_unverified();
                     self.take_events()?;
-                    let source = match beginning {
-                        Beginning::Root => self.feed.open_source(),
-                        Beginning::Slot => self.feed.open_detached_source(false),
-                        Beginning::Anywhere => self.feed.open_detached_source(true),
-                    };
+                    let source = self.feed.open_source(start);
                     self.session = source.map(|source| (session, source));
                 }
                 Message::State(sender) => self.send_state(sender),
@@ -165,10 +161,10 @@ impl Writer {
                             break;
                         }
                         self.preview_child(&update.0);
-                        self.feed.handle(update_of(source, update), received);
+                        self.feed.handle(source_update(source, update), received);
                         self.take_events()?;
                     }
-                    self.do_due(received)?;
+                    self.run_deferred_if_due(received)?;
                     self.prepare_banks(batch_len)?;
                 }
                 Message::Closed(session) => {
@@ -192,13 +188,13 @@ impl Writer {
                         self.feed.handle_timeout(now);
                     }
                     self.take_events()?;
-                    self.do_due(now)?;
+                    self.run_deferred_if_due(now)?;
                     self.prepare_banks(0)?;
                     self.update_status();
                 }
             }
         }
-        self.do_put_off()
+        self.run_deferred()
     }
 
     /// A bank that was just created lists the hash of its parent, which may be known.
@@ -207,8 +203,8 @@ impl Writer {
         if *pubkey != sysvar::slot_hashes::ID {
             return;
         }
-        if update.slot > self.feed.tip().slot {
-            self.put_off.begin();
+        if update.slot > self.feed.status().tip.slot {
+            self.deferred.end_wait();
         }
         let Some((slot, hash)) = verify::newest_slot_hash(account.account.0.data()) else { return };
         let of_slot = BlockId { slot, version: 0 }..=BlockId { slot, version: u64::MAX };
@@ -228,11 +224,8 @@ impl Writer {
     fn take_events(&mut self) -> Result<(), FollowError> {
         let mut is_new = false;
         loop {
-            while let Some(action) = self.verification.pop_action() {
-                match action {
-                    Action::Approve(bank) => self.feed.approve(bank),
-                    Action::Retract(bank) => self.feed.retract(bank),
-                }
+            while let Some(decision) = self.verification.pop_decision() {
+                self.feed.apply(decision);
             }
             let Some(event) = self.feed.poll_event() else { break };
             is_new = true;
@@ -241,7 +234,7 @@ impl Writer {
                 Event::Dropped { bank, reason } => self.drop_bank(bank, reason)?,
                 Event::Tip(bank) => self.move_tip(bank)?,
                 Event::Confirmed(bank) => self.confirm(bank)?,
-                Event::Root(bank) => self.put_off.root(bank, self.now),
+                Event::Root(bank) => self.deferred.push_root(bank, self.now),
                 Event::Jumped { from, to } => self.apply_jump(from, to)?,
                 Event::LateWrite { bank, write } => {
                     self.status.late_writes.fetch_add(1, Ordering::Relaxed);
@@ -261,7 +254,7 @@ impl Writer {
         // What a view shows as confirmed or final, history shows too.
         let history = self.history.publish_first();
         let ledger = self.ledger.publish_first();
-        self.put_off.retire((history, ledger), self.now);
+        self.deferred.retire((history, ledger), self.now);
         self.update_status();
         for event in std::mem::take(&mut self.unsent) {
             let is_update = matches!(event, LedgerEvent::AccountsWritten { .. });
@@ -274,11 +267,13 @@ impl Writer {
     }
 
     fn update_status(&self) {
-        let (status, stats) = (&self.status, self.feed.stats());
+        let status = &self.status;
+        let feed = self.feed.status();
+        let stats = feed.stats;
         let set = |counter: &std::sync::atomic::AtomicU64, value: u64| {
             counter.store(value, Ordering::Relaxed);
         };
-        set(&status.processed, self.feed.tip().slot);
+        set(&status.processed, feed.tip.slot);
         set(&status.confirmed, self.ledger.tip(Commitment::Confirmed).slot);
         set(&status.root, self.ledger.root().slot);
         set(&status.updates, stats.updates);
@@ -287,10 +282,10 @@ impl Writer {
         set(&status.banks_without_entries, stats.banks_without_entries);
         set(&status.open_banks, stats.open_banks as u64);
         set(&status.open_bytes, stats.open_bytes as u64);
-        set(&status.joinable_from, self.feed.joinable_from().unwrap_or_default());
+        set(&status.joinable_from, feed.joinable_from.unwrap_or_default());
         let verifier_bytes = self.verification.bytes() + self.vote_accounts.bytes();
         set(&status.proof.verifier_bytes, verifier_bytes as u64);
-        status.upstream.fetch_max(self.feed.tip().slot, Ordering::Relaxed);
+        status.upstream.fetch_max(feed.tip.slot, Ordering::Relaxed);
     }
 
     fn report_gap(&self, gap: &Gap) {
@@ -320,7 +315,7 @@ impl Writer {
     }
 
     /// The stakes of an epoch became known.
-    pub(crate) fn set_epoch_stakes(&mut self, stakes: Arc<EpochStakes>) {
+    pub(crate) fn set_epoch_stakes(&mut self, stakes: Arc<StakedVoters>) {
         self.verification.set_epoch_stakes(&stakes);
         self.stakes.retain(|known| known.slots() != stakes.slots());
         self.stakes.push(stakes);
@@ -386,7 +381,7 @@ impl Writer {
         }
         self.ledger.set_tip(bank).map_err(|err| FollowError::Ledger { bank, err })?;
         self.history.enter_tip(bank);
-        self.put_off.limits(self.now);
+        self.deferred.defer_limits(self.now);
         for id in self.chain_to(bank, |_, frozen| frozen.is_executed) {
             let Some(frozen) = self.banks.get_mut(&id) else { continue };
             frozen.is_executed = true;

@@ -6,7 +6,7 @@
 //! Invariant: publishing costs the matches of the update (`index`). It never waits for a client: a client whose queue is
 //! full is closed.
 //! Invariant: a client that replays gets each update once: it becomes live in the same critical section in which the log
-//! has nothing more for it.
+//! has nothing more for it, after it sent its last part. Filters without a slot leave its position unchanged.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -24,7 +24,7 @@ use crate::counters::{Event, GrpcCounters};
 use crate::encode::Encoder;
 use crate::filter::{FilterId, FilterSet, TransactionKeys};
 use crate::index::{Index, ListenerId};
-use crate::log::{BankContent, Cursor, Log};
+use crate::log::{BankContent, Cursor, Log, LogPart};
 use crate::queue::{Full, Queue};
 use crate::status_timer::StatusTimer;
 use crate::update::Update;
@@ -53,6 +53,8 @@ struct State {
     listeners: HashMap<ListenerId, Listener>,
     next_id: u64,
     filters_bytes: usize,
+    /// The status of every client since the server ends. Nothing is published after it.
+    end: Option<Status>,
 }
 
 struct Listener {
@@ -61,20 +63,22 @@ struct Listener {
     key: Option<KeyNumber>,
     timer: Arc<StatusTimer>,
     filters: Option<Arc<FilterSet>>,
-    /// Where it is in the log, until it is live.
-    replay: Option<Cursor>,
+    /// Whether the index has its filters. Otherwise it reads the log.
+    is_live: bool,
     /// Updates of earlier slots are left out, although they come later: the ledger may be behind its client.
     from_slot: Slot,
 }
 
 /// What a client that replays has to do next.
 pub(crate) enum ReplayStep {
-    /// Send these.
-    Updates { filters: Arc<FilterSet>, updates: Vec<Arc<Update>> },
+    /// Send the updates of this part that match its filters, then continue after it.
+    Updates(LogPart),
     /// Nothing: it is live.
     Live,
     /// Its slots were removed from the log.
     Lost,
+    /// Its filters need accounts or entries, which restored banks do not have.
+    Incomplete(Status),
 }
 
 /// Bytes that the server holds for its clients.
@@ -98,6 +102,7 @@ impl Broker {
             listeners: HashMap::new(),
             next_id: 0,
             filters_bytes: 0,
+            end: None,
         };
         Self {
             budget: Arc::new(QueueBudget::new(config.queues_bytes_max)),
@@ -113,13 +118,19 @@ impl Broker {
 
     /// Starts a bank. Its updates follow.
     pub(crate) fn start_bank(&self, block: BlockId) {
-        self.state.lock().log.start(block);
+        let state = &mut *self.state.lock();
+        if state.end.is_none() {
+            state.log.start(block);
+        }
     }
 
     /// Publishes updates in this order.
     pub(crate) fn publish(&self, updates: &[Arc<Update>]) {
         for update in updates {
             let state = &mut *self.state.lock();
+            if state.end.is_some() {
+                return;
+            }
             state.log.push(update);
             for commitment in [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized]
             {
@@ -130,9 +141,19 @@ impl Broker {
         }
     }
 
+    /// The banks so far were restored. Later ones are published whole.
+    pub(crate) fn end_restored(&self) {
+        self.state.lock().log.end_restored();
+    }
+
     /// A bank is the root.
     pub(crate) fn set_root(&self, block: BlockId) {
         self.state.lock().log.set_root(block);
+    }
+
+    /// Records that the chain dropped a bank, so that the log removes it first.
+    pub(crate) fn mark_dropped(&self, block: BlockId) {
+        self.state.lock().log.mark_dropped(block);
     }
 
     /// Stores the content of a frozen bank, until it is released at finalized or removed.
@@ -145,12 +166,14 @@ impl Broker {
     pub(crate) fn release(&self, commitment: Commitment, block: BlockId) {
         // One critical section: a client that becomes live must not get the content from the log and from here.
         let state = &mut *self.state.lock();
+        if state.end.is_some() {
+            return;
+        }
         state.log.release(commitment, block);
         let Some(content) = state.log.content(block) else {
             tracing::error!(
                 slot = block.slot,
-                "a slot left the log of gRPC before its commitment \
-                 (grpc.replay_slots_max, grpc.replay_bytes_max)"
+                "a slot left the log of gRPC before its commitment (grpc.replay_bytes_max)"
             );
             return self.close_commitment(state, commitment);
         };
@@ -159,14 +182,17 @@ impl Broker {
         }
     }
 
-    /// Closes every client and empties the log: events of the ledger were lost, the ledger jumped, or it ends. `root` is
-    /// the slot after which it publishes everything, if that is known.
+    /// Closes every client and empties the log: events of the ledger were lost, or the ledger jumped. `root` is the
+    /// slot after which it publishes everything, if that is known.
     pub(crate) fn close_all(&self, status: &Status, root: Option<Slot>) {
+        self.close_listeners(&mut self.state.lock(), status, root);
+    }
+
+    /// Closes every client, now and later: the server or the ledger ends. Later events of the ledger are not published.
+    pub(crate) fn end(&self, status: Status) {
         let state = &mut *self.state.lock();
-        state.log.clear(root);
-        for (id, listener) in &state.listeners {
-            self.close(*id, listener, status.clone());
-        }
+        self.close_listeners(state, &status, None);
+        state.end.get_or_insert(status);
     }
 
     /// Closes the clients of API keys that were removed.
@@ -190,6 +216,9 @@ impl Broker {
         key: Option<KeyNumber>,
     ) -> Result<(ListenerId, Arc<Queue>), Status> {
         let state = &mut *self.state.lock();
+        if let Some(status) = &state.end {
+            return Err(status.clone());
+        }
         let count_max = self.config.subscriptions_max;
         if state.listeners.len() >= count_max {
             self.counters.record(Event::SubscriptionRefused);
@@ -204,7 +233,7 @@ impl Broker {
         let queue = Arc::new(queue);
         let own = Arc::clone(&queue);
         let listener =
-            Listener { queue: own, key, timer, filters: None, replay: None, from_slot: 0 };
+            Listener { queue: own, key, timer, filters: None, is_live: true, from_slot: 0 };
         state.listeners.insert(id, listener);
         Ok((id, queue))
     }
@@ -216,13 +245,14 @@ impl Broker {
         state.listeners.remove(&id);
     }
 
-    /// Replaces all filters of a client. With a slot, it first gets what was published from there on.
+    /// Replaces all filters of a client. With a slot, it replays from the returned cursor; without, it stays where it
+    /// is: live, or at the cursor of its replay.
     pub(crate) fn set_filters(
         &self,
         id: ListenerId,
         filters: Arc<FilterSet>,
         from_slot: Option<Slot>,
-    ) -> Result<(), Status> {
+    ) -> Result<Option<Cursor>, Status> {
         let state = &mut *self.state.lock();
         let bytes = filters.bytes();
         let before = state.listeners.get(&id).and_then(|it| it.filters.as_ref());
@@ -235,35 +265,39 @@ impl Broker {
                 state.filters_bytes, self.config.filters_bytes_max
             )));
         }
-        let replay = from_slot.map(|slot| state.cursor(slot)).transpose()?;
+        let start = from_slot.map(|slot| state.cursor(slot, &filters)).transpose()?;
         state.remove_filters(id);
-        let Some(listener) = state.listeners.get_mut(&id) else { return Ok(()) };
-        listener.replay = replay;
-        listener.from_slot = from_slot.unwrap_or(0);
+        let Some(listener) = state.listeners.get_mut(&id) else { return Ok(start) };
+        if let Some(slot) = from_slot {
+            (listener.is_live, listener.from_slot) = (false, slot);
+        }
         state.filters_bytes += bytes;
-        if replay.is_none() {
+        if listener.is_live {
             state.indices[filters.commitment as usize].insert(id, &filters);
         }
         listener.filters = Some(filters);
-        Ok(())
+        Ok(start)
     }
 
     /// What a client that replays has to do next.
-    pub(crate) fn replay(&self, id: ListenerId) -> ReplayStep {
+    pub(crate) fn replay(&self, id: ListenerId, cursor: &Cursor) -> ReplayStep {
         let State { log, indices, listeners, .. } = &mut *self.state.lock();
         let Some(listener) = listeners.get_mut(&id) else { return ReplayStep::Live };
-        let (Some(cursor), Some(filters)) = (&mut listener.replay, &listener.filters) else {
+        let Some(filters) = listener.filters.as_ref().filter(|_| !listener.is_live) else {
             return ReplayStep::Live;
         };
-        let Some((updates, is_end)) = log.read(cursor, filters.commitment, REPLAY_BYTES) else {
+        if filters.needs_whole_banks() && !log.has_whole_banks(cursor) {
+            return ReplayStep::Incomplete(log.out_of_range(cursor.from_slot));
+        }
+        let Some(part) = log.read(cursor, filters.commitment, REPLAY_BYTES) else {
             return ReplayStep::Lost;
         };
-        let filters = Arc::clone(filters);
-        if is_end {
-            listener.replay = None;
-            indices[filters.commitment as usize].insert(id, &filters);
+        if part.is_end && part.updates.is_empty() {
+            indices[filters.commitment as usize].insert(id, filters);
+            listener.is_live = true;
+            return ReplayStep::Live;
         }
-        ReplayStep::Updates { filters, updates }
+        ReplayStep::Updates(part)
     }
 
     /// The oldest slot that can be replayed.
@@ -316,6 +350,7 @@ impl Broker {
             ids.clear();
             ids.extend(of_listener.iter().map(|(_, id)| *id));
             for spec in filters.messages(update, keys.as_ref(), &ids) {
+                update.show_statuses();
                 let message = encoder.message(spec);
                 self.counters.add(Event::Message, 1);
                 self.counters.add(Event::Bytes, message.len() as u64);
@@ -344,6 +379,14 @@ impl Broker {
         }
     }
 
+    /// Closes every client and empties the log.
+    fn close_listeners(&self, state: &mut State, status: &Status, root: Option<Slot>) {
+        state.log.clear(root);
+        for (id, listener) in &state.listeners {
+            self.close(*id, listener, status.clone());
+        }
+    }
+
     /// Closes the clients of a commitment.
     fn close_commitment(&self, state: &State, commitment: Commitment) {
         for (id, listener) in &state.listeners {
@@ -361,18 +404,14 @@ impl State {
         let Some(listener) = self.listeners.get_mut(&id) else { return };
         let Some(filters) = listener.filters.take() else { return };
         self.filters_bytes -= filters.bytes();
-        if listener.replay.take().is_none() {
+        if listener.is_live {
             self.indices[filters.commitment as usize].remove(id, &filters);
         }
     }
 
-    fn cursor(&self, from_slot: Slot) -> Result<Cursor, Status> {
-        self.log.cursor(from_slot).ok_or_else(|| match self.log.first_slot() {
-            Some(first) => Status::out_of_range(format!(
-                "from_slot {from_slot} is not available any more, the first available slot is {first}"
-            )),
-            None => Status::out_of_range(format!("from_slot {from_slot} is not available")),
-        })
+    fn cursor(&self, from_slot: Slot, filters: &FilterSet) -> Result<Cursor, Status> {
+        let cursor = self.log.cursor(from_slot, filters.needs_whole_banks());
+        cursor.ok_or_else(|| self.log.out_of_range(from_slot))
     }
 
     /// The client with the most bytes that wait or are not written; `listener` if there are none.

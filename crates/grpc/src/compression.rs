@@ -23,7 +23,7 @@ pub(crate) const COMPRESSED_BYTES_MIN: usize = 256;
 /// The header that names the compression of the messages that follow.
 pub(crate) const ENCODING_HEADER: &str = "grpc-encoding";
 /// The header with the compressions that the sender can read.
-const ACCEPT_ENCODING_HEADER: &str = "grpc-accept-encoding";
+pub(crate) const ACCEPT_ENCODING_HEADER: &str = "grpc-accept-encoding";
 
 /// How the messages of one direction are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,8 @@ pub struct Config {
     pub threads: usize,
     /// Open connections. The next one waits unaccepted. About 100 KB each.
     pub connections_max: usize,
-    /// HTTP/2 streams that are open on one connection at once.
+    /// HTTP/2 streams that are open on one connection at once. A tenth of them is for calls that end by themselves: a
+    /// subscription beyond the rest gets `RESOURCE_EXHAUSTED`.
     pub connection_streams_max: usize,
     /// Subscriptions of all connections; one more gets `RESOURCE_EXHAUSTED`.
     pub subscriptions_max: usize,
@@ -35,9 +36,11 @@ pub struct Config {
     pub events_max: usize,
     /// Bytes of them; one event may have more. A followed bank is one event, and has megabytes.
     pub events_bytes_max: usize,
-    /// Slots that `from_slot` can go back; more than the slots until a block is final. 160 KB for an empty one.
+    /// Slots with a bank that `from_slot` can go back. Slots above the finalized one are retained beyond it. 160 KB for an
+    /// empty one.
     pub replay_slots_max: u64,
-    /// Bytes of them; also of the slots that wait to be confirmed or finalized.
+    /// Bytes of them; also of the slots that wait to be confirmed or finalized. A slot that a reorganisation left is
+    /// removed first.
     pub replay_bytes_max: usize,
     /// Interval of the server's pings.
     pub ping_ms: u64,
@@ -64,7 +67,7 @@ impl Default for Config {
         Self {
             threads: 1,
             connections_max: 256,
-            connection_streams_max: 32,
+            connection_streams_max: 200,
             subscriptions_max: 1_000,
             request_bytes_max: 4 << 20,
             incoming_bytes_max: 64 << 20,
@@ -91,6 +94,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Subscriptions that are open on one connection at once.
+    pub(crate) fn connection_subscriptions_max(&self) -> usize {
+        let streams_max = self.connection_streams_max;
+        streams_max.saturating_sub(streams_max.div_ceil(10)).max(1)
+    }
+
     pub(crate) fn ping_interval(&self) -> Duration {
         Duration::from_millis(self.ping_ms)
     }

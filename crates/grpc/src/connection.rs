@@ -14,9 +14,10 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
+use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::service::GrpcService;
 use crate::socket::{Socket, SocketState};
@@ -43,6 +44,7 @@ pub(crate) async fn serve(
     let _ = socket.set_nodelay(true);
     // Unknown only for a socket that is closed already.
     let peer = socket.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |it| it.ip());
+    let reached = socket.local_addr().ok().map(|it| it.ip());
     let deadline = Instant::now() + broker.config.handshake_timeout();
     let transport = match acceptor {
         None => Transport::Plain(socket),
@@ -58,10 +60,17 @@ pub(crate) async fn serve(
         }
     };
     let timer = Arc::new(StatusTimer::default());
-    let own = Arc::clone(&timer);
+    let subscriptions = broker.config.connection_subscriptions_max().min(Semaphore::MAX_PERMITS);
+    let context = Arc::new(ConnectionContext {
+        peer,
+        reached,
+        timer: Arc::clone(&timer),
+        subscriptions: Arc::new(Semaphore::new(subscriptions)),
+    });
     let calls = service_fn(move |request| {
-        let (service, timer) = (Arc::clone(&service), Arc::clone(&own));
-        async move { Ok::<_, Infallible>(service.call(request, peer, timer).await) }
+        let service = Arc::clone(&service);
+        let context = Arc::clone(&context);
+        async move { Ok::<_, Infallible>(service.call(request, &context).await) }
     });
     let streams_max = u32::try_from(broker.config.connection_streams_max).unwrap_or(u32::MAX);
     let mut builder = http2::Builder::new(TokioExecutor::new());

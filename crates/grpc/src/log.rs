@@ -1,16 +1,21 @@
-//! What was published in the last slots, for clients that start in the past, and for banks that are not final yet.
+//! The updates of the last slots, for clients that start in the past, and for banks that are not final yet.
 //!
 //! Shape: entries in the order of publication, each with a position. The content of a bank that became confirmed or
 //! finalized is one entry: its updates are those of the bank.
-//! Bounds: slots and bytes. The oldest slots go first; a slot that was removed cannot be replayed or released any more.
+//! Bounds: slots that have a bank, and bytes. The oldest slots go first; a slot that was removed can no longer be
+//! replayed or released. Slots without a bank do not count, so a ledger that skips many of them retains its log.
+//! Invariant: the bound of slots removes only slots that are final, and banks that were left. Banks that are left are
+//! removed before banks that wait for a commitment, also at the bound of bytes.
 //! Memory: updates share accounts with the ledger's state until their slot is the root, and transactions with history.
 //! [`Log::own_bytes`] leaves out what is shared, [`Log::bytes`] has all.
 
 use std::collections::VecDeque;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use ledger::{BlockId, Commitment, Slot};
+use tonic::Status;
 
 use crate::update::{UPDATE_BYTES, Update};
 
@@ -23,6 +28,8 @@ pub(crate) enum LogEntry {
     Update(Arc<Update>),
     /// The content of a bank, at a commitment above processed.
     Released(Commitment, BlockId),
+    /// Nothing: an entry of a bank that was left and removed.
+    Removed,
 }
 
 /// The content of a frozen bank: the last write of each account, the transactions, the block.
@@ -39,12 +46,30 @@ pub(crate) struct Cursor {
     pub(crate) from_slot: Slot,
 }
 
-/// A slot in the log that is whole.
-struct SlotStart {
+/// An update of the log, and the cursor after it.
+pub(crate) struct LoggedUpdate {
+    pub(crate) update: Arc<Update>,
+    pub(crate) next: Cursor,
+}
+
+/// A part of the log, which one read returns.
+pub(crate) struct LogPart {
+    /// The updates of the part that the client has not taken.
+    pub(crate) updates: VecDeque<LoggedUpdate>,
+    /// The position of the first entry after the part.
+    pub(crate) end: Cursor,
+    /// Whether the log ends with the part.
+    pub(crate) is_end: bool,
+}
+
+/// A bank in the log that is whole.
+struct BankStart {
     block: BlockId,
     position: u64,
     /// Bytes of its accounts, once the ledger's state has them no more.
     rooted_bytes: usize,
+    /// The position at which the ledger left it. `None` if it is on the chain or may still get there.
+    left_at: Option<u64>,
 }
 
 /// The log.
@@ -52,13 +77,21 @@ pub(crate) struct Log {
     slots_max: u64,
     bytes_max: usize,
     entries: VecDeque<(LogEntry, usize)>,
+    /// Banks in `starts` that were left.
+    left: usize,
+    /// The newest final slot. Everything up to it is released or was left.
+    root: Option<Slot>,
     /// The position of the first entry.
     first: u64,
     bytes: usize,
     /// Bytes of accounts that are only here.
     rooted_bytes: usize,
-    starts: VecDeque<SlotStart>,
+    starts: VecDeque<BankStart>,
+    /// The banks of each slot in `starts`.
+    slots: HashMap<Slot, usize>,
     contents: HashMap<BlockId, BankContent>,
+    /// The position after the restored banks, which lack accounts and entries.
+    whole_from: u64,
     /// Whether nothing was removed, and the slot after which everything is published.
     complete_after: Option<Slot>,
 }
@@ -70,24 +103,36 @@ impl Log {
             slots_max,
             bytes_max,
             complete_after: root,
+            root,
+            left: 0,
             entries: VecDeque::new(),
             first: 0,
             bytes: 0,
             rooted_bytes: 0,
             starts: VecDeque::new(),
+            slots: HashMap::new(),
             contents: HashMap::new(),
+            whole_from: 0,
         }
     }
 
     /// Starts a bank. Its updates follow.
     pub(crate) fn start(&mut self, block: BlockId) {
-        self.starts.push_back(SlotStart { block, position: self.end(), rooted_bytes: 0 });
-        while self
-            .starts
-            .front()
-            .is_some_and(|start| start.block.slot.saturating_add(self.slots_max) <= block.slot)
-        {
-            self.remove_oldest();
+        let position = self.end();
+        self.starts.push_back(BankStart { block, position, rooted_bytes: 0, left_at: None });
+        *self.slots.entry(block.slot).or_default() += 1;
+        self.enforce_slots_max();
+    }
+
+    /// Records that the chain dropped a bank, which reaches no further commitment.
+    pub(crate) fn mark_dropped(&mut self, block: BlockId) {
+        // A local ledger leaves final banks on request. Those that follow may have the same slots.
+        self.root = self.root.map(|root| root.min(block.slot.saturating_sub(1)));
+        let end = self.end();
+        let is_live = |start: &&mut BankStart| start.block == block && start.left_at.is_none();
+        if let Some(start) = self.starts.iter_mut().find(is_live) {
+            start.left_at = Some(end);
+            self.left += 1;
         }
     }
 
@@ -116,26 +161,64 @@ impl Log {
         *self = Self { first: self.end(), ..Self::new(self.slots_max, self.bytes_max, root) };
     }
 
-    /// The oldest slot that can be replayed.
+    /// The banks so far were restored. Later ones are whole.
+    pub(crate) fn end_restored(&mut self) {
+        self.whole_from = self.end();
+    }
+
+    /// Whether the banks at and after a cursor are whole.
+    pub(crate) fn has_whole_banks(&self, cursor: &Cursor) -> bool {
+        cursor.position >= self.whole_from
+    }
+
+    /// The oldest slot that every client can replay.
     pub(crate) fn first_slot(&self) -> Option<Slot> {
-        let oldest = self.starts.iter().map(|start| start.block.slot).min();
+        let whole = self.starts.iter().filter(|start| start.position >= self.whole_from);
+        let oldest = whole.map(|start| start.block.slot).min();
         self.complete_after.map(|root| root.saturating_add(1)).or(oldest)
+    }
+
+    /// The oldest slot for clients that need neither accounts nor entries.
+    fn first_restored_slot(&self) -> Option<Slot> {
+        let oldest = self.starts.iter().map(|start| start.block.slot).min();
+        oldest.into_iter().chain(self.first_slot()).min()
+    }
+
+    /// The status of a client that starts from a slot that it cannot replay.
+    pub(crate) fn out_of_range(&self, from_slot: Slot) -> Status {
+        let Some(first) = self.first_slot() else {
+            return Status::out_of_range(format!("from_slot {from_slot} is not available"));
+        };
+        let mut text = format!(
+            "from_slot {from_slot} is not available any more, the first available slot is {first}"
+        );
+        if let Some(restored) = self.first_restored_slot().filter(|slot| *slot < first) {
+            let _ =
+                write!(text, " ({restored} without accounts and entries, which are not stored)");
+        }
+        Status::out_of_range(text)
     }
 
     /// Whole slots in the log.
     pub(crate) fn slots(&self) -> usize {
-        self.starts.len()
+        self.slots.len()
     }
 
     /// A slot is the root: the ledger's state gives up its accounts.
     pub(crate) fn set_root(&mut self, block: BlockId) {
+        self.root = Some(block.slot);
+        self.count_rooted_bytes(block);
+        self.enforce_slots_max();
+    }
+
+    fn count_rooted_bytes(&mut self, block: BlockId) {
         let Some(at) = self.starts.iter().position(|start| start.block == block) else { return };
         let end = self.starts.get(at + 1).map_or_else(|| self.end(), |next| next.position);
         let [first, end] = [self.starts[at].position, end]
             .map(|position| usize::try_from(position - self.first).unwrap_or(usize::MAX));
         let accounts = self.entries.range(first..end).filter_map(|(entry, _)| match entry {
             LogEntry::Update(update) => Some(update.account_bytes()),
-            LogEntry::Released(..) => None,
+            LogEntry::Released(..) | LogEntry::Removed => None,
         });
         let rooted_bytes = accounts.sum();
         self.starts[at].rooted_bytes = rooted_bytes;
@@ -148,8 +231,9 @@ impl Log {
     }
 
     /// Where a replay from a slot starts. `None` if updates of the slot were removed.
-    pub(crate) fn cursor(&self, from_slot: Slot) -> Option<Cursor> {
-        let oldest = self.first_slot()?;
+    pub(crate) fn cursor(&self, from_slot: Slot, needs_whole_banks: bool) -> Option<Cursor> {
+        let oldest =
+            if needs_whole_banks { self.first_slot() } else { self.first_restored_slot() }?;
         if from_slot < oldest {
             return None;
         }
@@ -158,26 +242,28 @@ impl Log {
         Some(Cursor { position, item: 0, from_slot })
     }
 
-    /// The next updates for a client, up to the first beyond `bytes_max`, and whether the log ends after them. `None` if
-    /// entries at the cursor were removed.
+    /// The next updates for a client, up to the first beyond `bytes_max`. `None` if entries at the cursor were removed.
     pub(crate) fn read(
         &self,
-        cursor: &mut Cursor,
+        cursor: &Cursor,
         commitment: Commitment,
         bytes_max: usize,
-    ) -> Option<(Vec<Arc<Update>>, bool)> {
-        let (mut updates, mut bytes) = (Vec::new(), 0);
+    ) -> Option<LogPart> {
+        let mut updates = VecDeque::new();
+        let mut bytes = 0;
+        let mut cursor = *cursor;
         for _ in 0..SCAN_MAX {
             if cursor.position >= self.end() || bytes > bytes_max {
                 break;
             }
             let index = usize::try_from(cursor.position.checked_sub(self.first)?).ok()?;
             let (entry, _) = self.entries.get(index)?;
+            let after = Cursor { position: cursor.position + 1, item: 0, ..cursor };
             match entry {
                 LogEntry::Update(update) => {
                     if update.slot >= cursor.from_slot && update.is_at(commitment) {
                         bytes += update.bytes();
-                        updates.push(Arc::clone(update));
+                        updates.push_back(LoggedUpdate { update: Arc::clone(update), next: after });
                     }
                 }
                 LogEntry::Released(level, block)
@@ -187,18 +273,19 @@ impl Log {
                     let rest = content.get(cursor.item..).unwrap_or_default();
                     for update in rest {
                         if bytes > bytes_max {
-                            return Some((updates, false));
+                            return Some(LogPart { updates, end: cursor, is_end: false });
                         }
                         bytes += update.bytes();
                         cursor.item += 1;
-                        updates.push(Arc::clone(update));
+                        updates
+                            .push_back(LoggedUpdate { update: Arc::clone(update), next: cursor });
                     }
                 }
-                LogEntry::Released(..) => {}
+                LogEntry::Released(..) | LogEntry::Removed => {}
             }
-            (cursor.position, cursor.item) = (cursor.position + 1, 0);
+            cursor = after;
         }
-        Some((updates, cursor.position >= self.end()))
+        Some(LogPart { updates, end: cursor, is_end: cursor.position >= self.end() })
     }
 
     fn end(&self) -> u64 {
@@ -210,16 +297,81 @@ impl Log {
         self.bytes += bytes;
         self.entries.push_back((entry, bytes));
         while self.bytes > self.bytes_max && !self.entries.is_empty() {
-            self.remove_oldest();
+            if self.is_oldest_settled() || !self.remove_left() {
+                self.remove_oldest();
+            }
         }
+    }
+
+    /// Removes slots beyond `slots_max` that no client waits for.
+    fn enforce_slots_max(&mut self) {
+        while self.slots.len() as u64 > self.slots_max {
+            if self.is_oldest_settled() {
+                self.remove_oldest();
+            } else if !self.remove_left() {
+                return;
+            }
+        }
+    }
+
+    /// Whether the oldest bank gets to no further commitment.
+    fn is_oldest_settled(&self) -> bool {
+        self.starts.front().is_some_and(|start| {
+            start.left_at.is_some() || self.root.is_some_and(|root| start.block.slot <= root)
+        })
+    }
+
+    /// Removes the oldest bank that was left and is the only one of its slot. Its entries stay, without content. False
+    /// if there is none. Cost: the banks, and the entries between its start and its end.
+    fn remove_left(&mut self) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        let is_removable = |start: &BankStart| {
+            start.left_at.is_some() && self.slots.get(&start.block.slot) == Some(&1)
+        };
+        let Some(at) = self.starts.iter().position(is_removable) else { return false };
+        let Some(start) = self.starts.remove(at) else { return false };
+        let [from, to] =
+            [start.position, start.left_at.unwrap_or(start.position)].map(|position| {
+                usize::try_from(position.saturating_sub(self.first)).unwrap_or(usize::MAX)
+            });
+        for (entry, bytes) in self.entries.range_mut(from..to) {
+            let is_own = match entry {
+                LogEntry::Update(update) => update.slot == start.block.slot,
+                LogEntry::Released(_, block) => *block == start.block,
+                LogEntry::Removed => false,
+            };
+            if is_own {
+                self.bytes -= *bytes - size_of::<(LogEntry, usize)>();
+                *entry = LogEntry::Removed;
+                *bytes = size_of::<(LogEntry, usize)>();
+            }
+        }
+        self.forget(&start);
+        true
+    }
+
+    /// Drops what the log has of a bank besides its entries.
+    fn forget(&mut self, start: &BankStart) {
+        self.contents.remove(&start.block);
+        if let Some(banks) = self.slots.get_mut(&start.block.slot) {
+            *banks -= 1;
+            if *banks == 0 {
+                self.slots.remove(&start.block.slot);
+            }
+        }
+        self.rooted_bytes -= start.rooted_bytes;
+        self.left -= usize::from(start.left_at.is_some());
     }
 
     /// Removes the oldest slot, and all entries before the next one.
     fn remove_oldest(&mut self) {
-        self.complete_after = None;
+        if self.starts.front().is_none_or(|start| start.position >= self.whole_from) {
+            self.complete_after = None;
+        }
         if let Some(start) = self.starts.pop_front() {
-            self.contents.remove(&start.block);
-            self.rooted_bytes -= start.rooted_bytes;
+            self.forget(&start);
         }
         let next = self.starts.front().map_or_else(|| self.end(), |start| start.position);
         while self.first < next

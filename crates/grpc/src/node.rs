@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{ClusterInfo, Reader};
+use chain_solana::{Block, ClusterInfo, Reader};
 use ledger::{Commitment, Slot};
 use solana_hash::Hash;
 use tonic::Status;
@@ -70,6 +70,9 @@ pub struct GrpcNode {
     pub cluster: Option<Arc<ClusterInfo>>,
     /// The name and version of the program.
     pub program: (&'static str, &'static str),
+    /// The newest finalized blocks of an earlier run, the oldest first: `from_slot` goes back to them for clients that
+    /// need neither accounts nor entries, which are not stored.
+    pub stored_blocks: Vec<Arc<Block>>,
 }
 
 impl GrpcNode {

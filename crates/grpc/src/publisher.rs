@@ -113,17 +113,21 @@ impl EventSink for EventSender {
     }
 }
 
-/// Starts the publisher.
-pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<EventSender> {
+/// Starts the publisher. The log starts with the stored blocks.
+pub(crate) fn start(
+    broker: &Arc<Broker>,
+    stored_blocks: Vec<Arc<Block>>,
+) -> io::Result<EventSender> {
     let (sender, events) = sync_channel(broker.config.events_max.max(1));
     let is_lost = Arc::new(AtomicBool::new(false));
-    let publisher = Publisher {
+    let mut publisher = Publisher {
         broker: Arc::clone(broker),
         is_lost: Arc::clone(&is_lost),
         banks: HashMap::new(),
         open: HashMap::new(),
         last_bank_id: 0,
     };
+    publisher.restore(stored_blocks);
     let publisher = std::thread::Builder::new()
         .name("grpc-publisher".to_owned())
         .spawn(move || publisher.run(&events))?;
@@ -205,7 +209,20 @@ impl Publisher {
             drop(self.broker.event_lock.lock());
             self.broker.event_space.notify_all();
         }
-        self.broker.close_all(&Status::unavailable("the ledger has ended"), None);
+        self.broker.end(Status::unavailable("the ledger has ended"));
+    }
+
+    /// Publishes finalized blocks of an earlier run, as far as they are stored.
+    fn restore(&mut self, blocks: Vec<Arc<Block>>) {
+        for block in blocks {
+            self.create(block.id, block.parent);
+            self.freeze(&block);
+            self.advance(block.id, Commitment::Confirmed);
+            self.advance(block.id, Commitment::Finalized);
+            self.broker.set_root(block.id);
+            self.forget_below(block.id);
+        }
+        self.broker.end_restored();
     }
 
     fn lose(&mut self) {
@@ -361,6 +378,8 @@ impl Publisher {
 
     fn revert(&mut self, block: &Block, reason: &RevertReason) {
         let id = block.id;
+        // The log may remove what it has of the bank so far, not that the bank is dead.
+        self.broker.mark_dropped(id);
         if let RevertReason::Dead { error } = reason {
             // A bank that was final, and that a local ledger takes back on request, is not known any more.
             let bank_id = self.banks.get(&id).map_or(0, |bank| bank.bank_id);

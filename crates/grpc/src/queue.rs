@@ -106,11 +106,6 @@ impl Queue {
         if state.closed.is_some() { 0 } else { state.bytes + self.sending.bytes() }
     }
 
-    /// The status with which the queue was closed.
-    pub(crate) fn closed(&self) -> Option<Status> {
-        self.state.lock().closed.clone()
-    }
-
     /// The next message, or the status with which the queue was closed.
     pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Result<Message, Status>> {
         let mut state = self.state.lock();

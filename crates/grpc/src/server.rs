@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::Status;
 use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
 use yellowstone_grpc_proto::geyser::geyser_server::SERVICE_NAME;
 
 use crate::broker::Broker;
@@ -79,6 +80,7 @@ pub struct Server {
     gossip: Arc<GossipTable>,
     address: SocketAddr,
     is_tls: bool,
+    reporter: HealthReporter,
     closing: watch::Sender<bool>,
     /// Ends after the last connection.
     serving: Option<JoinHandle<()>>,
@@ -98,7 +100,7 @@ impl Server {
     /// The same, protected.
     pub fn start_secured(
         config: Config,
-        node: GrpcNode,
+        mut node: GrpcNode,
         listener: std::net::TcpListener,
         security: Security,
     ) -> Result<(Self, EventSender), StartError> {
@@ -114,7 +116,7 @@ impl Server {
         let address = listener.local_addr()?;
         let root = node.reader.newest(Commitment::Finalized).map(|block| block.slot);
         let broker = Arc::new(Broker::new(config, root));
-        let sender = publisher::start(&broker)?;
+        let sender = publisher::start(&broker, std::mem::take(&mut node.stored_blocks))?;
         let gossip = Arc::new(GossipTable::new());
         node.contact_info().into_iter().for_each(|own| gossip.insert(own));
         let (reporter, health) = tonic_health::server::health_reporter();
@@ -126,14 +128,21 @@ impl Server {
         let serving = {
             let _runtime = runtime.enter();
             let listener = TcpListener::from_std(listener)?;
+            let reporter = reporter.clone();
             runtime.spawn(async move {
                 reporter.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
                 accept(listener, service, tls, is_closing).await;
-                reporter.set_service_status(SERVICE_NAME, ServingStatus::NotServing).await;
+                report_end(&reporter).await;
             })
         };
         let (serving, runtime) = (Some(serving), Some(runtime));
-        Ok((Self { broker, gossip, address, is_tls, closing, serving, runtime }, sender))
+        let server = Self { broker, gossip, address, is_tls, reporter, closing, serving, runtime };
+        Ok((server, sender))
+    }
+
+    /// Reports `NOT_SERVING` to clients of the health service. Everything is served as before.
+    pub async fn announce_end(&self) {
+        report_end(&self.reporter).await;
     }
 
     /// The scheme of its URL.
@@ -176,7 +185,7 @@ impl Server {
     }
 
     fn close(&self) {
-        self.broker.close_all(&Status::unavailable("the server ends"), None);
+        self.broker.end(Status::unavailable("the server ends"));
         // The receiver may have ended already.
         let _ = self.closing.send(true);
     }
@@ -250,6 +259,13 @@ impl KeyCloser {
     /// Ends them with `UNAUTHENTICATED`.
     pub fn close_keys(&self, removed: &[KeyNumber]) {
         self.0.close_keys(removed);
+    }
+}
+
+/// For the service, and for the server as a whole, whose name is empty.
+async fn report_end(reporter: &HealthReporter) {
+    for name in [SERVICE_NAME, ""] {
+        reporter.set_service_status(name, ServingStatus::NotServing).await;
     }
 }
 

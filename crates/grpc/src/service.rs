@@ -24,7 +24,8 @@ use yellowstone_grpc_proto::geyser::{
 };
 
 use crate::broker::Broker;
-use crate::compression::{Compression, ENCODING_HEADER};
+use crate::compression::{ACCEPT_ENCODING_HEADER, Compression, ENCODING_HEADER};
+use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::gossip::{self, GossipStream};
 use crate::gossip_table::GossipTable;
@@ -34,12 +35,15 @@ use crate::requests::Requests;
 use crate::response_body::ResponseBody;
 use crate::status_timer::StatusTimer;
 use crate::stream::UpdateStream;
-use crate::stream_key::{Revocation, StreamKey};
+use crate::stream_key::{Revocation, StreamKey, StreamPermits};
 
 /// The header with the client's token.
 const TOKEN_HEADER: &str = "x-token";
 /// Compressions, both ways.
 const ENCODINGS: [CompressionEncoding; 2] = [CompressionEncoding::Gzip, CompressionEncoding::Zstd];
+
+/// Bytes of a header that names compressions. The rest of a longer one is ignored.
+const ENCODING_BYTES_MAX: usize = 256;
 
 /// Any health service.
 pub(crate) type HealthService = Box<
@@ -91,12 +95,11 @@ impl GrpcService {
         &self.broker
     }
 
-    /// Serves a call.
+    /// Serves a call of a connection.
     pub(crate) async fn call(
         &self,
         request: http::Request<Incoming>,
-        peer: IpAddr,
-        timer: Arc<StatusTimer>,
+        connection: &ConnectionContext,
     ) -> http::Response<Body> {
         let path = request.uri().path().to_owned();
         if path.starts_with("/grpc.health.v1.Health/") {
@@ -110,7 +113,7 @@ impl GrpcService {
             self.broker.counters.record(Event::Unauthenticated);
             return Status::unauthenticated("x-token is missing or wrong").into_http();
         }
-        let (client, permit) = match self.admit(&request, peer, method) {
+        let (client, permit) = match self.admit(&request, connection.peer, method) {
             Ok(admitted) => admitted,
             Err(Refused { status, delay }) => {
                 if let Some(delay) = delay {
@@ -120,15 +123,20 @@ impl GrpcService {
                 return status.into_http();
             }
         };
-        let broker = Arc::clone(&self.broker);
-        let request = request.map(|body| RequestBody::new(body, broker));
+        let request = self.without_spent_headers(request);
         let node = &self.node;
         match method {
-            "Subscribe" => {
-                let key = StreamKey { number: client.and_then(ClientId::key), permit };
-                self.subscribe(request, timer, key)
-            }
-            "SubscribeGossip" => self.gossip(request, client, permit).await,
+            "Subscribe" => match self.open_subscription(connection, permit) {
+                Ok(permits) => {
+                    let key = StreamKey { number: client.and_then(ClientId::key), permits };
+                    self.subscribe(request, Arc::clone(&connection.timer), key)
+                }
+                Err(status) => status.into_http(),
+            },
+            "SubscribeGossip" => match self.open_subscription(connection, permit) {
+                Ok(permits) => self.gossip(request, connection.reached, client, permits).await,
+                Err(status) => status.into_http(),
+            },
             "SubscribeReplayInfo" => {
                 let first_available = self.broker.first_slot();
                 self.unary(request, |_: SubscribeReplayInfoRequest| {
@@ -202,6 +210,45 @@ impl GrpcService {
         Ok((Some(client), permit))
     }
 
+    /// Returns a request without the headers that were read: up to 16 KiB, which a call would hold until its message is
+    /// complete.
+    fn without_spent_headers(
+        &self,
+        request: http::Request<Incoming>,
+    ) -> http::Request<RequestBody> {
+        let (parts, body) = request.into_parts();
+        let body = RequestBody::new(body, Arc::clone(&self.broker));
+        let mut request = http::Request::new(body);
+        for name in [ENCODING_HEADER, ACCEPT_ENCODING_HEADER] {
+            let value = parts.headers.get(name).map(http::HeaderValue::as_bytes);
+            let value = value.map(|value| value.get(..ENCODING_BYTES_MAX).unwrap_or(value));
+            // A copy: the value may share the memory of all headers.
+            let copy = value.and_then(|value| http::HeaderValue::from_bytes(value).ok());
+            request
+                .headers_mut()
+                .extend(copy.map(|copy| (http::HeaderName::from_static(name), copy)));
+        }
+        request
+    }
+
+    /// Counts one more subscription of a connection, so that other calls find a stream of HTTP/2.
+    fn open_subscription(
+        &self,
+        connection: &ConnectionContext,
+        key: Option<Permit>,
+    ) -> Result<StreamPermits, Status> {
+        let permit = Arc::clone(&connection.subscriptions).try_acquire_owned().map_err(|_| {
+            self.broker.counters.record(Event::SubscriptionRefused);
+            Status::resource_exhausted(format!(
+                "{} subscriptions are open on this connection, of {} streams \
+                 (grpc.connection_streams_max): open another connection",
+                self.broker.config.connection_subscriptions_max(),
+                self.broker.config.connection_streams_max
+            ))
+        })?;
+        Ok(StreamPermits { _connection: permit, _key: key })
+    }
+
     fn subscribe(
         &self,
         request: http::Request<RequestBody>,
@@ -231,16 +278,17 @@ impl GrpcService {
     async fn gossip(
         &self,
         request: http::Request<RequestBody>,
+        reached: Option<IpAddr>,
         client: Option<ClientId>,
-        permit: Option<Permit>,
+        permits: StreamPermits,
     ) -> http::Response<Body> {
         let ping_interval = self.broker.config.ping_interval();
         let revocation =
             self.access.authenticator.clone().zip(client).map(|(keys, client)| {
                 Revocation::new(keys, client, self.broker.removals.subscribe())
             });
-        let key = (permit, revocation);
-        let stream = gossip::stream(Arc::clone(&self.gossip), ping_interval, key);
+        let table = Arc::clone(&self.gossip);
+        let stream = gossip::stream(table, ping_interval, reached, permits, revocation);
         let codec = ProstCodec::<SubscribeUpdateGossip, SubscribeGossipRequest>::default();
         self.grpc(codec).server_streaming(Gossip(Some(stream)), request).await
     }

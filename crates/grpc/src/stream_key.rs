@@ -1,15 +1,20 @@
-//! The API key with which a subscription was opened.
+//! The API key with which a subscription was opened, and the permits that the subscription holds.
 
 use api_keys::{KeyNumber, Permit};
 use authentication::Authenticator;
 use pool::ClientId;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
-/// The API key of a subscription, and its permit. Without API keys there is neither.
-#[derive(Default)]
+/// The API key of a subscription, if clients have API keys, and its permits.
 pub(crate) struct StreamKey {
     pub(crate) number: Option<KeyNumber>,
-    pub(crate) permit: Option<Permit>,
+    pub(crate) permits: StreamPermits,
+}
+
+/// One subscription of a connection and, with API keys, one stream of a key. Dropping it returns both.
+pub(crate) struct StreamPermits {
+    pub(crate) _connection: OwnedSemaphorePermit,
+    pub(crate) _key: Option<Permit>,
 }
 
 /// Whether the API key of a stream is still in the table.

@@ -30,22 +30,20 @@ const GOAWAY: [u8; 17] =
     [0, 0, 8 + NEEDS_TLS.len() as u8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xc];
 /// How long that client has to read it.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes that it may still send meanwhile.
-const DRAIN_BYTES_MAX: usize = 64 << 10;
+/// Bytes that are read and dropped from that client meanwhile.
+const REFUSAL_DRAIN_BYTES_MAX: usize = 64 << 10;
 
 /// Encrypts connections.
 pub trait TlsAcceptor: Send + Sync {
     /// The stream after the handshake.
     ///
     /// Errors: `TimedOut` if the handshake took longer than `within`; any other if it failed.
-    #[expect(clippy::type_complexity, reason = "a future that the caller may store")]
-    fn accept(
-        &self,
-        socket: TcpStream,
-        peer: IpAddr,
-        within: Duration,
-    ) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn TlsStream>>> + Send + '_>>;
+    fn accept(&self, socket: TcpStream, peer: IpAddr, within: Duration) -> TlsHandshake<'_>;
 }
+
+/// A handshake in progress: the stream after it.
+pub type TlsHandshake<'a> =
+    Pin<Box<dyn Future<Output = io::Result<Box<dyn TlsStream>>> + Send + 'a>>;
 
 /// A stream after the handshake.
 pub trait TlsStream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -85,7 +83,7 @@ async fn refuse(socket: &mut TcpStream) -> io::Result<()> {
     socket.write_all(&[&SETTINGS[..], &GOAWAY, NEEDS_TLS].concat()).await?;
     socket.shutdown().await?;
     let mut buffer = [0; 1024];
-    let mut bytes_left = DRAIN_BYTES_MAX;
+    let mut bytes_left = REFUSAL_DRAIN_BYTES_MAX;
     loop {
         match (socket.read(&mut buffer).await?, bytes_left) {
             (0, _) => return Ok(()),

@@ -65,6 +65,21 @@ impl Update {
         commitment == Commitment::Processed || matches!(self.kind, UpdateKind::Slot(_))
     }
 
+    /// Shows the statuses of the transactions that it names, before it is sent.
+    pub(crate) fn show_statuses(&self) {
+        match &self.kind {
+            UpdateKind::Account(account) => {
+                account.executed.iter().for_each(|executed| executed.show_status());
+            }
+            UpdateKind::Transaction(executed) => executed.show_status(),
+            UpdateKind::Block(frozen) => frozen.block.show_statuses(),
+            UpdateKind::Slot(_)
+            | UpdateKind::Entry { .. }
+            | UpdateKind::Footer(_)
+            | UpdateKind::BlockMeta(_) => {}
+        }
+    }
+
     /// Bytes of an account's data.
     pub(crate) fn account_bytes(&self) -> usize {
         match &self.kind {

@@ -146,11 +146,11 @@ mod tests {
     use pool::{ClientId, Limits, Pool, RateLimiter};
 
     use super::*;
-    use crate::test_clock::TestClock;
+    use crate::wall_clock::wall_clock;
 
     #[test]
     fn a_client_that_reads_a_long_cached_response_at_its_rate_may_send_more_requests_meanwhile() {
-        let clock = Arc::new(TestClock::new());
+        let clock = Arc::new(wall_clock());
         let pool = Arc::new(Pool::new(pool::Config::default(), clock, || {}).expect("a thread"));
         let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
         let clients = Arc::new(RateLimiter::new(limits));

@@ -1,5 +1,6 @@
 //! The stream of a client, after its handshake if the port speaks TLS.
 //!
+//! A stream that is dropped in the middle of a body which only the end of the connection delimits is reset.
 //! Time limits, budgets and counts of bytes are below TLS (`write_timeout`): they are those of the socket.
 
 use std::io;
@@ -18,6 +19,16 @@ pub(crate) enum ClientStream {
     Plain(WriteTimeout<TcpStream>),
     /// In a box, because it is ten times as large.
     Tls(Box<TlsStream<WriteTimeout<TcpStream>>>),
+}
+
+impl Drop for ClientStream {
+    fn drop(&mut self) {
+        match self {
+            Self::Plain(stream) => stream.reset_if_incomplete(),
+            // Without close_notify, too: that is only sent by a shutdown.
+            Self::Tls(stream) => stream.get_ref().0.reset_if_incomplete(),
+        }
+    }
 }
 
 impl AsyncRead for ClientStream {

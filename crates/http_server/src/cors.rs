@@ -66,6 +66,11 @@ impl AllowedOrigins {
         }
     }
 
+    /// Whether every origin is allowed.
+    pub(crate) fn are_any(&self) -> bool {
+        self.listed.is_none()
+    }
+
     /// Whether an origin was named, itself or by `*`.
     pub(crate) fn is_listed(&self, origin: &HeaderValue) -> bool {
         self.has_any || self.listed.as_ref().is_some_and(|listed| listed.contains(origin))
@@ -141,6 +146,7 @@ pub(crate) struct CorsHeaders {
     is_any_allowed: bool,
     is_http_api: bool,
     requested_headers: Option<HeaderValue>,
+    is_preflight: bool,
 }
 
 impl CorsHeaders {
@@ -150,11 +156,17 @@ impl CorsHeaders {
         headers: &HeaderMap,
         is_http_api: bool,
     ) -> Self {
+        let origin = headers.get(header::ORIGIN).cloned();
+        // Only a browser sends the others.
+        let requested_headers =
+            origin.as_ref().and_then(|_| headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS));
         Self {
-            origin: headers.get(header::ORIGIN).cloned(),
-            is_any_allowed: allowed.listed.is_none(),
+            is_preflight: origin.is_some()
+                && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
+            is_any_allowed: allowed.are_any(),
             is_http_api,
-            requested_headers: headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
+            requested_headers: requested_headers.cloned(),
+            origin,
         }
     }
 
@@ -162,7 +174,9 @@ impl CorsHeaders {
         let any = HeaderValue::from_static("*");
         // A cache may serve the response to a page that did not send the request.
         if self.is_http_api {
-            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, any.clone());
+            if !self.is_preflight {
+                headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, any.clone());
+            }
             if self.is_any_allowed {
                 headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any.clone());
             } else {
@@ -172,6 +186,10 @@ impl CorsHeaders {
         let Some(origin) = self.origin else { return };
         if !self.is_http_api {
             headers.append(header::VARY, HeaderValue::from_static("origin"));
+            // A page reads no header that is not listed, `Retry-After` neither. Of a preflight it reads none at all.
+            if !self.is_preflight {
+                headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, any.clone());
+            }
         }
         let origin = if self.is_any_allowed { any } else { origin };
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -186,6 +204,8 @@ impl CorsHeaders {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::HeaderName;
+
     use super::*;
 
     fn allowed(origins: &[&str]) -> AllowedOrigins {
@@ -259,5 +279,25 @@ mod tests {
         {
             assert!(AllowedOrigins::new(&[wrong.to_owned()]).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_page_may_read_the_headers_of_every_response_but_a_preflight() {
+        let exposed = |is_http_api: bool, request: &[(HeaderName, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in request {
+                headers.insert(name, HeaderValue::from_static(value));
+            }
+            let mut response = HeaderMap::new();
+            CorsHeaders::from_headers(&allowed(&[]), &headers, is_http_api).write(&mut response);
+            response.get(header::ACCESS_CONTROL_EXPOSE_HEADERS).map(|value| value == "*")
+        };
+        let origin = (header::ORIGIN, "https://a.example");
+        let preflight = (header::ACCESS_CONTROL_REQUEST_METHOD, "POST");
+        for is_http_api in [false, true] {
+            assert_eq!(exposed(is_http_api, std::slice::from_ref(&origin)), Some(true));
+            assert_eq!(exposed(is_http_api, &[origin.clone(), preflight.clone()]), None);
+        }
+        assert_eq!(exposed(false, &[]), None, "it is not from a web page");
     }
 }

@@ -11,8 +11,8 @@ const READ_BUFFER_BYTES: usize = 16 * 1024;
 /// configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpConfig {
-    /// Bytes of a request's body. Default 51,200, as in Agave. Memory: up to this for each connection that is
-    /// sending one.
+    /// Bytes of a request's body. Default 51,200, as in Agave. Memory: up to 65,536 for each connection
+    /// that is sending one, and at most 256 MiB, or four bodies of this length, for all that are longer.
     pub body_bytes_max: usize,
     /// Bytes of a request's head, URI and all headers together. Default 16,384; from 8,192 to 32,768. Memory:
     /// up to this for each connection that is sending one.
@@ -30,9 +30,13 @@ pub struct HttpConfig {
     /// connection is answered with 429 and closed. Behind a proxy all connections come from one address: a
     /// value of `connections_max` lets it have all of them.
     pub connections_per_address_max: Option<usize>,
-    /// Milliseconds in which a request's header must be complete; also how long a connection may
-    /// idle between requests. Default 30,000.
+    /// Milliseconds in which a request's head must be complete: from its first byte, or from the start of a connection.
+    /// Default 30,000.
     pub header_timeout_ms: u64,
+    /// Milliseconds that a connection may wait for its next request. Default 920,000: longer than proxies keep their
+    /// connections to a server, because a request on a connection that the node closes at the same time is lost. While
+    /// the last tenth of `connections_max` is in use, it is `header_timeout_ms`.
+    pub keep_alive_ms: u64,
     /// Milliseconds in which a request's body must be complete. Default 10,000.
     pub body_timeout_ms: u64,
     /// Milliseconds in which a client must read 64 KiB of a response that waits for it, or all that waits.

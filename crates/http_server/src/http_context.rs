@@ -7,6 +7,7 @@ use authentication::Authenticator;
 use crate::drain::Drain;
 use crate::http_config::HttpConfig;
 use crate::http_metrics::HttpCounters;
+use crate::large_bodies::LargeBodies;
 use crate::tls::Tls;
 
 /// Limits and counters of HTTP, and how it ends.
@@ -21,13 +22,17 @@ pub struct HttpContext {
     pub drain: Drain,
     /// Set before the server starts, if it speaks TLS only.
     pub tls: OnceLock<Arc<Tls>>,
+    /// Request bodies that are large.
+    pub(crate) large_bodies: Arc<LargeBodies>,
 }
 
 impl HttpContext {
     /// The context of a server without API keys and without TLS.
     pub fn new(config: HttpConfig, metrics: Arc<HttpCounters>) -> Self {
         let (authenticator, drain, tls) = (None, Drain::default(), OnceLock::new());
-        Self { config, metrics, authenticator, drain, tls }
+        let large_bodies = LargeBodies::new(config.body_bytes_max, Arc::clone(&metrics));
+        let large_bodies = Arc::new(large_bodies);
+        Self { config, metrics, authenticator, drain, tls, large_bodies }
     }
 
     /// The same with API keys, if there is an authenticator.

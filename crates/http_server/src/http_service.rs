@@ -35,6 +35,8 @@ use crate::websocket_handshake::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestOrigin {
     pub(crate) peer: IpAddr,
+    /// The address of the node on which the connection arrived.
+    pub(crate) reached: Option<IpAddr>,
     /// Number of the connection, counted from the start of the process.
     pub(crate) connection: u64,
     /// Number of the request on its connection.
@@ -104,6 +106,8 @@ pub struct HttpRequest {
     pub id: RequestId,
     /// Whether it may call dangerous methods.
     pub page_access: PageAccess,
+    /// The address of the node on which it arrived: one that reaches the node from its client.
+    pub reached: Option<IpAddr>,
     /// Method, URI and headers.
     pub head: Parts,
     /// The body, which is not read yet.
@@ -140,17 +144,18 @@ pub(crate) async fn handle<S: HttpService>(
                 }
                 Ok((client, permit)) if is_upgrade => handshake(&mut request, client, permit),
                 Ok((client, _)) => {
-                    respond_to(context, service, listener_kind, (client, id), request).await
+                    respond_to(context, service, listener_kind, (client, id), origin, request).await
                 }
             }
         }
     };
     let response = &mut handled.response;
-    // A cheap successful response has a request id only if the client supplied it.
+    // A cheap successful response has a request id only if the client supplied it. The service may have added the id.
     if (id.is_supplied() || response.status() != StatusCode::OK)
+        && !response.headers().contains_key(request_id::HEADER)
         && let Some(id) = id.header()
     {
-        response.headers_mut().entry(request_id::HEADER).or_insert(id);
+        response.headers_mut().insert(request_id::HEADER, id);
     }
     context.metrics.record_response(response.status().as_u16());
     handled
@@ -267,6 +272,7 @@ async fn respond_to<S: HttpService>(
     service: &S,
     listener_kind: ListenerKind,
     (client, id): (ClientId, RequestId),
+    RequestOrigin { reached, .. }: RequestOrigin,
     request: Request<Incoming>,
 ) -> HandledRequest {
     let cors = cors(context, service, listener_kind, request.uri().path(), request.headers());
@@ -274,10 +280,10 @@ async fn respond_to<S: HttpService>(
         ListenerKind::PubSub => needs_websocket(),
         ListenerKind::Rpc => {
             let (head, body) = request.into_parts();
-            let body = RequestBody::new(body, Arc::clone(context));
+            let body = RequestBody::new(body, client, Arc::clone(context));
             let page_access =
                 PageAccess::from_headers(&context.config.allowed_origins, &head.headers);
-            service.handle(HttpRequest { client, id, page_access, head, body }).await
+            service.handle(HttpRequest { client, id, page_access, reached, head, body }).await
         }
     };
     cors.write(response.headers_mut());

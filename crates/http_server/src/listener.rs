@@ -19,25 +19,29 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hyper::StatusCode;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use pool::ClientId;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
+use crate::body::ResponseBody;
 use crate::client_stream::ClientStream;
+use crate::cors::AllowedOrigins;
 use crate::drain::DrainWatch;
 use crate::fd_reserve::ReservedFd;
+use crate::head_timer::HeadTimer;
 use crate::http_context::HttpContext;
 use crate::http_metrics::{HttpCounters, HttpEvent};
 use crate::http_service::{self, HttpService, ListenerKind, RequestOrigin};
@@ -61,6 +65,16 @@ const TLS_HANDSHAKE: u8 = 0x16;
 const NEEDS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\
     Content-Type: text/plain; charset=utf-8\r\nContent-Length: 51\r\n\r\n\
     This port speaks TLS: use https:// and wss:// URLs\n";
+
+/// Time for which a connection above the limit of its address stays open, so that its request does not reset it before
+/// the client has read the refusal.
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Such connections at once. One more is closed without this time.
+const REFUSED_MAX: usize = 64;
+
+/// Bytes that are read and dropped from such a connection.
+const REFUSED_BYTES_MAX: u64 = 1 << 20;
 
 /// Pause after a failed accept, if the client could not be refused.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -176,6 +190,7 @@ impl<S: HttpService> Acceptor<S> {
         let mut connections = JoinSet::new();
         let mut closing = self.closing.clone();
         let (mut reserved_fd, mut is_failing) = (ReservedFd::new(), false);
+        let refused_permits = Arc::new(Semaphore::new(REFUSED_MAX));
         loop {
             let accepted = tokio::select! {
                 () = closing.begun() => break,
@@ -204,7 +219,11 @@ impl<S: HttpService> Acceptor<S> {
                 Err(full) => {
                     self.context.metrics.record(HttpEvent::Refused);
                     // The send buffer of a new socket has space for this, unless the client has disconnected.
-                    let _ = socket.0.try_write(refusal(&full).as_bytes());
+                    let response = refusal(&full, &self.context.config.allowed_origins);
+                    let _ = socket.0.try_write(response.as_bytes());
+                    if let Ok(permit) = Arc::clone(&refused_permits).try_acquire_owned() {
+                        connections.spawn(linger(socket.0, permit));
+                    }
                     continue;
                 }
             };
@@ -280,8 +299,10 @@ impl<S: HttpService> Acceptor<S> {
         listener_kind: ListenerKind,
         permits: (OwnedSemaphorePermit, ConnectionPermit),
     ) {
-        // It only fails on a socket that is closed already, which the next read reports.
+        // They only fail on a socket that is closed already, which the next read reports.
         let _ = socket.set_nodelay(true);
+        let reached = socket.local_addr().ok().map(|address| address.ip().to_canonical());
+        let ends = ConnectionEnds { peer, reached };
         let metrics = Arc::clone(&self.context.metrics);
         metrics.record(HttpEvent::Accepted);
         let _ended = ConnectionGuard(&metrics);
@@ -292,7 +313,7 @@ impl<S: HttpService> Acceptor<S> {
         let tls = self.context.tls.get().cloned();
         let _tls_ended = tls.is_some().then(|| TlsGuard::new(&metrics));
         let yield_slot = YieldSlot::new(&self.yield_queue, ClientId::from_ip(peer));
-        let control = Arc::new(SocketControl { yield_slot, lingers: AtomicBool::new(false) });
+        let control = Arc::new(SocketControl::new(yield_slot));
         let stream = match tls {
             None => ClientStream::Plain(self.limited(socket, &control)),
             Some(tls) => {
@@ -303,7 +324,7 @@ impl<S: HttpService> Acceptor<S> {
                 }
             }
         };
-        let upgrade = self.http(stream, peer, listener_kind, &control).await;
+        let upgrade = self.http(stream, ends, listener_kind, &control).await;
         if let Some(Upgrade { connection, client, permit }) = upgrade
             && let Ok(upgraded) = connection.await
         {
@@ -391,7 +412,7 @@ impl<S: HttpService> Acceptor<S> {
     async fn http(
         &mut self,
         stream: ClientStream,
-        peer: IpAddr,
+        ConnectionEnds { peer, reached }: ConnectionEnds,
         listener_kind: ListenerKind,
         control: &Arc<SocketControl>,
     ) -> Option<Upgrade> {
@@ -400,28 +421,35 @@ impl<S: HttpService> Acceptor<S> {
         let upgrade = Arc::new(Mutex::new(None));
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         let requests = AtomicU64::new(0);
-        let service = service_fn(|request| {
+        let service = service_fn(|request: Request<Incoming>| {
             let (context, service) = (Arc::clone(&self.context), Arc::clone(&self.service));
             let upgrade = Arc::clone(&upgrade);
             // Only this task changes it, so the two steps need no atomicity.
             let number = requests.load(Ordering::Relaxed);
             requests.store(number + 1, Ordering::Relaxed);
-            let origin = RequestOrigin { peer, connection, number };
+            let origin = RequestOrigin { peer, reached, connection, number };
             let control = Arc::clone(control);
+            let may_be_unread = request.method() != Method::POST && !request.body().is_end_stream();
             async move {
+                control.head_progress.complete();
                 control.yield_slot.budget().await;
+                let version = request.version();
                 let handled =
                     http_service::handle(&context, &*service, listener_kind, origin, request).await;
-                // A refused request may not have been read to its end.
+                // A refused request may not have been read to its end, nor one with a body that has no meaning.
                 let status = handled.response.status();
-                let lingers = status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE;
+                let is_refused =
+                    status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE;
+                let lingers = is_refused || may_be_unread;
                 control.lingers.store(lingers, Ordering::Relaxed);
+                let until_close = is_sent_until_close(version, &handled.response);
+                control.sends_until_close.store(until_close, Ordering::Relaxed);
                 *upgrade.lock() = handled.upgrade;
                 Ok::<_, Infallible>(handled.response)
             }
         });
         let serving = http1::Builder::new()
-            .timer(TokioTimer::new())
+            .timer(HeadTimer::new(config, &self.connection_permits, control))
             .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
             .max_buf_size(config.read_buffer_bytes_max())
             .max_header_size(config.head_bytes_max)
@@ -474,6 +502,19 @@ fn has_date() -> bool {
     std::time::SystemTime::now() >= std::time::UNIX_EPOCH
 }
 
+/// Whether the client finds the end of a response by the end of the connection: HTTP/1.0 has no chunks.
+fn is_sent_until_close(version: Version, response: &Response<ResponseBody>) -> bool {
+    version == Version::HTTP_10 && response.body().size_hint().exact().is_none()
+}
+
+/// The addresses of a connection.
+#[derive(Clone, Copy)]
+struct ConnectionEnds {
+    peer: IpAddr,
+    /// That of the node, if the socket still has one.
+    reached: Option<IpAddr>,
+}
+
 /// Counts the end of a connection, whatever its cause.
 struct ConnectionGuard<'m>(&'m HttpCounters);
 
@@ -502,12 +543,29 @@ impl Drop for TlsGuard<'_> {
     }
 }
 
-/// The response to a connection whose address is at its limit.
-fn refusal(full: &AddressFull) -> String {
+/// Reads and discards the data of a refused client until it ends, within limits.
+async fn linger(mut socket: TcpStream, permit: OwnedSemaphorePermit) {
+    if socket.shutdown().await.is_ok() {
+        let mut sent = socket.take(REFUSED_BYTES_MAX);
+        let mut sink = tokio::io::sink();
+        // Both a limit and an error end it.
+        let drained = tokio::io::copy(&mut sent, &mut sink);
+        let _ = tokio::time::timeout(REFUSED_TIMEOUT, drained).await;
+    }
+    drop(permit);
+}
+
+/// The response to a connection whose address is at its limit. Its request is not read, so a page may read the response
+/// only if pages of any origin may.
+fn refusal(full: &AddressFull, allowed: &AllowedOrigins) -> String {
     let text = format!("{full}\n");
     let bytes = text.len();
+    let cors = match allowed.are_any() {
+        true => "Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: *\r\n",
+        false => "",
+    };
     format!(
-        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nConnection: close\r\n\
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nConnection: close\r\n{cors}\
          Content-Length: {bytes}\r\n\r\n{text}"
     )
 }

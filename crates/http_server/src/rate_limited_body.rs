@@ -108,11 +108,11 @@ mod tests {
     use pool::Limits;
 
     use super::*;
-    use crate::test_clock::TestClock;
+    use crate::wall_clock::wall_clock;
 
     #[test]
     fn chunks_of_two_responses_go_at_their_clients_rate_without_polling() {
-        let clock = Arc::new(TestClock::new());
+        let clock = Arc::new(wall_clock());
         let pool = Pool::new(pool::Config::default(), clock, || {}).expect("a thread");
         let pool = Arc::new(pool);
         let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };

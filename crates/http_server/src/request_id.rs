@@ -51,7 +51,38 @@ impl RequestId {
 
     /// The value of the header.
     pub fn header(&self) -> Option<HeaderValue> {
-        HeaderValue::try_from(self.to_string()).ok()
+        match &self.0 {
+            IdKind::Generated { connection, number } => {
+                let len = 8 + 1 + hex_len(*connection) + 1 + hex_len(*number);
+                // Exactly: a vector with space left becomes a header by another allocation.
+                let mut text = Vec::with_capacity(len);
+                push_hex(&mut text, u64::from(*PROCESS), 8);
+                for part in [*connection, *number] {
+                    text.push(b'-');
+                    push_hex(&mut text, part, hex_len(part));
+                }
+                HeaderValue::try_from(text).ok()
+            }
+            IdKind::Supplied { len, bytes } => {
+                HeaderValue::from_bytes(&bytes[..usize::from(*len)]).ok()
+            }
+        }
+    }
+}
+
+/// Differs between processes.
+static PROCESS: LazyLock<u32> = LazyLock::new(|| RandomState::new().build_hasher().finish() as u32);
+
+/// Returns the number of digits of a number in hexadecimal.
+fn hex_len(number: u64) -> usize {
+    number.checked_ilog2().map_or(1, |log| log as usize / 4 + 1)
+}
+
+/// Appends the last `digits` digits of a number in hexadecimal. `fmt` takes ten times as long.
+fn push_hex(text: &mut Vec<u8>, number: u64, digits: usize) {
+    for at in (0..digits).rev() {
+        let digit = (number >> (4 * at) & 15) as u8;
+        text.push(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 });
     }
 }
 
@@ -69,9 +100,6 @@ fn is_valid(id: &[u8]) -> bool {
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Differs between processes.
-        static PROCESS: LazyLock<u32> =
-            LazyLock::new(|| RandomState::new().build_hasher().finish() as u32);
         match &self.0 {
             IdKind::Generated { connection, number } => {
                 write!(f, "{:08x}-{connection:x}-{number:x}", *PROCESS)
@@ -97,6 +125,17 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(HEADER, HeaderValue::from_bytes(supplied).expect("a header"));
         RequestId::from_headers(&headers, 10, 11)
+    }
+
+    #[test]
+    fn the_header_has_the_text_of_the_log() {
+        let headers = HeaderMap::new();
+        for (connection, number) in [(0, 0), (1, 15), (16, 255), (u64::MAX, 1 << 63), (0xabc, 9)] {
+            let id = RequestId::from_headers(&headers, connection, number);
+            let header = id.header().expect("hexadecimal");
+            assert_eq!(header.to_str().ok(), Some(id.to_string().as_str()));
+        }
+        assert_eq!(id(b"of-the-client").header().expect("it is valid"), "of-the-client");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use api_keys::Permit;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::upgrade::OnUpgrade;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use pool::ClientId;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -31,6 +31,7 @@ pub(crate) struct HandledRequest {
 /// Bytes of a `Sec-WebSocket-Key` before base64 (RFC 6455, 4.1).
 const WEBSOCKET_KEY_BYTES: usize = 16;
 
+/// Returns whether a request asks for WebSocket. `Upgrade` has no meaning in HTTP/1.0 (RFC 9110, section 7.8).
 pub(crate) fn is_websocket_upgrade(request: &Request<Incoming>) -> bool {
     let has_token = |name: HeaderName, what: &str| {
         request
@@ -41,6 +42,7 @@ pub(crate) fn is_websocket_upgrade(request: &Request<Incoming>) -> bool {
             .any(|value| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(what)))
     };
     *request.method() == Method::GET
+        && request.version() == Version::HTTP_11
         && has_token(header::CONNECTION, "upgrade")
         && has_token(header::UPGRADE, "websocket")
 }
@@ -54,6 +56,15 @@ pub(crate) fn handshake(
         response: text_response(status, message),
         upgrade: None,
     };
+    if !request.body().is_end_stream() {
+        // Its bytes would be read as frames.
+        let mut handled =
+            refused(StatusCode::BAD_REQUEST, "a request for WebSocket must not have a body\n");
+        // The body was not read.
+        let close = HeaderValue::from_static("close");
+        handled.response.headers_mut().insert(header::CONNECTION, close);
+        return handled;
+    }
     let headers = request.headers();
     if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
         let mut handled =

@@ -8,19 +8,25 @@
 //! connection reads and writes as much as [`crate::poll_budget`] allows. A larger write, and the rest of one that had
 //! to wait, need a turn of the yield queue.
 //! A connection that is closed before its client has sent all of a request lingers ([`LINGER_TIMEOUT`],
-//! [`DRAIN_BYTES_MAX`]): it sends its end, and reads until the client ends, too. Otherwise the system would
-//! reset the connection, and the client would lose the response with the reason.
+//! [`LINGER_IDLE_TIMEOUT`], [`DRAIN_BYTES_MAX`]): it sends its end, and reads until the client ends, too. Otherwise the
+//! system would reset the connection, and the client would lose the response with the reason. A connection that lingers
+//! counts as any other: against the limit of all, and the share of its address.
+//! A connection that ends in the middle of a body that only its end delimits is reset instead.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
+use crate::head_progress::HeadProgress;
 use crate::http_metrics::{HttpCounters, HttpEvent};
 use crate::poll_budget;
 use crate::yield_queue::YieldSlot;
@@ -29,11 +35,16 @@ use crate::yield_queue::YieldSlot;
 /// seconds.
 pub(crate) const PROGRESS_BYTES: usize = 64 * 1024;
 
-/// How long a closed connection waits for its client to end.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum time that a closed connection waits for its client to end. A shorter time resets slow clients that still
+/// send.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes that are read and dropped from a client whose connection is closed.
-const DRAIN_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum time that a closed connection waits for a byte. A client that has read its response ends in a round trip.
+const LINGER_IDLE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Bytes that are read and dropped from a client whose connection is closed: many times a program or an account.
+/// Clients such as Node's fetch lose the response if the connection is reset while they send.
+pub const DRAIN_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes that are drained at once.
 const DRAIN_BUFFER_BYTES: usize = 16 * 1024;
@@ -46,6 +57,21 @@ pub(crate) struct SocketControl {
     pub(crate) yield_slot: YieldSlot,
     /// Whether the connection lingers when it is closed.
     pub(crate) lingers: AtomicBool,
+    /// The head that the connection reads or waits for.
+    pub(crate) head_progress: HeadProgress,
+    /// Whether a body without a length is being sent: the end of the connection is its end.
+    pub(crate) sends_until_close: AtomicBool,
+}
+
+impl SocketControl {
+    pub(crate) fn new(yield_slot: YieldSlot) -> Self {
+        Self {
+            yield_slot,
+            lingers: AtomicBool::new(false),
+            head_progress: HeadProgress::default(),
+            sends_until_close: AtomicBool::new(false),
+        }
+    }
 }
 
 /// A socket whose writes fail when too little of them could be written within `timeout`.
@@ -67,8 +93,9 @@ pub(crate) struct WriteTimeout<IO> {
 /// A connection that lingers.
 struct Draining {
     left: usize,
+    end: Instant,
+    /// The end, or the time limit of the next byte.
     until: Pin<Box<Sleep>>,
-    buffer: Box<[u8]>,
 }
 
 impl<IO> WriteTimeout<IO> {
@@ -142,6 +169,19 @@ impl<IO> WriteTimeout<IO> {
     }
 }
 
+impl WriteTimeout<TcpStream> {
+    /// Makes the end of a body that is not complete an abort: a client that reads until the end of the connection
+    /// would take the part that it has for the whole (RFC 9112, section 8).
+    pub(crate) fn reset_if_incomplete(&self) {
+        let sends_until_close =
+            |control: &Arc<SocketControl>| control.sends_until_close.load(Ordering::Relaxed);
+        if self.control.as_ref().is_some_and(sends_until_close) {
+            // It only fails on a socket that is closed already. Closing the socket then sends RST and no FIN.
+            let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
+        }
+    }
+}
+
 impl<IO: AsyncRead + Unpin> AsyncRead for WriteTimeout<IO> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -157,6 +197,9 @@ impl<IO: AsyncRead + Unpin> AsyncRead for WriteTimeout<IO> {
         poll_budget::charge(bytes);
         if bytes > 0 {
             self.metrics.add(HttpEvent::BytesIn, bytes as u64);
+            if let Some(control) = &self.control {
+                control.head_progress.begin();
+            }
         }
         read
     }
@@ -199,16 +242,16 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<IO> {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.draining.is_none() {
             ready!(Pin::new(&mut self.socket).poll_shutdown(cx))?;
+            if let Some(control) = &self.control {
+                // The client has the whole body.
+                control.sends_until_close.store(false, Ordering::Relaxed);
+            }
             let lingers = |control: &Arc<SocketControl>| control.lingers.load(Ordering::Relaxed);
             if !self.control.as_ref().is_some_and(lingers) {
                 return Poll::Ready(Ok(()));
             }
         }
-        let mut draining = self.draining.take().unwrap_or_else(|| Draining {
-            left: DRAIN_BYTES_MAX,
-            until: Box::pin(tokio::time::sleep(LINGER_TIMEOUT)),
-            buffer: vec![0; DRAIN_BUFFER_BYTES].into(),
-        });
+        let mut draining = self.draining.take().unwrap_or_else(Draining::new);
         let drained = draining.poll(self.as_mut(), cx);
         if drained.is_pending() {
             self.draining = Some(draining);
@@ -218,14 +261,25 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<IO> {
 }
 
 impl Draining {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            left: DRAIN_BYTES_MAX,
+            end: now + LINGER_TIMEOUT,
+            until: Box::pin(tokio::time::sleep_until(now + LINGER_IDLE_TIMEOUT)),
+        }
+    }
+
     /// Ready when the client has ended, or a limit is reached.
     fn poll<IO: AsyncRead + Unpin>(
         &mut self,
         mut socket: Pin<&mut WriteTimeout<IO>>,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
+        // On the stack: many connections may linger, and most of them read nothing.
+        let mut buffer = [MaybeUninit::<u8>::uninit(); DRAIN_BUFFER_BYTES];
         while self.until.as_mut().poll(cx).is_pending() {
-            let mut into = ReadBuf::new(&mut self.buffer);
+            let mut into = ReadBuf::uninit(&mut buffer);
             let read = ready!(socket.as_mut().poll_read(cx, &mut into));
             let bytes = into.filled().len();
             let left = self.left.checked_sub(bytes).filter(|_| bytes > 0 && read.is_ok());
@@ -233,6 +287,8 @@ impl Draining {
                 Some(left) => self.left = left,
                 None => break,
             }
+            let idle = Instant::now() + LINGER_IDLE_TIMEOUT;
+            self.until.as_mut().reset(idle.min(self.end));
         }
         Poll::Ready(())
     }
@@ -344,6 +400,11 @@ mod tests {
         assert_eq!(socket.socket.taken, 8 * 9);
     }
 
+    #[test]
+    fn a_connection_that_lingers_has_no_buffer() {
+        assert!(size_of::<Draining>() <= 4 * size_of::<u64>(), "{}", size_of::<Draining>());
+    }
+
     /// The parts of a write that go to the system at once, as texts.
     fn cut_texts(parts: &[&'static str], left: usize) -> (Vec<String>, usize) {
         let from: Vec<_> = parts.iter().map(|part| io::IoSlice::new(part.as_bytes())).collect();
@@ -380,7 +441,7 @@ mod tests {
         let taken = Arc::new(AtomicUsize::new(0));
         let writing = |client| {
             let yield_slot = YieldSlot::new(&queue, ClientId(client));
-            let control = Arc::new(SocketControl { yield_slot, lingers: AtomicBool::new(false) });
+            let control = Arc::new(SocketControl::new(yield_slot));
             let socket = Counting(Arc::clone(&taken));
             let socket = WriteTimeout::new(socket, Duration::from_secs(30), Arc::clone(&metrics));
             let mut socket = socket.controlled(&control);

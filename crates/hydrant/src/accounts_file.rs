@@ -15,8 +15,9 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use localnet::{GenesisAccount, GenesisLoader, GenesisProgram, read_keypair};
 use serde::Deserialize;
+use solana::JsonU64;
 use solana_account::AccountSharedData;
-use solana_account_decoder_client_types::{UiAccount, UiAccountData, UiAccountEncoding};
+use solana_account_decoder_client_types::{UiAccountData, UiAccountEncoding};
 use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 
@@ -40,7 +41,18 @@ const SEARCH_DIRS: ([&str; 2], &str) = (["BPF_OUT_DIR", "SBF_OUT_DIR"], "tests/f
 #[derive(Deserialize)]
 struct AccountFile {
     pubkey: String,
-    account: UiAccount,
+    account: JsonAccount,
+}
+
+/// An account as JSON-RPC encodes it, with numbers that may have been through JavaScript.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct JsonAccount {
+    lamports: JsonU64,
+    data: UiAccountData,
+    owner: String,
+    executable: bool,
+    rent_epoch: JsonU64,
 }
 
 /// An address, or the address of a keypair file.
@@ -50,6 +62,11 @@ pub(crate) fn address_or_keypair(text: &str) -> Result<Pubkey> {
     }
     let path = Path::new(text);
     ensure!(path.exists(), "{text:?} is neither an address nor a keypair file");
+    keypair_address(path)
+}
+
+/// The address of a keypair file.
+pub(crate) fn keypair_address(path: &Path) -> Result<Pubkey> {
     input_file::check(path, KEYPAIR_BYTES_MAX)?;
     Ok(read_keypair(path)?.pubkey())
 }
@@ -58,8 +75,8 @@ pub(crate) fn address_or_keypair(text: &str) -> Result<Pubkey> {
 ///
 /// A relative path that does not exist is searched for in [`SEARCH_DIRS`], as `solana-test-validator` does.
 pub(crate) fn account(address: &str, path: &Path) -> Result<GenesisAccount> {
-    let found = find(path);
-    let path = found.as_path();
+    let found = find(path, path);
+    let path = found.as_deref().unwrap_or(path);
     let text = input_file::read(path, FILE_BYTES_MAX)?;
     let file: AccountFile = serde_json::from_slice(&text).with_context(|| {
         format!("{}: not in the format of `solana account --output json`", path.display())
@@ -75,18 +92,20 @@ pub(crate) fn account(address: &str, path: &Path) -> Result<GenesisAccount> {
     Ok(genesis_account)
 }
 
-/// The path, or the first one that exists in a directory of [`SEARCH_DIRS`].
-fn find(path: &Path) -> PathBuf {
+/// The path if it exists, or else the first one of this `name` that exists in a directory of [`SEARCH_DIRS`].
+pub(crate) fn find(path: &Path, name: &Path) -> Option<PathBuf> {
     let (variables, fixtures) = SEARCH_DIRS;
     let dirs = variables.iter().filter_map(std::env::var_os).map(PathBuf::from);
-    let candidates = dirs.chain([PathBuf::from(fixtures)]).map(|dir| dir.join(path));
+    let candidates = dirs.chain([PathBuf::from(fixtures)]).map(|dir| dir.join(name));
     let mut candidates = std::iter::once(path.to_path_buf()).chain(candidates);
-    candidates.find(|candidate| candidate.exists()).unwrap_or_else(|| path.to_path_buf())
+    candidates.find(|candidate| candidate.exists())
 }
 
-/// An account as JSON-RPC encodes it.
-pub(crate) fn decode_account(encoded: UiAccount) -> Result<AccountSharedData> {
-    let UiAccount { lamports, data, owner, executable, rent_epoch, space: _ } = encoded;
+/// Decodes an account of a file in the format of `solana account --output json`.
+pub(crate) fn decode_account(encoded: JsonAccount) -> Result<AccountSharedData> {
+    let JsonAccount { lamports, data, owner, executable, rent_epoch } = encoded;
+    let lamports = lamports.into();
+    let rent_epoch = rent_epoch.into();
     let owner = Pubkey::from_str(&owner).with_context(|| format!("owner {owner:?}"))?;
     let data = decode(&data).context("the account's data")?;
     let account = solana_account::Account { lamports, data, owner, executable, rent_epoch };
@@ -145,13 +164,15 @@ pub(crate) fn account_dirs(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Gene
     })
 }
 
-/// The names of the files of a directory that end in `.json`, in order.
+/// The names of the files of a directory that end in `.json`, in order. A directory or a dangling link of such a name
+/// is skipped.
 fn names(dir: &Path) -> Result<Vec<OsString>> {
     let flag = || format!("--account-dir {}", dir.display());
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).with_context(flag)? {
         let name = entry.with_context(flag)?.file_name();
-        if Path::new(&name).extension().is_some_and(|ending| ending == "json") {
+        let is_json = Path::new(&name).extension().is_some_and(|ending| ending == "json");
+        if is_json && dir.join(&name).is_file() {
             names.push(name);
         }
     }
@@ -176,6 +197,18 @@ mod tests {
     use solana_account::ReadableAccount;
 
     use super::*;
+
+    #[test]
+    fn only_files_of_a_directory_are_accounts() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path();
+        fs::create_dir(path.join("x.json")).expect("a directory");
+        std::os::unix::fs::symlink("/nowhere", path.join("y.json")).expect("a link");
+        fs::write(path.join("a.txt"), "text").expect("it is written");
+        fs::write(path.join("one.json"), FILE).expect("it is written");
+        std::os::unix::fs::symlink("one.json", path.join("z.json")).expect("a link");
+        assert_eq!(names(path).expect("a directory"), ["one.json", "z.json"]);
+    }
 
     const FILE: &str = r#"{"pubkey":"Vote111111111111111111111111111111111111111","account":
         {"lamports":7,"data":["AQID","base64"],"owner":"11111111111111111111111111111111",
@@ -219,6 +252,21 @@ mod tests {
         assert_eq!(data(&with_data("Ldp", "base58")), [1, 2, 3]);
         assert_eq!(data(&FILE.replace(r#"["AQID","base64"]"#, r#""Ldp""#)), [1, 2, 3]);
         assert_eq!(data(&with_data(&zstd(5), "base64+zstd")), [0; 5]);
+    }
+
+    #[test]
+    fn a_file_that_went_through_javascript_is_the_one_before_it() {
+        for number in ["18446744073709552000", "18446744073709551616", "\"18446744073709551615\""] {
+            let text = FILE.replace("18446744073709551615", number);
+            let read = check(&text, "-").expect("a valid file").account;
+            assert_eq!((read.rent_epoch(), read.lamports()), (u64::MAX, 7), "{number}");
+        }
+        let text = FILE.replace("\"lamports\":7", "\"lamports\":\"9007199254740993\"");
+        assert_eq!(check(&text, "-").expect("valid").account.lamports(), 9_007_199_254_740_993);
+        for number in ["-1", "0.5", "1e30", "\"NaN\"", "null"] {
+            let refused = refusal(&FILE.replace("18446744073709551615", number));
+            assert!(refused.contains("a whole number from 0 to"), "{number}: {refused}");
+        }
     }
 
     #[test]
@@ -267,11 +315,11 @@ mod tests {
         let lamports = |read: Result<GenesisAccount>| read.map(|it| it.account.lamports());
         let all: Result<Vec<u64>> = account_dirs(&dirs).map(lamports).collect();
         assert_eq!(all.expect("valid files"), [1, 2, 3]);
-        fs::create_dir(dir.path().join("c.json")).expect("it is created");
+        fs::write(dir.path().join("c.json"), "{}").expect("it is written");
         let mut read = account_dirs(&dirs).map(lamports);
         assert!(read.by_ref().take(2).all(|read| read.is_ok()));
-        let err = read.next().and_then(Result::err).expect("a directory is not a file");
-        assert!(err.to_string().contains("c.json: a directory"), "{err}");
+        let err = read.next().and_then(Result::err).expect("it is not an account");
+        assert!(err.to_string().contains("c.json: not in the format"), "{err}");
         let none = [PathBuf::from("/nowhere")];
         let err = account_dirs(&none).next().and_then(Result::err).expect("no such directory");
         assert!(err.to_string().contains("--account-dir /nowhere"), "{err}");

@@ -1,7 +1,6 @@
 //! The banner that is printed when the node is ready: its addresses and identity.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +8,9 @@ use chain_solana::ClusterInfo;
 use rpc_solana::NodeMemory;
 use solana_pubkey::Pubkey;
 
+use crate::console::{bold, has_terminal, print_line};
 use crate::memory_report::MemoryLine;
+use crate::node::NodeAddresses;
 
 /// Whose words the banner and the status line use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,18 +32,29 @@ pub(crate) struct Banner<'a> {
     /// Whether the mint is a wallet from `--mint` or the Solana CLI.
     pub(crate) has_wallet: bool,
     pub(crate) ledger: Option<&'a Path>,
-    pub(crate) rpc: SocketAddr,
-    pub(crate) pubsub: SocketAddr,
-    pub(crate) tpu: SocketAddr,
-    /// The URL of gRPC.
-    pub(crate) grpc: Option<String>,
-    /// The faucet over TCP.
-    pub(crate) faucet_server: Option<SocketAddr>,
+    pub(crate) addresses: &'a NodeAddresses,
     pub(crate) console: bool,
-    /// The schemes of the URLs of HTTP and of WebSocket.
-    pub(crate) schemes: [&'static str; 2],
     pub(crate) ready_after: Duration,
     pub(crate) usage: NodeMemory,
+}
+
+/// Prints the lines of `solana-test-validator` before its start: where the ledger and the log are. On
+/// a pipe its progress is lines, too.
+pub(crate) fn print_start(ledger: &Path) {
+    print_line(&format!("{} {}", bold("Ledger location:"), ledger.display()));
+    let log = ledger.join(localnet::LOG_FILE);
+    print_line(&format!("{} {}", bold("Log:"), log.display()));
+    if !has_terminal() {
+        print_line("Initializing...");
+    }
+}
+
+/// Prints the notice of `solana-test-validator` that no wallet has the key of the mint.
+pub(crate) fn print_no_wallet() {
+    let notice = bold("\nNotice!");
+    print_line(&format!(
+        "{notice} No wallet available. `solana airdrop` localnet SOL after creating one\n"
+    ));
 }
 
 impl fmt::Display for Banner<'_> {
@@ -57,31 +69,30 @@ impl fmt::Display for Banner<'_> {
 impl Banner<'_> {
     fn fmt_test_validator(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cluster = self.cluster_info;
-        if let Some(dir) = self.ledger {
-            writeln!(f, "Ledger location: {}", dir.display())?;
-            writeln!(f, "Log: {}", dir.join(localnet::LOG_FILE).display())?;
+        writeln!(f, "{} {}", bold("Identity:"), cluster.identity)?;
+        writeln!(f, "{} {}", bold("Genesis Hash:"), cluster.genesis_hash)?;
+        writeln!(f, "{} {}", bold("Version:"), rpc_solana::api_version())?;
+        writeln!(f, "{} {}", bold("Shred Version:"), cluster.shred_version)?;
+        if let Some(tpu) = self.addresses.tpu {
+            writeln!(f, "{} {tpu}", bold("TPU QUIC Address:"))?;
         }
-        writeln!(f, "Identity: {}", cluster.identity)?;
-        writeln!(f, "Genesis Hash: {}", cluster.genesis_hash)?;
-        writeln!(f, "Version: {}", rpc_solana::api_version())?;
-        writeln!(f, "Vote Account: {}", self.vote_account)?;
-        writeln!(f, "Shred Version: {}", cluster.shred_version)?;
-        writeln!(f, "TPU QUIC Address: {}", self.tpu)?;
-        writeln!(f, "JSON RPC URL: {}://{}", self.schemes[0], self.rpc)?;
-        write!(f, "WebSocket PubSub URL: {}://{}", self.schemes[1], self.pubsub)
+        writeln!(f, "{} {}", bold("JSON RPC URL:"), self.addresses.rpc_url())?;
+        write!(f, "{} {}", bold("WebSocket PubSub URL:"), self.addresses.pubsub_url())
     }
 
     fn fmt_own(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cluster = self.cluster_info;
         writeln!(f, "Hydrant {}, ready in {:?}", env!("CARGO_PKG_VERSION"), self.ready_after)?;
-        writeln!(f, "  JSON-RPC   {}://{}", self.schemes[0], self.rpc)?;
-        writeln!(f, "  WebSocket  {}://{}", self.schemes[1], self.pubsub)?;
-        writeln!(f, "  TPU        {} (QUIC)", self.tpu)?;
-        if let Some(grpc) = &self.grpc {
+        writeln!(f, "  JSON-RPC   {}", self.addresses.rpc_url())?;
+        writeln!(f, "  WebSocket  {}", self.addresses.pubsub_url())?;
+        if let Some(tpu) = self.addresses.tpu {
+            writeln!(f, "  TPU        {tpu} (QUIC)")?;
+        }
+        if let Some(grpc) = self.addresses.grpc_url() {
             writeln!(f, "  gRPC       {grpc} (Yellowstone)")?;
         }
         if self.console {
-            writeln!(f, "  Console    {}://{}/ (in a browser)", self.schemes[0], self.rpc)?;
+            writeln!(f, "  Console    {}/ (in a browser)", self.addresses.rpc_url())?;
         }
         match self.ledger {
             Some(dir) => writeln!(f, "  Ledger     {}", dir.display())?,
@@ -91,7 +102,7 @@ impl Banner<'_> {
         writeln!(f, "  Genesis    {}", cluster.genesis_hash)?;
         writeln!(f, "  Identity   {}", cluster.identity)?;
         writeln!(f, "  Vote       {}", self.vote_account)?;
-        match self.faucet_server {
+        match self.addresses.faucet {
             Some(address) => writeln!(f, "  Faucet     {} (TCP {address})", self.faucet)?,
             None => writeln!(f, "  Faucet     {}", self.faucet)?,
         }

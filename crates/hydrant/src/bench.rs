@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use http_client::{Client, Endpoint};
 use loadgen::{
-    Arrival, Client, Endpoint, LoadPlan, Mix, Replay, Report, Run, RunLength, Stream, html_report,
-    read_log, write_log,
+    Arrival, LoadPlan, Mix, Replay, Report, Run, RunLength, Stream, html_report, read_log,
+    write_log,
 };
 use loadgen_solana::{
     DiscoveryConfig, InputKinds, Inputs, RestSuite, Suite, SuiteError, json_rpc, scan_requests,

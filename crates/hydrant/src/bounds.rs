@@ -1,16 +1,19 @@
 //! The ranges of all numeric settings, checked before anything is opened.
 //!
-//! Shape: `flags`, `rpc`, `pool`, `pubsub`, `quic` and `grpc` each list their settings with value, minimum and maximum.
-//! [`check`] refuses the first one that is out of its range. A table of the file is destructured field by field, so
-//! that a setting without a range does not compile.
+//! Shape: `node`, `local` and `follow` list the flags, and `rpc`, `pool`, `pubsub`, `quic` and `grpc` the tables, each
+//! setting with value, minimum and maximum. [`check`] refuses the first one that is out of its range. A table of the
+//! file is destructured field by field, so that a setting without a range does not compile.
 //! A maximum is a value above which no use is known: a day for times, the resources of a large machine for the rest.
-//! Not here: checks that depend on another setting (`config`, and each crate's own `Config::check`).
+//! Not here: checks that depend on another setting (`node::config`, `local::config`, `follow::config`, and each crate's own
+//! `Config::check`).
 
 use std::ops::RangeInclusive;
 
 use anyhow::{Result, bail};
 
-use crate::dev_flags::DevFlags;
+use crate::follow::flags::FollowerFlags;
+use crate::local::flags::DevFlags;
+use crate::node::NodeFlags;
 use crate::serving_options::DRAIN_SECONDS_MAX;
 
 /// Milliseconds.
@@ -26,6 +29,8 @@ const MILLION: u64 = 1_000_000;
 const BILLION: u64 = 1_000_000_000;
 /// Ticks of 6.25 ms in an hour.
 const TICKS_MAX: u64 = HOUR_MS * 1_000 / 6_250;
+/// SOL of the faucet: a quarter of the lamports that a `u64` counts.
+pub(crate) const FAUCET_SOL_MAX: f64 = 4_611_686_018.0;
 /// Bytes that one shred carries.
 pub(crate) const SHRED_BYTES: u64 = 1_228;
 
@@ -59,84 +64,154 @@ fn setting_ms(name: &'static str, value: u64, min: u64) -> Setting {
     Setting { name, value, range: min..=DAY_MS, note: ", a day" }
 }
 
-/// The flags that are set, or the keys of the same names in the file.
-pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
-    let flag = |name, value: Option<u64>, range, note| {
-        value.map(|value| Setting { name, value, range, note })
-    };
-    let size = |value: Option<usize>| value.map(|value| value as u64);
+/// A flag that may not be set.
+fn flag(
+    name: &'static str,
+    value: Option<u64>,
+    range: RangeInclusive<u64>,
+    note: &'static str,
+) -> Option<Setting> {
+    value.map(|value| Setting { name, value, range, note })
+}
+
+/// A flag for a port.
+fn port(name: &'static str, value: Option<u16>) -> Option<Setting> {
+    flag(name, value.map(u64::from), 0..=65_535, "")
+}
+
+/// A flag for a count.
+fn count(name: &'static str, value: Option<usize>, range: RangeInclusive<u64>) -> Option<Setting> {
+    flag(name, value.map(|value| value as u64), range, "")
+}
+
+/// The flags of every node that are set, or the keys of the same names in the file.
+pub(crate) fn node(flags: &NodeFlags) -> Vec<Setting> {
+    let NodeFlags { ledger, listen, services, quic, serving, threads, bounds, output, .. } = flags;
+    let rpc_port = listen.rpc_port.map(u64::from);
+    let body_bytes = bounds.rpc_max_request_body_size.map(|bytes| bytes as u64);
+    let addresses = bounds.max_addresses.map(u64::from);
+    let note = ": the next port is needed for WebSocket";
     [
-        flag("--slot-ms", flags.slot_ms, 0..=HOUR_MS, ", an hour"),
-        flag("--ticks-per-slot", flags.ticks_per_slot, 1..=TICKS_MAX, ", an hour"),
-        flag("--finalize-after", flags.finalize_after, 0..=4_000, ""),
-        flag(
-            "--slots-per-epoch",
-            flags.slots_per_epoch,
-            32..=localnet::SLOTS_PER_EPOCH_MAX,
-            ", 46 days of 400 ms slots",
-        ),
-        flag(
-            "--warp-slot",
-            flags.warp_slot.flatten(),
-            0..=localnet::WARP_SLOT_MAX,
-            ": 2^32 slots must be left",
-        ),
-        flag("--history-slots", flags.history_slots, 1..=BILLION, ""),
-        flag("--history-bytes", flags.history_bytes, 0..=TIB, ", a tebibyte"),
-        flag("--limit-ledger-size", flags.limit_ledger_size, 0..=TIB / SHRED_BYTES, ", a tebibyte"),
-        flag(
-            "--rpc-port",
-            flags.rpc_port.map(u64::from),
-            0..=65_534,
-            ": the next port is needed for WebSocket",
-        ),
-        flag("--tpu-port", flags.tpu_port.map(u64::from), 0..=65_535, ""),
-        flag("--faucet-port", flags.faucet_port.map(u64::from), 0..=65_535, ""),
-        flag(
-            "--faucet-time-slice-secs",
-            flags.faucet_time_slice_secs,
-            1..=DAY_MS / 1_000,
-            ", a day",
-        ),
-        flag("--grpc-port", flags.services.grpc_port.map(u64::from), 0..=65_535, ""),
-        flag("--tpu-connections-max", size(flags.tpu_connections_max), 1..=CONNECTIONS_MAX, ""),
-        flag("--io-threads", size(flags.io_threads), 1..=THREADS_MAX, ""),
-        flag("--cpu-threads", size(flags.cpu_threads), 1..=THREADS_MAX, ""),
-        flag(
-            "--rpc-max-request-body-size",
-            size(flags.rpc_max_request_body_size),
-            1..=GIB,
-            ", a gibibyte",
-        ),
-        flag("--queue-max", size(flags.queue_max), 1..=MILLION, ""),
-        flag(
-            "--queue-compute-units-max",
-            flags.queue_compute_units_max,
-            localnet::QUEUE_COMPUTE_UNITS_MAX_MIN..=MILLION * BILLION,
-            "",
-        ),
-        flag("--compute-unit-limit", flags.compute_unit_limit, 1..=BILLION, ""),
-        flag(
-            "--transaction-account-lock-limit",
-            size(flags.transaction_account_lock_limit),
-            1..=128,
-            ", the most that the protocol allows",
-        ),
-        flag("--fork-slot", flags.fork_slot, 0..=u64::MAX - 1, ""),
-        flag("--fork-bytes-max", flags.fork_bytes_max, 1_024..=TIB, ", a tebibyte"),
-        flag("--fork-requests-max", size(flags.fork_requests_max), 1..=64, ": a thread each"),
-        flag("--fork-timeout-ms", flags.fork_timeout_ms, 1..=DAY_MS, ", a day"),
-        flag("--heavy-max", size(flags.heavy_max), 1..=MILLION, ""),
-        flag("--cache-bytes-max", flags.cache_bytes_max, 0..=TIB, ", a tebibyte"),
-        flag("--connections-max", size(flags.connections_max), 1..=CONNECTIONS_MAX, ""),
-        flag("--max-addresses", flags.capacity.max_addresses.map(u64::from), 1..=4 * BILLION, ""),
-        flag("--max-tracked-addresses", size(flags.max_tracked_addresses), 1..=BILLION, ""),
-        flag("--slow-request-ms", flags.slow_request_ms, 0..=DAY_MS, ", a day"),
-        flag("--drain-seconds", flags.serving.drain_seconds, 0..=DRAIN_SECONDS_MAX, ", an hour"),
+        flag("--history-slots", ledger.history_slots, 1..=BILLION, ""),
+        flag("--history-bytes", ledger.history_bytes, 0..=TIB, ", a tebibyte"),
+        flag("--rpc-port", rpc_port, 0..=65_534, note),
+        port("--grpc-port", services.grpc_port),
+        port("--tpu-port", quic.tpu_port),
+        count("--tpu-connections-max", quic.tpu_connections_max, 1..=CONNECTIONS_MAX),
+        flag("--drain-delay", serving.drain_delay, 0..=DRAIN_SECONDS_MAX, ", an hour"),
+        flag("--drain-seconds", serving.drain_seconds, 0..=DRAIN_SECONDS_MAX, ", an hour"),
+        count("--io-threads", threads.io_threads, 1..=THREADS_MAX),
+        count("--cpu-threads", threads.cpu_threads, 1..=THREADS_MAX),
+        flag("--rpc-max-request-body-size", body_bytes, 1..=GIB, ", a gibibyte"),
+        count("--queue-max", bounds.queue_max, 1..=MILLION),
+        count("--heavy-max", bounds.heavy_max, 1..=MILLION),
+        flag("--cache-bytes-max", bounds.cache_bytes_max, 0..=TIB, ", a tebibyte"),
+        count("--connections-max", bounds.connections_max, 1..=CONNECTIONS_MAX),
+        flag("--max-addresses", addresses, 1..=4 * BILLION, ""),
+        count("--max-tracked-addresses", bounds.max_tracked_addresses, 1..=BILLION),
+        flag("--slow-request-ms", output.slow_request_ms, 0..=DAY_MS, ", a day"),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The flags of a local ledger that are set, or the keys of the same names in the file.
+pub(crate) fn local(flags: &DevFlags) -> Vec<Setting> {
+    let epoch = 32..=localnet::SLOTS_PER_EPOCH_MAX;
+    let warp = 0..=localnet::WARP_SLOT_MAX;
+    let units = localnet::QUEUE_COMPUTE_UNITS_MAX_MIN..=MILLION * BILLION;
+    let locks = flags.transaction_account_lock_limit.map(|locks| locks as u64);
+    let requests = flags.fork_requests_max.map(|requests| requests as u64);
+    let shreds = 0..=TIB / SHRED_BYTES;
+    let protocol = ", the most that the protocol allows";
+    [
+        flag("--slot-ms", flags.slot_ms, 0..=HOUR_MS, ", an hour"),
+        flag("--ticks-per-slot", flags.ticks_per_slot, 1..=TICKS_MAX, ", an hour"),
+        flag("--finalize-after", flags.finalize_after, 0..=4_000, ""),
+        flag("--slots-per-epoch", flags.slots_per_epoch, epoch, ", 46 days of 400 ms slots"),
+        flag("--warp-slot", flags.warp_slot.flatten(), warp, ": 2^32 slots must be left"),
+        flag("--limit-ledger-size", flags.limit_ledger_size, shreds, ", a tebibyte"),
+        port("--faucet-port", flags.faucet_port),
+        flag("--faucet-time-slice-secs", flags.faucet_time_slice_secs, 0..=BILLION, ", 31 years"),
+        flag("--queue-compute-units-max", flags.queue_compute_units_max, units, ""),
+        flag("--compute-unit-limit", flags.compute_unit_limit, 1..=BILLION, ""),
+        flag("--transaction-account-lock-limit", locks, 1..=128, protocol),
+        flag("--fork-slot", flags.fork_slot, 0..=u64::MAX - 1, ""),
+        flag("--fork-bytes-max", flags.fork_bytes_max, 1_024..=TIB, ", a tebibyte"),
+        flag("--fork-requests-max", requests, 1..=64, ": a thread each"),
+        flag("--fork-timeout-ms", flags.fork_timeout_ms, 1..=DAY_MS, ", a day"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The flags of a followed chain that are set, or the keys of the same names in the file.
+pub(crate) fn follow(flags: &FollowerFlags) -> Vec<Setting> {
+    [
+        flag("--snapshot-bytes-max", flags.snapshot_bytes_max, 1..=64 * TIB, ", 64 tebibytes"),
+        count("--verify-sources-min", flags.verify_sources_min, 1..=1_000),
+        flag("--slots-behind-max", flags.slots_behind_max, 0..=BILLION, ""),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Brings flags of `solana-test-validator` that are too large into their ranges: there they have none. Returns a line
+/// for each. Values of a file are not changed.
+pub(crate) fn clamp(flags: &mut DevFlags) -> Vec<String> {
+    let mut lines = Vec::new();
+    for Setting { name, value, range, note } in local(flags) {
+        let clamped = value.clamp(*range.start(), *range.end());
+        let is_clamped = clamped != value && clamp_flag(flags, name, value, clamped);
+        if is_clamped {
+            lines.push(format!("{name} is {value}: {clamped} is used{note}"));
+        }
+    }
+    for (name, value, max) in [
+        ("--faucet-sol", flags.faucet_sol.as_mut(), FAUCET_SOL_MAX),
+        (
+            "--faucet-per-request-sol-cap",
+            flatten_mut(&mut flags.faucet_per_request_sol_cap),
+            FAUCET_SOL_MAX,
+        ),
+        (
+            "--faucet-per-time-sol-cap",
+            flatten_mut(&mut flags.faucet_per_time_sol_cap),
+            FAUCET_SOL_MAX,
+        ),
+        ("--inflation-fixed", flags.inflation_fixed.as_mut(), 1.0),
+    ] {
+        if let Some(value) = value.filter(|value| **value > max) {
+            lines.push(format!("{name} is {value}: {max} is used"));
+            *value = max;
+        }
+    }
+    lines
+}
+
+/// Sets a flag of `solana-test-validator` to the nearest value of its range. False if it is not such a flag, or if that
+/// program refuses the value, too.
+fn clamp_flag(flags: &mut DevFlags, name: &str, value: u64, clamped: u64) -> bool {
+    let size = usize::try_from(clamped).ok();
+    let is_too_large = value > clamped;
+    match name {
+        "--limit-ledger-size" => flags.limit_ledger_size = Some(clamped),
+        "--warp-slot" => flags.warp_slot = Some(Some(clamped)),
+        "--compute-unit-limit" => flags.compute_unit_limit = Some(clamped),
+        "--transaction-account-lock-limit" => flags.transaction_account_lock_limit = size,
+        "--faucet-time-slice-secs" => flags.faucet_time_slice_secs = Some(clamped),
+        "--slots-per-epoch" if is_too_large => flags.slots_per_epoch = Some(clamped),
+        "--ticks-per-slot" if is_too_large => flags.ticks_per_slot = Some(clamped),
+        _ => return false,
+    }
+    true
+}
+
+fn flatten_mut(value: &mut Option<Option<f64>>) -> Option<&mut f64> {
+    value.as_mut().and_then(Option::as_mut)
 }
 
 /// The table `[rpc]`, flags merged in.
@@ -150,7 +225,9 @@ pub(crate) fn rpc(config: &rpc_solana::Config) -> Vec<Setting> {
         connections_max,
         connections_per_address_max,
         header_timeout_ms,
+        keep_alive_ms,
         body_timeout_ms,
+        first_byte_timeout_ms,
         write_timeout_ms,
         client_header: _,
         allowed_origins: _,
@@ -162,7 +239,7 @@ pub(crate) fn rpc(config: &rpc_solana::Config) -> Vec<Setting> {
     } = config.clone();
     let of_address = connections_per_address_max.unwrap_or(1);
     vec![
-        setting("rpc.body_bytes_max", body_bytes_max, 1..=GIB),
+        setting("rpc.body_bytes_max", body_bytes_max.unwrap_or(1), 1..=GIB),
         setting("rpc.head_bytes_max", head_bytes_max, 8_192..=32_768),
         setting("rpc.uri_bytes_max", uri_bytes_max, 1..=32_768),
         setting("rpc.list_header_bytes_max", list_header_bytes_max, 1..=32_768),
@@ -170,7 +247,9 @@ pub(crate) fn rpc(config: &rpc_solana::Config) -> Vec<Setting> {
         setting("rpc.connections_max", connections_max, 1..=CONNECTIONS_MAX),
         setting("rpc.connections_per_address_max", of_address, 1..=CONNECTIONS_MAX),
         setting_ms("rpc.header_timeout_ms", header_timeout_ms, 1),
+        setting_ms("rpc.keep_alive_ms", keep_alive_ms, 1),
         setting_ms("rpc.body_timeout_ms", body_timeout_ms, 1),
+        setting_ms("rpc.first_byte_timeout_ms", first_byte_timeout_ms, 1),
         setting_ms("rpc.write_timeout_ms", write_timeout_ms, 1),
         setting("rpc.multiple_accounts_max", multiple_accounts_max, 1..=MILLION),
         setting("rpc.inline_bytes_max", inline_bytes_max, 0..=GIB),
@@ -238,6 +317,8 @@ pub(crate) fn pubsub(config: &rpc_solana::pubsub::Config) -> Vec<Setting> {
         subscriptions_max,
         subscriptions_per_connection_max,
         tracked_addresses_max,
+        tracked_pairs_max,
+        tracked_addresses_per_client_max,
         tracked_addresses_per_connection_max,
         preallocate_tracked_addresses: _,
         message_bytes_max,
@@ -256,8 +337,10 @@ pub(crate) fn pubsub(config: &rpc_solana::pubsub::Config) -> Vec<Setting> {
         close_timeout_ms,
         ping_ms,
         apply_data_slice: _,
+        hold_ms: _,
     } = *config;
     let of_one = tracked_addresses_per_connection_max;
+    let of_client = tracked_addresses_per_client_max;
     vec![
         setting("pubsub.connections_max", connections_max, 1..=CONNECTIONS_MAX),
         setting("pubsub.subscriptions_max", subscriptions_max, 1..=BILLION),
@@ -267,6 +350,8 @@ pub(crate) fn pubsub(config: &rpc_solana::pubsub::Config) -> Vec<Setting> {
             1..=BILLION,
         ),
         setting("pubsub.tracked_addresses_max", tracked_addresses_max, 1..=BILLION),
+        setting("pubsub.tracked_pairs_max", tracked_pairs_max, 0..=4 * BILLION),
+        setting("pubsub.tracked_addresses_per_client_max", of_client, 0..=BILLION),
         setting("pubsub.tracked_addresses_per_connection_max", of_one, 1..=BILLION),
         setting("pubsub.message_bytes_max", message_bytes_max, 1..=GIB),
         setting("pubsub.addresses_message_bytes_max", addresses_message_bytes_max, 1..=GIB),
@@ -425,27 +510,44 @@ mod tests {
 
     use super::*;
     use crate::command_line::{Cli, Command};
+    use crate::follow::flags::FollowFlags;
 
     /// Every numeric setting with its range.
     fn all() -> Vec<Setting> {
         // Sets every flag.
-        let numbers = numeric_flags();
-        let lines = numbers
-            .iter()
-            .map(|name| format!("{name} = {}", if name.contains("sol") { "1.0" } else { "64" }));
-        let file = DevFlags::from_toml(&lines.collect::<Vec<_>>().join("\n")).expect("flags");
-        let mut all = flags(&file);
-        all.extend(rpc(&file.rpc));
-        all.extend(pool(&file.pool));
-        all.extend(pubsub(&file.pubsub));
-        all.extend(quic(&file.quic));
-        all.extend(grpc(&file.grpc));
-        all
+        let lines = |names: Vec<String>| {
+            let value = |name: &str| if name.contains("sol") { "1.0" } else { "64" };
+            names.iter().map(|name| format!("{name} = {}\n", value(name))).collect::<String>()
+        };
+        let dev = DevFlags::from_toml(&lines(numeric_flags::<DevFlags>())).expect("flags");
+        let follower = numeric_flags::<FollowerFlags>();
+        let file = format!("[follow]\n{}", lines(follower));
+        let file = FollowFlags::from_toml(&file).expect("flags");
+        [dev_settings(&dev), follow(&file.follower)].concat()
     }
 
-    /// The long names of the flags of `hydrant dev` that take a number.
-    fn numeric_flags() -> Vec<String> {
-        let command = DevFlags::augment_args(clap::Command::new("dev"));
+    /// All settings of `hydrant dev`.
+    fn dev_settings(flags: &DevFlags) -> Vec<Setting> {
+        [node_settings(&flags.node), local(flags)].concat()
+    }
+
+    /// All settings of every node.
+    fn node_settings(flags: &NodeFlags) -> Vec<Setting> {
+        let tables = &flags.tables;
+        [
+            node(flags),
+            rpc(&tables.rpc),
+            pool(&tables.pool),
+            pubsub(&tables.pubsub),
+            quic(&tables.quic),
+            grpc(&tables.grpc),
+        ]
+        .concat()
+    }
+
+    /// The long names of the flags of a command that take a number.
+    fn numeric_flags<A: Args>() -> Vec<String> {
+        let command = A::augment_args(clap::Command::new("a command"));
         let is_number = |arg: &&clap::Arg| {
             let value_type = arg.get_value_parser().type_id();
             [
@@ -465,30 +567,43 @@ mod tests {
             .collect()
     }
 
-    /// Checks one setting in a file.
+    fn is_follower_flag(name: &str) -> bool {
+        let flag = name.trim_start_matches("--");
+        numeric_flags::<FollowerFlags>().iter().any(|name| name == flag)
+    }
+
+    /// Checks one setting in the file of each command that has it.
     fn in_file(name: &str, value: u64) -> Result<()> {
         let text = match name.strip_prefix("--") {
+            Some(flag) if is_follower_flag(name) => format!("[follow]\n{flag} = {value}"),
             Some(flag) => format!("{flag} = {value}"),
             None => {
                 let (table, key) = name.rsplit_once('.').expect("a key of a table");
                 format!("[{table}]\n{key} = {value}")
             }
         };
-        let file = DevFlags::from_toml(&text)?;
-        let (rpc, pool, pubsub) = (rpc(&file.rpc), pool(&file.pool), pubsub(&file.pubsub));
-        [flags(&file), rpc, pool, pubsub, quic(&file.quic), grpc(&file.grpc)]
-            .iter()
-            .try_for_each(|settings| check(settings))
+        if is_follower_flag(name) {
+            return check(&follow(&FollowFlags::from_toml(&text)?.follower));
+        }
+        check(&dev_settings(&DevFlags::from_toml(&text)?))?;
+        let is_local = local(&DevFlags::from_toml(&text)?).iter().any(|it| it.name == name);
+        if is_local { Ok(()) } else { check(&node_settings(&FollowFlags::from_toml(&text)?.node)) }
     }
 
     /// Checks a flag on the command line.
     fn on_command_line(flag: &str, value: u64) -> Result<()> {
         let value = value.to_string();
-        let Command::Dev(dev) = Cli::try_parse_from(["hydrant", "dev", flag, &value])?.command
-        else {
-            unreachable!("it is `dev`")
+        let command = if is_follower_flag(flag) { "follow" } else { "dev" };
+        let required: &[&str] = match command {
+            "follow" => &["--source", "http://127.0.0.1:1", "--ledger", "x"],
+            _ => &[],
         };
-        check(&flags(&dev))
+        let args = [&["hydrant", command, flag, &value], required].concat();
+        match Cli::try_parse_from(args)?.command {
+            Command::Dev(dev) => check(&dev_settings(&dev)),
+            Command::Follow(flags) => check(&follow(&flags.follower)),
+            _ => unreachable!("it is one of the two"),
+        }
     }
 
     #[test]
@@ -530,18 +645,18 @@ mod tests {
     #[test]
     fn every_numeric_flag_has_a_range() {
         let names: Vec<&str> = all().iter().map(|setting| setting.name).collect();
-        for flag in numeric_flags() {
+        for flag in [numeric_flags::<DevFlags>(), numeric_flags::<FollowFlags>()].concat() {
             // SOL and rates are fractions: `config` has their ranges.
             let is_fraction = flag.contains("-sol") || flag == "inflation-fixed";
-            assert!(is_fraction || names.contains(&format!("--{flag}").as_str()), "--{flag}");
+            // Agave has no range for it, and compute units bound the logs of a transaction.
+            let is_unbounded = flag == "log-messages-bytes-limit";
+            let has_range = names.contains(&format!("--{flag}").as_str());
+            assert!(is_fraction || is_unbounded || has_range, "--{flag}");
         }
     }
 
     #[test]
     fn defaults_are_in_their_ranges() {
-        let none = DevFlags::default();
-        let (rpc, pool, pubsub) = (rpc(&none.rpc), pool(&none.pool), pubsub(&none.pubsub));
-        let lists = [rpc, pool, pubsub, quic(&none.quic), grpc(&none.grpc)];
-        lists.iter().for_each(|settings| check(settings).expect("defaults are valid"));
+        check(&node_settings(&NodeFlags::default())).expect("defaults are valid");
     }
 }

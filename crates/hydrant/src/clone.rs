@@ -7,22 +7,20 @@
 //! Not here: the decoding of an account (`accounts_file`).
 
 use std::collections::BTreeSet;
-use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
-use loadgen::{Client, Endpoint};
+use http_client::{Client, Endpoint};
 use localnet::GenesisAccount;
 use serde_json::json;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
-use solana_account_decoder_client_types::UiAccount;
 use solana_address_lookup_table_interface::state::AddressLookupTable;
 use solana_feature_set::FEATURE_NAMES;
 use solana_loader_v3_interface::state::UpgradeableLoaderState;
 use solana_pubkey::Pubkey;
 
-use crate::accounts_file;
+use crate::accounts_file::{self, JsonAccount};
 use crate::console::print_stderr;
-use crate::dev_flags::DevFlags;
+use crate::local::flags::DevFlags;
 
 /// Accounts that are fetched at most, those of lookup tables included.
 const ADDRESSES_MAX: usize = 100_000;
@@ -42,6 +40,8 @@ pub(crate) struct CloneRequest {
     accounts: Vec<Pubkey>,
     /// Accounts that are skipped if they do not exist.
     maybe_accounts: Vec<Pubkey>,
+    /// Accounts that must exist. Programs of the upgradeable loader are fetched with their data.
+    any: Vec<Pubkey>,
     /// Programs of the upgradeable loader, fetched with their data.
     programs: Vec<Pubkey>,
     /// Lookup tables, fetched with the accounts that they list.
@@ -62,11 +62,14 @@ pub(crate) struct Cloned {
 impl CloneRequest {
     /// What the flags request; `None` if that is nothing.
     pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<Self>> {
-        let has_slot = flags.warp_slot == Some(None);
+        // A fork starts at the slot of its cluster anyway.
+        let is_fork = flags.fork_url.is_some() && flags.url.is_none();
+        let has_slot = flags.warp_slot == Some(None) && !is_fork;
         let request = Self {
             url: String::new(),
             accounts: addresses("--clone", &flags.clone)?,
             maybe_accounts: addresses("--maybe-clone", &flags.maybe_clone)?,
+            any: addresses("[[test.validator.clone]]", &flags.clone_any)?,
             programs: addresses("--clone-upgradeable-program", &flags.clone_upgradeable_program)?,
             lookup_tables: addresses(
                 "--deep-clone-address-lookup-table",
@@ -79,7 +82,14 @@ impl CloneRequest {
             return Ok(None);
         }
         let Some(url) = &flags.url else {
-            ensure!(!has_slot, "--warp-slot needs a slot, or --url for the slot of that cluster");
+            ensure!(
+                !has_slot,
+                "--warp-slot needs a slot, or --url or --fork-url for the slot of that cluster"
+            );
+            ensure!(
+                request.any.is_empty(),
+                "[[test.validator.clone]] requires test.validator.url, the cluster to fetch from"
+            );
             bail!("--clone and similar flags require --url, the cluster to fetch from");
         };
         Ok(Some(Self { url: url_of(url), ..request }))
@@ -98,6 +108,12 @@ impl CloneRequest {
                 Some(account) => accounts.push(account),
                 None => print_stderr(&format!("hydrant: --maybe-clone {address}: no such account")),
             }
+        }
+        for account in cluster.required("[[test.validator.clone]]", &self.any)? {
+            // A program without its data could not be called.
+            let data = data_address(&account).ok();
+            accounts.push(account);
+            accounts.extend(cluster.required("[[test.validator.clone]]", data.as_slice())?);
         }
         for program in cluster.required("--clone-upgradeable-program", &self.programs)? {
             let data = data_address(&program)?;
@@ -149,8 +165,9 @@ impl Cluster {
             let texts: Vec<String> = addresses.iter().map(Pubkey::to_string).collect();
             let params = json!([texts, { "encoding": "base64", "commitment": "finalized" }]);
             let mut result = self.client.call("getMultipleAccounts", &params)?;
-            let values: Vec<Option<UiAccount>> = serde_json::from_value(result["value"].take())
-                .context("getMultipleAccounts: not in the format of an account")?;
+            let values: Vec<Option<JsonAccount>> =
+                serde_json::from_value(result["value"].take())
+                    .context("getMultipleAccounts: not in the format of an account")?;
             ensure!(
                 values.len() == addresses.len(),
                 "getMultipleAccounts: {} accounts for {} addresses",
@@ -199,7 +216,7 @@ impl Cluster {
     }
 }
 
-fn genesis_account(address: Pubkey, value: UiAccount) -> Result<GenesisAccount> {
+fn genesis_account(address: Pubkey, value: JsonAccount) -> Result<GenesisAccount> {
     let account = accounts_file::decode_account(value)?;
     let account = GenesisAccount { address, account };
     localnet::check_account(&account)?;
@@ -241,9 +258,7 @@ fn deploy_at_genesis(account: &mut AccountSharedData) {
 }
 
 fn addresses(flag: &str, texts: &[String]) -> Result<Vec<Pubkey>> {
-    let parse = |text: &String| {
-        Pubkey::from_str(text).with_context(|| format!("{flag} {text:?}: not an address"))
-    };
+    let parse = |text: &String| accounts_file::address_or_keypair(text).context(flag.to_owned());
     texts.iter().map(parse).collect()
 }
 
@@ -282,8 +297,16 @@ mod tests {
         assert!(refusal(without_url).contains("require --url"));
         let warp = DevFlags { warp_slot: Some(None), ..DevFlags::default() };
         assert!(refusal(warp).contains("--warp-slot needs a slot, or --url"));
+        let forked = DevFlags {
+            warp_slot: Some(None),
+            fork_url: Some("d".to_owned()),
+            ..DevFlags::default()
+        };
+        assert_eq!(CloneRequest::from_flags(&forked).expect("valid flags"), None);
         let invalid = DevFlags { clone: vec!["x".into()], url: url.clone(), ..DevFlags::default() };
-        assert!(refusal(invalid).contains("--clone \"x\": not an address"));
+        assert!(
+            refusal(invalid).contains("--clone: \"x\" is neither an address nor a keypair file")
+        );
         let all = DevFlags { clone, url, clone_feature_set: true, ..DevFlags::default() };
         let all = request(all).expect("valid flags").expect("something to fetch");
         assert_eq!(all.url, "https://api.devnet.solana.com");

@@ -1,19 +1,20 @@
 //! The command line: the commands, and how it is parsed.
 //!
-//! Not here: the flags of a command, which are in a file of their own (`dev_flags`, `follow_flags`) or with the command
+//! Not here: the flags of a command, which are in a file of their own (`local::flags`, `follow::flags`) or with the command
 //! (`inspect`, `bench`).
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::admin::AdminFlags;
 use crate::api_key::ApiKeyFlags;
 use crate::bench::BenchFlags;
+use crate::bounds;
 use crate::console::print_stderr;
-use crate::dev_flags::DevFlags;
-use crate::follow_flags::FollowFlags;
+use crate::follow::flags::FollowFlags;
 use crate::generated_files::{CompletionsFlags, ManFlags};
 use crate::inspect::InspectFlags;
+use crate::local::flags::DevFlags;
 use crate::surfpool::{self, SurfpoolArgs};
 use crate::test_validator;
 
@@ -82,22 +83,31 @@ pub(crate) fn command() -> clap::Command {
 pub(crate) fn parse() -> Result<Command> {
     let args = test_validator::arguments(std::env::args_os().collect());
     let args = surfpool::arguments(args);
-    let matches = command().get_matches_from(args);
+    let is_test_validator = args.get(1).is_some_and(|name| name == test_validator::COMMAND);
+    let matches = match command().try_get_matches_from(args) {
+        // Its exit code is 1, as of any other error, and that of clap is 2.
+        Err(err) if is_test_validator && err.use_stderr() => bail!("{}", err.render()),
+        matches => matches.unwrap_or_else(|err| err.exit()),
+    };
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|err| err.exit());
     match (matches.subcommand(), cli.command) {
-        (Some((_, flags)), Command::Dev(dev)) => {
+        (Some((_, flags)), Command::Dev(mut dev)) => {
             report(&test_validator::check_flags(flags)?);
+            report(&bounds::clamp(&mut dev));
             Ok(Command::Dev(dev))
         }
-        (Some((_, flags)), Command::TestValidator(dev)) => {
+        (Some((_, flags)), Command::TestValidator(mut dev)) => {
             report(&test_validator::check_flags(flags)?);
-            test_validator::with_defaults(*dev, flags).map(Box::new).map(Command::TestValidator)
+            report(&bounds::clamp(&mut dev));
+            let (dev, lines) = test_validator::with_defaults(*dev, flags);
+            report(&lines);
+            Ok(Command::TestValidator(Box::new(dev)))
         }
         (_, command) => Ok(command),
     }
 }
 
-/// Prints a line for each ignored flag.
+/// Prints lines about flags.
 fn report(lines: &[String]) {
     for line in lines {
         print_stderr(&format!("hydrant: {line}"));

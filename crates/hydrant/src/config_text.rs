@@ -3,13 +3,15 @@
 //! In: a TOML text. Out: each struct from its own keys, and a refusal of the first key that is of none.
 //! Serde's `flatten` excludes `deny_unknown_fields`, and its errors name neither the key nor the line. Here each struct
 //! is read from the whole text, so errors have both.
-//! Not here: the file (`config`), the structs (`dev_flags`, `shared_flags`).
+//! Not here: the file (`config_file`), the structs (`node::flags`, `local::flags`, `follow::flags`).
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::value::Error as NoValue;
+use serde::de::value::{Error as NoValue, MapAccessDeserializer};
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor,
+    Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny,
+    IntoDeserializer, MapAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
 use toml::de::Error;
@@ -34,6 +36,54 @@ impl<'a> ConfigText<'a> {
     /// Refuses the first key that is a field of no struct.
     pub(crate) fn check_keys(&self) -> Result<(), Error> {
         toml::Deserializer::parse(self.text)?.deserialize_map(KnownKeys(&self.keys))
+    }
+}
+
+/// A struct that is a table of its own in the file. A key that is not one of its fields is refused.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StrictTable<T>(pub(crate) T);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for StrictTable<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(StrictVisitor(PhantomData)).map(Self)
+    }
+}
+
+/// A visitor of the table of a struct.
+struct StrictVisitor<T>(PhantomData<T>);
+
+impl<'de, T: DeserializeOwned> Visitor<'de> for StrictVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of settings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        let keys = field_names::<T>();
+        T::deserialize(MapAccessDeserializer::new(CheckedMap { map, keys }))
+    }
+}
+
+/// A table whose keys are checked as they are read.
+struct CheckedMap<A> {
+    map: A,
+    keys: &'static [&'static str],
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for CheckedMap<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
+        let Some(key) = self.map.next_key_seed(KnownKey(self.keys))? else { return Ok(None) };
+        seed.deserialize(key.into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.map.next_value_seed(seed)
     }
 }
 
@@ -71,8 +121,7 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
     }
 }
 
-/// A visitor of a table and of its keys.
-#[derive(Clone, Copy)]
+/// A visitor of a table with known keys.
 struct KnownKeys<'a>(&'a [&'static str]);
 
 impl<'de> Visitor<'de> for KnownKeys<'_> {
@@ -82,26 +131,37 @@ impl<'de> Visitor<'de> for KnownKeys<'_> {
         f.write_str("a table of settings")
     }
 
-    fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<(), E> {
-        if self.0.contains(&key) {
-            return Ok(());
-        }
-        let known: Vec<_> = self.0.iter().map(|known| format!("`{known}`")).collect();
-        Err(E::custom(format!("unknown field `{key}`, expected one of {}", known.join(", "))))
-    }
-
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while map.next_key_seed(self)?.is_some() {
+        while map.next_key_seed(KnownKey(self.0))?.is_some() {
             map.next_value::<IgnoredAny>()?;
         }
         Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for KnownKeys<'_> {
-    type Value = ();
+/// A visitor of one key of a table.
+struct KnownKey<'a>(&'a [&'static str]);
 
-    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<(), D::Error> {
+impl Visitor<'_> for KnownKey<'_> {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a setting")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<String, E> {
+        if self.0.contains(&key) {
+            return Ok(key.to_owned());
+        }
+        let known: Vec<_> = self.0.iter().map(|known| format!("`{known}`")).collect();
+        Err(E::custom(format!("unknown field `{key}`, expected one of {}", known.join(", "))))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for KnownKey<'_> {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<String, D::Error> {
         key.deserialize_str(self)
     }
 }

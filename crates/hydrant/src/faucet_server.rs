@@ -14,11 +14,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use jsonrpc::Metrics;
 use localnet::{AirdropRequest, LocalFaucet};
 use metrics::{Collector, Exposition, MetricKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
+
+use crate::node::parts::{BoxFuture, Part};
 
 /// The port of `solana-test-validator`.
 pub(crate) const FAUCET_PORT: u16 = 9900;
@@ -38,6 +41,12 @@ pub(crate) struct FaucetMetrics {
     signed: AtomicU64,
     refused: AtomicU64,
     connections: Semaphore,
+}
+
+/// The port of a faucet, and the faucet that it is for.
+pub(crate) struct BoundFaucet {
+    pub(crate) listener: TcpListener,
+    pub(crate) faucet: Arc<LocalFaucet>,
 }
 
 /// A running faucet. It ends when dropped.
@@ -60,7 +69,8 @@ pub(crate) fn bind(ip: IpAddr, port: u16) -> Result<TcpListener> {
 
 impl FaucetServer {
     /// Serves requests on a thread of its own.
-    pub(crate) fn start(listener: TcpListener, faucet: Arc<LocalFaucet>) -> Result<Self> {
+    pub(crate) fn start(bound: BoundFaucet) -> Result<Self> {
+        let BoundFaucet { listener, faucet } = bound;
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
         let metrics = Arc::new(FaucetMetrics {
@@ -89,10 +99,17 @@ impl FaucetServer {
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
+}
 
-    /// Its metrics.
-    pub(crate) fn metrics(&self) -> Arc<FaucetMetrics> {
-        Arc::clone(&self.metrics)
+impl Part for FaucetServer {
+    fn add_metrics(&self, metrics: &Metrics) {
+        metrics.add(Arc::clone(&self.metrics) as Arc<dyn Collector>);
+    }
+
+    /// It joins its thread, which only drops connections.
+    fn stop(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        drop(self);
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

@@ -3,19 +3,33 @@
 //! Not here: what a fork does (`upstream_fork`).
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
-use chain_solana::{AccountUpstream, Reader, TransactionSender};
+use chain_solana::{Reader, RemoteAccounts, StartPoint, TransactionSender};
 use localnet::Localnet;
 use solana_hash::Hash;
 use upstream_fork::{Config, ConnectedFork, ForkedSender, UpstreamFork};
 
 use crate::clone::url_of;
 use crate::console::{print_line, print_stderr};
-use crate::dev_flags::DevFlags;
+use crate::local::flags::DevFlags;
+
+/// Largest difference between the clocks of the system and a cluster that finality and votes for the time explain.
+const CLUSTER_DELAY_SECS_MAX: u64 = 120;
+
+/// The settings of a fork of another cluster.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ForkSettings {
+    pub(crate) upstream: Config,
+    /// Whether the fork starts at slot 0, or at the slot of `--warp-slot`.
+    from_genesis: bool,
+    /// The length of its epochs, if it is not that of the upstream.
+    slots_per_epoch: Option<u64>,
+}
 
 /// The settings of the fork; `None` without `--fork-url`.
-pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<Config>> {
+pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<ForkSettings>> {
     let Some(url) = &flags.fork_url else {
         for (is_set, name) in [
             (flags.fork_slot.is_some(), "--fork-slot"),
@@ -24,12 +38,13 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<Config>> {
             (flags.fork_bytes_max.is_some(), "--fork-bytes-max"),
             (flags.fork_requests_max.is_some(), "--fork-requests-max"),
             (flags.fork_timeout_ms.is_some(), "--fork-timeout-ms"),
+            (flags.fork_from_genesis, "--fork-from-genesis"),
         ] {
             ensure!(!is_set, "{name} requires --fork-url, the cluster to fork");
         }
         return Ok(None);
     };
-    if let Some(dir) = &flags.ledger {
+    if let Some(dir) = &flags.node.ledger.ledger {
         bail!(
             "--fork-url excludes --ledger {}: the ledger of a fork is in memory, and --fork-cache stores what was \
              fetched",
@@ -44,7 +59,7 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<Config>> {
     let genesis = flags.fork_genesis.as_deref().map(|text| {
         text.parse::<Hash>().with_context(|| format!("--fork-genesis {text:?}: not a hash"))
     });
-    Ok(Some(Config {
+    let upstream = Config {
         genesis: genesis.transpose()?,
         slot: flags.fork_slot,
         cache_dir: flags.fork_cache.clone(),
@@ -52,12 +67,41 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<Option<Config>> {
         requests_max: flags.fork_requests_max.unwrap_or(Config::REQUESTS_MAX_DEFAULT),
         timeout_ms: flags.fork_timeout_ms.unwrap_or(Config::TIMEOUT_MS_DEFAULT),
         ..Config::new(url)
-    }))
+    };
+    let from_genesis = flags.fork_from_genesis || flags.warp_slot.flatten().is_some();
+    Ok(Some(ForkSettings { upstream, from_genesis, slots_per_epoch: flags.slots_per_epoch }))
+}
+
+impl ForkSettings {
+    /// Returns the start of the ledger; `None` for slot 0, also if the upstream does not report its slot.
+    pub(crate) fn start_point(&self, connected: &ConnectedFork) -> Option<Arc<StartPoint>> {
+        if self.from_genesis {
+            return None;
+        }
+        let mut start = match connected.start_point() {
+            Ok(start) => start.clone(),
+            Err(err) => {
+                let upstream = connected.upstream();
+                print_stderr(&format!(
+                    "hydrant: the slot of {upstream} is not known, so the fork starts at slot 0: {err}"
+                ));
+                return None;
+            }
+        };
+        let now = system_unix_timestamp();
+        if now.abs_diff(start.unix_timestamp) <= CLUSTER_DELAY_SECS_MAX {
+            start.unix_timestamp = now;
+        }
+        Some(Arc::new(match self.slots_per_epoch {
+            Some(slots) => start.with_slots_per_epoch(slots),
+            None => start,
+        }))
+    }
 }
 
 /// Checks which cluster the upstream is. It blocks.
-pub(crate) fn connect(config: &Config, is_quiet: bool) -> Result<ConnectedFork> {
-    let connected = UpstreamFork::connect(config.clone()).context("--fork-url")?;
+pub(crate) fn connect(settings: &ForkSettings, is_quiet: bool) -> Result<ConnectedFork> {
+    let connected = UpstreamFork::connect(settings.upstream.clone()).context("--fork-url")?;
     let (upstream, genesis) = (connected.upstream(), connected.genesis());
     if let Some(failure) = connected.failure() {
         let cached = connected.cached_accounts();
@@ -70,6 +114,12 @@ pub(crate) fn connect(config: &Config, is_quiet: bool) -> Result<ConnectedFork> 
         print_line(&format!("Forks {upstream} (genesis {genesis}) as of slot {slot} or later"));
     }
     Ok(connected)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the start of a ledger's clock")]
+fn system_unix_timestamp() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// What the node uses of a ledger, whether it is a fork or not.
@@ -96,8 +146,8 @@ impl ForkedLedger {
     }
 
     /// The upstream for the methods.
-    pub(crate) fn upstream(&self) -> Option<Arc<dyn AccountUpstream>> {
-        self.fork.clone().map(|fork| fork as Arc<dyn AccountUpstream>)
+    pub(crate) fn upstream(&self) -> Option<Arc<dyn RemoteAccounts>> {
+        self.fork.clone().map(|fork| fork as Arc<dyn RemoteAccounts>)
     }
 }
 
@@ -115,7 +165,8 @@ mod tests {
         let slot = DevFlags { fork_slot: Some(5), ..DevFlags::default() };
         assert!(refusal(&slot).contains("--fork-slot requires --fork-url"));
         let url = || DevFlags { fork_url: Some("d".to_owned()), ..DevFlags::default() };
-        let stored = DevFlags { ledger: Some("x".into()), ..url() };
+        let mut stored = url();
+        stored.node.ledger.ledger = Some("x".into());
         assert!(refusal(&stored).contains("--fork-url excludes --ledger x"));
         let genesis = DevFlags { fork_genesis: Some("0".to_owned()), ..url() };
         assert!(refusal(&genesis).contains("--fork-genesis \"0\": not a hash"));
@@ -123,7 +174,19 @@ mod tests {
         assert!(refusal(&scheme).contains("the form is http[s]://"));
         let config = from_flags(&DevFlags { fork_slot: Some(5), ..url() });
         let config = config.expect("valid flags").expect("a fork");
+        assert!(!config.from_genesis);
+        let config = config.upstream;
         assert_eq!(config.url, "https://api.devnet.solana.com");
         assert_eq!((config.slot, config.requests_max), (Some(5), Config::REQUESTS_MAX_DEFAULT));
+        for flags in [
+            DevFlags { fork_from_genesis: true, ..url() },
+            DevFlags { warp_slot: Some(Some(7)), ..url() },
+        ] {
+            let config = from_flags(&flags).expect("valid flags").expect("a fork");
+            assert!(config.from_genesis);
+        }
+        // Without a value it is the slot of the fork's own cluster.
+        let warped = DevFlags { warp_slot: Some(None), ..url() };
+        assert!(!from_flags(&warped).expect("valid flags").expect("a fork").from_genesis);
     }
 }

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use chain_solana::{Cluster, ClusterInfo, ClusterNode, Reader};
+use chain_solana::{Block, Cluster, ClusterInfo, ClusterNode, History, Reader};
 use grpc::{Config, EventSender, GossipTable, GrpcNode, Security, Server, TlsAcceptor};
 use http_server::Authenticator;
+use ledger::Commitment;
 
-use crate::bounds;
+use crate::node::flags::ServiceFlags;
 use crate::process_setup::GrpcPort;
 use crate::serving_options::ServingOptions;
-use crate::shared_flags::ServiceFlags;
 use crate::tls_setup::GrpcTls;
 
 /// The port on which clients expect Yellowstone gRPC.
-const PORT_DEFAULT: u16 = 10_000;
+pub(crate) const PORT_DEFAULT: u16 = 10_000;
 /// How often the nodes of a cluster are compared with those that are served. They change once a second at most.
 const NODES_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -32,29 +32,46 @@ pub(crate) fn port(flags: &ServiceFlags, rpc_port: Option<u16>) -> Result<Option
     })
 }
 
-/// The settings of the table `[grpc]`, checked, with a log of at least `slots_min` slots.
-pub(crate) fn config(table: &Config, slots_min: u64) -> Result<Config> {
-    bounds::check(&bounds::grpc(table))?;
-    let replay_slots_max = table.replay_slots_max.max(slots_min);
-    Ok(Config { replay_slots_max, ..table.clone() })
+/// The newest blocks of an earlier run for the log of `from_slot`. The first block of a ledger is not one of them: it
+/// stands for a genesis or a snapshot.
+pub(crate) fn stored_blocks(history: &History, config: &Config) -> Vec<Arc<Block>> {
+    let snapshot = history.snapshot();
+    let newest = snapshot.blocks(.., Commitment::Finalized).rev();
+    let count = usize::try_from(config.replay_slots_max).unwrap_or(usize::MAX);
+    let mut bytes_left = config.replay_bytes_max as u64;
+    let has_space = |block: &&Arc<Block>| {
+        let left = bytes_left.checked_sub(block.bytes());
+        bytes_left = left.unwrap_or(0);
+        block.id.version > 0 && left.is_some()
+    };
+    let mut blocks: Vec<_> = newest.take(count).take_while(has_space).map(Arc::clone).collect();
+    blocks.reverse();
+    blocks
 }
 
-/// Starts the server. The ledger's events go to the sink.
+/// The port of gRPC, and the access to it.
+pub(crate) struct GrpcListener<'a> {
+    pub(crate) listener: TcpListener,
+    /// Checks API keys. `None` if clients need none.
+    pub(crate) authenticator: Option<Authenticator>,
+    pub(crate) serving: &'a ServingOptions,
+}
+
+/// Starts the server, whose log of `from_slot` begins with `stored_blocks`. The ledger's events go to the sink.
 pub(crate) fn start(
     config: &Config,
     cluster: &Arc<ClusterInfo>,
     reader: &Reader,
-    (listener, authenticator, serving): (TcpListener, Option<Authenticator>, &ServingOptions),
+    stored_blocks: Vec<Arc<Block>>,
+    listener: GrpcListener<'_>,
 ) -> Result<(Server, EventSender)> {
+    let GrpcListener { listener, authenticator, serving } = listener;
     let node = GrpcNode {
         reader: Box::new(reader.clone()),
         cluster: Some(Arc::clone(cluster)),
         program: ("hydrant", env!("CARGO_PKG_VERSION")),
+        stored_blocks,
     };
-    ensure!(
-        authenticator.is_none() || config.x_token_file.is_none(),
-        "grpc.x_token_file and --api-keys exclude each other: list the token as a key"
-    );
     let tls = serving
         .tls
         .as_ref()

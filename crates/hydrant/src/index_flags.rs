@@ -10,7 +10,7 @@ use query::{IndexConfig, IndexKeyFilter};
 use solana::key_kind;
 use solana_pubkey::Pubkey;
 
-use crate::dev_flags::{AccountIndex, DevFlags};
+use crate::node::flags::{AccountIndex, IndexFlags};
 
 /// The indices, and the kind of key of each.
 const INDICES: [(AccountIndex, KeyKind); 4] = [
@@ -21,7 +21,7 @@ const INDICES: [(AccountIndex, KeyKind); 4] = [
 ];
 
 /// The indices that the flags enable, and the keys that the node itself needs.
-pub(crate) fn from_flags(flags: &DevFlags) -> Result<IndexConfig> {
+pub(crate) fn from_flags(flags: &IndexFlags) -> Result<IndexConfig> {
     let enabled = &flags.account_index;
     ensure!(
         !enabled.contains(&AccountIndex::None)
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    fn check(flags: &DevFlags) -> Result<Vec<[IndexCoverage; 2]>> {
+    fn check(flags: &IndexFlags) -> Result<Vec<[IndexCoverage; 2]>> {
         let indices = from_flags(flags)?;
         let key_kinds = [
             key_kind::PROGRAM,
@@ -84,11 +84,11 @@ mod tests {
     #[test]
     fn indices_are_on_unless_others_are_named() -> Result<()> {
         use IndexCoverage::{Covered, Off};
-        assert_eq!(check(&DevFlags::default())?, [[Covered; 2]; 5]);
+        assert_eq!(check(&IndexFlags::default())?, [[Covered; 2]; 5]);
         let account_index = vec![AccountIndex::SplTokenMint, AccountIndex::ProgramId];
-        let flags = DevFlags { account_index, ..DevFlags::default() };
+        let flags = IndexFlags { account_index, ..IndexFlags::default() };
         assert_eq!(check(&flags)?, [[Covered; 2], [Off; 2], [Covered; 2], [Off; 2], [Covered; 2]]);
-        let none = DevFlags { account_index: vec![AccountIndex::None], ..DevFlags::default() };
+        let none = IndexFlags { account_index: vec![AccountIndex::None], ..IndexFlags::default() };
         assert_eq!(check(&none)?, [[Off; 2], [Off; 2], [Off; 2], [Off; 2], [Covered; 2]]);
         let own = from_flags(&none)?;
         assert!(
@@ -100,11 +100,11 @@ mod tests {
     #[test]
     fn one_list_of_keys_applies_to_every_index() -> Result<()> {
         use IndexCoverage::{Covered, Excluded};
-        let only = DevFlags { account_index_include_key: vec![key(1)], ..DevFlags::default() };
+        let only = IndexFlags { account_index_include_key: vec![key(1)], ..IndexFlags::default() };
         let mut expected = [[Covered, Excluded]; 5];
         expected[4] = [Covered; 2];
         assert_eq!(check(&only)?, expected);
-        let but = DevFlags { account_index_exclude_key: vec![key(1)], ..DevFlags::default() };
+        let but = IndexFlags { account_index_exclude_key: vec![key(1)], ..IndexFlags::default() };
         let mut expected = [[Excluded, Covered]; 5];
         expected[4] = [Covered; 2];
         assert_eq!(check(&but)?, expected);
@@ -113,22 +113,23 @@ mod tests {
 
     #[test]
     fn lists_that_contradict_each_other_are_refused() {
-        let err = |flags: DevFlags| match from_flags(&flags) {
+        let err = |flags: IndexFlags| match from_flags(&flags) {
             Ok(indices) => panic!("{indices:?}"),
             Err(err) => format!("{err:#}"),
         };
-        let both = DevFlags {
+        let both = IndexFlags {
             account_index_include_key: vec![key(1)],
             account_index_exclude_key: vec![key(2)],
-            ..DevFlags::default()
+            ..IndexFlags::default()
         };
         assert!(err(both).contains("exclude each other"));
         let account_index = vec![AccountIndex::None, AccountIndex::ProgramId];
         assert!(
-            err(DevFlags { account_index, ..DevFlags::default() }).contains("excludes all others")
+            err(IndexFlags { account_index, ..IndexFlags::default() })
+                .contains("excludes all others")
         );
         let account_index_include_key = vec!["nobody".into()];
-        let invalid = DevFlags { account_index_include_key, ..DevFlags::default() };
+        let invalid = IndexFlags { account_index_include_key, ..IndexFlags::default() };
         assert!(err(invalid).contains("--account-index-include-key nobody"));
     }
 }

@@ -19,7 +19,7 @@ use crate::snapshot_file::SnapshotFile;
 /// The flags of `hydrant inspect`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InspectFlags {
-    /// A full snapshot archive (snapshot-SLOT-HASH.tar.zst).
+    /// A full snapshot archive (snapshot-SLOT-HASH.tar.zst or .tar.lz4).
     #[arg(value_name = "FILE")]
     pub(crate) full: PathBuf,
     /// An incremental archive on top of it.

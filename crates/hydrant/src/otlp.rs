@@ -14,9 +14,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use http_client::{Client, Endpoint};
 use jsonrpc::metrics::{Outcome, RequestSpan, SpanSink};
 use jsonrpc::{Metrics, TraceParent};
-use loadgen::{Client, Endpoint};
 use metrics::{Collector, Exposition, MetricKind};
 use serde_json::{Value, json};
 

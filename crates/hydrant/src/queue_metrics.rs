@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chain_solana::QueueBound;
-use localnet::{CallKind, Load, TransactionQueue};
+use localnet::{CallKind, QueuedLoad, RetryStats, TransactionQueue};
 use metrics::{Collector, Exposition, MetricKind};
 
 /// The queue, for a scrape.
@@ -11,12 +11,16 @@ pub(crate) struct QueueMetrics(pub(crate) Arc<TransactionQueue>);
 
 impl Collector for QueueMetrics {
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        vec![("transaction_queue", self.0.stats().waiting.bytes)]
+        let stats = self.0.stats();
+        vec![
+            ("transaction_queue", stats.waiting.bytes),
+            ("transaction_retries", stats.retries.bytes),
+        ]
     }
 
     fn write(&self, out: &mut Exposition) {
         let stats = self.0.stats();
-        let quantities = |load: Load| {
+        let quantities = |load: QueuedLoad| {
             [
                 ("transactions", load.transactions),
                 ("compute_units", load.compute_units),
@@ -46,6 +50,17 @@ impl Collector for QueueMetrics {
             out.family("hydrant_transaction_queue_refused_total", MetricKind::Counter, help);
         for (bound, count) in QueueBound::ALL.into_iter().zip(stats.refused) {
             family.put(&[("bound", bound.name())], count);
+        }
+        let RetryStats { waiting, bytes, retried, expired, refused } = stats.retries;
+        let help = "Transactions that could not run yet, and wait for a write of their fee payer or nonce account.";
+        let mut family = out.family("hydrant_transaction_retries", MetricKind::Gauge, help);
+        for (quantity, count) in [("transactions", waiting), ("bytes", bytes)] {
+            family.put(&[("quantity", quantity)], count);
+        }
+        let help = "Transactions that were tried again, waited in vain, or did not wait because too many did.";
+        let mut family = out.family("hydrant_transaction_retries_total", MetricKind::Counter, help);
+        for (outcome, count) in [("retried", retried), ("expired", expired), ("refused", refused)] {
+            family.put(&[("outcome", outcome)], count);
         }
         let help = "Calls that wait for the executing thread: commands of cheat codes, and calls that control forks.";
         let mut family = out.family("hydrant_ledger_calls", MetricKind::Gauge, help);

@@ -4,7 +4,7 @@
 //! Shape: without `NOTIFY_SOCKET` every call does nothing. `WATCHDOG=1` is sent by an I/O thread, so a node whose I/O
 //! threads hang is not reported as alive.
 //! Invariant: a datagram that cannot be sent is logged, and the node continues. The socket never blocks.
-//! Not here: when the node is alive (`dev`, `follow`).
+//! Not here: when the node is alive (`node::serve`).
 
 use std::ffi::OsStr;
 use std::io;
@@ -48,7 +48,8 @@ impl ServiceManager {
         Self { socket: Some(socket), watchdog }
     }
 
-    fn none() -> Self {
+    /// No service manager.
+    pub(crate) fn none() -> Self {
         Self { socket: None, watchdog: None }
     }
 

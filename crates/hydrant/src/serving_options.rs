@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use http_server::AllowedOrigins;
 use localnet::ADMIN_SOCKET;
 
-use crate::shared_flags::ServingFlags;
+use crate::node::flags::ServingFlags;
 use crate::tls_files::TlsFiles;
 
 /// Seconds that requests have when the node ends.
@@ -21,6 +21,8 @@ const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
 
 /// The settings.
 pub(crate) struct ServingOptions {
+    /// Time after the first signal in which everything is still served.
+    pub(crate) drain_delay: Duration,
     /// How long requests may run when the node ends.
     pub(crate) drain: Duration,
     pub(crate) admin_socket: Option<AdminSocketPath>,
@@ -38,15 +40,26 @@ pub(crate) enum AdminSocketPath {
     Default(PathBuf),
 }
 
+impl Default for ServingOptions {
+    /// No administration, no TLS.
+    fn default() -> Self {
+        Self {
+            drain_delay: Duration::ZERO,
+            drain: Duration::from_secs(DRAIN_SECONDS_DEFAULT),
+            admin_socket: None,
+            admin_address: None,
+            metrics_address: None,
+            tls: None,
+        }
+    }
+}
+
 impl ServingOptions {
     /// The settings of flags, checked, for a node whose ledger is in the directory, if it is in one. Reads the files of
     /// TLS.
     pub(crate) fn from_flags(flags: &ServingFlags, ledger: Option<&Path>) -> Result<Self> {
         let seconds = flags.drain_seconds.unwrap_or(DRAIN_SECONDS_DEFAULT);
-        ensure!(
-            seconds <= DRAIN_SECONDS_MAX,
-            "--drain-seconds is {seconds}: must be from 0 to {DRAIN_SECONDS_MAX}, an hour"
-        );
+        let delay = flags.drain_delay.unwrap_or(0);
         if let Some(address) = flags.admin_address {
             ensure!(
                 address.ip().is_loopback(),
@@ -57,22 +70,13 @@ impl ServingOptions {
         let named = flags.admin_socket.clone().map(AdminSocketPath::Named);
         let default = || ledger.map(|dir| AdminSocketPath::Default(dir.join(ADMIN_SOCKET)));
         Ok(Self {
+            drain_delay: Duration::from_secs(delay),
             drain: Duration::from_secs(seconds),
             admin_socket: named.or_else(default),
             admin_address: flags.admin_address,
             metrics_address: flags.metrics_address,
             tls: tls.map(Arc::new),
         })
-    }
-
-    /// The scheme of the URL of JSON-RPC and REST.
-    pub(crate) fn http_scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
-    }
-
-    /// The scheme of the URL of WebSocket.
-    pub(crate) fn websocket_scheme(&self) -> &'static str {
-        if self.tls.is_some() { "wss" } else { "ws" }
     }
 }
 
@@ -101,8 +105,6 @@ mod tests {
     fn invalid_flags_are_refused_by_name() {
         let some = || Some(PathBuf::from("/nowhere"));
         let none = ServingFlags::default;
-        let drain = refusal(&ServingFlags { drain_seconds: Some(3_601), ..none() });
-        assert!(drain.contains("--drain-seconds is 3601: must be from 0 to 3600"), "{drain}");
         let public = Some(([0, 0, 0, 0], 9_000).into());
         let admin = refusal(&ServingFlags { admin_address: public, ..none() });
         assert!(admin.contains("--admin-address 0.0.0.0:9000: must be a loopback"), "{admin}");

@@ -34,9 +34,16 @@ impl Ignorable {
 
 /// Listens for signals until it is dropped.
 pub(crate) struct EndSignals {
-    ends: Vec<Signal>,
-    _ignored: Signal,
+    ends: Vec<EndSignal>,
+    /// SIGUSR1, which only `memory_report` listens to, and SIGUSR2.
+    _ignored: Vec<Signal>,
     request: EndRequest,
+}
+
+/// A signal that ends the node.
+struct EndSignal {
+    number: i32,
+    signal: Signal,
 }
 
 /// Ends the node as a first signal does. Clones share it, and only the first request counts.
@@ -59,8 +66,13 @@ impl EndRequest {
 }
 
 impl EndSignals {
-    /// Installs the handlers: from now on these signals no longer end the process directly.
-    pub(crate) fn listen(ignorable: Ignorable) -> Result<Self> {
+    /// Listens to no signal: only a request ends the node.
+    pub(crate) fn none(request: EndRequest) -> Self {
+        Self { ends: Vec::new(), _ignored: Vec::new(), request }
+    }
+
+    /// Installs the handlers: from now on these signals no longer end the process directly. A request ends the node, too.
+    pub(crate) fn listen(ignorable: Ignorable, request: EndRequest) -> Result<Self> {
         let kinds = [
             ("SIGTERM", SignalKind::terminate()),
             ("SIGINT", SignalKind::interrupt()),
@@ -72,10 +84,16 @@ impl EndSignals {
         let ends = kinds
             .into_iter()
             .filter(|(_, kind)| !(ignorable.contains(*kind) && has_signal(ignored, *kind)))
-            .map(|(name, kind)| signal(kind).with_context(|| format!("listen for {name}")))
-            .collect::<Result<Vec<Signal>>>()?;
-        let ignored = signal(SignalKind::user_defined2()).context("listen for SIGUSR2")?;
-        Ok(Self { ends, _ignored: ignored, request: EndRequest::default() })
+            .map(|(name, kind)| {
+                let signal = signal(kind).with_context(|| format!("listen for {name}"))?;
+                Ok(EndSignal { number: kind.as_raw_value(), signal })
+            })
+            .collect::<Result<Vec<EndSignal>>>()?;
+        let ignored = vec![
+            signal(SignalKind::user_defined1()).context("listen for SIGUSR1")?,
+            signal(SignalKind::user_defined2()).context("listen for SIGUSR2")?,
+        ];
+        Ok(Self { ends, _ignored: ignored, request })
     }
 
     /// What ends the node without a signal.
@@ -86,17 +104,22 @@ impl EndSignals {
     /// Waits for the next signal that ends the node, or for a request that does.
     pub(crate) async fn next(&mut self) {
         let request = Arc::clone(&self.request.0);
-        let signal = poll_fn(|context| {
-            // Every signal that is polled before a ready one wakes this task.
-            match self.ends.iter_mut().any(|signal| signal.poll_recv(context).is_ready()) {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
-        });
         tokio::select! {
-            () = signal => {}
+            _ = self.next_number() => {}
             () = request.sent.notified() => {}
         }
+    }
+
+    /// Waits for the next signal that ends the node. Returns its number.
+    pub(crate) async fn next_number(&mut self) -> i32 {
+        poll_fn(|context| {
+            // Every signal that is polled before a ready one wakes this task.
+            let mut ends = self.ends.iter_mut();
+            let ready =
+                ends.find_map(|end| end.signal.poll_recv(context).is_ready().then_some(end.number));
+            ready.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }
 
@@ -112,7 +135,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_ends_the_node_once() {
-        let mut signals = EndSignals::listen(Ignorable::Hangup).expect("handlers");
+        let mut signals =
+            EndSignals::listen(Ignorable::Hangup, EndRequest::default()).expect("handlers");
         let request = signals.request();
         request.send();
         request.send();

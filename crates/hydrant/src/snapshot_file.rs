@@ -49,6 +49,15 @@ impl SnapshotFile {
         Ok(loaded)
     }
 
+    /// Checks that each archive starts as one does. The rest is not read, because that may take minutes.
+    pub(crate) fn check(&self) -> Result<()> {
+        for path in std::iter::once(&self.full).chain(&self.incremental) {
+            let checked = snapshot_solana::check_start(path);
+            checked.with_context(|| format!("check {}", path.display()))?;
+        }
+        Ok(())
+    }
+
     fn description(&self) -> String {
         let name = |path: &Path| path.display().to_string();
         match &self.incremental {

@@ -1,8 +1,8 @@
 //! `surfpool start`: the command of that name, with the meaning of its flags.
 //!
 //! A program that is called [`PROGRAM`] is that command ([`arguments`]), so Anchor's default path runs Hydrant. The ledger is
-//! in memory. Its genesis has the airdrops, the accounts of snapshots, and the programs of `Anchor.toml`.
-//! Not here: the flags (`surfpool_flags`), the cheat codes (`rpc_solana`).
+//! in memory. Its genesis has the airdrops, the accounts of snapshots, and what Anchor's files list.
+//! Not here: the flags (`surfpool_flags`), Anchor's files (`anchor`), the cheat codes (`rpc_solana`).
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,15 +14,18 @@ use base64::prelude::BASE64_STANDARD;
 use clap::{Args, Subcommand};
 use localnet::GenesisAccount;
 use serde::Deserialize;
+use solana::JsonU64;
 use solana_account::{Account, AccountSharedData};
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::{feature, native_loader, system_program, sysvar};
 
 use crate::accounts_file::address_or_keypair;
-use crate::dev_flags::{BlockMode, DevFlags, FeatureBase};
+use crate::anchor::{self, AnchorSetup};
 use crate::input_file;
+use crate::local::flags::{BlockMode, DevFlags, FeatureBase};
+use crate::node::NodeFlags;
+use crate::node::flags::{ListenFlags, OutputFlags, ServiceFlags};
 use crate::process_setup::address_of_name;
-use crate::shared_flags::{ListenFlags, LogFlags, ServiceFlags};
 use crate::surfpool_flags::SurfpoolFlags;
 
 /// The program that this one replaces.
@@ -31,13 +34,8 @@ const PROGRAM: &str = "surfpool";
 pub(crate) const COMMAND: &str = "surfpool";
 /// What `--version` prints after the program's name: the version whose flags and methods these are.
 pub(crate) const VERSION: &str = concat!("1.7.0 (hydrant-", env!("CARGO_PKG_VERSION"), ")");
-/// Bytes of a request's body: code is written in parts of up to 2.5 MB.
-const BODY_BYTES_MAX: usize = 5 << 20;
 /// Bytes of a snapshot: what `surfnet_exportSnapshot` makes of 32 MiB of data.
 const SNAPSHOT_BYTES_MAX: u64 = 128 << 20;
-/// Bytes of `Anchor.toml`.
-const ANCHOR_BYTES_MAX: u64 = 1 << 20;
-const ANCHOR_FILE: &str = "Anchor.toml";
 
 /// The commands of surfpool that Hydrant has.
 #[derive(Args)]
@@ -87,39 +85,82 @@ pub(crate) fn setup(args: SurfpoolArgs, dir: &Path) -> Result<SurfpoolSetup> {
     };
     let mut lines = flags.other.ignored();
     let upstream = upstream(&flags, &mut lines);
-    let deploys = !flags.no_deploy && !flags.ci;
-    let programs = if deploys { programs(&flags, dir, &mut lines)? } else { Vec::new() };
+    let mut anchor = anchor_setup(&flags, dir, &mut lines)?;
+    lines.append(&mut anchor.lines);
     let mut accounts = Vec::new();
     for path in &flags.snapshot {
         let read = snapshot(&dir.join(path));
         accounts.extend(read.with_context(|| format!("--snapshot {}", path.display()))?);
     }
     accounts.extend(airdrops(&flags)?);
+    accounts.append(&mut anchor.accounts);
     let bind_address =
         address_of_name(&flags.host).map_err(|err| anyhow::anyhow!("--host: {err}"))?;
     let (log, is_daemon) = (flags.log_level != "none", flags.daemon);
-    let flags = DevFlags {
-        slot_ms,
-        block_mode,
-        features: Some(if flags.features_all { FeatureBase::All } else { FeatureBase::Mainnet }),
-        deactivate_feature: flags.disable_feature,
-        listen: ListenFlags { bind_address: Some(bind_address) },
-        rpc_port: Some(flags.port),
-        // The system chooses both, or none.
-        pubsub_port: flags.ws_port.filter(|_| flags.port != 0),
-        upgradeable_program: programs,
-        rpc_max_request_body_size: Some(BODY_BYTES_MAX),
+    let node = NodeFlags {
+        listen: ListenFlags {
+            bind_address: Some(bind_address),
+            rpc_port: Some(flags.port),
+            // The system chooses both, or none.
+            pubsub_port: flags.ws_port.filter(|_| flags.port != 0),
+            endpoints_file: flags.endpoints_file,
+            ..ListenFlags::default()
+        },
         services: ServiceFlags {
             no_console: flags.no_studio || flags.ci,
             ..ServiceFlags::default()
         },
-        quiet: flags.no_tui || flags.ci,
-        endpoints_file: flags.endpoints_file,
+        output: OutputFlags { quiet: flags.no_tui || flags.ci, log, ..OutputFlags::default() },
+        ..NodeFlags::default()
+    };
+    let flags = DevFlags {
+        slot_ms,
+        block_mode,
+        features: Some(if flags.features_all { FeatureBase::All } else { FeatureBase::Mainnet }),
+        deactivate_feature: [flags.disable_feature, anchor.deactivate_feature].concat(),
+        slots_per_epoch: anchor.slots_per_epoch,
+        warp_slot: anchor.warp_slot.map(Some),
+        faucet_sol: anchor.faucet_sol,
+        faucet_port: anchor.faucet_port,
+        account_dir: anchor.account_dirs,
+        // Anchor's files have one cluster to clone from, and surfpool the one that it forks.
+        url: anchor.url.or_else(|| upstream.clone()).filter(|_| !anchor.clone.is_empty()),
+        clone_any: anchor.clone,
+        bpf_program: anchor.programs,
+        upgradeable_program: anchor.upgradeable_programs,
+        log_messages_bytes_limit: flags.log_bytes_limit.map(log_bytes_max),
+        fork_from_genesis: flags.fork_from_genesis && upstream.is_some(),
         fork_url: upstream,
-        logging: LogFlags { log, ..LogFlags::default() },
+        skip_blockhash_check: flags.skip_blockhash_check,
+        node,
         ..DevFlags::default()
     };
     Ok(SurfpoolSetup { flags, accounts, lines, is_daemon })
+}
+
+/// Reads Anchor's files, unless nothing is to be deployed.
+fn anchor_setup(flags: &SurfpoolFlags, dir: &Path, lines: &mut Vec<String>) -> Result<AnchorSetup> {
+    let deploys = !flags.no_deploy && !flags.ci;
+    if !deploys {
+        if !flags.anchor_test_config_path.is_empty() {
+            lines
+                .push("--anchor-test-config-path is ignored: nothing is to be deployed".to_owned());
+        }
+        return Ok(AnchorSetup::default());
+    }
+    if flags.legacy_anchor_compatibility {
+        lines.push(
+            "--legacy-anchor-compatibility: genesis has the programs, accounts and clones of Anchor.toml, with and \
+             without it"
+                .to_owned(),
+        );
+    }
+    anchor::read(dir, &flags.artifacts_path, &flags.anchor_test_config_path)
+}
+
+/// The limit of logs: 0 is none in surfpool.
+fn log_bytes_max(limit: usize) -> usize {
+    if limit == 0 { usize::MAX } else { limit }
 }
 
 /// The cluster that is forked. Without a flag it is none, where surfpool has mainnet.
@@ -158,68 +199,14 @@ fn airdrops(flags: &SurfpoolFlags) -> Result<Vec<GenesisAccount>> {
     Ok(addresses.into_iter().map(wallet).collect())
 }
 
-/// The part of `Anchor.toml` that names programs.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct AnchorFile {
-    programs: BTreeMap<String, BTreeMap<String, AnchorProgram>>,
-    provider: AnchorProvider,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct AnchorProvider {
-    wallet: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum AnchorProgram {
-    Address(String),
-    Table { address: String },
-}
-
-/// The programs of `Anchor.toml` whose files are there, as rows of `--upgradeable-program`.
-fn programs(flags: &SurfpoolFlags, dir: &Path, lines: &mut Vec<String>) -> Result<Vec<String>> {
-    let file = dir.join(ANCHOR_FILE);
-    if !file.exists() {
-        return Ok(Vec::new());
-    }
-    let text = String::from_utf8(input_file::read(&file, ANCHOR_BYTES_MAX)?)?;
-    let anchor: AnchorFile =
-        toml::from_str(&text).with_context(|| format!("{}", file.display()))?;
-    let authority = anchor.provider.wallet.map(|wallet| expand_home(&wallet));
-    let authority = authority.filter(|path| Path::new(path).exists());
-    let mut rows = Vec::new();
-    for (name, program) in anchor.programs.get("localnet").into_iter().flatten() {
-        let (AnchorProgram::Address(address) | AnchorProgram::Table { address }) = program;
-        let path = dir.join(&flags.artifacts_path).join(format!("{}.so", name.replace('-', "_")));
-        if !path.exists() {
-            lines.push(format!("program {name} is not deployed: {} is not there", path.display()));
-            continue;
-        }
-        let authority = authority.clone().unwrap_or_else(|| "none".to_owned());
-        rows.extend([address.clone(), path.to_string_lossy().into_owned(), authority]);
-    }
-    Ok(rows)
-}
-
-/// A path whose `~` is the user's home.
-fn expand_home(path: &str) -> String {
-    match (path.strip_prefix("~/"), std::env::var("HOME")) {
-        (Some(rest), Ok(home)) => format!("{home}/{rest}"),
-        _ => path.to_owned(),
-    }
-}
-
 /// An account as `surfnet_exportSnapshot` writes it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SnapshotAccount {
-    lamports: u64,
+    lamports: JsonU64,
     owner: String,
     executable: bool,
-    rent_epoch: u64,
+    rent_epoch: JsonU64,
     data: String,
 }
 
@@ -250,11 +237,11 @@ fn snapshot(path: &Path) -> Result<Vec<GenesisAccount>> {
         }
         let data = BASE64_STANDARD.decode(&account.data);
         let account = Account {
-            lamports: account.lamports,
+            lamports: account.lamports.into(),
             data: data.with_context(|| format!("data of {address}"))?,
             owner,
             executable: account.executable,
-            rent_epoch: account.rent_epoch,
+            rent_epoch: account.rent_epoch.into(),
         };
         let account = GenesisAccount { address: key, account: AccountSharedData::from(account) };
         localnet::check_account(&account).with_context(|| address.clone())?;
@@ -266,8 +253,10 @@ fn snapshot(path: &Path) -> Result<Vec<GenesisAccount>> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use solana_account::ReadableAccount;
 
     use super::*;
+    use crate::anchor::ANCHOR_FILE;
     use crate::command_line::{Cli, Command};
 
     fn start(dir: &Path, flags: &[&str]) -> Result<SurfpoolSetup> {
@@ -308,7 +297,7 @@ mod tests {
         "--no-studio",
         "--legacy-anchor-compatibility",
         "--anchor-test-config-path",
-        "tests",
+        "tests/Test.toml",
     ];
 
     #[test]
@@ -321,15 +310,14 @@ mod tests {
         let deploy = dir.path().join("target/deploy");
         std::fs::create_dir_all(&deploy).expect("a directory");
         std::fs::write(deploy.join("my_counter.so"), "elf").expect("it is written");
+        std::fs::create_dir(dir.path().join("tests")).expect("a directory");
+        std::fs::write(dir.path().join("tests/Test.toml"), "").expect("it is written");
         let setup = start(dir.path(), OF_ANCHOR).expect("they are known");
         let flags = &setup.flags;
-        assert_eq!((flags.rpc_port, flags.slot_ms), (Some(8899), Some(0)));
-        assert!(
-            flags.quiet
-                && flags.services.no_console
-                && !flags.logging.log
-                && flags.ledger.is_none()
-        );
+        let node = &flags.node;
+        assert_eq!((node.listen.rpc_port, flags.slot_ms), (Some(8899), Some(0)));
+        assert!(node.output.quiet && !node.output.log);
+        assert!(node.services.no_console && node.ledger.ledger.is_none());
         let path = deploy.join("my_counter.so").to_string_lossy().into_owned();
         let address = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM";
         assert_eq!(flags.upgradeable_program, [address, path.as_str(), "none"]);
@@ -346,6 +334,11 @@ mod tests {
         assert_eq!(forked.fork_url.as_deref(), Some("https://api.mainnet-beta.solana.com"));
         let network = start(dir.path(), &["--network", "devnet"]).expect("it is known");
         assert_eq!(network.flags.fork_url.as_deref(), Some("devnet"));
+        assert!(lines.contains("--legacy-anchor-compatibility: genesis has"), "{lines}");
+        let flags = ["--network", "devnet", "--fork-from-genesis", "--skip-blockhash-check"];
+        let from_genesis = start(dir.path(), &flags).expect("they are known").flags;
+        assert!(from_genesis.fork_from_genesis && from_genesis.skip_blockhash_check);
+        assert!(!start(dir.path(), &flags[2..]).expect("no fork").flags.fork_from_genesis);
         let none = start(dir.path(), &[]).expect("no flag");
         assert!(
             none.flags.fork_url.is_none() && none.lines.join(" ").contains("--network mainnet")
@@ -355,12 +348,20 @@ mod tests {
         assert!(without.flags.upgradeable_program.is_empty());
         assert_eq!(without.flags.slot_ms, Some(400));
         let ports = |flags: &[&str]| {
-            let flags = start(dir.path(), flags).expect("it is known").flags;
-            (flags.rpc_port, flags.pubsub_port)
+            let listen = start(dir.path(), flags).expect("it is known").flags.node.listen;
+            (listen.rpc_port, listen.pubsub_port)
         };
         assert_eq!(ports(&["--ws-port", "9000"]), (Some(8899), Some(9000)));
         assert_eq!(ports(&["--port", "0", "--ws-port", "9000"]), (Some(0), None));
         assert!(start(dir.path(), &["--daemon"]).expect("it is known").is_daemon);
+        let log_bytes = |flags: &[&str]| {
+            start(dir.path(), flags).expect("it is known").flags.log_messages_bytes_limit
+        };
+        assert_eq!(log_bytes(&[]), None);
+        assert_eq!(log_bytes(&["--log-bytes-limit", "64000"]), Some(64_000));
+        assert_eq!(log_bytes(&["--log-bytes-limit", "0"]), Some(usize::MAX));
+        let plugin = start(dir.path(), &["-g", "plugin.json"]).expect("it is ignored");
+        assert!(plugin.lines.join(" ").contains("--geyser-plugin-config is ignored: "));
         let manual = start(dir.path(), &["-b", "manual"]).expect("it is known").flags;
         assert_eq!((manual.slot_ms, manual.block_mode), (None, Some(BlockMode::Manual)));
     }
@@ -374,8 +375,8 @@ mod tests {
         };
         assert!(refusal(&["--airdrop", "x"]).contains("--airdrop \"x\""));
         assert!(refusal(&["--snapshot", "none.json"]).contains("--snapshot none.json"));
-        let all = refusal(&["--db", "x", "-g", "p", "--skip-blockhash-check"]);
-        for flag in ["--db", "--geyser-plugin-config", "--skip-blockhash-check"] {
+        let all = refusal(&["--db", "x", "--skip-signature-verification"]);
+        for flag in ["--db", "--skip-signature-verification"] {
             assert!(all.contains(&format!("{flag}: ")), "{flag}: {all}");
         }
     }
@@ -402,6 +403,14 @@ mod tests {
             let found: Vec<_> = setup.accounts.iter().map(|it| it.address.to_string()).collect();
             assert!(found.contains(&key.to_owned()) && !found.contains(&clock.to_owned()));
         }
+        // As JavaScript writes the rent epoch of most accounts.
+        let account = account("2ojv9BAiHUrvsm9gxDe7fJSzbNZSJcxZvf8dqmWGHG8S");
+        let account = account.replace(r#""rentEpoch":0"#, r#""rentEpoch":18446744073709552000"#);
+        let text = format!(r#"{{"{key}":{account}}}"#);
+        std::fs::write(dir.path().join("s.json"), text).expect("it is written");
+        let setup = start(dir.path(), &["--snapshot", "s.json"]).expect("it is read");
+        let found = setup.accounts.iter().find(|it| it.address.to_string() == key);
+        assert_eq!(found.expect("the account").account.rent_epoch(), u64::MAX);
         std::fs::write(dir.path().join("s.json"), format!(r#"{{"{key}":null}}"#)).expect("written");
         let err = start(dir.path(), &["--snapshot", "s.json"]).err().expect("it has no source");
         assert!(format!("{err:#}").contains("is null"), "{err:#}");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::dev_flags::BlockMode;
+use crate::local::flags::BlockMode;
 
 /// The flags of `surfpool start`.
 #[derive(Args, Clone, Debug)]
@@ -44,12 +44,27 @@ pub(crate) struct SurfpoolFlags {
     /// Fork no cluster, whatever the two flags say. So it is without them, too.
     #[arg(long)]
     pub(crate) offline: bool,
-    /// Do not deploy the programs of Anchor.toml.
+    /// Start at slot 0, now, and not at the slot, the epoch and the time of the forked cluster.
+    #[arg(long)]
+    pub(crate) fork_from_genesis: bool,
+    /// Execute transactions with any blockhash, such as signed ones of another cluster.
+    #[arg(long)]
+    pub(crate) skip_blockhash_check: bool,
+    /// Do not deploy the programs of Anchor.toml, nor anything else that it lists for the validator.
     #[arg(long)]
     pub(crate) no_deploy: bool,
     /// The directory of the programs' .so files.
     #[arg(long, value_name = "DIR", default_value = "target/deploy")]
     pub(crate) artifacts_path: PathBuf,
+    /// A Test.toml with accounts, programs and clones for genesis, over those of Anchor.toml. Can be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) anchor_test_config_path: Vec<PathBuf>,
+    /// Ignored: genesis has the entries of Anchor.toml for the validator, with and without it.
+    #[arg(long)]
+    pub(crate) legacy_anchor_compatibility: bool,
+    /// Maximum bytes of logs that are recorded for a transaction; 0 is no limit [default: 10000].
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) log_bytes_limit: Option<usize>,
     /// A file that `surfnet_exportSnapshot` made: its accounts are those of genesis. Can be repeated.
     #[arg(long, value_name = "FILE")]
     pub(crate) snapshot: Vec<PathBuf>,
@@ -107,12 +122,6 @@ pub(crate) struct OtherFlags {
     pub(crate) max_profiles: Option<usize>,
     #[arg(long, hide = true)]
     pub(crate) log_path: Option<String>,
-    #[arg(long, hide = true)]
-    pub(crate) log_bytes_limit: Option<usize>,
-    #[arg(long, hide = true)]
-    pub(crate) legacy_anchor_compatibility: bool,
-    #[arg(long, hide = true)]
-    pub(crate) anchor_test_config_path: Vec<PathBuf>,
     #[arg(short, long, hide = true)]
     pub(crate) feature: Vec<String>,
     #[arg(long, hide = true)]
@@ -125,8 +134,6 @@ pub(crate) struct OtherFlags {
     pub(crate) metrics_addr: Option<String>,
     #[arg(long, hide = true)]
     pub(crate) skip_signature_verification: bool,
-    #[arg(long, hide = true)]
-    pub(crate) skip_blockhash_check: bool,
 }
 
 impl OtherFlags {
@@ -140,6 +147,7 @@ impl OtherFlags {
             (self.manifest_file_path.is_some(), "--manifest-file-path", runbooks),
             (!self.runbook.is_empty(), "--runbook", runbooks),
             (!self.runbook_input.is_empty(), "--runbook-input", runbooks),
+            (self.yes, "--yes", "nothing is asked for"),
             (self.watch, "--watch", "programs are read once; surfnet_writeProgram replaces one"),
             (self.subgraph_db.is_some(), "--subgraph-db", "surfpool ignores it as well"),
             (self.studio_port.is_some(), "--studio-port", "the console is at / of the RPC port"),
@@ -155,14 +163,9 @@ impl OtherFlags {
             ),
             (self.log_path.is_some(), "--log-path", log),
             (
-                self.log_bytes_limit.is_some(),
-                "--log-bytes-limit",
-                "logs of a transaction are truncated at 10,000 bytes",
-            ),
-            (
-                !self.anchor_test_config_path.is_empty(),
-                "--anchor-test-config-path",
-                "only the programs of Anchor.toml are read",
+                !self.geyser_plugin_config.is_empty(),
+                "--geyser-plugin-config",
+                "Hydrant does not load plugins; it serves Yellowstone gRPC itself, at port 10000",
             ),
             (!self.feature.is_empty(), "--feature", "--features-all activates every feature"),
             (self.surfnet_id.is_some(), "--surfnet-id", "the ledger is in memory"),
@@ -176,16 +179,11 @@ impl OtherFlags {
     /// One line for each flag that is refused, with what to use instead.
     pub(crate) fn refused(&self) -> Vec<String> {
         let rows = [
-            (
-                !self.geyser_plugin_config.is_empty(),
-                "--geyser-plugin-config: Hydrant does not load plugins; it serves Yellowstone gRPC itself",
-            ),
             (self.db.is_some(), "--db: hydrant dev --ledger stores a ledger in a directory"),
             (
                 self.skip_signature_verification,
                 "--skip-signature-verification: sendTransaction has skipSigVerify",
             ),
-            (self.skip_blockhash_check, "--skip-blockhash-check: omit it"),
         ];
         let given = rows.into_iter().filter(|(is_given, _)| *is_given);
         given.map(|(_, line)| line.to_owned()).collect()

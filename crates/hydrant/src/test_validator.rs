@@ -5,16 +5,16 @@
 //! instead. [`add`] adds them to the command, hidden; [`check_flags`] handles those on the command line.
 //! The command [`COMMAND`] is `dev` with the defaults of [`with_defaults`]. A program that is called [`PROGRAM`] is that
 //! command ([`arguments`]).
-//! Not here: the flags that both programs have (`cli`).
+//! Not here: the flags that both programs have (`local::flags`).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::dev_flags::DevFlags;
+use crate::local::flags::DevFlags;
 use crate::solana_cli_config;
 
 /// How a flag is handled.
@@ -61,12 +61,10 @@ const HISTORY: FlagHandling =
     Refused("the node stores history itself; see --history-slots and --history-bytes");
 const BLOCK_AND_VOTE: FlagHandling = Ignored("this subscription is always enabled");
 
-/// The flags of `solana-test-validator` 4.2.2 that are not flags of `hydrant dev`, and `--gossip-host` of earlier
-/// versions, which Anchor still passes.
+/// The flags of `solana-test-validator` 4.2.2 that are not flags of `hydrant dev`. `--gossip-host` of earlier versions,
+/// which Anchor still passes, is another name of `--advertised-ip`.
 const FLAGS: &[Flag] = &[
     flag("gossip-port", One, NO_GOSSIP),
-    flag("gossip-host", One, NO_GOSSIP),
-    flag("advertised-ip", One, NO_GOSSIP),
     flag(
         "dynamic-port-range",
         One,
@@ -105,14 +103,9 @@ const FLAGS: &[Flag] = &[
         flag(
             "geyser-plugin-config",
             Many,
-            Refused("Hydrant does not load plugins; WebSocket subscriptions report every change"),
-        ),
-    ),
-    flag(
-        "log-messages-bytes-limit",
-        One,
-        Refused(
-            "logs of a transaction are truncated at 10,000 bytes, the validator's default; omit this flag",
+            Ignored(
+                "Hydrant does not load plugins; it serves Yellowstone gRPC itself, at --grpc-port (10000)",
+            ),
         ),
     ),
     flag("alpenglow", No, Refused("this ledger has one node and no consensus; omit this flag")),
@@ -122,16 +115,18 @@ const FLAGS: &[Flag] = &[
 const PROGRAM: &str = "solana-test-validator";
 /// The command of that name.
 pub(crate) const COMMAND: &str = "test-validator";
-/// What `--version` prints after the program's name.
-static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let own = env!("CARGO_PKG_VERSION");
-    format!("{} (src:hydrant-{own}; client:Hydrant)", rpc_solana::api_version())
+/// The version after the name of the program (`--version`) or package (the log), in Agave's format, without a commit.
+pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let version = rpc_solana::api_version();
+    let feature_set = chain_solana::feature_set();
+    format!("{version} (src:00000000; feat:{feature_set:08x}, client:Hydrant)")
 });
 /// Where the ledger is stored without `--ledger`.
 const LEDGER_DIR: &str = "test-ledger";
 /// `--config` of `dev`, in the command of the other name.
 const OWN_CONFIG: &str = "hydrant-config";
 
+const RESET_HELP: &str = "Empty the ledger directory first: every file in it is removed";
 /// The short form of `--config`, which means another file in `solana-test-validator`.
 const CONFIG_SHORT: char = 'C';
 const CONFIG_REFUSED: &str = "-C means the Solana CLI's configuration in solana-test-validator, which \
@@ -165,7 +160,8 @@ pub(crate) fn add_to_own(command: Command) -> Command {
         .value_name("FILE")
         .help_heading("Configuration")
         .help("The Solana CLI's configuration, of which only the keypair is read: the mint");
-    add_flags(command.mut_arg("config", |arg| arg.long(OWN_CONFIG)))
+    let command = command.mut_arg("config", |arg| arg.long(OWN_CONFIG));
+    add_flags(command.mut_arg("reset", |arg| arg.help(RESET_HELP)))
         .arg(config)
         .display_name(PROGRAM)
         .version(VERSION.as_str())
@@ -180,16 +176,16 @@ pub(crate) fn arguments(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// The flags with the defaults of `solana-test-validator`.
-pub(crate) fn with_defaults(mut flags: DevFlags, matches: &ArgMatches) -> Result<DevFlags> {
-    flags.ledger.get_or_insert_with(|| PathBuf::from(LEDGER_DIR));
-    if let Some(path) = matches.get_one::<String>(CLI_CONFIG)
-        && flags.mint.is_none()
-    {
-        let keypair = solana_cli_config::keypair_path(Path::new(path)).context("--config")?;
-        flags.mint = keypair.map(|path| path.to_string_lossy().into_owned());
-    }
-    Ok(flags)
+/// Returns the flags with the defaults of `solana-test-validator`, and a line for each fault of the `--config` file,
+/// which does not end the start.
+pub(crate) fn with_defaults(mut flags: DevFlags, matches: &ArgMatches) -> (DevFlags, Vec<String>) {
+    flags.node.ledger.ledger.get_or_insert_with(|| PathBuf::from(LEDGER_DIR));
+    flags.node.bounds.has_agave_body_limit = true;
+    flags.cli_config = matches.get_one::<String>(CLI_CONFIG).map(PathBuf::from);
+    let config = flags.cli_config.as_deref().filter(|_| flags.mint.is_none());
+    let fault = config.and_then(|path| solana_cli_config::keypair_path(path).err());
+    let lines = fault.map(|err| format!("--config is ignored: {err:#}")).into_iter().collect();
+    (flags, lines)
 }
 
 /// One line for each ignored flag on the command line, with the reason. An error if a flag is refused.
@@ -292,7 +288,7 @@ mod tests {
             assert!(groups == 1, "--{name} is in {groups} groups");
         }
         for flag in FLAGS {
-            let is_theirs = OF_TEST_VALIDATOR.contains(&flag.long) || flag.long == "gossip-host";
+            let is_theirs = OF_TEST_VALIDATOR.contains(&flag.long);
             assert!(is_theirs, "--{} is no flag of test-validator", flag.long);
         }
     }
@@ -324,10 +320,10 @@ mod tests {
     #[test]
     fn all_refused_flags_are_named_at_once_and_short_forms_are_known() {
         let err =
-            parse(&["-u", "devnet", "-c", "abc", "--alpenglow", "--geyser-plugin-config", "a"])
+            parse(&["-u", "devnet", "-c", "abc", "--alpenglow", "--enable-bigtable-ledger-upload"])
                 .expect_err("two are refused");
         let message = err.to_string();
-        let refused = ["--geyser-plugin-config: ", "--alpenglow: "];
+        let refused = ["--enable-bigtable-ledger-upload: ", "--alpenglow: "];
         assert!(refused.iter().all(|flag| message.contains(flag)), "{message}");
         assert!(!message.contains("--url") && !message.contains("--clone"), "{message}");
         let err = parse(&["-C", "cli.yml"]).expect_err("another file");
@@ -359,16 +355,23 @@ mod tests {
             let flags = matches.subcommand_matches(COMMAND).expect("it is that command");
             let dev = DevFlags::from_arg_matches(flags).expect("valid flags");
             assert!(check_flags(flags).expect("none is refused").is_empty());
-            with_defaults(dev, flags).expect("a valid file")
+            with_defaults(dev, flags)
         };
         for config in ["-C", "--config"] {
-            let flags = parse(&[config, &path]);
-            assert_eq!(flags.mint.as_deref(), Some("/a/id.json"));
-            assert_eq!((flags.config, flags.ledger), (None, Some(LEDGER_DIR.into())));
+            let (flags, lines) = parse(&[config, &path]);
+            assert_eq!((flags.mint, flags.cli_config), (None, Some(path.clone().into())));
+            assert_eq!(flags.config.config, None);
+            assert_eq!(flags.node.ledger.ledger, Some(LEDGER_DIR.into()));
+            assert!(lines.is_empty(), "{lines:?}");
         }
-        let own = parse(&["-C", &path, "--mint", "m", "--ledger", "l", "--hydrant-config", "h"]);
+        let (_, lines) = parse(&["-C", "/nowhere"]);
+        assert!(lines[0].starts_with("--config is ignored: /nowhere: "), "{lines:?}");
+        let (own, lines) =
+            parse(&["-C", "/nowhere", "--mint", "m", "--ledger", "l", "--hydrant-config", "h"]);
+        assert!(lines.is_empty(), "its keypair is not needed");
         assert_eq!(own.mint.as_deref(), Some("m"));
-        assert_eq!((own.config, own.ledger), (Some("h".into()), Some("l".into())));
+        assert_eq!(own.config.config, Some("h".into()));
+        assert_eq!(own.node.ledger.ledger, Some("l".into()));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! TLS of a node: its certificate in the servers, its reload by the administration and by a change of its files.
 
-use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -12,17 +11,17 @@ use http_server::{HttpEvent, Tls};
 use jsonrpc::ServerContext;
 use pool::ClientId;
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
 
 use crate::admin::AdminApi;
 use crate::serving_options::ServingOptions;
 
-/// Lets the node speak TLS, if it has a certificate, and reloads that when its files change. Returns the task that does.
+/// Lets the node speak TLS, if it has a certificate, and returns the task that reloads that when its files
+/// change.
 pub(crate) fn start_tls(
     options: &ServingOptions,
     context: &ServerContext,
     administration: &mut AdminApi,
-) -> Option<JoinHandle<()>> {
+) -> Option<impl Future<Output = ()> + Send + use<>> {
     let files = options.tls.as_ref()?;
     // It is set once, before the server starts.
     let _ = context.http.tls.set(Arc::clone(files.tls()));
@@ -30,7 +29,7 @@ pub(crate) fn start_tls(
     metrics.record(HttpEvent::CertificateLoaded);
     let (reloaded, counters) = (Arc::clone(files), Arc::clone(&metrics));
     administration.add_reload_hook("tls", move || reloaded.reload(&counters));
-    Some(tokio::spawn(Arc::clone(files).watch(metrics)))
+    Some(Arc::clone(files).watch(metrics))
 }
 
 /// The certificate of a node for its gRPC.

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use ::tpu::{Counters, FairQueue, Forwarder, Server, SigVerifyStage, TlsIdentity};
 use anyhow::{Context, Result};
-use chain_solana::{Reader, TransactionSender};
+use chain_solana::{History, Reader, TransactionSender};
+use jsonrpc::Metrics;
 use ledger::Commitment;
-use localnet::{ExecutorMetrics, Localnet};
-use solana_signer::Signer;
 
 use crate::api_key_file::ApiKeyFile;
-use crate::config::NodeConfig;
+use crate::node::NodeConfig;
+use crate::node::parts::{BoxFuture, Part};
 use crate::tpu_metrics::TpuMetrics;
 
 /// Interval of the log lines.
@@ -23,41 +23,40 @@ pub(crate) struct Tpu {
     server: Server,
     _sigverify: SigVerifyStage,
     forwarder: Option<Arc<Forwarder>>,
-    executor_metrics: Arc<ExecutorMetrics>,
+}
+
+/// The ledger of a TPU.
+pub(crate) struct TpuLedger {
+    /// The identity that the port's certificate has.
+    pub(crate) identity: TlsIdentity,
+    pub(crate) reader: Reader,
+    pub(crate) history: Arc<History>,
+    /// Gets the transactions that arrive.
+    pub(crate) transaction_sender: Arc<dyn TransactionSender>,
 }
 
 impl Tpu {
-    /// Starts the TPU of `localnet`, which gets its transactions by `sender`.
-    pub(crate) fn start(
-        config: &NodeConfig,
-        localnet: &Localnet,
-        sender: Arc<dyn TransactionSender>,
-    ) -> Result<Self> {
-        let keypair = localnet.identity();
-        let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
+    /// Starts the TPU of a ledger on a UDP port.
+    pub(crate) fn start(config: &NodeConfig, port: u16, ledger: TpuLedger) -> Result<Self> {
+        let TpuLedger { identity, reader, history, transaction_sender } = ledger;
         let quic = Arc::new(config.quic.clone());
-        let forwarder = start_forwarder(config, &identity, localnet.reader().clone())?;
+        let forwarder = start_forwarder(config, &identity, reader)?;
         let counters = Arc::<Counters>::default();
         let queue = Arc::new(FairQueue::new(quic.queue_max, Arc::clone(&counters)));
         let sigverify = SigVerifyStage::start(
             Arc::clone(&quic),
             Arc::clone(&queue),
             Arc::clone(&counters),
-            sender,
-            Some(Arc::clone(localnet.history())),
+            transaction_sender,
+            Some(history),
             forwarder.clone(),
         )
         .context("start the threads that check signatures")?;
-        let address = SocketAddr::new(config.bind_address, config.tpu_port);
+        let address = SocketAddr::new(config.bind_address, port);
         let keys = config.api_keys.as_ref().map(ApiKeyFile::keys);
         let server = Server::start_with_keys(quic, address, &identity, queue, counters, keys)
             .context("serve transactions over QUIC (--bind-address, --tpu-port)")?;
-        Ok(Self {
-            server,
-            _sigverify: sigverify,
-            forwarder,
-            executor_metrics: Arc::clone(localnet.executor_metrics()),
-        })
+        Ok(Self { server, _sigverify: sigverify, forwarder })
     }
 
     /// The address on which it listens.
@@ -65,15 +64,8 @@ impl Tpu {
         self.server.address()
     }
 
-    /// Its metrics.
-    pub(crate) fn metrics(&self) -> TpuMetrics {
-        let counters = Arc::clone(self.server.counters());
-        let forwarder = self.forwarder.as_ref().map(Arc::downgrade);
-        TpuMetrics { counters, executor_metrics: Arc::clone(&self.executor_metrics), forwarder }
-    }
-
     /// Logs changed counters periodically, until the task is aborted.
-    pub(crate) fn log_periodically(&self) -> impl Future<Output = ()> + Send + 'static {
+    pub(crate) fn log_periodically(&self) -> impl Future<Output = ()> + Send + use<> {
         let (counters, forwarder) = (Arc::clone(self.server.counters()), self.forwarder.clone());
         async move {
             let mut interval = tokio::time::interval(REPORT_INTERVAL);
@@ -91,6 +83,20 @@ impl Tpu {
                 logged = snapshot;
             }
         }
+    }
+}
+
+impl Part for Tpu {
+    fn add_metrics(&self, metrics: &Metrics) {
+        let counters = Arc::clone(self.server.counters());
+        let forwarder = self.forwarder.as_ref().map(Arc::downgrade);
+        metrics.add(Arc::new(TpuMetrics { counters, forwarder }));
+    }
+
+    /// It joins its threads: no transactions arrive by QUIC after this.
+    fn stop(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        let stopped = tokio::task::spawn_blocking(move || drop(self));
+        Box::pin(async move { stopped.await.context("stop the TPU") })
     }
 }
 

@@ -1,16 +1,14 @@
-//! Metrics of the TPU, the ledger's thread and the forwarder.
+//! Metrics of the TPU and its forwarder.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use ::tpu::{CONNECTION_BYTES, Counters, DestinationStats, Forwarder};
-use localnet::ExecutorMetrics;
 use metrics::{Collector, Exposition, MetricKind};
 
 /// The sources of the metrics. They do not keep the forwarder alive.
 pub(crate) struct TpuMetrics {
     pub(crate) counters: Arc<Counters>,
-    pub(crate) executor_metrics: Arc<ExecutorMetrics>,
     pub(crate) forwarder: Option<Weak<Forwarder>>,
 }
 
@@ -61,11 +59,6 @@ impl Collector for TpuMetrics {
         let mut family = out.family("hydrant_quic_step_seconds_total", MetricKind::Counter, help);
         for (step, duration) in snapshot.steps() {
             family.put(&[("step", step)], duration.as_secs_f64());
-        }
-        let help = "Time of the thread that executes transactions, by part.";
-        let mut family = out.family("hydrant_executor_seconds_total", MetricKind::Counter, help);
-        for (part, duration) in self.executor_metrics.phases() {
-            family.put(&[("part", part)], duration.as_secs_f64());
         }
         if let Some(forwarder) = self.forwarder.as_ref().and_then(Weak::upgrade) {
             write_forwarder(out, &forwarder);

@@ -4,10 +4,9 @@
 
 use std::sync::OnceLock;
 
-/// Maximum number of chunks.
 pub(crate) const CHUNKS: usize = 1024;
 
-/// The array. Read by any thread, allocated by one.
+/// A growing array. Any thread reads it, one allocates.
 pub(crate) struct ChunkedArray<T> {
     chunks: Box<[OnceLock<Box<[T]>>]>,
     chunk_len: usize,
@@ -23,18 +22,18 @@ impl<T> ChunkedArray<T> {
         Some(&self.chunks.get(at / self.chunk_len)?.get()?[at % self.chunk_len])
     }
 
-    /// All allocated entries.
+    /// Returns all allocated entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().filter_map(OnceLock::get).flatten()
     }
 
-    /// The heap bytes of the entries, without what they point to.
+    /// Returns the heap bytes of the entries, without memory that they own.
     pub(crate) fn bytes(&self) -> usize {
         let chunks = self.chunks.iter().filter_map(OnceLock::get);
         size_of_val(&*self.chunks) + chunks.map(|chunk| size_of_val(&**chunk)).sum::<usize>()
     }
 
-    /// The entry `at`, allocated if necessary. Panics beyond the bound, from which there is no recovery.
+    /// Returns the entry `at`, allocated if necessary. Panics beyond the bound: recovery is not possible there.
     pub(crate) fn allocate(&self, at: u32, make: impl Fn() -> T) -> &T {
         let at = at as usize;
         let chunk = self.chunks.get(at / self.chunk_len);

@@ -28,7 +28,7 @@ const RECLAIMED_MIN: usize = 16;
 /// let found: Vec<AddressId> = index.postings().records(owner).collect();
 /// assert_eq!(found, [3, 5, 800].map(AddressId));
 ///
-/// // Readers whose snapshots are from epoch 4 or before still find what is removed now.
+/// // Readers with snapshots from epoch 4 or before still find an entry that is removed now.
 /// index.remove(owner, AddressId(5), 4);
 /// assert!(index.postings().contains(owner, AddressId(5)));
 /// index.reclaim(5);
@@ -60,13 +60,13 @@ struct RetiredEntry {
 /// Allocates indices of large sets.
 #[derive(Default)]
 struct LargeSetAllocator {
-    /// The most sets that were in use at once.
+    /// Maximum number of sets that were in use at once.
     len: u32,
     free: Vec<u32>,
 }
 
 impl Index {
-    /// An empty index, for keys and records among `limit` addresses. `seed` keys the
+    /// Creates an empty index, for keys and records among `limit` addresses. `seed` keys the
     /// hash of key ids.
     ///
     /// Memory: about 100 KiB, and 24 KiB and up to 16 bytes for every 1,024 of `limit` for each key kind
@@ -85,7 +85,7 @@ impl Index {
         }
     }
 
-    /// The readers' side. It shows every change at once.
+    /// Returns the readers' side. It shows every change at once.
     pub fn postings(&self) -> &Arc<Postings> {
         &self.postings
     }
@@ -102,11 +102,11 @@ impl Index {
             return false;
         }
         self.entries += 1;
-        self.keys += usize::from(self.len_of(key) == 1);
+        self.keys += usize::from(self.count_entries(key) == 1);
         true
     }
 
-    /// Removes `record` from `key`; false if it was not there. Readers whose snapshot was
+    /// Removes `record` from `key`; false if it was not there. Readers with snapshots that were
     /// published in epoch `known_until` or before still find it.
     pub fn remove(&mut self, key: Key, record: AddressId, known_until: u64) -> bool {
         match self.retired.get_mut(&(key, record)) {
@@ -121,7 +121,7 @@ impl Index {
         *self.retired_by_key.entry(key).or_default() += 1;
         self.retired_since_reclaim += 1;
         self.entries -= 1;
-        self.keys -= usize::from(self.len_of(key) == 0);
+        self.keys -= usize::from(self.count_entries(key) == 0);
         true
     }
 
@@ -130,8 +130,9 @@ impl Index {
         self.reclaim_up_to(oldest_pinned, usize::MAX);
     }
 
-    /// As [`Self::reclaim`], but at most about twice as many entries as were removed since the last call. So it
-    /// keeps up, and when a long scan ends, one write does not pay for all entries that waited for it.
+    /// Removes entries as [`Self::reclaim`] does, but at most about twice as many as were removed since the last
+    /// call. So the queue does not grow, and when a long scan ends, one write does not pay for all entries that
+    /// waited for it.
     pub fn reclaim_some(&mut self, oldest_pinned: u64) {
         let at_most =
             RECLAIMED_MIN + 2 * self.retired_since_reclaim + self.reclaim_queue.len() / 64;
@@ -162,27 +163,28 @@ impl Index {
         }
     }
 
-    /// Number of records under `key`.
-    pub fn len_of(&self, key: Key) -> usize {
-        self.postings.len_of(key) - self.retired_by_key.get(&key).copied().unwrap_or(0)
+    /// Returns the number of records under `key`.
+    pub fn count_entries(&self, key: Key) -> usize {
+        self.postings.count_entries(key) - self.retired_by_key.get(&key).copied().unwrap_or(0)
     }
 
-    /// Number of keys that have a record.
+    /// Returns the number of keys that have a record.
     pub fn keys(&self) -> usize {
         self.keys
     }
 
-    /// Number of entries of all keys.
+    /// Returns the number of entries of all keys.
     pub fn len(&self) -> usize {
         self.entries
     }
 
-    /// Whether no key has a record.
+    /// Returns whether no key has a record.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// Number of entries that were removed while a snapshot may need them, including those that were inserted again.
+    /// Returns the number of entries that were removed while a snapshot may need them, including those that were
+    /// inserted again.
     pub fn pending_reclaim(&self) -> usize {
         self.retired.len()
     }
@@ -269,7 +271,7 @@ impl Index {
         }
     }
 
-    /// Stores a set of these ids, to which no key refers yet.
+    /// Stores a new set of these ids. No key refers to it yet.
     fn store_set(&mut self, ids: &[u32]) -> SetRef {
         match ids {
             [one] => SetRef::One(*one),

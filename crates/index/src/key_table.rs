@@ -2,11 +2,11 @@
 //!
 //! Shape: buckets of 8 bytes, the key's id above its word, in shards chosen by the hash. A bucket is
 //! read and written as a whole. A full shard is replaced by a larger one.
-//! Invariant: one thread changes the table. A search finds a key that is there throughout: entries do not
+//! Invariant: one thread changes the table. A search finds a key that is in the table throughout: entries do not
 //! move, and a bucket is emptied only where no search continues behind it.
 //! Invariant: a shard's version is incremented after a word of it was replaced and before the memory that the word
 //! referred to is reused. If a reader follows a word and then finds the version as it was before it
-//! read the word, it has read what the word referred to.
+//! read the word, it has read the set of that word.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use arc_swap::ArcSwap;
 use crate::chunked_array::{CHUNKS, ChunkedArray};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Average keys of a shard, at most, if there are as many keys as addresses.
+/// Maximum average keys of a shard, if there are as many keys as addresses.
 const SHARD_LEN: u32 = 1024;
 const EMPTY: u64 = u64::MAX;
 const TOMBSTONE: u64 = u64::MAX - 1;
-/// Buckets of a new shard.
+/// Number of buckets of a new shard.
 const BUCKETS_MIN: usize = 4;
 
-/// The table of one key kind.
+/// The table of the keys of one kind.
 pub(crate) struct KeyTable {
     /// Allocated when first needed: a few keys among a billion addresses need few shards.
     shards: ChunkedArray<Shard>,
@@ -53,7 +53,7 @@ pub(crate) struct KeyEntry<'a> {
 }
 
 impl KeyTable {
-    /// An empty table for at most `limit` keys.
+    /// Creates an empty table for at most `limit` keys.
     pub(crate) fn new(limit: u32, seed: u64) -> Self {
         let shards = limit.div_ceil(SHARD_LEN).next_power_of_two();
         Self {
@@ -64,21 +64,21 @@ impl KeyTable {
         }
     }
 
-    /// The entry of a key, if its shard exists.
+    /// Returns the entry of a key, if its shard exists.
     pub(crate) fn entry(&self, key: u32) -> Option<KeyEntry<'_>> {
         let hash = hash(key, self.seed);
-        Some(KeyEntry { shard: self.shards.get(self.shard_of(hash))?, key, hash })
+        Some(KeyEntry { shard: self.shards.get(self.shard_index(hash))?, key, hash })
     }
 
-    /// The entry of a key, whose shard is allocated if necessary. Writer only.
+    /// Returns the entry of a key, and allocates its shard if necessary. Writer only.
     pub(crate) fn allocate_entry(&self, key: u32) -> KeyEntry<'_> {
         let hash = hash(key, self.seed);
         let make =
             || Shard { version: AtomicU32::new(0), buckets: ArcSwap::new(Arc::clone(&self.empty)) };
-        KeyEntry { shard: self.shards.allocate(self.shard_of(hash), make), key, hash }
+        KeyEntry { shard: self.shards.allocate(self.shard_index(hash), make), key, hash }
     }
 
-    /// Its heap bytes. Cost: O(shards).
+    /// Returns the heap size in bytes. Cost: O(shards).
     pub(crate) fn bytes(&self) -> usize {
         let buckets = self.shards.iter().map(|shard| {
             let buckets = shard.buckets.load();
@@ -90,7 +90,7 @@ impl KeyTable {
         self.shards.bytes() + buckets.sum::<usize>()
     }
 
-    /// The words of all keys, one shard at a time.
+    /// Returns the words of all keys, one shard at a time.
     pub(crate) fn words(&self) -> impl Iterator<Item = u32> + '_ {
         self.shards.iter().flat_map(|shard| {
             let buckets = shard.buckets.load();
@@ -98,7 +98,7 @@ impl KeyTable {
         })
     }
 
-    fn shard_of(&self, hash: u64) -> u32 {
+    fn shard_index(&self, hash: u64) -> u32 {
         // In two steps, because a shift by 64 bits overflows.
         (hash >> 1 >> (63 - self.shard_bits)) as u32
     }
@@ -125,24 +125,24 @@ impl KeyTable {
 }
 
 impl KeyEntry<'_> {
-    /// The key's word.
+    /// Returns the word of the key, if it is in the table.
     pub(crate) fn word(&self) -> Option<u32> {
         self.shard.buckets.load().find(*self).map(|(_, entry)| entry as u32)
     }
 
-    /// The version to compare with later.
+    /// Returns the version to compare with later.
     pub(crate) fn version(&self) -> u32 {
         self.shard.version.load(Ordering::Acquire)
     }
 
-    /// Whether what was read since through words of this shard was still theirs.
+    /// Returns whether memory that was read through words of this shard since `version` still belonged to them.
     pub(crate) fn is_unchanged_since(&self, version: u32) -> bool {
-        // Pairs with the fence in `mark_changed`: a reader of what was written after it sees the new version.
+        // Pairs with the fence in `mark_changed`: a reader that sees a write after it sees the new version.
         fence(Ordering::Acquire);
         self.shard.version.load(Ordering::Relaxed) == version
     }
 
-    /// Says that the memory that a word of this shard referred to is about to be reused. Writer only.
+    /// Announces that memory that a word of this shard referred to is about to be reused. Writer only.
     pub(crate) fn mark_changed(&self) {
         let version = self.shard.version.load(Ordering::Relaxed).wrapping_add(1);
         self.shard.version.store(version, Ordering::Release);
@@ -161,13 +161,13 @@ impl Buckets {
         Self { buckets, live: AtomicU32::new(0), used: AtomicU32::new(0) }
     }
 
-    /// At most nine of ten buckets are used, so one stays empty: every search ends.
+    /// Returns whether nine of ten buckets are used. So one stays empty, and every search ends.
     fn is_full(&self) -> bool {
         let used = self.used.load(Ordering::Relaxed) as usize + 1;
         used * 10 > self.buckets.len() * 9
     }
 
-    /// The bucket of the key, and the entry that was read there.
+    /// Returns the bucket of the key, and the entry that was read there.
     fn find(&self, key_entry: KeyEntry<'_>) -> Option<(usize, u64)> {
         for at in self.path(key_entry.hash) {
             // Pairs with the release of an entry: what its word refers to is visible.
@@ -182,7 +182,7 @@ impl Buckets {
         None
     }
 
-    /// Inserts an entry whose key is not in the table. There must be a free bucket.
+    /// Inserts an entry of a key that is not in the table. There must be a free bucket.
     fn insert(&self, hash: u64, entry: u64) {
         for at in self.path(hash) {
             let was = self.buckets[at].load(Ordering::Relaxed);
@@ -222,7 +222,7 @@ impl Buckets {
         entries.filter(|entry| *entry != EMPTY && *entry != TOMBSTONE)
     }
 
-    /// All buckets, starting with the one that the hash names.
+    /// Returns all buckets, starting with the one that the hash names.
     fn path(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
         let len = self.buckets.len();
         let first = (((hash & 0xffff_ffff) * len as u64) >> 32) as usize;
@@ -239,8 +239,8 @@ fn add(to: &AtomicU32, n: u32) {
     to.store(to.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
 
-/// The ids of keys are in order, and an attacker that makes addresses may choose which become keys: so the hash is
-/// keyed.
+/// Returns the keyed hash of a key's id. Ids of keys are in order, and an attacker that makes addresses may choose
+/// which become keys.
 fn hash(key: u32, seed: u64) -> u64 {
     let product = u128::from(u64::from(key) ^ seed) * u128::from(seed | 1);
     let folded = product as u64 ^ (product >> 64) as u64;

@@ -4,7 +4,7 @@
 //! starts, and the first range starts at 0. A change replaces the smallest unit: usually a leaf's
 //! ids, a node's list when leaves are split or joined, the list of nodes when a node is split.
 //! Invariant: one thread changes it. A reader that loads a list or a leaf sees all of it, with all ids of
-//! its range that were there before; so a reader that goes from range to range meets every id that
+//! its range that were there before; so a reader that walks from range to range meets every id that
 //! stays, once, in order.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::small_sets::BLOCK_MAX;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Below this many ids a set is better stored in a block. It is somewhat less than the size of a block, so that a set
-/// at the bound does not go back and forth.
+/// at the bound does not change its form with every write.
 pub(crate) const LARGE_MIN: usize = BLOCK_MAX - 16;
 
 const NODE_LEN: usize = 128;
@@ -27,7 +27,7 @@ const JOINED_MAX: usize = 512;
 /// Items by the first id of their range.
 type Ranges<T> = Vec<(u32, Arc<T>)>;
 
-/// The set.
+/// A sorted set of many ids.
 pub(crate) struct LargeSet {
     len: AtomicU32,
     nodes: ArcSwap<Ranges<Node>>,
@@ -42,9 +42,10 @@ struct Leaf {
 }
 
 impl LargeSet {
-    /// The set of these sorted ids.
+    /// Creates the set of these sorted ids.
     pub(crate) fn new(ids: &[u32]) -> Self {
-        let leaves = LeafIds::cut(0, ids).into_iter().map(Leaf::new).collect();
+        let leaves = LeafIds::cut(0, ids).into_iter();
+        let leaves = leaves.map(|(first, ids)| Leaf::new(first, ids)).collect();
         Self {
             len: AtomicU32::new(ids.len() as u32), // different ids
             nodes: ArcSwap::from_pointee(vec![(0, Node::new(leaves))]),
@@ -55,7 +56,7 @@ impl LargeSet {
         self.len.load(Ordering::Relaxed) as usize
     }
 
-    /// Its heap bytes. Cost: O(leaves).
+    /// Returns the heap size in bytes. Cost: O(leaves).
     pub(crate) fn bytes(&self) -> usize {
         let ranges = |ranges: usize| ranges * size_of::<(u32, Arc<Leaf>)>();
         let leaf = |leaf: &Leaf| size_of::<Leaf>() + size_of::<LeafIds>() + leaf.ids.load().bytes();
@@ -71,17 +72,17 @@ impl LargeSet {
 
     pub(crate) fn contains(&self, id: u32) -> bool {
         let nodes = self.nodes.load();
-        let leaves = nodes[range_of(&nodes, id)].1.leaves.load();
-        leaves[range_of(&leaves, id)].1.ids.load().contains(id)
+        let leaves = nodes[find_range(&nodes, id)].1.leaves.load();
+        leaves[find_range(&leaves, id)].1.ids.load().contains(id)
     }
 
     /// Copies ids from `from` on until there are `len`; returns the id to continue with, if there may be more.
     pub(crate) fn read(&self, mut from: u32, len: usize, ids: &mut Vec<u32>) -> Option<u32> {
         loop {
             let nodes = self.nodes.load();
-            let node = range_of(&nodes, from);
+            let node = find_range(&nodes, from);
             let leaves = nodes[node].1.leaves.load();
-            let leaf = range_of(&leaves, from);
+            let leaf = find_range(&leaves, from);
             let is_read_out = leaves[leaf].1.ids.load().read(from, len, ids);
             if !is_read_out {
                 return ids.last().map(|last| last + 1);
@@ -116,9 +117,9 @@ impl LargeSet {
     /// Changes the leaf of `id`; false if nothing changed.
     fn change(&self, id: u32, how: impl Fn(&LeafIds, u32, u32) -> Outcome) -> bool {
         let nodes = self.nodes.load();
-        let at_node = range_of(&nodes, id);
+        let at_node = find_range(&nodes, id);
         let leaves = nodes[at_node].1.leaves.load();
-        let at = range_of(&leaves, id);
+        let at = find_range(&leaves, id);
         let (first, leaf) = &leaves[at];
         let outcome = how(&leaf.ids.load(), *first, id);
         let mut now: Ranges<Leaf>;
@@ -133,11 +134,11 @@ impl LargeSet {
             }
             Outcome::Becomes(ids) => {
                 now = leaves[..at].to_vec();
-                now.extend(ids.into_iter().map(Leaf::new));
+                now.extend(ids.into_iter().map(|(first, ids)| Leaf::new(first, ids)));
             }
             Outcome::Followed(first, ids) => {
                 now = leaves[..=at].to_vec();
-                now.push(Leaf::new((first, ids)));
+                now.push(Leaf::new(first, ids));
             }
         }
         now.extend_from_slice(&leaves[at + 1..]);
@@ -160,9 +161,9 @@ impl LargeSet {
     /// Joins the leaf from which `id` was removed with a neighbour, if both are small.
     fn join(&self, id: u32) {
         let nodes = self.nodes.load();
-        let at_node = range_of(&nodes, id);
+        let at_node = find_range(&nodes, id);
         let leaves = nodes[at_node].1.leaves.load();
-        let at = range_of(&leaves, id);
+        let at = find_range(&leaves, id);
         let ids = leaves[at].1.ids.load();
         let LeafIds::Wide(own) = &**ids else { return };
         if own.len() >= JOINED_BELOW {
@@ -174,11 +175,12 @@ impl LargeSet {
             else {
                 continue;
             };
-            let (one, two) = (one.ids.load(), two.ids.load());
+            let one = one.ids.load();
+            let two = two.ids.load();
             if let (LeafIds::Wide(one), LeafIds::Wide(two)) = (&**one, &**two)
                 && one.len() + two.len() <= JOINED_MAX
             {
-                let joined = Leaf::new((*first, LeafIds::Wide([&**one, two].concat().into())));
+                let joined = Leaf::new(*first, LeafIds::Wide([&**one, two].concat().into()));
                 let before = leaves[..left].iter().cloned();
                 let after = leaves[left + 2..].iter().cloned();
                 let now = before.chain([joined]).chain(after).collect();
@@ -229,13 +231,13 @@ impl Node {
 }
 
 impl Leaf {
-    fn new((first, ids): (u32, LeafIds)) -> (u32, Arc<Self>) {
+    fn new(first: u32, ids: LeafIds) -> (u32, Arc<Self>) {
         (first, Arc::new(Self { ids: ArcSwap::from_pointee(ids) }))
     }
 }
 
-/// The range of `id`. There is one: the first range starts at or below every id.
-fn range_of<T>(ranges: &[(u32, T)], id: u32) -> usize {
+/// Returns the index of the range of `id`. It always exists: the first range starts at or below every id.
+fn find_range<T>(ranges: &[(u32, T)], id: u32) -> usize {
     ranges.partition_point(|(first, _)| *first <= id).saturating_sub(1)
 }
 
@@ -258,7 +260,7 @@ mod tests {
         all
     }
 
-    /// Grows and shrinks a set over a span of ids, so that it passes through every form.
+    /// Grows and shrinks a set over a span of ids, through every form.
     fn run(seed: u64, span: u32, steps: usize) {
         let mut random = seed;
         let mut below = |bound: u32| {

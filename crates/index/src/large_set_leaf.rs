@@ -1,32 +1,32 @@
 //! A leaf of a large set: the ids of one range, in the form that suits them.
 //!
 //! Shape: `Wide` has up to 1,024 ids of any range, 4 bytes each; `Narrow` those of one window of
-//! 65,536, 2 bytes each; `Dense` is a bitmap of a window, 8 KiB, and changes in place. A window gets a
+//! 65,536, 2 bytes each; `Dense` is a mutable bitmap of a window, 8 KiB. A window gets a
 //! leaf of its own once it has 128 ids, and a bitmap above 4,096. So a sparse set costs about 2 to 4
 //! bytes per id whatever the span of ids is, and a dense one a few bits.
-//! Invariant: only `Dense` changes in place, bit by bit; the others are replaced.
+//! Invariant: only `Dense` is mutated, bit by bit; the others are replaced.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const WIDE_MAX: usize = 1024;
-/// Ids from which on a window has a leaf of its own, and below which it no longer needs one.
+/// Ids from which a window gets a leaf of its own. It loses the leaf below `NARROW_RETAINED_MIN`.
 const NARROW_MIN: usize = 128;
 const NARROW_RETAINED_MIN: usize = 32;
-/// Ids above which a window is a bitmap, and below which it no longer is.
+/// Ids above which a window becomes a bitmap. It remains one down to `DENSE_RETAINED_MIN`.
 const NARROW_MAX: usize = 4096;
 const DENSE_RETAINED_MIN: usize = 3072;
 
 const WINDOW_BITS: u32 = 16;
 const WINDOW_WORDS: usize = 1 << (WINDOW_BITS - 6);
 
-/// The ids of a leaf.
+/// The ids of a leaf, in one of three forms.
 pub(crate) enum LeafIds {
     Wide(Box<[u32]>),
     Narrow(u32, Box<[u16]>),
     Dense(Box<Dense>),
 }
 
-/// A bitmap of a window.
+/// A bitmap of the ids of a window.
 pub(crate) struct Dense {
     window: u32,
     len: AtomicU32,
@@ -37,7 +37,7 @@ pub(crate) struct Dense {
 pub(crate) enum Outcome {
     /// Nothing changed: the id was there already, or was not there.
     Unchanged,
-    /// Changed in place.
+    /// The leaf itself has been changed.
     Changed,
     /// The leaf must be replaced by these, each with the first id of its range.
     Becomes(Vec<(u32, LeafIds)>),
@@ -46,7 +46,7 @@ pub(crate) enum Outcome {
 }
 
 impl LeafIds {
-    /// Leaves for these sorted ids, which start at `first` or later.
+    /// Creates leaves for these sorted ids, which start at `first` or later.
     pub(crate) fn cut(first: u32, ids: &[u32]) -> Vec<(u32, Self)> {
         let mut leaves = Vec::new();
         let mut wide: Vec<u32> = Vec::new();
@@ -71,7 +71,7 @@ impl LeafIds {
         leaves
     }
 
-    /// Ids of one window.
+    /// Creates a leaf for ids of one window.
     fn from_window(ids: &[u32]) -> Self {
         let window = window(ids[0]);
         if ids.len() <= NARROW_MAX {
@@ -90,7 +90,7 @@ impl LeafIds {
         }
     }
 
-    /// Its heap bytes.
+    /// Returns the heap size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Wide(ids) => size_of_val(&**ids),
@@ -168,8 +168,8 @@ impl LeafIds {
                 Outcome::Changed
             }
             // After the leaf's window, and before the next leaf's.
-            Self::Narrow(own, _) => Self::followed(*own, id),
-            Self::Dense(dense) => Self::followed(dense.window, id),
+            Self::Narrow(own, _) => Self::followed_by(*own, id),
+            Self::Dense(dense) => Self::followed_by(dense.window, id),
         }
     }
 
@@ -202,7 +202,7 @@ impl LeafIds {
         Outcome::Becomes(vec![(first, now)])
     }
 
-    fn followed(window: u32, id: u32) -> Outcome {
+    fn followed_by(window: u32, id: u32) -> Outcome {
         Outcome::Followed((window + 1) << WINDOW_BITS, Self::Wide([id].into()))
     }
 }

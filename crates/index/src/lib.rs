@@ -6,14 +6,14 @@
 //! large set. A large set is divided into leaves: sorted ids, sorted halves of ids of one range of 65,536, or
 //! a bitmap of such a range where the set is dense.
 //!
-//! Readers share the sets with the writer and take no lock. What they read may be newer than their
+//! Readers share the sets with the writer and take no lock. They may read a set that is newer than their
 //! snapshot, never older: an entry is visible as soon as it is inserted; a removed entry stays
 //! until no reader's snapshot can need it, by the epochs. So a reader checks each record
 //! that it finds against the version that its snapshot sees.
 //!
 //! Bounds: ids below 2^31 ([`ID_MAX`]); 2^30 words of small sets, four million large sets. Entries
 //! are bounded by the address table on both sides.
-//! Not here: when entries are inserted and removed (`query`, which knows the versions), what a key kind means,
+//! Not here: when entries are inserted and removed (`query`, which knows the versions), the meaning of key kinds,
 //! how long readers pin an epoch (`address`, which numbers the epochs).
 #![forbid(unsafe_code)]
 

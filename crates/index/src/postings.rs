@@ -1,4 +1,4 @@
-//! The readers' side of the index, and how a word refers to a set.
+//! The readers' side of the index, and the references from words to sets.
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,26 +29,25 @@ pub struct Postings {
 /// The usage of the keys of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyKindUsage {
-    /// Keys that have a record.
+    /// Number of keys that have a record.
     pub keys: usize,
-    /// Their entries, including those that only old readers need.
+    /// Number of their entries, including those that only old readers need.
     pub entries: usize,
-    /// The heap bytes of both.
+    /// The heap bytes of keys and entries.
     pub bytes: usize,
 }
 
-/// What a word refers to.
+/// The set that a word refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetRef {
-    /// The only record.
     One(u32),
     /// A block of 2 to [`BLOCK_MAX`] records.
     Block(u32),
-    /// A large set, by its index.
+    /// Index of a large set.
     Large(u32),
 }
 
-/// A set as it was found.
+/// A copy of a set, or a handle on it.
 enum SetSnapshot {
     /// Number of ids that were copied.
     Few(usize),
@@ -89,7 +88,7 @@ impl Postings {
         }
     }
 
-    /// The records under `key`, sorted by id, each once: every record whose entry is there from
+    /// Returns the records under `key`, sorted by id, each once: every record that has an entry from
     /// the call to the end of the iteration, and possibly some that are inserted or removed meanwhile.
     ///
     /// Cost: a lookup; a large set is copied in batches of about a thousand.
@@ -97,7 +96,7 @@ impl Postings {
         self.records_from(key, AddressId(0))
     }
 
-    /// As [`Self::records`], from the id `first` on.
+    /// Returns the [`Self::records`] from the id `first` on.
     pub fn records_from(&self, key: Key, first: AddressId) -> Records {
         let mut few = [0; BLOCK_MAX];
         match self.find(key, &mut few) {
@@ -112,8 +111,8 @@ impl Postings {
         }
     }
 
-    /// Number of entries of `key` now, including those that only old snapshots need. Cost: a lookup.
-    pub fn len_of(&self, key: Key) -> usize {
+    /// Returns the number of entries of `key` now, including those that only old snapshots need. Cost: a lookup.
+    pub fn count_entries(&self, key: Key) -> usize {
         let Some(entry) = self.key_entry(key) else { return 0 };
         loop {
             let version = entry.version();
@@ -129,7 +128,7 @@ impl Postings {
         }
     }
 
-    /// Whether `record` is under `key` now, or an old snapshot needs it to be.
+    /// Returns whether `record` is under `key` now, or an old snapshot needs it to be.
     pub fn contains(&self, key: Key, record: AddressId) -> bool {
         let mut few = [0; BLOCK_MAX];
         match self.find(key, &mut few) {
@@ -138,7 +137,7 @@ impl Postings {
         }
     }
 
-    /// The heap bytes of all sets, approximately. Cost: O(bytes / 1,024); for reports.
+    /// Returns the heap bytes of all sets, approximately. Cost: O(bytes / 1,024); for reports.
     pub fn bytes(&self) -> usize {
         let tables = self.key_tables.iter().filter_map(OnceLock::get).map(KeyTable::bytes);
         let large = self.large_sets.iter().filter_map(|large| Some(large.load_full()?.bytes()));
@@ -146,10 +145,10 @@ impl Postings {
         key_tables + self.small_sets.bytes() + self.large_sets.bytes() + large.sum::<usize>()
     }
 
-    /// The usage of the keys of one kind. Gaps between blocks and the memory
+    /// Returns the usage of the keys of one kind. Gaps between blocks and the memory
     /// that all kinds share are only in [`Self::bytes`]. Approximate while the writer runs. Cost:
     /// O(keys); for reports.
-    pub fn usage_of(&self, kind: KeyKind) -> KeyKindUsage {
+    pub fn key_kind_usage(&self, kind: KeyKind) -> KeyKindUsage {
         let Some(table) = self.key_tables[usize::from(kind.0)].get() else {
             return KeyKindUsage::default();
         };
@@ -173,7 +172,7 @@ impl Postings {
         usage
     }
 
-    /// The set of a key, copied if it is small. If the key's shard changes meanwhile,
+    /// Returns the set of a key, copied if it is small. If the key's shard changes meanwhile,
     /// it is read again.
     fn find(&self, key: Key, few: &mut [u32; BLOCK_MAX]) -> SetSnapshot {
         let Some(entry) = self.key_entry(key) else { return SetSnapshot::Few(0) };
@@ -200,7 +199,7 @@ impl Postings {
         self.key_tables[usize::from(key.kind.0)].get()?.entry(key.id.0)
     }
 
-    /// The table of a key kind, created if necessary. Writer only.
+    /// Returns the table of a key kind, created if necessary. Writer only.
     pub(crate) fn key_table(&self, kind: KeyKind) -> &KeyTable {
         self.key_tables[usize::from(kind.0)]
             .get_or_init(|| KeyTable::new(self.limit, self.seed ^ u64::from(kind.0) << 32))
@@ -224,12 +223,12 @@ impl Postings {
 pub struct Records {
     ids: Vec<u32>,
     at: usize,
-    /// A large set, and the id from which on it has not been read yet.
+    /// A large set, and the first id that has not been read yet.
     remaining: Option<(Arc<LargeSet>, u32)>,
 }
 
 impl Records {
-    /// The next records, about a thousand at a time: for callers that process many
+    /// Returns the next records, about a thousand at a time: for callers that process many
     /// at once faster.
     pub fn batch(&mut self) -> Option<impl ExactSizeIterator<Item = AddressId> + '_> {
         if self.at == self.ids.len() {

@@ -1,17 +1,17 @@
 //! The small sets: blocks of 2 to 64 ids, each exactly as long as its set.
 //!
-//! Shape: pages of 1,024 words, each divided into blocks of one length. A page whose last block is freed
-//! can be divided anew, so that sets that grow together leave no waste behind.
+//! Shape: pages of 1,024 words, each divided into blocks of one length. A page can be divided into another length
+//! after its last block is freed, so sets that grow together leave no waste behind.
 //! Invariant: a block is written once, before a key refers to it, and never changed while a key refers
 //! to it. It may be reused as soon as it is freed: the version of the key's shard
-//! (see `key_table`) tells readers that what they read was no longer theirs. No memory is ever returned to the system,
-//! so such a read is stale and not undefined.
+//! (see `key_table`) shows a reader that the block was reused while it was read. No memory is ever returned to the
+//! system, so such a read is stale and not undefined.
 //! Bounds: 2^20 pages, 4 GiB.
 
 use crate::chunked_array::ChunkedArray;
 use crate::sync::{AtomicU32, Ordering};
 
-/// The longest block.
+/// The length of the longest block.
 pub(crate) const BLOCK_MAX: usize = 64;
 /// Words per page. Loom tracks every one of them, so its tests have small pages.
 const PAGE_LEN: u32 = if cfg!(loom) { 8 } else { 1024 };
@@ -24,7 +24,7 @@ pub(crate) struct SmallSets {
 }
 
 struct Page {
-    /// The length of its blocks.
+    /// Length of the page's blocks in words.
     block_len: AtomicU32,
     words: std::sync::OnceLock<Box<[AtomicU32]>>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct SlabAllocator {
     pages: Vec<PageState>,
     /// By block length: the pages with a free block.
     partial: [Vec<u32>; BLOCK_MAX + 1],
-    /// Pages that are not divided.
+    /// Pages that are not divided into blocks.
     empty: Vec<u32>,
 }
 
@@ -67,12 +67,12 @@ impl SmallSets {
         len
     }
 
-    /// Number of ids of the block at `offset`. As [`Self::read`].
+    /// Returns the number of ids of the block at `offset`, with the limits of [`Self::read`].
     pub(crate) fn block_len(&self, offset: u32) -> usize {
         self.page(offset).map_or(0, |(page, _)| page.block_len.load(Ordering::Relaxed) as usize)
     }
 
-    /// Its heap bytes. Cost: O(pages).
+    /// Returns the heap size in bytes. Cost: O(pages).
     pub(crate) fn bytes(&self) -> usize {
         let words = self.pages.iter().filter_map(|page| page.words.get());
         self.pages.bytes() + words.map(|words| size_of_val(&**words)).sum::<usize>()
@@ -91,7 +91,7 @@ impl SmallSets {
         offset
     }
 
-    /// Frees a block to which no key refers any more. Writer only.
+    /// Frees a block to which no key refers. Writer only.
     pub(crate) fn free(&self, allocator: &mut SlabAllocator, offset: u32) {
         let number = offset / PAGE_LEN;
         let Some((page, at)) = self.page(offset) else { return };
@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn blocks_keep_apart_and_pages_are_cut_anew() {
-        let (small_sets, mut allocator) = (SmallSets::new(), SlabAllocator::new());
+        let small_sets = SmallSets::new();
+        let mut allocator = SlabAllocator::new();
         let mut random = 1_u64;
         let mut below = |bound: usize| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -28,6 +28,11 @@ pub trait Api: LedgerVersions + Sized {
     /// results must come from one view. Cost: some counters.
     fn pinned(&self) -> Self;
 
+    /// Whether calls may have to wait for something first ([`Self::must_prepare`]).
+    fn has_preparations(&self) -> bool {
+        false
+    }
+
     /// Whether a call that may run inline, or whose result may be cached, has to wait for something first. If so, it
     /// runs on the pool and is not looked up in the cache. Cost: some lookups.
     fn must_prepare(&self, _method: &'static str, _params: Params<'_>) -> bool {
@@ -65,6 +70,9 @@ pub trait Preparation: Send {
     fn finish(self: Box<Self>) -> Result<(), RpcError>;
 }
 
+/// Finds the dependencies of the result of a call. `None` if they are not known.
+pub type FindDependencies<A> = fn(&A, Params<'_>) -> Option<Dependencies>;
+
 /// One method.
 pub struct MethodSpec<A: 'static> {
     /// The name that clients send.
@@ -73,8 +81,11 @@ pub struct MethodSpec<A: 'static> {
     pub execution: Execution<A>,
     /// Runs it.
     pub run: fn(&A, Params<'_>) -> MethodResult,
-    /// What its result depends on, for the cache. `None` for a result that is not cacheable.
-    pub dependencies: Option<fn(&A, Params<'_>) -> Option<Dependencies>>,
+    /// Finds the dependencies by which a cached result is valid. `None` if results are not cacheable.
+    pub cache_dependencies: Option<FindDependencies<A>>,
+    /// Finds the dependencies by which the result that a client has is current. `None` if they are those of
+    /// `cache_dependencies`.
+    pub revalidation_dependencies: Option<FindDependencies<A>>,
     /// Whether a web page of another origin may not call it ([`PageAccess`]): it spends or changes what others rely on.
     pub is_dangerous: bool,
 }
@@ -86,15 +97,26 @@ impl<A> MethodSpec<A> {
         execution: Execution<A>,
         run: fn(&A, Params<'_>) -> MethodResult,
     ) -> Self {
-        Self { name, execution, run, dependencies: None, is_dangerous: false }
+        Self {
+            name,
+            execution,
+            run,
+            cache_dependencies: None,
+            revalidation_dependencies: None,
+            is_dangerous: false,
+        }
     }
 
-    /// The same method, whose result is cacheable if `dependencies` finds what it depends on.
-    pub const fn with_dependencies(
-        mut self,
-        dependencies: fn(&A, Params<'_>) -> Option<Dependencies>,
-    ) -> Self {
-        self.dependencies = Some(dependencies);
+    /// Makes the result of a call cacheable if `find` finds its dependencies.
+    pub const fn with_cache_dependencies(mut self, find: FindDependencies<A>) -> Self {
+        self.cache_dependencies = Some(find);
+        self
+    }
+
+    /// Lets a client revalidate a result that it has: it is current while the dependencies that `find` finds are
+    /// unchanged. The result does not become cacheable.
+    pub const fn with_revalidation_dependencies(mut self, find: FindDependencies<A>) -> Self {
+        self.revalidation_dependencies = Some(find);
         self
     }
 

@@ -9,6 +9,8 @@ pub struct Config {
     /// Bytes of data, of all calls of a batch together, above which a read runs on the CPU pool and not on the thread
     /// that polls the socket.
     pub inline_bytes_max: usize,
+    /// Milliseconds from a request's arrival to the first byte of its response. Then it is refused.
+    pub first_byte_timeout_ms: u64,
     /// Milliseconds from a request's arrival to the last byte of its response above which it is logged; 0 logs none.
     pub slow_request_ms: u64,
 }

@@ -22,6 +22,9 @@ pub const UNAUTHORIZED: i64 = -32401;
 /// An API key that may not be used by this origin or from this address: HTTP 403.
 pub const FORBIDDEN: i64 = -32403;
 
+/// Seconds after which a client that met a full queue should retry: by then a second of work is done.
+pub(crate) const RETRY_AFTER_S: u64 = 1;
+
 /// The error object that replaces a result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message} ({code})")]
@@ -156,10 +159,29 @@ impl RpcError {
         Self::new(OVERLOADED, message).with_data(data)
     }
 
+    /// The response of a request of a class had not begun in time.
+    pub(crate) fn late_response(class: pool::Class, timeout_ms: u64) -> Self {
+        let class = class.name();
+        let message = format!(
+            "too busy: the response to a {class} request had not begun after {timeout_ms} ms \
+             (rpc.first_byte_timeout_ms)"
+        );
+        let data = serde_json::json!({
+            "limit": "first_byte_timeout_ms", "class": class, "deadlineMs": timeout_ms,
+        });
+        Self::new(OVERLOADED, message).with_data(data)
+    }
+
     /// Whether the client should retry later: HTTP 429.
     pub fn is_overload(&self) -> bool {
         self.code == OVERLOADED
             && self.data.as_ref().is_some_and(|data| data.get("limit").is_some())
+    }
+
+    /// Seconds after which the client should retry, if the node is overloaded or the client reached a limit.
+    pub fn retry_after_s(&self) -> Option<u64> {
+        let ms = self.data.as_ref().and_then(|data| data.get("retryAfterMs")?.as_u64());
+        self.is_overload().then(|| ms.map_or(RETRY_AFTER_S, |ms| ms / 1_000 + 1))
     }
 
     /// The same error with `data`.
@@ -194,6 +216,18 @@ mod tests {
             (ours.code, ours.message, ours.data),
             (agaves.code.code(), agaves.message, agaves.data)
         );
+    }
+
+    #[test]
+    fn only_a_refusal_because_of_load_says_when_to_retry() {
+        let overloaded = |data| RpcError::new(OVERLOADED, "too busy").with_data(data);
+        let limit = serde_json::json!({ "limit": "client", "retryAfterMs": 1_999 });
+        assert_eq!(overloaded(limit).retry_after_s(), Some(2));
+        let full = serde_json::json!({ "class": "light", "limit": 4 });
+        assert_eq!(overloaded(full).retry_after_s(), Some(RETRY_AFTER_S));
+        let unhealthy = serde_json::json!({ "numSlotsBehind": 4 });
+        assert_eq!(overloaded(unhealthy).retry_after_s(), None);
+        assert_eq!(RpcError::internal().retry_after_s(), None);
     }
 
     #[test]

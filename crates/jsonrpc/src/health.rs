@@ -24,6 +24,8 @@ pub struct Health {
     slot_clock: Option<SlotClock>,
     /// The slot clock stands still on purpose.
     is_paused: AtomicBool,
+    /// The node will end, and still serves.
+    has_announced_end: AtomicBool,
     slot_changes: Mutex<Option<[SlotChange; 3]>>,
 }
 
@@ -76,6 +78,16 @@ impl Health {
         self.is_paused.store(is_paused, Ordering::Relaxed);
         *self.slot_changes.lock() = None;
         self.observed.set(Status::Ok);
+    }
+
+    /// Announces the end of the node: from now on no balancer should send requests here, though they are served.
+    pub fn announce_end(&self) {
+        self.has_announced_end.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the end of the node was announced. The state may still be up to date.
+    pub fn has_announced_end(&self) -> bool {
+        self.has_announced_end.load(Ordering::Relaxed)
     }
 
     /// The status as of the last observation. Cheap.

@@ -23,6 +23,7 @@ mod method_output;
 pub mod metrics;
 mod offload;
 pub mod params;
+mod planned_call;
 pub mod pubsub;
 mod request;
 mod request_context;
@@ -37,10 +38,10 @@ mod trace_parent;
 mod value_response;
 
 pub use crate::metrics::Metrics;
-pub use api::{Api, Execution, InlineBudget, MethodSpec, Preparation, Server};
+pub use api::{Api, Execution, FindDependencies, InlineBudget, MethodSpec, Preparation, Server};
 pub use catch_panic::catch_panic;
 pub use config::Config;
-pub use dispatch::handle_blocking;
+pub use dispatch::{WatchedCall, handle_blocking};
 pub use health::{Health, Status};
 pub use incremental::{IncrementalQuery, VISITS, run_incremental};
 pub use json_scanner::JsonScanner;
@@ -49,7 +50,7 @@ pub use method_output::{
     ListTemplate, MethodOutput, MethodResult, OutputBody, RawValue, StreamState, StreamedResult,
     not_json, write_json, write_number,
 };
-pub use rpc_service::{HttpApi, HttpApiRequest};
+pub use rpc_service::{HttpApi, HttpApiRequest, HttpApiResponse};
 pub use serve::serve;
 pub use server_context::{ServerContext, SystemClock};
 pub use trace_parent::TraceParent;

@@ -6,13 +6,15 @@
 //! Bounds: those of `dispatch`, and [`crate::ResponseOptions::etag_buffer_bytes_max`].
 //! Invariant: dropping the result of [`MethodClient::call`], or its future, ends the task behind it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_server::{ContentEncoding, PageAccess, RequestId, ResponseBody, poll_budget};
 use pool::ClientId;
 
 use crate::api::{Api, Server};
-use crate::dispatch::{self, JsonRpcResponse};
+use crate::dispatch::{self, JsonRpcResponse, WatchedCall};
 use crate::error::RpcError;
 use crate::offload::{self, INLINE_BODY_BYTES_MAX};
 use crate::request_context::RequestContext;
@@ -27,6 +29,7 @@ pub struct MethodClient {
     request: RequestId,
     trace: Option<TraceParent>,
     page_access: PageAccess,
+    reached: Option<IpAddr>,
 }
 
 /// A result: its metadata, and its bytes.
@@ -46,13 +49,19 @@ impl MethodClient {
         request: RequestId,
         trace: Option<TraceParent>,
         page_access: PageAccess,
+        reached: Option<IpAddr>,
     ) -> Self {
-        Self { client, request, trace, page_access }
+        Self { client, request, trace, page_access, reached }
     }
 
     /// Id of the request in the log.
     pub fn request(self) -> RequestId {
         self.request
+    }
+
+    /// The address of the node on which the request arrived, on which the results of some methods depend.
+    pub fn reached(self) -> Option<IpAddr> {
+        self.reached
     }
 
     /// Counts one request against the client's rate limit; -32005 if it exceeds the limit.
@@ -81,28 +90,79 @@ impl MethodClient {
         server.charge(self.client, bytes);
     }
 
-    /// Metadata of a result that is too long to be hashed, without computing it, if `is_known` says that the
+    /// Metadata of a result that is cached or too long to be hashed, without computing it, if `is_known` says that the
     /// client has the result with that [`ResponseMeta::etag`], which is that of the current state.
     ///
     /// Cost: it parses the parameters and looks up the dependencies: some microseconds.
+    /// Errors: as [`Self::call`], about the limits of the client.
     pub fn revalidate<A: Api>(
         self,
         server: &Server<A>,
         method: &str,
         params: &str,
         options: ResponseOptions,
-        is_known: impl FnOnce(&[u8; 16]) -> bool,
-    ) -> Option<ResponseMeta> {
-        dispatch::revalidate(
-            server,
-            self.request_context(&server.context, options),
-            (method, params),
-            is_known,
-        )
+        is_known: impl Fn(&[u8; 16]) -> bool,
+    ) -> Result<Option<ResponseMeta>, RpcError> {
+        let context = self.request_context(server.context.pool.now(), options);
+        let Some(meta) = dispatch::revalidate(server, context, method, params, is_known) else {
+            return Ok(None);
+        };
+        dispatch::admit_method(server, self.client, method)?;
+        if let Some(method) = server.find_method(method) {
+            dispatch::record_not_modified(&server.context, &context, method.label());
+        }
+        Ok(Some(meta))
     }
 
-    fn request_context(self, server: &ServerContext, options: ResponseOptions) -> RequestContext {
-        let Self { client, request, trace, page_access } = self;
+    /// Starts to watch the dependencies of a call's result, before the call. `None` if they are not known.
+    ///
+    /// Cost: as [`Self::revalidate`].
+    pub fn watch_call<A: Api>(
+        self,
+        server: &Server<A>,
+        method: &str,
+        params: &str,
+        options: ResponseOptions,
+    ) -> Option<WatchedCall> {
+        let context = self.request_context(server.context.pool.now(), options);
+        dispatch::watch_call(server, &context, method, params)
+    }
+
+    /// Ends the watch of calls whose results were computed. `None` if a result may no longer be current.
+    pub fn finish_watch<A: Api>(
+        self,
+        server: &Server<A>,
+        calls: Vec<WatchedCall>,
+    ) -> Option<Box<[WatchedCall]>> {
+        let finish = |call: WatchedCall| {
+            Some(WatchedCall { result: call.result.finish(&server.api)?, ..call })
+        };
+        calls.into_iter().map(finish).collect()
+    }
+
+    /// Returns whether the results of these calls, which the client has, are still current. If so, the calls count as
+    /// made by a request that was complete at `arrived`, by the clock of the pool.
+    ///
+    /// Errors: as [`Self::call`], about the limits of the client.
+    pub fn repeat_watched<A: Api>(
+        self,
+        server: &Server<A>,
+        calls: &[WatchedCall],
+        arrived: Duration,
+    ) -> Result<bool, RpcError> {
+        let context = self.request_context(arrived, ResponseOptions::default());
+        if !calls.iter().all(|call| call.is_current(server, &context)) {
+            return Ok(false);
+        }
+        for call in calls {
+            dispatch::admit_method(server, self.client, call.method)?;
+            dispatch::record_not_modified(&server.context, &context, call.label);
+        }
+        Ok(true)
+    }
+
+    fn request_context(self, arrived: Duration, options: ResponseOptions) -> RequestContext {
+        let Self { client, request, trace, page_access, reached } = self;
         RequestContext {
             client,
             coding: options.coding,
@@ -110,7 +170,8 @@ impl MethodClient {
             request,
             trace,
             page_access,
-            arrived: server.pool.now(),
+            reached,
+            arrived,
         }
     }
 
@@ -127,24 +188,19 @@ impl MethodClient {
         options: ResponseOptions,
     ) -> Result<MethodResponse, RpcError> {
         dispatch::admit_method(server, self.client, method)?;
-        let context = self.request_context(&server.context, options);
+        let context = self.request_context(server.context.pool.now(), options);
         poll_budget::charge(params.len());
-        let response = if params.len() > INLINE_BODY_BYTES_MAX {
-            Box::pin(dispatch::call_method_offloaded(server, context, method, params)).await
-        } else {
-            poll_budget::charge_parsed(params.len());
-            dispatch::call_method(server, context, method, params).await
-        };
+        let response = dispatch::call_method(server, context, method, params).await;
         let (meta, coding, body) = match response {
             JsonRpcResponse::Empty => return Err(RpcError::internal()),
-            JsonRpcResponse::Full(full) => {
-                let meta = full.meta.ok_or_else(RpcError::internal)?;
-                (*meta, full.coding, full.text.into())
+            JsonRpcResponse::Inline(whole) | JsonRpcResponse::Pooled(whole, None) => {
+                let meta = whole.meta.ok_or_else(RpcError::internal)?;
+                (*meta, whole.coding, whole.bytes.into())
             }
             JsonRpcResponse::Cached(parts, coding, meta) => {
                 (meta, coding, server.context.cached_body(self.client, parts))
             }
-            JsonRpcResponse::Streamed(mut first, rest) => {
+            JsonRpcResponse::Pooled(mut first, Some(rest)) => {
                 let meta = first.meta.take().ok_or_else(RpcError::internal)?;
                 let coding = first.coding;
                 (*meta, coding, server.context.streamed_body(self.client, first, rest))

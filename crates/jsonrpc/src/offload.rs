@@ -49,6 +49,12 @@ pub(crate) fn ended(server: &ServerContext, class: Class, why: Option<TaskEnd>) 
     RpcError::ended(why, class, server.pool.deadline_ms(class))
 }
 
+/// The error for a request whose response had not begun in time; it is counted.
+pub(crate) fn late_response(server: &ServerContext, class: Class) -> RpcError {
+    server.metrics.record_rejection(Rejection::Deadline(class));
+    RpcError::late_response(class, server.config.first_byte_timeout_ms)
+}
+
 struct OffloadTask<W, T> {
     closure: Option<W>,
     sender: Option<oneshot::Sender<Result<T, TaskEnd>>>,

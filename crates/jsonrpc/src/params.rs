@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::net::IpAddr;
 
 use http_server::PageAccess;
 use pool::ClientId;
@@ -26,6 +27,7 @@ pub struct Params<'a> {
     text: Option<&'a str>,
     client: ClientId,
     page_access: PageAccess,
+    reached: Option<IpAddr>,
     wants_raw: bool,
 }
 
@@ -43,10 +45,15 @@ impl<'a> Params<'a> {
         Self { text, ..Self::default() }
     }
 
-    /// The same, sent by `client` with this access.
+    /// Sets the client, its access, and the address on which it reached the node.
     #[must_use]
-    pub(crate) fn sent_by(self, client: ClientId, page_access: PageAccess) -> Self {
-        Self { client, page_access, ..self }
+    pub(crate) fn sent_by(
+        self,
+        client: ClientId,
+        page_access: PageAccess,
+        reached: Option<IpAddr>,
+    ) -> Self {
+        Self { client, page_access, reached, ..self }
     }
 
     /// The same, for a result as raw bytes if `wants_raw` is set.
@@ -68,6 +75,12 @@ impl<'a> Params<'a> {
     /// Whether the request may call dangerous methods: for a method that is dangerous with some parameters only.
     pub fn page_access(self) -> PageAccess {
         self.page_access
+    }
+
+    /// The address of the node on which the request arrived, if it came over a network: one that reaches the node from
+    /// its client.
+    pub fn reached(self) -> Option<IpAddr> {
+        self.reached
     }
 
     /// The text, if there was any.

@@ -2,6 +2,7 @@
 //!
 //! Shape: small, and `Copy`. Not here: scheduling (`pool`), encoding ([`http_server`]).
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http_server::{ContentEncoding, PageAccess, RequestId};
@@ -26,6 +27,8 @@ pub(crate) struct RequestContext {
     pub(crate) trace: Option<TraceParent>,
     /// Whether it may call dangerous methods.
     pub(crate) page_access: PageAccess,
+    /// The address of the node on which it arrived.
+    pub(crate) reached: Option<IpAddr>,
     /// When the request was complete, by the clock of the pool.
     pub(crate) arrived: Duration,
 }
@@ -34,7 +37,12 @@ impl RequestContext {
     /// Parameters of a call of this request, from their text.
     pub(crate) fn params<'a>(&self, text: Option<&'a str>) -> Params<'a> {
         let wants_raw = self.options.is_some_and(|options| options.wants_raw);
-        Params::new(text).sent_by(self.client, self.page_access).with_raw(wants_raw)
+        self.sent(Params::new(text)).with_raw(wants_raw)
+    }
+
+    /// Adds the client of this request, and its connection, to parameters.
+    pub(crate) fn sent<'a>(&self, params: Params<'a>) -> Params<'a> {
+        params.sent_by(self.client, self.page_access, self.reached)
     }
 
     /// Whether its results may come from the cache: not in a form that the cache does not have.

@@ -20,7 +20,7 @@ use pool::{TaskEnd, Ticket};
 use response_cache::{CachedResponse, RESULT_CHUNK_BYTES, ResultContext, Validator};
 use tokio::sync::mpsc;
 
-use crate::error::RpcError;
+use crate::error::{RETRY_AFTER_S, RpcError};
 use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
 
 /// Chunks that wait for the socket: at most a megabyte of a response, because a chunk is sent once it has
@@ -33,10 +33,21 @@ pub(crate) struct BodyChunk {
     /// The same in all chunks of a response.
     pub(crate) coding: ContentEncoding,
     pub(crate) is_last: bool,
-    /// The whole response is overload errors.
-    pub(crate) is_overload: bool,
+    /// Seconds after which to retry, if every call of the body was refused because of overload: HTTP 429.
+    pub(crate) retry_after_s: Option<u64>,
     /// Metadata, in the first chunk for an interface other than JSON-RPC.
     pub(crate) meta: Option<Box<ResponseMeta>>,
+}
+
+impl BodyChunk {
+    /// A whole response, which is not compressed.
+    pub(crate) fn whole(
+        bytes: Bytes,
+        retry_after_s: Option<u64>,
+        meta: Option<Box<ResponseMeta>>,
+    ) -> Self {
+        Self { bytes, coding: ContentEncoding::Plain, is_last: true, retry_after_s, meta }
+    }
 }
 
 /// Bytes of a response that are counted until they are written to the socket, or dropped.
@@ -97,7 +108,7 @@ pub(crate) struct ResponseSender {
     /// Chunks that wait for capacity of the channel.
     ready: VecDeque<BodyChunk>,
     has_sent: bool,
-    is_overload: bool,
+    retry_after_s: Option<u64>,
     /// Writes the value alone, for an interface other than JSON-RPC.
     value_writer: Option<Box<ValueWriter>>,
 }
@@ -120,9 +131,8 @@ pub(crate) fn response_channel(
     metrics: Arc<HttpCounters>,
 ) -> (ResponseSender, ResponseReceiver) {
     let (sender, receiver) = mpsc::channel(CHUNKS_MAX);
-    let (encoder, ready, is_overload) = (None, VecDeque::new(), false);
     let value_writer = options.map(|options| Box::new(ValueWriter::new(options)));
-    let (waker, has_sent) = (Arc::<TaskWaker>::default(), false);
+    let waker = Arc::<TaskWaker>::default();
     let receiver = ResponseReceiver { receiver, ticket: None, waker: Arc::clone(&waker), request };
     (
         ResponseSender {
@@ -130,10 +140,10 @@ pub(crate) fn response_channel(
             metrics,
             waker,
             coding,
-            encoder,
-            ready,
-            has_sent,
-            is_overload,
+            encoder: None,
+            ready: VecDeque::new(),
+            has_sent: false,
+            retry_after_s: None,
             value_writer,
         },
         receiver,
@@ -261,12 +271,13 @@ impl ResponseSender {
 
     /// Marks everything written from now on as overload errors.
     pub(crate) fn mark_overloaded(&mut self) {
-        self.is_overload = true;
+        self.retry_after_s = Some(RETRY_AFTER_S);
     }
 
     fn push(&mut self, bytes: Vec<u8>, is_last: bool) {
         let mut bytes = UnsentBytes::track(bytes, &self.metrics);
-        let (coding, is_overload) = (self.coding, self.is_overload);
+        let coding = self.coding;
+        let retry_after_s = self.retry_after_s;
         if let Some(value_writer) = &mut self.value_writer {
             value_writer.record_sent(&bytes);
         }
@@ -276,12 +287,12 @@ impl ResponseSender {
                 bytes,
                 coding,
                 is_last: false,
-                is_overload,
+                retry_after_s,
                 meta: None,
             });
         }
         if is_last || !bytes.is_empty() {
-            self.ready.push_back(BodyChunk { bytes, coding, is_last, is_overload, meta: None });
+            self.ready.push_back(BodyChunk { bytes, coding, is_last, retry_after_s, meta: None });
         }
     }
 

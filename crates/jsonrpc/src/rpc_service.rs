@@ -41,12 +41,12 @@ pub trait HttpApi<A: Api>: Send + Sync + 'static {
         self.owns_path(head.uri.path())
     }
 
-    /// Answers a request. The future is dropped when the client disconnects, which ends all work for it.
+    /// Answers a request.
     fn handle<'a>(
         &'a self,
         server: &'a Arc<Server<A>>,
         request: HttpApiRequest,
-    ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>>;
+    ) -> HttpApiResponse<'a>;
 
     /// The response to a request that is refused because of its head.
     fn refuse(&self, status: StatusCode, message: &str) -> Response<ResponseBody>;
@@ -61,6 +61,14 @@ pub struct HttpApiRequest {
     /// The whole body; if it was not read, the status and the text of the refusal. After status 408 or 413 the
     /// connection must be closed.
     pub body: Result<Bytes, (StatusCode, String)>,
+}
+
+/// The response of [`HttpApi`].
+pub enum HttpApiResponse<'a> {
+    /// A response that nothing had to be awaited for. It costs no memory for a future.
+    Ready(Response<ResponseBody>),
+    /// A future of the response. It is dropped when the client disconnects, which ends all work for it.
+    Pending(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>>),
 }
 
 /// The service of the JSON-RPC port.
@@ -90,13 +98,16 @@ impl<A: Api> HttpService for RpcService<A> {
             }
             return response;
         };
-        let HttpRequest { client, id, page_access, head, body } = request;
+        let HttpRequest { client, id, page_access, reached, head, body } = request;
         let trace = trace_of(&self.server.context, &head.headers);
-        let method_client = MethodClient::new(client, id, trace, page_access);
+        let method_client = MethodClient::new(client, id, trace, page_access, reached);
         let body = body.read().await.map_err(BodyError::into_status_and_text);
         poll_budget::charge_parsed(body.as_ref().map_or(0, inline_bytes));
         let request = HttpApiRequest { method_client, head, body };
-        let mut response = http_api.handle(&self.server, request).await;
+        let mut response = match http_api.handle(&self.server, request) {
+            HttpApiResponse::Ready(response) => response,
+            HttpApiResponse::Pending(pending) => pending.await,
+        };
         if let Some(id) = id.header() {
             response.headers_mut().insert(request_id::HEADER, id);
         }
@@ -139,7 +150,7 @@ fn trace_of(server: &ServerContext, headers: &HeaderMap) -> Option<TraceParent> 
 }
 
 async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Response<ResponseBody> {
-    let HttpRequest { client, id, page_access, head, body } = request;
+    let HttpRequest { client, id, page_access, reached, head, body } = request;
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     match head.uri.path() {
         "/health" => return health(&server.context),
@@ -165,6 +176,7 @@ async fn route<A: Api>(server: &Arc<Server<A>>, request: HttpRequest) -> Respons
                 request: id,
                 trace,
                 page_access,
+                reached,
                 arrived,
             };
             post(server, context, body).await
@@ -191,24 +203,25 @@ async fn post<A: Api>(
         Err(err) => return err.into_response(),
     };
     context.arrived = server.context.pool.now();
-    let (mut is_here, mut retry_after_s) = (false, None);
     let answer = match dispatch::handle_body(server, context, body).await {
         Ok(answer) => answer,
         Err(err) => return BodyError::Utf8(err).into_response(),
     };
+    let is_inline = matches!(answer, JsonRpcResponse::Inline(_));
+    let mut retry_after_s = None;
     let (body, coding) = match answer {
         JsonRpcResponse::Empty => {
             return response(StatusCode::OK, JSON, ResponseBody::default());
         }
-        JsonRpcResponse::Full(full) => {
-            server.context.charge(context.client, full.text.len());
-            (is_here, retry_after_s) = (!full.is_from_pool, full.retry_after_s);
-            (full.text.into(), full.coding)
+        JsonRpcResponse::Inline(whole) | JsonRpcResponse::Pooled(whole, None) => {
+            server.context.charge(context.client, whole.bytes.len());
+            retry_after_s = whole.retry_after_s;
+            (whole.bytes.into(), whole.coding)
         }
         JsonRpcResponse::Cached(parts, coding, _) => {
             (server.context.cached_body(context.client, parts), coding)
         }
-        JsonRpcResponse::Streamed(first, rest) => {
+        JsonRpcResponse::Pooled(first, Some(rest)) => {
             let coding = first.coding;
             (server.context.streamed_body(context.client, first, rest), coding)
         }
@@ -219,7 +232,7 @@ async fn post<A: Api>(
         headers.insert(header::CONTENT_ENCODING, coding);
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     }
-    if !is_here && let Some(id) = context.request.header() {
+    if !is_inline && let Some(id) = context.request.header() {
         headers.insert(request_id::HEADER, id);
     }
     if let Some(seconds) = retry_after_s {

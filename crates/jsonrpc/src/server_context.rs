@@ -35,6 +35,11 @@ pub struct ServerContext {
 }
 
 impl ServerContext {
+    /// Whether the node ends, or has announced its end.
+    pub fn is_draining(&self) -> bool {
+        self.health.has_announced_end() || self.http.drain.has_begun()
+    }
+
     /// Checks the progress of the ledger, and logs how many slow requests were not logged. Must be called
     /// several times a second; `serve` does that.
     pub fn poll_health(&self, ledger: &dyn LedgerVersions) {

@@ -19,7 +19,7 @@ const LAST_BLOCK_AGE_MS: HeaderName = HeaderName::from_static("hydrant-last-bloc
 /// The texts of Agave, always with status 200 as there; headers say how far the node is behind.
 /// 503 while the node drains.
 pub(crate) fn health(server: &ServerContext) -> Response<ResponseBody> {
-    if server.http.drain.has_begun() {
+    if server.is_draining() {
         return draining("draining");
     }
     let (message, slots) = match server.health.status() {
@@ -40,7 +40,7 @@ pub(crate) fn health(server: &ServerContext) -> Response<ResponseBody> {
 
 /// Whether a load balancer should send requests here: 200, or 503 with the reason.
 pub(crate) fn ready(server: &ServerContext) -> Response<ResponseBody> {
-    if server.http.drain.has_begun() {
+    if server.is_draining() {
         return draining("draining\n");
     }
     let why = match server.health.status() {

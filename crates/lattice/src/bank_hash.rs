@@ -1,10 +1,10 @@
-//! The bank hash: what votes sign and what the SlotHashes sysvar lists.
+//! The bank hash, which votes sign and the SlotHashes sysvar lists.
 
 use sha2::{Digest, Sha256};
 
 use crate::lt_hash::LtHash;
 
-/// What a bank hash covers.
+/// The values that a bank hash covers.
 #[derive(Clone, Copy, Debug)]
 pub struct BankHashInputs<'a> {
     /// The bank hash of the parent.
@@ -21,7 +21,7 @@ pub struct BankHashInputs<'a> {
 }
 
 impl BankHashInputs<'_> {
-    /// The bank hash.
+    /// Returns the bank hash: SHA-256 over the inputs.
     pub fn hash(&self) -> [u8; 32] {
         let signature_count = self.signature_count.to_le_bytes();
         let hash = sha256(&[&self.parent_hash, &signature_count, &self.last_blockhash]);
@@ -38,11 +38,11 @@ impl BankHashInputs<'_> {
 pub struct HardFork {
     /// The first slot after the restart.
     pub slot: u64,
-    /// How often it was restarted there.
+    /// Number of restarts at that slot.
     pub count: u64,
 }
 
-/// How many hard forks are above `parent_slot` and not above `slot`.
+/// Returns the number of hard forks above `parent_slot` and at or below `slot`.
 pub fn crossed_hard_forks(forks: &[HardFork], parent_slot: u64, slot: u64) -> u64 {
     let crossed = forks.iter().filter(|fork| parent_slot < fork.slot && fork.slot <= slot);
     crossed.fold(0, |sum, fork| sum.saturating_add(fork.count))

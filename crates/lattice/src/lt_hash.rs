@@ -10,18 +10,18 @@ const NUMBERS: usize = 1_024;
 /// Bytes of the serialized hash.
 pub const LT_HASH_BYTES: usize = NUMBERS * 2;
 
-/// What the hash of one account covers.
+/// The fields of an account that its hash covers.
 #[derive(Clone, Copy, Debug)]
 pub struct AccountFields<'a> {
-    /// Its address.
+    /// Address of the account.
     pub address: &'a [u8; 32],
-    /// Its balance.
+    /// Balance of the account in lamports.
     pub lamports: u64,
-    /// Its data.
+    /// Data of the account, not encoded.
     pub data: &'a [u8],
-    /// Whether it is a program.
+    /// Whether the account is a program.
     pub executable: bool,
-    /// The program that owns it.
+    /// Address of the owning program.
     pub owner: &'a [u8; 32],
 }
 
@@ -38,10 +38,10 @@ impl fmt::Debug for LtHash {
 }
 
 impl LtHash {
-    /// The hash over no accounts.
+    /// The hash over an empty set of accounts.
     pub const EMPTY: Self = Self([0; NUMBERS]);
 
-    /// The hash over one account; empty for an account without lamports.
+    /// Creates the hash over one account; empty for an account without lamports.
     pub fn from_account(account: &AccountFields<'_>) -> Self {
         if account.lamports == 0 {
             return Self::EMPTY;
@@ -66,7 +66,7 @@ impl LtHash {
         Self(numbers)
     }
 
-    /// The bytes of the hash, as a bank hash covers them.
+    /// Returns the bytes of the hash, as a bank hash covers them.
     pub fn to_bytes(&self) -> [u8; LT_HASH_BYTES] {
         let mut bytes = [0; LT_HASH_BYTES];
         for (pair, number) in bytes.as_chunks_mut().0.iter_mut().zip(self.0) {
@@ -89,7 +89,7 @@ impl LtHash {
         }
     }
 
-    /// A checksum of 32 bytes, as in an archive's file name and in a validator's log.
+    /// Returns a checksum of 32 bytes, as in an archive's file name and in a validator's log.
     pub fn checksum(&self) -> [u8; 32] {
         blake3::hash(&self.to_bytes()).into()
     }
@@ -100,7 +100,8 @@ mod tests {
     use super::*;
 
     fn hash(address: u8, lamports: u64, data: &[u8]) -> LtHash {
-        let (address, owner) = ([address; 32], [9; 32]);
+        let address = [address; 32];
+        let owner = [9; 32];
         LtHash::from_account(&AccountFields {
             address: &address,
             lamports,
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_accounts_does_not_matter() {
+    fn accounts_hash_equally_in_any_order() {
         let mut random = fastrand::Rng::with_seed(7);
         let mut hashes: Vec<LtHash> = (0..50).map(|n| hash(n, 1 + random.u64(..), &[n])).collect();
         let sum = |hashes: &[LtHash]| {
@@ -135,7 +136,9 @@ mod tests {
 
     #[test]
     fn each_field_changes_the_hash() {
-        let (address, owner, other) = ([1; 32], [2; 32], [3; 32]);
+        let address = [1; 32];
+        let owner = [2; 32];
+        let other = [3; 32];
         let account = AccountFields {
             address: &address,
             lamports: 4,

@@ -90,7 +90,7 @@ pub trait Record: Send + Sync + 'static {
     }
 
     /// The record for which [`Self::patch`] appended these bytes to this `base`; `None` if it did for none.
-    fn patched(base: &Self, patch: &[u8]) -> Option<Self>
+    fn apply_patch(base: &Self, patch: &[u8]) -> Option<Self>
     where
         Self: Sized,
     {

@@ -29,7 +29,7 @@ const ARC_BYTES: usize = 16;
 ///         self.0[1..] == base.0[1..]
 ///     }
 ///
-///     fn patched(base: &Self, patch: &[u8]) -> Option<Self> {
+///     fn apply_patch(base: &Self, patch: &[u8]) -> Option<Self> {
 ///         let mut counter = Self(base.0);
 ///         counter.0[0] = u64::from_le_bytes(patch.try_into().ok()?);
 ///         Some(counter)
@@ -90,7 +90,7 @@ impl<R: Record> StoredRecord<R> {
         match &self.0 {
             Repr::Whole(record) => Arc::clone(record),
             Repr::Patched { base, patch } => {
-                let record = R::patched(base, patch);
+                let record = R::apply_patch(base, patch);
                 Arc::new(record.expect("these bytes were made by `patch`, with this base"))
             }
         }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{BankHashComponents, Block, ExecutedTransaction};
+use chain_solana::{BankHashComponents, Block, ExecutedTransaction, StatusVisibility};
 use ledger::{BlockId, Slot};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -27,13 +27,12 @@ use store::{ByteReader, ByteWriter, DecodeError};
 /// The expected contents of the ledger on disk: written with every block, checked when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// The newest block.
+    /// Slot of the newest block.
     pub(crate) slot: Slot,
-    /// The oldest stored block.
+    /// Slot of the oldest stored block.
     pub(crate) first_slot: Slot,
-    /// Number of accounts.
     pub(crate) accounts: u64,
-    /// The sum of their values' fingerprints, which detects missing and outdated ones.
+    /// The sum of the fingerprints of all account values, which detects missing and outdated ones.
     pub(crate) fingerprints: u64,
 }
 
@@ -55,7 +54,7 @@ pub(crate) fn read_head(body: &[u8]) -> Result<Head, DecodeError> {
     from.end().map(|()| head)
 }
 
-/// An account and the slot of the block that wrote it.
+/// Encodes an account and the slot of the block that wrote it.
 pub(crate) fn write_account(slot: Slot, account: &Account) -> Vec<u8> {
     let account = &account.0;
     let mut out = ByteWriter::default();
@@ -81,7 +80,7 @@ pub(crate) fn read_account(body: &[u8]) -> Result<(Slot, Account), DecodeError> 
     from.end().map(|()| (slot, Account(AccountSharedData::from(account))))
 }
 
-/// A block with its transactions, without its account writes.
+/// Encodes a block with its transactions, without its account writes.
 pub(crate) fn write_block(block: &Block) -> Vec<u8> {
     let mut out = ByteWriter::default();
     out.u64(block.id.slot);
@@ -133,7 +132,7 @@ pub(crate) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
         block.reward_partitions =
             from.option("reward partitions", |from| from.u64("reward partitions"))?;
     }
-    // And without the components of a bank hash, which was another one.
+    // Still older blocks were written without the components of a bank hash.
     if !from.is_empty() {
         block.hash_components = BankHashComponents {
             parent_hash: hash(&mut from, "parent's bank hash")?,
@@ -145,7 +144,7 @@ pub(crate) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
     from.end().map(|()| block)
 }
 
-/// The account keys are not written: they are the message's static keys and the loaded ones.
+/// Writes a transaction. The account keys are not written: they are the message's static keys and the loaded ones.
 fn write_executed(executed: &ExecutedTransaction, out: &mut ByteWriter) {
     let ExecutedTransaction {
         slot: _,
@@ -155,8 +154,9 @@ fn write_executed(executed: &ExecutedTransaction, out: &mut ByteWriter) {
         meta,
         account_keys,
         is_vote,
+        visibility: _,
     } = executed;
-    debug_assert_eq!(*account_keys, keys_of(transaction, &meta.loaded_addresses));
+    debug_assert_eq!(*account_keys, list_keys(transaction, &meta.loaded_addresses));
     out.u32(*index);
     out.i64(*block_time);
     out.u8(u8::from(*is_vote));
@@ -176,11 +176,21 @@ fn read_executed(
     let transaction: VersionedTransaction = wincode::deserialize_exact(from.bytes("transaction")?)
         .map_err(|_| DecodeError { what: "transaction" })?;
     let meta = read_meta(from)?;
-    let account_keys = keys_of(&transaction, &meta.loaded_addresses);
-    Ok(ExecutedTransaction { slot, index, block_time, transaction, meta, account_keys, is_vote })
+    let account_keys = list_keys(&transaction, &meta.loaded_addresses);
+    let visibility = StatusVisibility::default();
+    Ok(ExecutedTransaction {
+        slot,
+        index,
+        block_time,
+        transaction,
+        meta,
+        account_keys,
+        is_vote,
+        visibility,
+    })
 }
 
-fn keys_of(transaction: &VersionedTransaction, loaded: &LoadedAddresses) -> Vec<Pubkey> {
+fn list_keys(transaction: &VersionedTransaction, loaded: &LoadedAddresses) -> Vec<Pubkey> {
     let own = transaction.message.static_account_keys();
     [own, &loaded.writable, &loaded.readonly].concat()
 }

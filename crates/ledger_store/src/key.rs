@@ -22,34 +22,34 @@ use store::{Table, ValueLayout};
 /// A handful of rows about the ledger as a whole.
 pub(crate) const META: Table =
     Table { name: "meta", layout: ValueLayout::Inline, reports_replaced: false };
-/// Blocks by slot.
+/// Whole blocks with their transactions, by slot.
 pub(crate) const BLOCKS: Table =
     Table { name: "blocks", layout: ValueLayout::Separate, reports_replaced: false };
 /// Accounts by pubkey. The sums in the head follow from the values that are replaced.
 pub(crate) const ACCOUNTS: Table =
     Table { name: "accounts", layout: ValueLayout::Inline, reports_replaced: true };
-/// All tables.
+/// Every table of a ledger, as the engine opens them.
 pub(crate) const TABLES: [Table; 3] = [META, BLOCKS, ACCOUNTS];
 
-/// The key of a row.
+/// The key of a row, which also selects its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     /// The caller's bytes from the creation of the ledger.
     Genesis,
-    /// The newest block.
+    /// The head, with the newest slot.
     Head,
     /// The caller's state of epochs.
     Epochs,
     /// The caller's state of the newest block.
     Bank,
-    /// One block.
+    /// The block of a slot, with its transactions.
     Block(Slot),
-    /// One account.
+    /// The account with this address.
     Account(Pubkey),
 }
 
 impl Key {
-    /// Decodes a key of `table`. `None` if the bytes are no key of it.
+    /// Decodes a key of `table`. Returns `None` if the bytes are not a key of the table.
     pub(crate) fn from_bytes(table: Table, bytes: &[u8]) -> Option<Self> {
         match table {
             META if bytes == b"genesis" => Some(Self::Genesis),

@@ -43,13 +43,13 @@ pub(crate) struct UnwrittenRows {
 }
 
 impl<E: Engine> LedgerStore<E> {
-    /// Whether there is a ledger in `dir`. Fails if the directory contains foreign files.
+    /// Returns whether there is a ledger in `dir`. Fails if the directory contains foreign files.
     pub fn is_in(dir: &Path) -> Result<bool, StoreError> {
         Ok(Directory::inspect(dir, E::PATH)? != DirectoryContents::Nothing)
     }
 
-    /// Opens the ledger in `dir` and reads everything except its accounts, which [`Opened::read`] reads. `None` if
-    /// there is no ledger.
+    /// Opens the ledger in `dir` and reads everything except its accounts, which [`Opened::read`] reads. Returns `None`
+    /// if `dir` does not contain a ledger.
     pub fn open(dir: &Path) -> Result<Option<Opened<E>>, StoreError> {
         if Directory::inspect(dir, E::PATH)? == DirectoryContents::Nothing {
             return Ok(None);
@@ -76,23 +76,24 @@ impl<E: Engine> LedgerStore<E> {
         Ok(Some((store, Restored { genesis, blocks, accounts })))
     }
 
-    /// Removes the ledger in `dir`, if there is one. Other files stay. Fails if there is no ledger but foreign files.
+    /// Removes the ledger in `dir`, if it contains one. Other files stay. Fails if it contains only foreign files.
     pub fn remove(dir: &Path) -> Result<(), StoreError> {
         Directory::remove(dir, E::PATH)
     }
 
     /// Appends a block. When this returns, it is on disk with its transactions and account writes. After an error no
-    /// block can be appended any more; earlier blocks stay.
+    /// further block can be appended; earlier blocks stay.
     pub fn append(&mut self, block: &Block) -> Result<(), StoreError> {
         self.append_all(&[block])
     }
 
-    /// Appends blocks in one atomic batch, each the child of the one before. None changes nothing.
+    /// Appends blocks in one atomic batch, each the child of the one before. An empty list changes nothing.
     pub fn append_all(&mut self, blocks: &[&Block]) -> Result<(), StoreError> {
         let (Some(oldest), Some(newest)) = (blocks.first(), blocks.last()) else { return Ok(()) };
         let mut head = self.head.slot;
         for block in blocks {
-            let (slot, parent) = (block.id.slot, block.parent.slot);
+            let slot = block.id.slot;
+            let parent = block.parent.slot;
             if parent != head || slot <= parent {
                 return Err(StoreError::NotNext { slot, parent, head });
             }
@@ -167,12 +168,12 @@ impl<E: Engine> LedgerStore<E> {
         self.unwritten.bank = Some(bank);
     }
 
-    /// The newest stored block.
+    /// Returns the slot of the newest stored block.
     pub fn newest_slot(&self) -> Slot {
         self.head.slot
     }
 
-    /// The rows of blocks, each key once. The last write of an account counts.
+    /// Returns the rows of blocks, each key once. The last write of an account counts.
     pub(crate) fn block_rows(&mut self, blocks: &[&Block]) -> Vec<Row<Key>> {
         let mut accounts = BTreeMap::new();
         for block in blocks {
@@ -210,7 +211,7 @@ impl<E: Engine> LedgerStore<E> {
     }
 }
 
-/// An open ledger on disk whose accounts were not read yet.
+/// An open ledger on disk, before its accounts are read.
 pub struct Opened<E: Engine = Fjall> {
     /// The caller's rows as they were stored last.
     pub rows: CallerRows,

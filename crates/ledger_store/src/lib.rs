@@ -7,7 +7,7 @@
 //! Invariant: damage is reported when the ledger is opened, and damaged data is never served.
 //! Bounds: history is pruned by [`LedgerStore::prune_below`]. There are as many accounts as the ledger has.
 //! Why this engine, with measurements: docs/ledger-on-disk.md.
-//! Not here: files, locks and checksums (`store`), and what a ledger does with its own rows (`localnet`, `follow`).
+//! Not here: files, locks and checksums (`store`), and the ledger's use of its own rows (`localnet`, `follow`).
 #![forbid(unsafe_code)]
 
 mod codec;

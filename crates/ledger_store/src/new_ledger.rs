@@ -1,7 +1,7 @@
 //! The creation of a ledger on disk, while blocks are appended to it.
 //!
 //! In: the first block, the accounts as of that block as a stream, in chunks, and between two chunks the next blocks.
-//! Shape: an account that a block wrote is newer than that of the stream, which is left out then.
+//! Shape: an account that a block wrote is newer than that of the stream, which is then skipped.
 //! Invariant: the directory is a ledger only after [`NewLedger::finish`]. A creation that was interrupted starts again.
 //! Bounds: [`BULK_INSERT_ROWS_MAX`] accounts and [`BULK_INSERT_BYTES_MAX`] in memory, and the address of each account
 //! that a block wrote.
@@ -34,8 +34,8 @@ pub struct NewLedger<E: Engine = Fjall> {
 }
 
 impl<E: Engine> LedgerStore<E> {
-    /// Creates a ledger with its first block and the accounts as of its parent, each once, as a stream. `genesis` is
-    /// stored as it is. `dir` is created if needed, and must be empty.
+    /// Creates a ledger with its first block and a stream of the accounts as of its parent, each once. `genesis` is
+    /// stored unchanged. `dir` is created if needed, and must be empty.
     pub fn create(
         dir: &Path,
         genesis: &[u8],
@@ -80,13 +80,15 @@ impl<E: Engine> NewLedger<E> {
         Ok(Self { store, first_slot: slot, written })
     }
 
-    /// Writes the next accounts of the stream. Whether there may be more.
+    /// Writes the next accounts of the stream. Returns whether there may be more.
     pub fn insert_chunk(
         &mut self,
         accounts: &mut impl Iterator<Item = (Pubkey, Arc<Account>)>,
     ) -> Result<bool, StoreError> {
         let Self { store, first_slot, written } = self;
-        let (mut rows, mut bytes, mut is_end) = (Vec::new(), 0, false);
+        let mut rows = Vec::new();
+        let mut bytes = 0;
+        let mut is_end = false;
         while rows.len() < BULK_INSERT_ROWS_MAX && bytes < BULK_INSERT_BYTES_MAX {
             let Some((pubkey, account)) = accounts.next() else {
                 is_end = true;
@@ -108,7 +110,7 @@ impl<E: Engine> NewLedger<E> {
         Ok(!is_end)
     }
 
-    /// The ledger to append to. Accounts that it lacks may be inserted afterwards.
+    /// Appends blocks. Accounts that the ledger lacks may be inserted afterwards.
     pub fn append_all(&mut self, blocks: &[&Block]) -> Result<(), StoreError> {
         self.store.append_all(blocks)?;
         let writes = blocks.iter().flat_map(|block| &block.writes);
@@ -126,7 +128,7 @@ impl<E: Engine> NewLedger<E> {
         let Head { slot, first_slot, .. } = self.store.head;
         self.store.commit(Vec::new(), slot, first_slot)?;
         self.store.directory.sync()?;
-        // Only now it is a ledger: a creation that was interrupted before is started again.
+        // The directory becomes a ledger only now. A creation that is interrupted earlier starts again.
         self.store.directory.mark()?;
         self.store.directory.sync()?;
         Ok(self.store)

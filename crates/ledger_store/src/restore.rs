@@ -1,9 +1,9 @@
 //! Reads a ledger back. Everything is read once and checked.
 //!
-//! The checksum of a value is checked ([`store::decode_row`]). Further checks: blocks follow each other without a gap from the head's
-//! oldest block to the head itself. No account is newer than the head. The number of accounts and the sum of their
-//! fingerprints equal those of the head, so that none is missing or outdated. The head is not older than the slot in
-//! the directory's file.
+//! The checksum of a value is checked ([`store::decode_row`]). Further checks: blocks follow each other without a gap
+//! from the head's oldest block to the head itself. No account is newer than the head. The number of accounts and the
+//! sum of their fingerprints equal those of the head, so that none is missing or outdated. The head is not older than
+//! the slot in the directory's file.
 
 use std::sync::Arc;
 
@@ -39,12 +39,12 @@ pub(crate) fn read_restored_blocks<E: Engine>(
     engine: &E,
 ) -> Result<RestoredBlocks, StoreError> {
     let Meta { head, genesis, epochs, bank } = read_meta(directory, engine)?;
-    let head = head.ok_or_else(|| directory.damaged("head: missing"))?;
-    let genesis = genesis.ok_or_else(|| directory.damaged("genesis: missing"))?;
+    let head = head.ok_or_else(|| directory.damage_error("head: missing"))?;
+    let genesis = genesis.ok_or_else(|| directory.damage_error("genesis: missing"))?;
     let newest = directory.newest()?;
     if newest > head.slot {
         let what = format!("head: names block {}, but block {newest} was stored", head.slot);
-        return Err(directory.damaged(what));
+        return Err(directory.damage_error(what));
     }
     let blocks = read_blocks(directory, engine, &head)?;
     Ok(RestoredBlocks { head, rows: CallerRows { genesis, epochs, bank }, blocks })
@@ -100,7 +100,10 @@ fn read_blocks<E: Engine>(
     })?;
     match blocks.last() {
         Some(block) if block.id.slot == head.slot => Ok(blocks),
-        _ => Err(directory.damaged(format!("block {}: missing, and it is the newest", head.slot))),
+        _ => {
+            Err(directory
+                .damage_error(format!("block {}: missing, and it is the newest", head.slot)))
+        }
     }
 }
 
@@ -146,11 +149,11 @@ pub(crate) fn read_accounts<E: Engine>(
     })?;
     if count != head.accounts {
         let what = format!("accounts: there are {count}, there should be {}", head.accounts);
-        return Err(directory.damaged(what));
+        return Err(directory.damage_error(what));
     }
     if fingerprints != head.fingerprints {
         let what = format!("accounts: some are not as block {} left them", head.slot);
-        return Err(directory.damaged(what));
+        return Err(directory.damage_error(what));
     }
     Ok(())
 }
@@ -177,7 +180,7 @@ fn each<E: Engine>(
     });
     let after = last.map_or_else(|| "at its beginning".to_owned(), |key| format!("after {key}"));
     match (fault, scanned) {
-        (Some(what), _) => Err(directory.damaged(what)),
+        (Some(what), _) => Err(directory.damage_error(what)),
         (None, Ok(())) => Ok(()),
         (None, Err(err)) => {
             Err(directory.read_failed(err, &format!("table {}, {after}", table.name)))

@@ -9,18 +9,14 @@
 //! server hides nothing. A request that was due but not sent is counted as unsent.
 //! Bounds: memory is three histograms and a count for each second, per thread. Bytes of a
 //! response's body beyond [`BODY_PREFIX_BYTES`] are read and dropped.
-//! Not here: any chain and any method of JSON-RPC (`loadgen_solana` has suites of those), HTTP/2,
-//! WebSocket.
+//! Not here: any chain and any method of JSON-RPC (`loadgen_solana` has suites of those), HTTP itself
+//! (`http_client`), WebSocket.
 #![forbid(unsafe_code)]
 
 mod classify;
-mod client;
 mod clock;
-mod connection_io;
-mod endpoint;
 mod error;
 pub mod html_report;
-mod http;
 mod markup;
 mod mix;
 mod plan;
@@ -30,17 +26,11 @@ mod resource_usage;
 mod run;
 mod stats;
 pub mod svg;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
-mod tls;
 
 pub use classify::{
     Classifier, JsonRpcError, Verdict, json_rpc, json_rpc_with, not_modified, status_ok,
 };
-pub use client::Client;
-pub use endpoint::Endpoint;
 pub use error::LoadError;
-pub use http::{Connection, HttpResponse};
 pub use mix::Mix;
 pub use plan::{Arrival, LoadPlan, RunLength, Stream};
 pub use report::{Report, Row, Spread};

@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
+use http_client::Endpoint;
 use serde_json::Value;
 
-use crate::{Endpoint, LogEntry};
+use crate::LogEntry;
 
 /// Number of calls in a mix's sequence: enough that each method has its weight.
 const SEQUENCE_CALLS: f64 = 10_000.0;

@@ -5,10 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::classify::{self, Classifier};
+use http_client::Endpoint;
 use process_usage::Process;
 
-use crate::{Endpoint, LoadError};
+use crate::LoadError;
+use crate::classify::{self, Classifier};
 
 /// A load and its length.
 #[derive(Clone)]

@@ -17,11 +17,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http_client::Endpoint;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::classify::{Classifier, status_ok};
-use crate::{Arrival, Endpoint, LoadError, Stream};
+use crate::{Arrival, LoadError, Stream};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -164,9 +165,10 @@ impl LogEntry {
 
 #[cfg(test)]
 mod tests {
+    use http_client::testing::{respond, serve};
+
     use super::*;
     use crate::classify::json_rpc;
-    use crate::testing::{respond, serve};
     use crate::{LoadPlan, RunLength};
 
     #[test]

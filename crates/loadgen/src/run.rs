@@ -15,13 +15,13 @@ use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use http_client::{Connection, Endpoint, HttpClientError};
 use tokio::sync::Semaphore;
 
 use crate::clock::{now, sleep_until};
-use crate::http::Connection;
 use crate::resource_usage::{ResourceUsage, Sample};
 use crate::stats::{RequestResult, StreamStats};
-use crate::{Arrival, Endpoint, LoadError, LoadPlan, RunLength, Stream};
+use crate::{Arrival, LoadError, LoadPlan, RunLength, Stream};
 
 /// Bytes of a response's body that are classified.
 pub const BODY_PREFIX_BYTES: usize = 64 * 1024;
@@ -274,7 +274,7 @@ impl Shared {
             // All threads pass the barrier, so that none waits for a failed one.
             let window = self.window(self.start_barrier.wait());
             if let Some(err) = failed {
-                return Err(err);
+                return Err(LoadError::from(err));
             }
             let stats = Arc::new(Mutex::new(StreamStats::new(&self.stream.name)));
             let mut tasks = Vec::new();
@@ -460,14 +460,14 @@ impl ConnectionLoop<'_> {
         self.connection.take_if(|connection| !connection.is_usable());
     }
 
-    async fn open(&self) -> Result<Connection, LoadError> {
+    async fn open(&self) -> Result<Connection, HttpClientError> {
         let opening =
             Connection::open_with_body_limit(self.shared.endpoint.clone(), BODY_PREFIX_BYTES);
         match self.shared.timeout {
             None => opening.await,
-            Some(timeout) => tokio::time::timeout(timeout, opening)
-                .await
-                .unwrap_or_else(|_| Err(LoadError::Broken(std::io::ErrorKind::TimedOut.into()))),
+            Some(timeout) => tokio::time::timeout(timeout, opening).await.unwrap_or_else(|_| {
+                Err(HttpClientError::Broken(std::io::ErrorKind::TimedOut.into()))
+            }),
         }
     }
 
@@ -505,7 +505,7 @@ fn record(
     true
 }
 
-fn with_source(err: &LoadError) -> String {
+fn with_source(err: &HttpClientError) -> String {
     match std::error::Error::source(err) {
         Some(source) => format!("{err}: {source}"),
         None => err.to_string(),
@@ -526,9 +526,10 @@ mod tests {
 
     use process_usage::Process;
 
+    use http_client::testing::{respond, serve};
+
     use super::*;
     use crate::classify::Verdict;
-    use crate::testing::{respond, serve};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -719,6 +720,6 @@ mod tests {
         let err = LoadPlan::new(gone.into(), stream(&["a"], 2, Arrival::Closed), run_length)
             .run()
             .expect_err("no server listens");
-        assert!(matches!(err, LoadError::Connect { .. }), "{err}");
+        assert!(matches!(err, LoadError::Http(HttpClientError::Connect { .. })), "{err}");
     }
 }

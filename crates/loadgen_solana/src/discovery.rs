@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use loadgen::{Client, LoadError};
+use http_client::{Client, HttpClientError};
 use serde_json::{Value, json};
 
 use crate::addresses::{NATIVE_MINT, TOKEN_PROGRAM};
@@ -118,7 +118,7 @@ impl Inputs {
         client: &mut Client,
         needs: InputKinds,
         config: &DiscoveryConfig,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self, HttpClientError> {
         let mut found = Self { program: config.program.clone(), ..Self::default() };
         if needs.accounts || needs.delegates {
             found.discover_accounts(client, needs, config)?;
@@ -140,7 +140,7 @@ impl Inputs {
         client: &mut Client,
         needs: InputKinds,
         config: &DiscoveryConfig,
-    ) -> Result<(), LoadError> {
+    ) -> Result<(), HttpClientError> {
         let inputs_max = config.inputs_max.max(1);
         if !config.addresses.is_empty() {
             self.read_addresses(client, &config.addresses)?;
@@ -174,7 +174,7 @@ impl Inputs {
         client: &mut Client,
         inputs_max: usize,
         needs_delegates: bool,
-    ) -> Result<bool, LoadError> {
+    ) -> Result<bool, HttpClientError> {
         let mut next = Value::Null;
         for _ in 0..PAGES_MAX {
             let mut params = json!({ "encoding": "jsonParsed", "limit": inputs_max.min(1_000),
@@ -203,7 +203,7 @@ impl Inputs {
         &mut self,
         client: &mut Client,
         addresses: &[String],
-    ) -> Result<(), LoadError> {
+    ) -> Result<(), HttpClientError> {
         for addresses in addresses.chunks(ADDRESSES_MAX) {
             let params = json!([addresses, { "encoding": "jsonParsed" }]);
             let result = client.call("getMultipleAccounts", &params)?;
@@ -237,7 +237,7 @@ impl Inputs {
         }
     }
 
-    fn discover_slots(&mut self, client: &mut Client) -> Result<(), LoadError> {
+    fn discover_slots(&mut self, client: &mut Client) -> Result<(), HttpClientError> {
         let confirmed = json!({ "commitment": "confirmed" });
         let slot = client.call("getSlot", &json!([confirmed]))?.as_u64().unwrap_or(0);
         let first =
@@ -247,7 +247,11 @@ impl Inputs {
         Ok(())
     }
 
-    fn discover_blocks(&mut self, client: &mut Client, inputs_max: usize) -> Result<(), LoadError> {
+    fn discover_blocks(
+        &mut self,
+        client: &mut Client,
+        inputs_max: usize,
+    ) -> Result<(), HttpClientError> {
         let confirmed = json!({ "commitment": "confirmed" });
         let (first, slot) = self.slots;
         let since = first.max(slot.saturating_sub(BLOCKS_MAX as u64));
@@ -276,7 +280,7 @@ impl Inputs {
     }
 
     /// Reads the bytes of some transactions, in base64.
-    fn discover_transactions(&mut self, client: &mut Client) -> Result<(), LoadError> {
+    fn discover_transactions(&mut self, client: &mut Client) -> Result<(), HttpClientError> {
         let config = json!({ "encoding": "base64", "maxSupportedTransactionVersion": 0,
             "commitment": "confirmed" });
         for signature in self.signatures.iter().take(TRANSACTIONS_MAX) {
@@ -289,9 +293,13 @@ impl Inputs {
 }
 
 /// Calls a method. Returns null if the node does not have the method or answers with an error.
-fn call_optional(client: &mut Client, method: &str, params: &Value) -> Result<Value, LoadError> {
+fn call_optional(
+    client: &mut Client,
+    method: &str,
+    params: &Value,
+) -> Result<Value, HttpClientError> {
     match client.call(method, params) {
-        Err(LoadError::Call { .. }) => Ok(Value::Null),
+        Err(HttpClientError::Call { .. }) => Ok(Value::Null),
         result => result,
     }
 }

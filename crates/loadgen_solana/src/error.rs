@@ -1,6 +1,6 @@
 //! Why a suite has no requests.
 
-use loadgen::LoadError;
+use http_client::HttpClientError;
 
 /// One variant for each action that the caller can take.
 #[derive(Debug, thiserror::Error)]
@@ -16,5 +16,5 @@ pub enum SuiteError {
     },
     /// A request that checks the suite got no result.
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Http(#[from] HttpClientError),
 }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use loadgen::{Client, Endpoint};
+use http_client::{Client, Endpoint};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
@@ -128,7 +128,7 @@ impl<'de> DeserializeSeed<'de> for FirstAccount<'_> {
 mod tests {
     use std::collections::HashSet;
 
-    use loadgen::testing::{respond, serve};
+    use http_client::testing::{respond, serve};
 
     use super::*;
 

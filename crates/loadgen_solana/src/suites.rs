@@ -4,7 +4,7 @@
 //! getSupply, and program-accounts is added, which that tool could not select.
 //! Shape: [`Suite::params`] creates calls from discovered [`Inputs`].
 
-use loadgen::Client;
+use http_client::Client;
 use serde_json::{Value, json};
 
 use crate::addresses::TOKEN_PROGRAM;
@@ -231,7 +231,7 @@ impl Suite {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use loadgen::testing::{respond, serve};
+    use http_client::testing::{respond, serve};
 
     use super::*;
     use crate::{DiscoveryConfig, RestSuite};

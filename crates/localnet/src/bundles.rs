@@ -37,8 +37,11 @@ impl Executor {
         for transaction in transactions {
             match self.run_next(transaction, &runs, &written) {
                 Ok(run) => {
-                    run.outcome.writes().for_each(|(key, account)| written.insert(key, account));
-                    self.set.commit(run.outcome.writes());
+                    run.results
+                        .outcome
+                        .writes()
+                        .for_each(|(key, account)| written.insert(key, account));
+                    self.set.commit(run.results.outcome.writes());
                     runs.push(run);
                 }
                 Err((signature, err)) => {
@@ -64,10 +67,15 @@ impl Executor {
         if runs.iter().any(|run| run.message_hash == message_hash) {
             return Err((verified.signature(), TransactionError::AlreadyProcessed));
         }
-        let run = self.run_transaction(verified.into_transaction(), message_hash, written)?;
-        match run.outcome.result.clone() {
-            Ok(()) => Ok(run),
-            Err(err) => Err((run.signature(), err)),
+        let signature = verified.signature();
+        let results = self.run_transaction(verified.transaction(), message_hash, written);
+        let results = results.map_err(|err| (signature, err))?;
+        match results.outcome.result.clone() {
+            Ok(()) => {
+                let transaction = verified.into_transaction();
+                Ok(TransactionRun { transaction, message_hash, results })
+            }
+            Err(err) => Err((signature, err)),
         }
     }
 }

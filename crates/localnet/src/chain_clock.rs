@@ -4,7 +4,8 @@
 //! The ledger follows the system's clock. While it is ahead, because the system's clock was set back, it advances by
 //! three quarters of the time that passes, so that it neither stands still nor stays ahead. Agave bounds the time of
 //! its blocks by the same quarter against the time of its slots (`MAX_ALLOWABLE_DRIFT_PERCENTAGE_FAST`).
-//! A jump adds an offset to the system's clock, and a pause subtracts its duration.
+//! A jump adds an offset to the system's clock, and a pause subtracts its duration. A snapshot stores [`ClockState`]:
+//! only the way back to it, or to the start, sets the time back.
 //! Not here: reading clocks (`executor`).
 
 use std::time::{Duration, Instant};
@@ -14,7 +15,17 @@ const SLOWDOWN_DIVISOR: i64 = 4;
 /// A ledger that is this far ahead logs a warning. Less is caused by rounding and clock adjustment.
 const AHEAD_WARN_THRESHOLD: Duration = Duration::from_secs(2);
 
+/// The changes that commands have made to the clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClockState {
+    /// Milliseconds that jumps and pauses add to the system's clock.
+    offset_ms: i64,
+    /// The system's clock when the ledger's was paused.
+    paused_at_ms: Option<i64>,
+}
+
 /// The time of the newest block.
+#[derive(Clone)]
 pub(crate) struct ChainClock {
     /// Milliseconds since 1970.
     unix_ms: i64,
@@ -22,58 +33,83 @@ pub(crate) struct ChainClock {
     since: Instant,
     /// Whether the warning was logged.
     is_warned: bool,
-    /// Milliseconds that jumps and pauses add to the system's clock.
-    offset_ms: i64,
-    /// The system's clock when the ledger's was paused.
-    paused_at_ms: Option<i64>,
+    state: ClockState,
+    /// Its state and its time at the start of the node.
+    start: (ClockState, i64),
 }
 
 impl ChainClock {
-    /// The clock of a ledger whose newest block has the time `unix_timestamp`, in seconds, read at `now`.
-    pub(crate) fn new(unix_timestamp: i64, now: Instant) -> Self {
-        Self {
-            unix_ms: unix_timestamp.saturating_mul(1_000),
-            since: now,
-            is_warned: false,
-            offset_ms: 0,
-            paused_at_ms: None,
+    /// Creates the clock of a ledger whose newest block has the time `unix_timestamp`, in seconds, read at `now`. It is
+    /// ahead of the system's clock by `offset_ms`.
+    pub(crate) fn with_offset(unix_timestamp: i64, offset_ms: i64, now: Instant) -> Self {
+        let state = ClockState { offset_ms, ..ClockState::default() };
+        let unix_ms = unix_timestamp.saturating_mul(1_000);
+        Self { unix_ms, since: now, is_warned: false, state, start: (state, unix_ms) }
+    }
+
+    /// Returns the changes that commands have made.
+    pub(crate) fn state(&self) -> ClockState {
+        self.state
+    }
+
+    /// Goes back to an earlier state, above a block of the time `unix_timestamp`.
+    pub(crate) fn restore(&mut self, state: ClockState, unix_timestamp: i64, now: Instant) {
+        self.state = state;
+        (self.unix_ms, self.since) = (unix_timestamp.saturating_mul(1_000), now);
+    }
+
+    /// Goes back to the start of the node. False if no command has changed the clock.
+    pub(crate) fn reset(&mut self, now: Instant) -> bool {
+        let (state, unix_ms) = self.start;
+        if self.state == state {
+            return false;
         }
+        self.state = state;
+        (self.unix_ms, self.since) = (unix_ms, now);
+        true
+    }
+
+    /// The result of [`Self::advance`], which changes nothing.
+    pub(crate) fn next_timestamp(&self, system_unix_ms: i64, now: Instant) -> i64 {
+        let mut clock = Self { is_warned: true, ..self.clone() };
+        clock.advance(system_unix_ms, now)
     }
 
     /// Milliseconds since 1970, of a block that would be made now.
     pub(crate) fn current(&self, system_unix_ms: i64) -> i64 {
-        let system_unix_ms = self.paused_at_ms.unwrap_or(system_unix_ms);
-        system_unix_ms.saturating_add(self.offset_ms).max(self.unix_ms)
+        let system_unix_ms = self.state.paused_at_ms.unwrap_or(system_unix_ms);
+        system_unix_ms.saturating_add(self.state.offset_ms).max(self.unix_ms)
     }
 
     /// Whether the time stands still.
     pub(crate) fn is_paused(&self) -> bool {
-        self.paused_at_ms.is_some()
+        self.state.paused_at_ms.is_some()
     }
 
     /// Stops the time. Nothing changes if it stands still.
     pub(crate) fn pause(&mut self, system_unix_ms: i64) {
-        self.paused_at_ms.get_or_insert(system_unix_ms);
+        self.state.paused_at_ms.get_or_insert(system_unix_ms);
     }
 
     /// Continues from the time at which it was stopped.
     pub(crate) fn resume(&mut self, system_unix_ms: i64, now: Instant) {
-        let Some(paused_at_ms) = self.paused_at_ms.take() else { return };
+        let Some(paused_at_ms) = self.state.paused_at_ms.take() else { return };
         let paused_ms = system_unix_ms.saturating_sub(paused_at_ms);
-        self.offset_ms = self.offset_ms.saturating_sub(paused_ms);
+        self.state.offset_ms = self.state.offset_ms.saturating_sub(paused_ms);
         self.since = now;
     }
 
     /// Sets the time to a later one, from which it advances.
     pub(crate) fn jump_to(&mut self, unix_ms: i64, system_unix_ms: i64, now: Instant) {
-        let system_unix_ms = self.paused_at_ms.unwrap_or(system_unix_ms);
-        self.offset_ms = unix_ms.saturating_sub(system_unix_ms);
+        let system_unix_ms = self.state.paused_at_ms.unwrap_or(system_unix_ms);
+        self.state.offset_ms = unix_ms.saturating_sub(system_unix_ms);
         (self.unix_ms, self.since) = (unix_ms, now);
     }
 
     /// By how much the ledger is ahead of the system's clock. `None` below [`AHEAD_WARN_THRESHOLD`].
     pub(crate) fn ahead(&self, system_unix_ms: i64) -> Option<Duration> {
-        let ahead = self.unix_ms.saturating_sub(system_unix_ms.saturating_add(self.offset_ms));
+        let ahead =
+            self.unix_ms.saturating_sub(system_unix_ms.saturating_add(self.state.offset_ms));
         let ahead = Duration::from_millis(u64::try_from(ahead).unwrap_or_default());
         (ahead >= AHEAD_WARN_THRESHOLD).then_some(ahead)
     }
@@ -95,7 +131,7 @@ impl ChainClock {
             None => self.is_warned = false,
             Some(_) => {}
         }
-        let shifted_unix_ms = system_unix_ms.saturating_add(self.offset_ms);
+        let shifted_unix_ms = system_unix_ms.saturating_add(self.state.offset_ms);
         if shifted_unix_ms >= self.unix_ms {
             (self.unix_ms, self.since) = (shifted_unix_ms, now);
         } else {
@@ -130,7 +166,7 @@ mod tests {
         fn new() -> Self {
             let started_at = Instant::now();
             Self {
-                clock: ChainClock::new(T0 / 1_000, started_at),
+                clock: ChainClock::with_offset(T0 / 1_000, 0, started_at),
                 started_at,
                 passed_ms: 0,
                 error_ms: 0,
@@ -216,14 +252,45 @@ mod tests {
     }
 
     #[test]
+    fn a_restored_clock_forgets_jumps_and_pauses() {
+        let mut world = World::new();
+        world.run(10_000, 400);
+        let now = world.started_at + Duration::from_millis(world.passed_ms);
+        let state = world.clock.state();
+        let before = world.clock.unix_ms / 1_000;
+        let later = world.system_ms() + 86_400_000;
+        world.clock.jump_to(later, world.system_ms(), now);
+        world.clock.pause(world.system_ms());
+        world.clock.restore(state, before, now);
+        assert_eq!(world.clock.next_timestamp(world.system_ms(), now), before);
+        assert_eq!((world.run(10_000, 400), world.ahead_s()), (10, None));
+        assert!(!world.clock.reset(now), "nothing to reset");
+        world.clock.jump_to(later, world.system_ms(), now);
+        assert!(world.clock.reset(now));
+        assert_eq!(world.clock.advance(world.system_ms(), now), world.system_ms() / 1_000);
+    }
+
+    #[test]
+    fn a_clock_with_an_offset_starts_at_its_time() {
+        let now = World::new().started_at;
+        let offset_ms = -400 * 86_400_000;
+        let mut clock = ChainClock::with_offset((T0 + offset_ms) / 1_000, offset_ms, now);
+        assert_eq!(clock.advance(T0 + 5_000, now), (T0 + offset_ms) / 1_000 + 5);
+        assert_eq!(clock.ahead(T0 + 5_000), None);
+    }
+
+    #[test]
     fn a_clock_before_1970_moves_a_new_ledger_and_an_old_one() {
         let mut world = World::new();
         world.error_ms = -T0 - 1_000_000;
         assert_eq!(world.run(100_000, 400), 75);
         let now = world.started_at;
-        let mut new = ChainClock::new(-500, now);
+        let mut new = ChainClock::with_offset(-500, 0, now);
         assert_eq!(new.advance(-499_001, now), -500);
         assert_eq!(new.advance(-498_000, now), -498);
-        assert_eq!(ChainClock::new(i64::MAX, now).advance(0, now), i64::MAX.div_euclid(1_000));
+        assert_eq!(
+            ChainClock::with_offset(i64::MAX, 0, now).advance(0, now),
+            i64::MAX.div_euclid(1_000)
+        );
     }
 }

@@ -16,6 +16,7 @@ use chain_solana::{Block, BlockInfo, ForkUsage};
 use lattice::LtHash;
 use ledger::{BlockId, Slot};
 
+use crate::chain_clock::ClockState;
 use crate::epoch::Voters;
 use crate::vote::Tower;
 
@@ -38,10 +39,11 @@ pub(crate) struct Checkpoint {
     pub(crate) voters: Arc<Voters>,
 }
 
-/// A snapshot: the number of a block.
+/// A snapshot: the number of a block, and the clock.
 struct Snapshot {
     id: u64,
     block: BlockId,
+    clock: ClockState,
 }
 
 /// The checkpoints and the snapshots.
@@ -153,7 +155,7 @@ impl Checkpoints {
 
     /// Removes the checkpoints below the next root, and returns its block. `None` if the root stays.
     pub(crate) fn advance_root(&mut self) -> Option<BlockId> {
-        let pinned = self.snapshots.front().map(|oldest| self.index_of(oldest.block));
+        let pinned = self.snapshots.front().map(|oldest| self.find_index(oldest.block));
         let root = pinned.unwrap_or(self.finalized).min(self.finalized).min(ROOTED_AT_ONCE_MAX);
         if root == 0 {
             return None;
@@ -164,25 +166,25 @@ impl Checkpoints {
     }
 
     /// Makes a snapshot of the newest block, and returns its id.
-    pub(crate) fn add_snapshot(&mut self) -> u64 {
+    pub(crate) fn add_snapshot(&mut self, clock: ClockState) -> u64 {
         if self.snapshots.len() >= SNAPSHOTS_MAX {
             self.expire_oldest();
         }
         let id = self.next_snapshot;
         self.next_snapshot += 1;
-        self.snapshots.push_back(Snapshot { id, block: self.newest().block.id });
+        self.snapshots.push_back(Snapshot { id, block: self.newest().block.id, clock });
         self.count();
         id
     }
 
-    /// Removes a snapshot and those made after it. Returns the index of its block, or `None` if there is no such
-    /// snapshot.
-    pub(crate) fn take_snapshot(&mut self, id: u64) -> Option<usize> {
+    /// Removes a snapshot and those made after it. Returns the index of its block and its clock, or `None` if there is
+    /// no such snapshot.
+    pub(crate) fn take_snapshot(&mut self, id: u64) -> Option<(usize, ClockState)> {
         let at = self.snapshots.binary_search_by_key(&id, |snapshot| snapshot.id).ok()?;
-        let index = self.index_of(self.snapshots.get(at)?.block);
+        let Snapshot { block, clock, .. } = *self.snapshots.get(at)?;
         self.snapshots.truncate(at);
         self.count();
-        Some(index)
+        Some((self.find_index(block), clock))
     }
 
     /// Removes the blocks above an index, with their snapshots, and returns them, the oldest first. If they were final,
@@ -196,13 +198,13 @@ impl Checkpoints {
         left.into_iter().map(|(checkpoint, _)| checkpoint.block).collect()
     }
 
-    fn index_of(&self, block: BlockId) -> usize {
+    fn find_index(&self, block: BlockId) -> usize {
         self.all.partition_point(|(checkpoint, _)| checkpoint.block.id.slot < block.slot)
     }
 
     /// Blocks above the oldest snapshot, and their bytes.
     fn above_oldest_snapshot(&self) -> Option<(usize, u64)> {
-        let at = self.index_of(self.snapshots.front()?.block);
+        let at = self.find_index(self.snapshots.front()?.block);
         let (_, newest) = self.all.back()?;
         let (_, oldest) = self.all.get(at)?;
         Some((self.all.len() - 1 - at, newest.wrapping_sub(*oldest)))
@@ -280,6 +282,14 @@ mod tests {
         (Checkpoints::new(checkpoint(0), Arc::clone(&counters)), counters)
     }
 
+    fn add_snapshot(all: &mut Checkpoints) -> u64 {
+        all.add_snapshot(ClockState::default())
+    }
+
+    fn take_snapshot(all: &mut Checkpoints, id: u64) -> Option<usize> {
+        all.take_snapshot(id).map(|(index, _)| index)
+    }
+
     /// Appends a block, makes it final, and moves the root as far as it may go.
     fn add(all: &mut Checkpoints, slot: Slot) {
         all.push(checkpoint(slot));
@@ -292,16 +302,16 @@ mod tests {
         let (mut all, counters) = checkpoints();
         add(&mut all, 1);
         assert_eq!((all.above_root(), all.finalized_slot()), (0, 1));
-        let [one, two] = [all.add_snapshot(), all.add_snapshot()];
+        let [one, two] = [add_snapshot(&mut all), add_snapshot(&mut all)];
         (2..10).for_each(|slot| add(&mut all, slot));
         assert_eq!((all.above_root(), all.finalized_slot(), all.unfinalized()), (8, 9, 0));
-        assert_eq!(all.take_snapshot(two), Some(0));
+        assert_eq!(take_snapshot(&mut all, two), Some(0));
         assert_eq!(counters.usage().snapshots, 1);
         assert_eq!(all.take_above(0).len(), 8);
         assert_eq!((all.finalized_slot(), all.newest().block.id.slot), (1, 1));
-        assert_eq!(all.take_snapshot(two), None, "a revert removes the snapshot");
+        assert_eq!(take_snapshot(&mut all, two), None, "a revert removes the snapshot");
         (20..30).for_each(|slot| add(&mut all, slot));
-        assert_eq!(all.take_snapshot(one), Some(0));
+        assert_eq!(take_snapshot(&mut all, one), Some(0));
         add(&mut all, 30);
         assert_eq!((all.above_root(), all.finalized_slot()), (0, 30));
     }
@@ -309,9 +319,9 @@ mod tests {
     #[test]
     fn a_backlog_is_rooted_in_parts() {
         let (mut all, _) = checkpoints();
-        let id = all.add_snapshot();
+        let id = add_snapshot(&mut all);
         (1..=100).for_each(|slot| add(&mut all, slot));
-        assert_eq!(all.take_snapshot(id), Some(0));
+        assert_eq!(take_snapshot(&mut all, id), Some(0));
         assert_eq!(all.advance_root().map(|root| root.slot), Some(ROOTED_AT_ONCE_MAX as u64));
         assert_eq!(all.advance_root().map(|root| root.slot), Some(100));
         assert_eq!(all.advance_root(), None);
@@ -320,15 +330,15 @@ mod tests {
     #[test]
     fn the_oldest_snapshots_are_dropped_beyond_each_limit() {
         let (mut all, counters) = checkpoints();
-        let first = all.add_snapshot();
+        let first = add_snapshot(&mut all);
         for _ in 0..SNAPSHOTS_MAX {
-            all.add_snapshot();
+            add_snapshot(&mut all);
         }
         assert_eq!((counters.usage().snapshots, counters.usage().expired), (1_024, 1));
-        assert_eq!(all.take_snapshot(first), None);
+        assert_eq!(take_snapshot(&mut all, first), None);
         (1..=BLOCKS_MAX as u64).for_each(|slot| add(&mut all, slot));
         assert_eq!((counters.usage().snapshots, counters.usage().blocks), (1_024, 2_048));
-        let last = all.add_snapshot();
+        let last = add_snapshot(&mut all);
         add(&mut all, 3_000);
         assert_eq!((counters.usage().snapshots, counters.usage().blocks), (1, 1));
         for slot in 4_000..4_002 {
@@ -337,8 +347,8 @@ mod tests {
             all.finalize_next();
         }
         assert_eq!((counters.usage().snapshots, counters.usage().bytes), (0, 0));
-        assert_eq!(all.take_snapshot(last), None);
-        assert_eq!(all.take_snapshot(u64::MAX), None);
+        assert_eq!(take_snapshot(&mut all, last), None);
+        assert_eq!(take_snapshot(&mut all, u64::MAX), None);
     }
 
     #[test]
@@ -347,14 +357,14 @@ mod tests {
         for slot in 1..=5 {
             all.push(checkpoint(slot));
         }
-        let below = all.add_snapshot();
+        let below = add_snapshot(&mut all);
         all.push(checkpoint(6));
-        let above = all.add_snapshot();
+        let above = add_snapshot(&mut all);
         assert_eq!(all.index_below(7), None);
         assert_eq!(all.index_below(u64::MAX), None);
         let at = all.index_below(1).expect("it is not final");
         assert_eq!(all.take_above(at).len(), 1);
-        assert_eq!(all.take_snapshot(above), None);
-        assert_eq!(all.take_snapshot(below), Some(at));
+        assert_eq!(take_snapshot(&mut all, above), None);
+        assert_eq!(take_snapshot(&mut all, below), Some(at));
     }
 }

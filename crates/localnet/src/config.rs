@@ -1,8 +1,9 @@
 //! The settings of a local ledger. Every setting has its unit, its default and its cost.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use chain_solana::HistoryLimits;
+use chain_solana::{HistoryLimits, StartPoint};
 use ledger::Slot;
 use query::{IndexConfig, LedgerConfig};
 use solana_inflation::Inflation;
@@ -11,7 +12,7 @@ use svm::RuntimeLimits;
 
 use crate::airdrop_limits::AirdropLimits;
 
-/// Default of the slots of history that are retained: 67 minutes of 400 ms slots, about 36 MB with one vote a block.
+/// Default of the blocks of history that are retained: 67 minutes of 400 ms slots, about 36 MB with one vote a block.
 pub const HISTORY_SLOTS_DEFAULT: u64 = 10_000;
 /// Default of the bytes of history that are retained: about 500,000 transfers.
 pub const HISTORY_BYTES_DEFAULT: u64 = 1 << 30;
@@ -30,8 +31,8 @@ pub const QUEUE_COMPUTE_UNITS_MAX_DEFAULT: u64 = 8_000_000_000;
 /// The fewest compute units that may be set: one transaction requests up to 1,400,000, and a client's share must be
 /// at least that.
 pub const QUEUE_COMPUTE_UNITS_MAX_MIN: u64 = 10_000_000;
-/// The last slot to which a ledger is warped: 2^32 slots remain, which is 54 years of 400 ms slots.
-pub const WARP_SLOT_MAX: Slot = u64::MAX - (1 << 32);
+/// The last slot to which a ledger is warped.
+pub const WARP_SLOT_MAX: Slot = StartPoint::SLOT_MAX;
 /// The last slot at which a ledger is opened: a ledger that was warped to the last slot reaches it after 27 years.
 pub(crate) const HEAD_SLOT_MAX: Slot = u64::MAX - (1 << 31);
 /// Addresses in the ledger's table at most: 100 bytes each once used.
@@ -55,6 +56,11 @@ pub struct Config {
     pub slots_per_epoch: u64,
     /// Slot of the first block that is built.
     pub warp_slot: Option<Slot>,
+    /// The start of a new ledger. Default: at slot 0, now, with the epochs of `slots_per_epoch`.
+    pub start: Option<Arc<StartPoint>>,
+    /// Whether transactions with any blockhash are executed. A transaction is executed once within
+    /// [`chain_solana::RECENT_BLOCKHASHES_MAX`] blocks.
+    pub skips_blockhash_check: bool,
     /// How much history is retained.
     pub history: HistoryLimits,
     /// Transactions that may wait for the executing thread.
@@ -82,6 +88,8 @@ pub struct Config {
     pub accounts: Vec<GenesisAccount>,
     /// Programs at genesis.
     pub programs: Vec<GenesisProgram>,
+    /// Whether a program of genesis that cannot be executed is refused.
+    pub verifies_programs: bool,
     /// Threads that simulate at the same time. Each has its own VM of about 30 MB.
     pub simulators: usize,
     /// Limits of every transaction in place of those of the protocol. The queue counts no more compute units of a
@@ -206,8 +214,10 @@ impl Default for Config {
             finalize_after: FINALIZE_AFTER_DEFAULT,
             slots_per_epoch: SLOTS_PER_EPOCH_DEFAULT,
             warp_slot: None,
+            start: None,
+            skips_blockhash_check: false,
             history: HistoryLimits {
-                slots_max: HISTORY_SLOTS_DEFAULT,
+                blocks_max: HISTORY_SLOTS_DEFAULT,
                 bytes_max: HISTORY_BYTES_DEFAULT,
             },
             queue_max: QUEUE_MAX_DEFAULT,
@@ -222,6 +232,7 @@ impl Default for Config {
             features: FeatureChoice::default(),
             accounts: Vec::new(),
             programs: Vec::new(),
+            verifies_programs: true,
             simulators: 2,
             runtime_limits: RuntimeLimits::default(),
             baseline_bytes_max: BASELINE_BYTES_MAX_DEFAULT,

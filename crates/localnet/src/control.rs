@@ -1,9 +1,9 @@
 //! Commands for the ledger itself: writes without a transaction, the clock, and the way back to the first accounts.
 //!
-//! In: a [`ControlRequest`], between two transactions. Out: account writes in the open block, which subscriptions, the
+//! In: a [`CommandRequest`], between two transactions. Out: account writes in the open block, which subscriptions, the
 //! indices, the bank hash and the store see like any others; or another open block. The result is sent after it was
 //! published.
-//! Where blocks are made on demand, a command that writes ends its block, as a transaction does.
+//! If each transaction makes a block, a command that writes ends its block as well, and so does a journey through time.
 //! Bounds: [`ACCOUNT_BYTES_MAX`] for an account, [`WRITES_MAX`] accounts and [`LAMPORTS_MAX`] in all.
 //! Invariant: the accounts that the ledger itself depends on are never set: sysvars, builtin programs, features, its
 //! identity and its vote account.
@@ -33,7 +33,8 @@ use crate::baseline::Baseline;
 use crate::config::{SLOT_MS_DEFAULT, WARP_SLOT_MAX};
 use crate::executor::{Executor, ExecutorError, now, unix_ms};
 use crate::genesis_accounts::LAMPORTS_MAX;
-use crate::queue::ControlRequest;
+use crate::queue::CommandRequest;
+use crate::vote;
 
 /// Accounts that one command writes at most.
 const WRITES_MAX: usize = 100_000;
@@ -70,18 +71,18 @@ impl CurrentAccounts for OpenAccounts<'_> {
 
 impl Executor {
     /// Carries out a command, then sends its result.
-    pub(crate) fn control(&mut self, request: ControlRequest) -> Result<(), ExecutorError> {
-        let ControlRequest { command, reply } = request;
+    pub(crate) fn control(&mut self, request: CommandRequest) -> Result<(), ExecutorError> {
+        let CommandRequest { command, reply } = request;
         let result = match command {
             ControlCommand::Edit(edit) => self.edit(edit)?,
             ControlCommand::Adopt(accounts) => self.adopt(accounts)?,
             ControlCommand::Travel(to) => self.travel(to)?,
             ControlCommand::PauseClock => {
-                self.clock.pause(unix_ms());
+                self.clock.lock().pause(unix_ms());
                 Ok(self.control_done())
             }
             ControlCommand::ResumeClock => {
-                self.clock.resume(unix_ms(), now());
+                self.clock.lock().resume(unix_ms(), now());
                 Ok(self.control_done())
             }
             ControlCommand::Reset(scope) => self.reset(scope)?,
@@ -156,9 +157,7 @@ impl Executor {
         }
         self.publish();
         let done = self.control_done();
-        if self.timing.slot_ms == 0 && !self.timing.is_manual {
-            self.end_block()?;
-        }
+        self.end_command()?;
         Ok(Ok(done))
     }
 
@@ -193,22 +192,61 @@ impl Executor {
             Err(err) => return Ok(Err(err)),
         };
         let passed = slot - self.builder.bank.block.slot;
+        if passed == 0 {
+            return self.travel_in_block(target_ms);
+        }
         self.complete_block()?;
+        self.finish_payout(slot)?;
         let is_long = passed > self.timing.finalize_after;
         let unfinalized_max = if is_long { 0 } else { self.timing.finalize_after };
         while self.checkpoints.unfinalized() as u64 > unfinalized_max {
             self.finalize_oldest()?;
         }
-        self.clock.jump_to(target_ms, unix_ms(), now());
+        self.clock.lock().jump_to(target_ms, unix_ms(), now());
         self.timing.warp_slot = Some(slot);
         self.open_block(self.builder.bank.clone())?;
-        Ok(Ok(self.control_done()))
+        self.hidden_statuses.show_all();
+        let done = self.control_done();
+        self.end_command()?;
+        Ok(Ok(done))
     }
 
-    /// The slot and the time in milliseconds of a target that is later than the open block.
+    /// Sets the time of the open block, whose slot is the destination.
+    fn travel_in_block(&mut self, target_ms: i64) -> Result<ControlResult, ExecutorError> {
+        self.clock.lock().jump_to(target_ms, unix_ms(), now());
+        self.update_time()?;
+        self.publish();
+        let done = self.control_done();
+        self.end_command()?;
+        Ok(Ok(done))
+    }
+
+    /// Makes the blocks that still pay the rewards of the last epoch, before the slot of another epoch is opened. No
+    /// block is open before and after.
+    fn finish_payout(&mut self, next: Slot) -> Result<(), ExecutorError> {
+        let epoch_of = |slot| self.epochs.schedule().get_epoch(slot);
+        if epoch_of(next) == epoch_of(self.newest.slot) {
+            return Ok(());
+        }
+        while self.epochs.is_paying() && self.newest.slot + 1 < next {
+            self.open_block(self.builder.bank.clone())?;
+            self.complete_block()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the block of a command where blocks are made on demand.
+    fn end_command(&mut self) -> Result<(), ExecutorError> {
+        if self.timing.slot_ms == 0 && !self.timing.is_manual {
+            self.end_block()?;
+        }
+        Ok(())
+    }
+
+    /// The slot and the time in milliseconds of a target that is later than the open block, or is its slot.
     fn destination(&self, to: TimeTarget) -> Result<(Slot, i64), ControlError> {
         let current = self.builder.bank.block.slot;
-        let now_ms = self.clock.current(unix_ms());
+        let now_ms = self.clock.lock().current(unix_ms());
         let slot_ms = match self.timing.slot_ms {
             0 => SLOT_MS_DEFAULT,
             slot_ms => slot_ms,
@@ -231,7 +269,9 @@ impl Executor {
             }
             TimeTarget::SlotAt { slot, unix_ms } => (slot, given_ms(unix_ms)),
         };
-        if slot <= current {
+        // If the open block waits for a transaction, clients have not seen its slot yet.
+        let waits = self.timing.slot_ms == 0;
+        if slot < current || (slot == current && !waits) {
             let what = format!("slot {slot} is not later than slot {current}, which is open");
             return Err(ControlError::Invalid(what));
         }
@@ -263,7 +303,7 @@ impl Executor {
         let accounts = match scope {
             ResetScope::All => self.changed_since(&baseline, |_, _, _| true),
             ResetScope::Account { pubkey, with_owned } => {
-                let mut accounts = restored(&baseline, pubkey);
+                let mut accounts = accounts_at_start(&baseline, pubkey);
                 if with_owned {
                     let owns = |account: &Account| account.0.owner() == &pubkey;
                     let owned = self.changed_since(&baseline, |key, now, was| {
@@ -275,7 +315,32 @@ impl Executor {
                 accounts
             }
         };
-        self.write_edited(accounts)
+        let result = self.write_edited(accounts)?;
+        if result.is_ok() && scope == ResetScope::All && self.reset_time()? {
+            self.end_command()?;
+        }
+        Ok(result)
+    }
+
+    /// Undoes the jumps and pauses of the clock. True if its time went back, which happens in the open block.
+    fn reset_time(&mut self) -> Result<bool, ExecutorError> {
+        if !self.clock.lock().reset(now()) {
+            return Ok(false);
+        }
+        let unix_timestamp = self.clock.lock().advance(unix_ms(), now());
+        if unix_timestamp >= self.builder.bank.unix_timestamp {
+            return Ok(false);
+        }
+        self.set_time(unix_timestamp)?;
+        // A vote whose time is before that of the last one is refused.
+        let account = self.set.account(&self.ledger, &self.vote_account).cloned();
+        if let Some(account) =
+            account.and_then(|it| vote::with_time(&it, &self.vote_account, unix_timestamp))
+        {
+            self.write(vec![(self.vote_account, account)], self.builder.bank.capitalization)?;
+        }
+        self.publish();
+        Ok(true)
     }
 
     /// The accounts of the start that differ from those of now and that `is_selected` selects. The ledger's own ones
@@ -313,7 +378,7 @@ impl Executor {
 }
 
 /// An account of the start, and the data account of the program that it is or was.
-fn restored(baseline: &Baseline, pubkey: Pubkey) -> EditedAccounts {
+fn accounts_at_start(baseline: &Baseline, pubkey: Pubkey) -> EditedAccounts {
     let account =
         |key: &Pubkey| baseline.account(key).map(|account| account.0.clone()).unwrap_or_default();
     let data_key = get_program_data_address(&pubkey);

@@ -50,13 +50,19 @@ pub enum LocalnetError {
         /// What was wrong.
         reason: String,
     },
-    /// The ledger directory contains files that Hydrant did not write.
-    #[error("{dir} holds {name}, which is not ours: give --ledger a directory of its own")]
-    NotEmpty {
+    /// The directory has the state of a followed chain. Fix: name another directory.
+    #[error("{dir} holds the state of hydrant follow: give --ledger a directory of its own")]
+    Followed {
         /// Which directory.
         dir: String,
-        /// What is in it.
-        name: String,
+    },
+    /// Another process has the ledger directory open. Fix: stop it, or name another directory.
+    #[error("ledger {dir} is in use by {user}; fix: stop it, or name another directory (--ledger)")]
+    InUse {
+        /// Which directory.
+        dir: String,
+        /// The other process as far as known: `process 123`.
+        user: String,
     },
     /// The directory contains a ledger, so no ledger is made there from a snapshot.
     #[error("{dir} holds a ledger already: a snapshot makes a new one (start with --reset)")]

@@ -15,10 +15,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chain_solana::{
     AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, BundleReply, EventSink,
-    ExecutedTransaction, History, LedgerEvent, Reader, WrittenAccounts,
+    ExecutedTransaction, History, LedgerEvent, Reader, StatusVisibility, WrittenAccounts,
 };
 use ledger::{Address, BlockId, Change, Commitment, Slot, StoredRecord};
 use ledger_store::LedgerStore;
+use parking_lot::Mutex;
 use query::{LedgerError, TableFull};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -43,7 +44,9 @@ use crate::checkpoints::{Checkpoint, Checkpoints};
 use crate::cost::{self, Cost};
 use crate::epoch::Epochs;
 use crate::executor_metrics::{ExecutorMetrics, Phase};
-use crate::queue::{LedgerCall, Next, Receiver, Work};
+use crate::hidden_statuses::HiddenStatuses;
+use crate::queue::{ControlRequest, Popped, QueueItem, Receiver, TransactionQueue};
+use crate::retries::Retries;
 use crate::status_cache::StatusCache;
 use crate::vote::{Tower, Vote};
 
@@ -103,7 +106,10 @@ pub(crate) struct Executor {
     pub(crate) vote_account: Pubkey,
     pub(crate) epochs: Epochs,
     pub(crate) timing: BlockTiming,
-    pub(crate) clock: ChainClock,
+    /// Whether transactions with any blockhash are executed.
+    pub(crate) skips_blockhash_check: bool,
+    /// Simulations read it as well.
+    pub(crate) clock: Arc<Mutex<ChainClock>>,
     pub(crate) builder: BlockBuilder,
     /// Of the newest complete block.
     pub(crate) accounts_sum: AccountsSum,
@@ -129,6 +135,12 @@ pub(crate) struct Executor {
     pub(crate) baseline_bytes_max: u64,
     /// Accounts of another cluster that were written above the root.
     pub(crate) adopted: AdoptedAccounts,
+    /// Executed transactions whose status is hidden.
+    pub(crate) hidden_statuses: HiddenStatuses,
+    /// Transactions that could not run yet.
+    pub(crate) retries: Retries,
+    /// The queue to which transactions return to be tried again.
+    pub(crate) queue: Arc<TransactionQueue>,
     pub(crate) metrics: Arc<ExecutorMetrics>,
 }
 
@@ -144,25 +156,32 @@ impl Executor {
         let slot_time = Duration::from_millis(self.timing.slot_ms);
         let mut slot_end = now() + slot_time;
         loop {
-            let until = (!self.clock.is_paused()).then_some(slot_end);
-            match queue.next(until) {
-                Next::Execute(first) => match self.execute_batch(first, queue, slot_end)? {
+            let is_paused = self.is_paused();
+            let slot_end_if_running = (!is_paused).then_some(slot_end);
+            let status_due = self.hidden_statuses.next_due();
+            match queue.next(slot_end_if_running.into_iter().chain(status_due).min()) {
+                Popped::Execute(first) => match self.execute_batch(first, queue, slot_end)? {
                     BatchEnd::Full => {}
                     BatchEnd::Empty => wait_for_batch(slot_end),
                     BatchEnd::Closed => return self.complete_block(),
                 },
-                Next::Call(LedgerCall::Fork(request)) => self.control_forks(request, queue)?,
-                Next::Call(LedgerCall::Command(request)) => {
+                Popped::Call(ControlRequest::Fork(request)) => {
+                    self.control_forks(request, queue)?;
+                    // A revert may have resumed the clock.
+                    slot_end = if is_paused { now() + slot_time } else { slot_end };
+                }
+                Popped::Call(ControlRequest::Command(request)) => {
                     let open = self.builder.id();
                     self.control(request)?;
-                    if self.builder.id() != open {
+                    if self.builder.id() != open || is_paused {
                         slot_end = now() + slot_time;
                     }
                 }
-                Next::Closed => return self.complete_block(),
-                Next::Empty => {}
+                Popped::Closed => return self.complete_block(),
+                Popped::Empty => {}
             }
-            if self.clock.is_paused() {
+            self.hidden_statuses.show_due(now());
+            if self.is_paused() {
                 if self.builder.transactions.len() >= PAUSED_BLOCK_TRANSACTIONS_MAX {
                     self.end_block()?;
                 }
@@ -178,25 +197,37 @@ impl Executor {
     /// Makes a block for each transaction, and none without one.
     fn run_on_demand(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
         loop {
-            match queue.next(None) {
-                Next::Execute(transaction) => {
+            let status_due = self.hidden_statuses.next_due();
+            match queue.next(status_due) {
+                Popped::Execute(transaction) => {
                     self.update_time()?;
                     if self.execute(transaction)? {
                         self.publish();
                         self.end_block()?;
                     }
                 }
-                Next::Call(LedgerCall::Fork(request)) => self.control_forks(request, queue)?,
-                Next::Call(LedgerCall::Command(request)) => self.control(request)?,
-                // Without a time to wait until it is never empty.
-                Next::Closed | Next::Empty => return self.complete_block(),
+                Popped::Call(ControlRequest::Fork(request)) => {
+                    self.control_forks(request, queue)?
+                }
+                Popped::Call(ControlRequest::Command(request)) => self.control(request)?,
+                Popped::Empty => {}
+                Popped::Closed => return self.complete_block(),
             }
+            self.hidden_statuses.show_due(now());
         }
     }
 
     /// Sets the time of an open block that waits, to that of its first transaction or command, or of its end.
     pub(crate) fn update_time(&mut self) -> Result<(), LedgerError> {
-        let unix_timestamp = self.clock.advance(unix_ms(), now());
+        let unix_timestamp = self.clock.lock().advance(unix_ms(), now());
+        if unix_timestamp > self.builder.bank.unix_timestamp {
+            self.set_time(unix_timestamp)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the time of the open block.
+    pub(crate) fn set_time(&mut self, unix_timestamp: i64) -> Result<(), LedgerError> {
         if let Some(clock) = sysvars::set_time(self.set.vm_mut(), unix_timestamp) {
             self.builder.bank.unix_timestamp = unix_timestamp;
             self.write_accounts(&[clock])?;
@@ -204,10 +235,14 @@ impl Executor {
         Ok(())
     }
 
+    fn is_paused(&self) -> bool {
+        self.clock.lock().is_paused()
+    }
+
     /// Executes waiting transactions until the batch or the slot ends, and publishes them.
     fn execute_batch(
         &mut self,
-        first: Work,
+        first: QueueItem,
         queue: &Receiver,
         slot_end: Instant,
     ) -> Result<BatchEnd, ExecutorError> {
@@ -220,14 +255,14 @@ impl Executor {
                 break;
             }
             match queue.try_next() {
-                Next::Execute(transaction) => {
+                Popped::Execute(transaction) => {
                     self.execute(transaction)?;
                 }
-                Next::Closed => {
+                Popped::Closed => {
                     end = BatchEnd::Closed;
                     break;
                 }
-                Next::Empty | Next::Call(_) => {
+                Popped::Empty | Popped::Call(_) => {
                     end = BatchEnd::Empty;
                     break;
                 }
@@ -238,20 +273,27 @@ impl Executor {
     }
 
     /// Executes a transaction or a bundle into the open block. False if the block may not contain it.
-    pub(crate) fn execute(&mut self, work: Work) -> Result<bool, ExecutorError> {
-        let verified = match work {
-            Work::Transaction(verified) => verified,
-            Work::Bundle(bundle) => return self.execute_bundle(bundle),
+    pub(crate) fn execute(&mut self, work: QueueItem) -> Result<bool, ExecutorError> {
+        let sent = match work {
+            QueueItem::Transaction(sent) => sent,
+            QueueItem::Bundle(bundle) => return self.execute_bundle(bundle),
         };
+        let verified = &sent.transaction;
+        let written = WrittenAccounts::default();
+        let signature = verified.signature();
         let message_hash = verified.message_hash();
-        let transaction = verified.into_transaction();
-        match self.try_execute(transaction, message_hash)? {
-            Ok(()) => Ok(true),
-            Err((signature, err)) => {
-                tracing::debug!(%signature, %err, "transaction dropped");
-                Ok(false)
+        let results = match self.run_transaction(verified.transaction(), message_hash, &written) {
+            Ok(results) => results,
+            Err(err) => {
+                let is_stored = self.retry_later(sent, &err);
+                let message = if is_stored { "transaction waits" } else { "transaction dropped" };
+                tracing::debug!(%signature, %err, message);
+                return Ok(false);
             }
-        }
+        };
+        let transaction = sent.transaction.into_transaction();
+        let committed = self.commit(TransactionRun { transaction, message_hash, results })?;
+        Ok(committed.is_ok())
     }
 
     pub(crate) fn try_execute(
@@ -259,13 +301,20 @@ impl Executor {
         transaction: VersionedTransaction,
         message_hash: Hash,
     ) -> Result<Result<(), DroppedTransaction>, ExecutorError> {
-        let run = match self.run_transaction(transaction, message_hash, &WrittenAccounts::default())
-        {
-            Ok(run) => run,
-            Err(dropped) => return Ok(Err(dropped)),
-        };
+        let signature = transaction.signatures.first().copied().unwrap_or_default();
+        match self.run_transaction(&transaction, message_hash, &WrittenAccounts::default()) {
+            Ok(results) => self.commit(TransactionRun { transaction, message_hash, results }),
+            Err(err) => Ok(Err((signature, err))),
+        }
+    }
+
+    /// Writes a transaction that ran to the open block.
+    fn commit(
+        &mut self,
+        run: TransactionRun,
+    ) -> Result<Result<(), DroppedTransaction>, ExecutorError> {
         let signature = run.signature();
-        self.set.commit(run.outcome.writes());
+        self.set.commit(run.results.outcome.writes());
         Ok(self.record(vec![run])?.map_err(|full| {
             tracing::error!(%signature, %full, "transaction dropped: no space for its accounts");
             (signature, TransactionError::TooManyAccountLocks)
@@ -275,19 +324,18 @@ impl Executor {
     /// Runs a transaction on the open block, after others that `written` is from. Writes nothing.
     pub(crate) fn run_transaction(
         &mut self,
-        transaction: VersionedTransaction,
+        transaction: &VersionedTransaction,
         message_hash: Hash,
         written: &WrittenAccounts,
-    ) -> Result<TransactionRun, DroppedTransaction> {
-        let signature = transaction.signatures.first().copied().unwrap_or_default();
+    ) -> Result<RunResults, TransactionError> {
         if self.status_cache.contains(&message_hash) {
-            return Err((signature, TransactionError::AlreadyProcessed));
+            return Err(TransactionError::AlreadyProcessed);
         }
         let last_blockhash = self.builder.bank.last_blockhash();
         let recent = transaction.message.recent_blockhash();
-        let is_valid = self.builder.bank.blockhashes.is_valid(recent);
+        let is_valid = self.skips_blockhash_check || self.builder.bank.blockhashes.is_valid(recent);
         if !is_valid && !nonce::is_named(&transaction.message) {
-            return Err((signature, TransactionError::BlockhashNotFound));
+            return Err(TransactionError::BlockhashNotFound);
         }
         let started_at = now();
         let source = Overlay { written, source: &self.ledger };
@@ -295,27 +343,28 @@ impl Executor {
         let nonce = if is_valid {
             None
         } else {
-            match nonce::usable(&transaction, &last_blockhash, |key| self.set.vm().account(key)) {
+            match nonce::usable(transaction, &last_blockhash, |key| self.set.vm().account(key)) {
                 Some(nonce) => Some(nonce),
-                None => return Err((signature, TransactionError::BlockhashNotFound)),
+                None => return Err(TransactionError::BlockhashNotFound),
             }
         };
-        let outcome = self.set.run(&transaction, nonce, &last_blockhash);
+        let outcome = self.set.run(transaction, nonce, &last_blockhash);
         let ran_at = now();
         self.metrics.add(Phase::Vm, ran_at - started_at);
         if !outcome.is_included {
             let err = outcome.result.err().unwrap_or(TransactionError::SanitizeFailure);
-            return Err((signature, err));
+            return Err(err);
         }
         let features = self.epochs.features();
-        let cost = cost::transaction_cost(&transaction, message_hash, &outcome, features);
+        let cost = cost::transaction_cost(transaction, message_hash, &outcome, features);
         let set = &mut self.set;
-        let mut meta = status_meta::transaction_status_meta(&outcome, |key| {
+        let message = &transaction.message;
+        let mut meta = status_meta::transaction_status_meta(&outcome, message, |key| {
             set.account(&source, key).cloned()
         });
         meta.cost_units = cost.map(|cost| cost.units);
         self.metrics.add(Phase::Write, now() - ran_at);
-        Ok(TransactionRun { transaction, message_hash, outcome, meta, cost })
+        Ok(RunResults { outcome, meta, cost })
     }
 
     /// Writes transactions to the open block, all or none. What they wrote is in the VM already; it is removed from
@@ -329,7 +378,8 @@ impl Executor {
         let lamports = |accounts: &[AccountSharedData]| -> u64 {
             accounts.iter().map(ReadableAccount::lamports).sum()
         };
-        for TransactionRun { transaction, outcome, .. } in &runs {
+        for TransactionRun { transaction, results, .. } in &runs {
+            let outcome = &results.outcome;
             let signatures = transaction.message.header().num_required_signatures;
             bank.transaction_count += 1;
             bank.hash_components.signature_count += u64::from(signatures);
@@ -338,12 +388,12 @@ impl Executor {
         }
         let writes = runs.iter().flat_map(|run| {
             let signature = Some(run.signature());
-            run.outcome.writes().map(move |(key, account)| (key, account, signature))
+            run.results.outcome.writes().map(move |(key, account)| (key, account, signature))
         });
         match self.apply_all(writes, bank) {
             Err(LedgerError::TableFull(full)) => {
-                let written: Vec<Pubkey> =
-                    runs.iter().flat_map(|run| run.outcome.writes()).map(|(key, _)| key).collect();
+                let writes = runs.iter().flat_map(|run| run.results.outcome.writes());
+                let written: Vec<Pubkey> = writes.map(|(key, _)| key).collect();
                 self.set.reload(&self.ledger, written.iter());
                 return Ok(Err(full));
             }
@@ -358,7 +408,8 @@ impl Executor {
 
     /// Adds a transaction to the open block, whose accounts have its writes.
     fn record_executed(&mut self, run: TransactionRun) {
-        let TransactionRun { transaction, message_hash, outcome, meta, cost } = run;
+        let TransactionRun { transaction, message_hash, results } = run;
+        let RunResults { outcome, meta, cost } = results;
         let signature_fee = cost.map_or(outcome.fee, |cost| cost.signature_fee);
         self.builder.fees.add(outcome.fee, signature_fee);
         self.builder.record_key_changes(outcome.changes());
@@ -371,7 +422,9 @@ impl Executor {
             transaction,
             meta,
             account_keys: outcome.keys,
+            visibility: StatusVisibility::hidden(),
         });
+        self.hidden_statuses.push(&executed, now());
         self.builder.transactions.push(Arc::clone(&executed));
         self.unpublished.push(executed);
     }
@@ -417,13 +470,18 @@ impl Executor {
         let ids = self.ledger.apply(self.builder.id(), changes, Arc::new(bank.clone()))?;
         self.builder.bank = bank;
         self.is_written = true;
+        if !self.retries.is_empty() {
+            sources.iter().for_each(|(pubkey, _)| self.retries.note_write(pubkey));
+        }
         if let Some(updates) = &mut self.unpublished_updates {
             let (mut closed, version) = (closed.into_iter(), &mut self.write_version);
             updates.extend(sources.iter().zip(&records).filter_map(|(source, record)| {
                 *version += 1;
                 let (pubkey, signature) = *source;
                 let account = record.clone().or_else(|| closed.next())?;
-                Some(AccountUpdate { pubkey, account, write_version: *version, signature })
+                let write_version = *version;
+                let executed = None;
+                Some(AccountUpdate { pubkey, account, write_version, signature, executed })
             }));
         }
         let writes = sources.into_iter().zip(ids).zip(records);
@@ -449,7 +507,10 @@ impl Executor {
             self.emit(&LedgerEvent::Voted([vote].into()));
         }
         if let Some(updates) = self.unpublished_updates.as_mut().filter(|all| !all.is_empty()) {
-            let (block, updates) = (self.builder.id(), std::mem::take(updates).into());
+            let mut updates = std::mem::take(updates);
+            set_executed(&mut updates, &executed);
+            let block = self.builder.id();
+            let updates = updates.into();
             self.emit(&LedgerEvent::AccountsWritten { block, updates });
         }
         if !executed.is_empty() {
@@ -522,6 +583,7 @@ impl Executor {
         let (id, timestamp_ms) = (block.id, unix_time().as_millis() as u64);
         self.emit(&LedgerEvent::TipMoved { block: id });
         self.emit(&LedgerEvent::Confirmed { block, timestamp_ms });
+        self.hidden_statuses.set_complete(id.slot);
         Ok(())
     }
 
@@ -563,7 +625,7 @@ impl Executor {
             block: id,
             parent: parent.block,
             block_height: parent.block_height + 1,
-            unix_timestamp: self.clock.advance(unix_ms(), now()).max(parent.unix_timestamp),
+            unix_timestamp: self.clock.lock().advance(unix_ms(), now()).max(parent.unix_timestamp),
             bank_hash: Hash::default(),
             hash_components: BankHashComponents {
                 parent_hash: parent.bank_hash,
@@ -576,19 +638,20 @@ impl Executor {
         self.status_cache.set_revertible(self.checkpoints.above_root());
         self.status_cache.start_block(slot);
         self.builder = BlockBuilder::new(bank);
-        let ended_epoch = self.start_epoch()?;
+        let ended_epochs = self.start_epoch()?;
         self.pay_stakes()?;
-        self.advance_sysvars(&parent, ended_epoch)?;
+        self.advance_sysvars(&parent, &ended_epochs)?;
         self.vote(&parent)?;
         self.is_written = false;
         self.publish_opening(parent.block);
+        self.queue_retries();
         Ok(())
     }
 
     fn advance_sysvars(
         &mut self,
         parent: &BlockInfo,
-        ended_epoch: Option<(u64, StakeHistoryEntry)>,
+        ended_epochs: &[(u64, StakeHistoryEntry)],
     ) -> Result<(), LedgerError> {
         let start = SlotContext {
             slot: self.builder.bank.block.slot,
@@ -596,7 +659,7 @@ impl Executor {
             parent_hash: parent.bank_hash,
             blockhashes: &parent.blockhashes,
             unix_timestamp: self.builder.bank.unix_timestamp,
-            ended_epoch,
+            ended_epochs,
         };
         let changed = sysvars::start_slot(self.set.vm_mut(), &start);
         self.write_accounts(&changed)
@@ -667,8 +730,13 @@ pub(crate) type DroppedTransaction = (Signature, TransactionError);
 
 /// A transaction that ran, and is in no block yet.
 pub(crate) struct TransactionRun {
-    transaction: VersionedTransaction,
+    pub(crate) transaction: VersionedTransaction,
     pub(crate) message_hash: Hash,
+    pub(crate) results: RunResults,
+}
+
+/// The results of a transaction that a block may contain.
+pub(crate) struct RunResults {
     pub(crate) outcome: ExecutionOutcome,
     meta: TransactionStatusMeta,
     cost: Option<Cost>,
@@ -677,6 +745,16 @@ pub(crate) struct TransactionRun {
 impl TransactionRun {
     pub(crate) fn signature(&self) -> Signature {
         self.transaction.signatures.first().copied().unwrap_or_default()
+    }
+}
+
+/// Sets the transactions of writes. Both are in the order of execution.
+fn set_executed(updates: &mut [AccountUpdate], executed: &[Arc<ExecutedTransaction>]) {
+    let mut executed = executed.iter().peekable();
+    for update in updates {
+        let Some(signature) = update.signature else { continue };
+        while executed.next_if(|it| it.signature() != signature).is_some() {}
+        update.executed = executed.peek().map(|it| Arc::clone(it));
     }
 }
 

@@ -3,11 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use chain_solana::{AirdropError, Faucet, Reader, SendError, Sender, VerifiedTransaction};
+use chain_solana::{AirdropError, Faucet, SendError, Sender, VerifiedTransaction};
 use core::net::IpAddr;
-use ledger::{Address, Commitment};
 use parking_lot::Mutex;
-use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_instruction::Instruction;
 use solana_keypair::Keypair;
@@ -50,7 +48,6 @@ impl AirdropRequest {
 /// The faucet of a local ledger.
 pub struct LocalFaucet {
     queue: Arc<TransactionQueue>,
-    reader: Reader,
     keypair: Keypair,
     counts: Mutex<AirdropCounts>,
     airdrops: Mutex<Airdrops>,
@@ -66,12 +63,11 @@ struct Airdrops {
 impl LocalFaucet {
     pub(crate) fn new(
         queue: Arc<TransactionQueue>,
-        reader: Reader,
         keypair: Keypair,
         limits: AirdropLimits,
     ) -> Self {
         let counts = Mutex::new(AirdropCounts::new(limits));
-        Self { queue, reader, keypair, counts, airdrops: Mutex::default() }
+        Self { queue, keypair, counts, airdrops: Mutex::default() }
     }
 
     /// A signed transfer for the client to send, in its wire format. Beyond the limit of one airdrop, a memo with the
@@ -93,11 +89,11 @@ impl LocalFaucet {
             }
             Err(err) => return Err(err),
         };
-        let transaction = self.signed(&[instruction], &blockhash)?;
+        let transaction = self.sign_transaction(&[instruction], &blockhash)?;
         wincode::serialize(&transaction).map_err(|_| SendError::Closed.into())
     }
 
-    fn signed(
+    fn sign_transaction(
         &self,
         instructions: &[Instruction],
         blockhash: &Hash,
@@ -132,20 +128,15 @@ impl Faucet for LocalFaucet {
         blockhash: Hash,
     ) -> Result<Signature, AirdropError> {
         self.counts.lock().take(now(), lamports, &[Receiver::Account(to)])?;
+        // As in Agave, the balance is not compared: a transfer of more than the faucet has fails when it is executed.
         let faucet = self.keypair.pubkey();
-        let address = Address::from(faucet.to_bytes());
-        let account = self.reader.view(Commitment::Processed).record(&address);
-        let balance = account.map_or(0, |account| account.0.lamports());
-        if balance <= lamports {
-            return Err(AirdropError::FaucetEmpty { lamports, balance });
-        }
         let mut instructions =
             vec![solana_system_interface::instruction::transfer(&faucet, &to, lamports)];
         let repetition = self.next_repetition(to, lamports, blockhash);
         if repetition > 0 {
             instructions.push(compute_unit_limit(AIRDROP_UNITS + repetition));
         }
-        let transaction = self.signed(&instructions, &blockhash)?;
+        let transaction = self.sign_transaction(&instructions, &blockhash)?;
         let transaction =
             VerifiedTransaction::verify(transaction).map_err(|_| SendError::Closed)?;
         let signature = transaction.signature();

@@ -33,7 +33,7 @@ pub enum FeatureError {
 }
 
 /// The features of a new ledger.
-pub(crate) fn chosen(choice: &FeatureChoice) -> FeatureSet {
+pub(crate) fn choose_features(choice: &FeatureChoice) -> FeatureSet {
     for key in choice.deactivated.iter().filter(|key| !FEATURE_NAMES.contains_key(*key)) {
         tracing::warn!(%key, "--deactivate-feature: the node does not know this feature");
     }
@@ -52,7 +52,7 @@ pub(crate) fn for_snapshot(
         return Err(FeatureError::Active(*key));
     }
     let base = choice.base.unwrap_or(FeatureBase::Mainnet);
-    let chosen = chosen(&FeatureChoice { base: Some(base), ..choice.clone() });
+    let chosen = choose_features(&FeatureChoice { base: Some(base), ..choice.clone() });
     Ok(feature_set_where(|key| present.is_active(key) || chosen.is_active(key)))
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn check(choice: &FeatureChoice, active: &FeatureSet) -> Result<(), F
         return Err(FeatureError::Active(*key));
     }
     let Some(_) = choice.base else { return Ok(()) };
-    let chosen = chosen(choice);
+    let chosen = choose_features(choice);
     if let Some(key) = min_key(active.active().keys().filter(|key| !chosen.is_active(key))) {
         return Err(FeatureError::Active(key));
     }
@@ -120,7 +120,10 @@ mod tests {
     fn a_ledger_with_mainnets_features_nests_fewer_calls() {
         let mainnet = FeatureChoice { base: Some(FeatureBase::Mainnet), deactivated: Vec::new() };
         for (choice, is_active) in [(FeatureChoice::default(), true), (mainnet, false)] {
-            assert_eq!(chosen(&choice).is_active(&raise_cpi_nesting_limit_to_8::ID), is_active);
+            assert_eq!(
+                choose_features(&choice).is_active(&raise_cpi_nesting_limit_to_8::ID),
+                is_active
+            );
         }
     }
 }

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use chain_solana::{
-    ForkCall, ForkControl, ForkError, ForkTransactions, ForkUsage, MINE_MAX, Reorganization,
+    ForkCall, ForkControl, ForkControlError, ForkTransactions, ForkUsage, MINE_MAX, Reorganization,
 };
 use ledger::Slot;
 
 use crate::checkpoints::ForkCounters;
-use crate::queue::{ForkRequest, LedgerCall, TransactionQueue};
+use crate::queue::{ControlRequest, ForkRequest, TransactionQueue};
 
 /// The control of a local ledger's forks.
 pub(crate) struct LocalForkControl {
@@ -27,7 +27,7 @@ impl LocalForkControl {
 
     /// Queues a call. A refusal is its result.
     fn push(&self, request: ForkRequest) {
-        self.queue.push_call(LedgerCall::Fork(request)).ok();
+        self.queue.push_call(ControlRequest::Fork(request)).ok();
     }
 }
 
@@ -38,7 +38,7 @@ impl ForkControl for LocalForkControl {
             self.push(ForkRequest::Mine { blocks, reply });
         } else {
             let what = "the number of blocks";
-            reply.send(Err(ForkError::OutOfRange { what, value: blocks, max: MINE_MAX }));
+            reply.send(Err(ForkControlError::OutOfRange { what, value: blocks, max: MINE_MAX }));
         }
         call
     }

@@ -3,7 +3,8 @@
 //! In: the calls of `fork_control`. Out: their results, and the events of blocks that are left and entered.
 //! Order: the open block ends (`Frozen`), the directory goes back, then history, then the state; then `Reverted` is
 //! sent for each left block, the newest first, and the next block is opened on the block below them. Its slot was never
-//! given before. A revert completes one block, so that every commitment but finalized is above all left slots at once.
+//! given before. The clock goes back only with a snapshot. A revert completes one block, so that every commitment but
+//! finalized is above all left slots at once.
 //! Bounds: those of `checkpoints`; [`BLOCK_TRANSACTIONS_MAX`]. Cost of going back: what the left blocks wrote.
 //! Invariant: after going back, everything that the thread caches equals a ledger that never had the left blocks:
 //! accounts in the VM, executed transactions, the tower, the sum over all accounts, the epoch's voters and payments.
@@ -12,7 +13,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use chain_solana::{
-    Block, DROPPED_MAX, ForkError, ForkTransactions, LedgerEvent, Reorganization, RevertReason,
+    Block, DROPPED_MAX, ForkControlError, ForkTransactions, LedgerEvent, Reorganization,
+    RevertReason,
 };
 use foldhash::quality::RandomState;
 use ledger::{Address, Commitment, Slot};
@@ -23,8 +25,8 @@ use solana_transaction::versioned::VersionedTransaction;
 use crate::accounts_sum::AccountsSum;
 use crate::block_builder::BlockBuilder;
 use crate::checkpoints::{BLOCKS_MAX, BYTES_MAX, SNAPSHOTS_MAX};
-use crate::executor::{Executor, ExecutorError, unix_time};
-use crate::queue::{ForkRequest, LedgerCall, Next, Receiver};
+use crate::executor::{Executor, ExecutorError, now, unix_time};
+use crate::queue::{ControlRequest, ForkRequest, Popped, Receiver};
 
 /// Transactions of a block that is made on request, at most: the others wait for the next one.
 const BLOCK_TRANSACTIONS_MAX: usize = 4_096;
@@ -36,14 +38,18 @@ impl Executor {
     pub(crate) fn run_manually(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
         loop {
             match queue.next_call() {
-                Next::Call(LedgerCall::Fork(request)) => self.control_forks(request, queue)?,
-                Next::Call(LedgerCall::Command(request)) => self.control(request)?,
-                Next::Execute(_) | Next::Empty | Next::Closed => return self.complete_block(),
+                Popped::Call(ControlRequest::Fork(request)) => {
+                    self.control_forks(request, queue)?
+                }
+                Popped::Call(ControlRequest::Command(request)) => self.control(request)?,
+                Popped::Execute(_) | Popped::Empty | Popped::Closed => {
+                    return self.complete_block();
+                }
             }
         }
     }
 
-    /// Executes a call, and replies.
+    /// Executes a call, and replies. Transactions in blocks that are made on request have a status by then.
     pub(crate) fn control_forks(
         &mut self,
         request: ForkRequest,
@@ -52,18 +58,22 @@ impl Executor {
         match request {
             ForkRequest::Mine { blocks, reply } => {
                 let slot = self.mine(blocks, queue)?;
+                self.hidden_statuses.show_all();
                 reply.send(Ok(slot));
             }
             ForkRequest::Snapshot { reply } => {
                 let id = self.snapshot()?;
+                self.hidden_statuses.show_all();
                 reply.send(Ok(id));
             }
             ForkRequest::Revert { snapshot, reply } => {
                 let result = self.revert(snapshot)?;
+                self.hidden_statuses.show_all();
                 reply.send(result);
             }
             ForkRequest::Reorg { depth, transactions, reply } => {
                 let result = self.reorganize(depth, transactions)?;
+                self.hidden_statuses.show_all();
                 reply.send(result);
             }
         }
@@ -88,7 +98,7 @@ impl Executor {
     /// Executes waiting transactions into the open block.
     fn execute_waiting(&mut self, queue: &Receiver) -> Result<(), ExecutorError> {
         for count in 1..=BLOCK_TRANSACTIONS_MAX {
-            let Next::Execute(transaction) = queue.try_next() else { break };
+            let Popped::Execute(transaction) = queue.try_next() else { break };
             self.execute(transaction)?;
             if count.is_multiple_of(PUBLISHED_AT_ONCE) {
                 self.publish();
@@ -103,23 +113,29 @@ impl Executor {
         if self.is_open_block_written() {
             self.end_block()?;
         }
-        Ok(self.checkpoints.add_snapshot())
+        let clock = self.clock.lock().state();
+        Ok(self.checkpoints.add_snapshot(clock))
     }
 
     /// Goes back to a snapshot.
-    fn revert(&mut self, id: u64) -> Result<Result<(), ForkError>, ExecutorError> {
-        let Some(index) = self.checkpoints.take_snapshot(id) else {
-            return Ok(Err(ForkError::UnknownSnapshot {
+    fn revert(&mut self, id: u64) -> Result<Result<(), ForkControlError>, ExecutorError> {
+        let Some((index, clock)) = self.checkpoints.take_snapshot(id) else {
+            return Ok(Err(ForkControlError::UnknownSnapshot {
                 id,
                 snapshots_max: SNAPSHOTS_MAX as u64,
                 blocks_max: BLOCKS_MAX as u64,
                 bytes_max: BYTES_MAX,
             }));
         };
-        if self.checkpoints.is_newest(index) && !self.is_open_block_written() {
+        let is_unchanged = self.checkpoints.is_newest(index) && !self.is_open_block_written();
+        if !is_unchanged {
+            self.leave_blocks(index, &format!("reverted to snapshot {id}"))?;
+        }
+        // The time goes back with the accounts.
+        self.clock.lock().restore(clock, self.builder.bank.unix_timestamp, now());
+        if is_unchanged {
             return Ok(Ok(()));
         }
-        self.leave_blocks(index, &format!("reverted to snapshot {id}"))?;
         self.open_block(self.builder.bank.clone())?;
         self.restore_adopted()?;
         self.end_block()?;
@@ -131,14 +147,14 @@ impl Executor {
         &mut self,
         depth: u64,
         transactions: ForkTransactions,
-    ) -> Result<Result<Reorganization, ForkError>, ExecutorError> {
+    ) -> Result<Result<Reorganization, ForkControlError>, ExecutorError> {
         let unfinalized = self.checkpoints.unfinalized() as u64;
         let index = self.checkpoints.index_below(depth).filter(|_| depth > 0);
         let Some(index) = index else {
             return Ok(Err(if depth == 0 {
-                ForkError::OutOfRange { what: "depth", value: depth, max: unfinalized }
+                ForkControlError::OutOfRange { what: "depth", value: depth, max: unfinalized }
             } else {
-                ForkError::TooDeep { depth, unfinalized }
+                ForkControlError::TooDeep { depth, unfinalized }
             }));
         };
         let left = self.leave_blocks(index, "left by a reorganization")?;
@@ -230,6 +246,7 @@ impl Executor {
 
         self.set.reload(&self.ledger, written.iter());
         self.status_cache.revert_to(block.slot);
+        self.retries.note_revert();
         self.tower = tower;
         self.accounts_sum = AccountsSum::new(lt_hash);
         let view = self.reader.view(Commitment::Confirmed);

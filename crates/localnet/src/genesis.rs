@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{BlockhashQueue, ClusterInfo, InflationSchedule};
+use chain_solana::{BlockhashQueue, ClusterInfo, InflationSchedule, StartPoint};
 use ledger::Slot;
 use serde::{Deserialize, Serialize};
 use solana_account::{Account, AccountSharedData};
@@ -18,10 +18,12 @@ use solana_pubkey::Pubkey;
 use solana_sdk_ids::{stake, system_program, sysvar, vote};
 use solana_signer::Signer;
 use solana_stake_interface::stake_flags::StakeFlags;
+use solana_stake_interface::stake_history::StakeHistory;
 use solana_stake_interface::state::{Authorized, Delegation, Lockup, Meta, Stake, StakeStateV2};
 use solana_vote_interface::state::{VoteInit, VoteStateV4, VoteStateVersions};
 use spl_generic_token::token::{self, native_mint};
-use svm::{LAMPORTS_PER_SIGNATURE, Vm, sysvars};
+use svm::sysvars::{self, GenesisContext};
+use svm::{LAMPORTS_PER_SIGNATURE, Vm};
 
 use crate::config::{Config, GenesisAccount};
 use crate::error::GenesisError;
@@ -52,6 +54,9 @@ pub(crate) struct Genesis {
     pub(crate) mint: Option<[u8; 32]>,
     /// Inflation.
     pub(crate) inflation: Rates,
+    /// The start of the ledger, while it is created: a stored ledger starts at its newest block.
+    #[serde(skip)]
+    pub(crate) start: Option<Arc<StartPoint>>,
 }
 
 /// The parameters of inflation, as they are stored.
@@ -91,12 +96,14 @@ struct GenesisWithoutInflation {
 }
 
 impl Genesis {
-    /// The facts of a new ledger. Its hash depends on its keys, so no two ledgers share one.
+    /// The facts of a new ledger. Its hash depends on a key that is made for it, so no two ledgers share one: the
+    /// node's keys may be those of an earlier ledger.
     pub(crate) fn new(config: &Config, keypairs: &NodeKeypairs, unix_timestamp: i64) -> Self {
         let hash = solana_sha256_hasher::hashv(&[
             b"hydrant genesis",
             keypairs.identity.pubkey().as_ref(),
             keypairs.faucet.pubkey().as_ref(),
+            Keypair::new().pubkey().as_ref(),
             &unix_timestamp.to_le_bytes(),
         ]);
         Self {
@@ -105,7 +112,20 @@ impl Genesis {
             slots_per_epoch: config.slots_per_epoch,
             mint: config.mint.map(|mint| mint.to_bytes()),
             inflation: config.inflation.into(),
+            start: None,
         }
+    }
+
+    /// The facts of a new ledger that continues no other, at the time of its start.
+    pub(crate) fn at_start(config: &Config, keypairs: &NodeKeypairs, now: i64) -> Self {
+        let start = config.start.clone();
+        let unix_timestamp = start.as_ref().map_or(now, |start| start.unix_timestamp);
+        Self { start, ..Self::new(config, keypairs, unix_timestamp) }
+    }
+
+    /// The slot of the first block.
+    pub(crate) fn slot(&self) -> Slot {
+        self.start.as_ref().map_or(0, |start| start.slot)
     }
 
     /// Reads the facts of a stored ledger. A ledger from before inflation gets none.
@@ -114,7 +134,7 @@ impl Genesis {
             let before: GenesisWithoutInflation = bincode::deserialize(bytes).map_err(|_| err)?;
             let GenesisWithoutInflation { hash, unix_timestamp, slots_per_epoch, mint } = before;
             let inflation = Inflation::new_disabled().into();
-            Ok(Self { hash, unix_timestamp, slots_per_epoch, mint, inflation })
+            Ok(Self { hash, unix_timestamp, slots_per_epoch, mint, inflation, start: None })
         })
     }
 
@@ -128,7 +148,10 @@ impl Genesis {
     }
 
     pub(crate) fn epoch_schedule(&self) -> EpochSchedule {
-        EpochSchedule::custom(self.slots_per_epoch, self.slots_per_epoch, false)
+        match &self.start {
+            Some(start) => start.epoch_schedule.clone(),
+            None => EpochSchedule::custom(self.slots_per_epoch, self.slots_per_epoch, false),
+        }
     }
 
     /// The rates of inflation with these features.
@@ -181,7 +204,7 @@ impl Genesis {
             vm.put_as_data(key, &account);
         }
         let blockhashes = BlockhashQueue::new(self.hash());
-        sysvars::genesis(&mut vm, &self.epoch_schedule(), &blockhashes, self.unix_timestamp);
+        self.set_sysvars(&mut vm, &blockhashes);
         // Clusters have no fees sysvar any more.
         vm.svm_mut().set_account_no_checks(sysvar::fees::ID, AccountSharedData::default());
         if let Some(mint) = self.mint {
@@ -190,6 +213,23 @@ impl Genesis {
         add_own(&mut vm, config, keypairs)?;
         vm.put(solana_stake_interface::config::ID, &stake_config(&vm));
         Ok(vm)
+    }
+}
+
+impl Genesis {
+    fn set_sysvars(&self, vm: &mut Vm, blockhashes: &BlockhashQueue) {
+        let start = self.start.as_deref();
+        let no_history = StakeHistory::default();
+        let context = GenesisContext {
+            slot: self.slot(),
+            unix_timestamp: self.unix_timestamp,
+            epoch_start_timestamp: start
+                .map_or(self.unix_timestamp, |start| start.epoch_start_timestamp),
+            schedule: &self.epoch_schedule(),
+            blockhashes,
+            stake_history: start.map_or(&no_history, |start| &start.stake_history),
+        };
+        sysvars::genesis(vm, &context);
     }
 }
 
@@ -222,9 +262,12 @@ pub(crate) fn add_own(
         vm.put_as_data(*address, account);
         written.push(*address);
     }
-    programs::verify(vm.svm(), &config.programs)?;
+    if config.verifies_programs {
+        programs::verify(vm.svm(), &config.programs)?;
+    }
     let rent = vm.svm().get_sysvar();
-    for (key, account) in config.programs.iter().flat_map(|program| programs::added(program, &rent))
+    for (key, account) in
+        config.programs.iter().flat_map(|program| programs::program_accounts(program, &rent))
     {
         vm.put_as_data(key, &account);
         written.push(key);

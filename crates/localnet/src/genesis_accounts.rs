@@ -165,7 +165,7 @@ pub(crate) fn check_lamports(loader: &BulkLoader) -> Result<u64, GenesisError> {
 
 /// Runs a step of the creation of a ledger. A panic, which is our bug or the VM's, becomes an error: the node reports
 /// it and exits with 1.
-pub(crate) fn guarded<T>(
+pub(crate) fn catch_panic<T>(
     step: impl FnOnce() -> Result<T, LocalnetError>,
 ) -> Result<T, LocalnetError> {
     catch_unwind(AssertUnwindSafe(step))

@@ -30,13 +30,32 @@ pub enum KeyError {
         #[source]
         err: std::io::Error,
     },
+    /// It is a directory, a device, a named pipe or a socket. None of them is read: a pipe may block forever.
+    #[error("keypair file {path}: not a regular file")]
+    NotRegular {
+        /// Which file.
+        path: PathBuf,
+    },
     /// The file contains something else.
-    #[error("{path} is not a keypair file: 64 numbers from 0 to 255 in a JSON array are expected")]
+    #[error(
+        "{path} is not a keypair file: {reason} (64 numbers from 0 to 255 in a JSON array are expected)"
+    )]
     Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// The reason, without the path.
+        reason: String,
+    },
+    /// The numbers of the file are not those of one key.
+    #[error("{path} is not a keypair file: its public half does not belong to its secret half")]
+    Mismatched {
         /// Which file.
         path: PathBuf,
     },
 }
+
+/// Bytes of a keypair: 32 of the secret half, 32 of the public one.
+const KEYPAIR_BYTES: usize = 64;
 
 /// The keypair files of a ledger directory.
 const FILES: [&str; 4] = [
@@ -57,6 +76,18 @@ impl NodeKeypairs {
         }
     }
 
+    /// Returns the keypairs of a new ledger: the existing ones of its directory, and new ones. Nothing is written.
+    pub(crate) fn for_new_ledger(dir: Option<&Path>) -> Result<Self, KeyError> {
+        let mut keypairs = Self::generate();
+        let Some(dir) = dir else { return Ok(keypairs) };
+        for (path, keypair) in FILES.map(|file| dir.join(file)).iter().zip(keypairs.each_mut()) {
+            if path.exists() {
+                *keypair = read_keypair(path)?;
+            }
+        }
+        Ok(keypairs)
+    }
+
     /// Reads the keypairs of a ledger directory.
     pub fn read(dir: &Path) -> Result<Self, KeyError> {
         let [identity, vote_account, stake_account, faucet] =
@@ -69,10 +100,19 @@ impl NodeKeypairs {
         })
     }
 
-    /// Writes the keypairs to a ledger directory.
+    /// Writes the keypairs to a ledger directory. A file that exists stays as it is.
     pub fn write(&self, dir: &Path) -> Result<(), KeyError> {
         let keypairs = [&self.identity, &self.vote_account, &self.stake_account, &self.faucet];
-        FILES.iter().zip(keypairs).try_for_each(|(file, key)| write_keypair(&dir.join(file), key))
+        let mut files = FILES.map(|file| dir.join(file)).into_iter().zip(keypairs);
+        files.try_for_each(|(path, keypair)| match path.exists() {
+            true => Ok(()),
+            false => write_keypair(&path, keypair),
+        })
+    }
+
+    /// Returns the keypairs in the order of [`FILES`].
+    fn each_mut(&mut self) -> [&mut Keypair; 4] {
+        [&mut self.identity, &mut self.vote_account, &mut self.stake_account, &mut self.faucet]
     }
 
     /// Whether a file name is that of one of the keypairs.
@@ -94,26 +134,51 @@ impl NodeKeypairs {
     }
 }
 
-/// Reads a keypair as `solana-keygen` writes it.
+/// Reads a keypair as `solana-keygen` writes it, and as Agave reads it: numbers may have leading zeros. Reads only a
+/// regular file.
 pub fn read_keypair(path: &Path) -> Result<Keypair, KeyError> {
-    let text = fs::read(path).map_err(|err| KeyError::Io { path: path.to_path_buf(), err })?;
-    serde_json::from_slice::<Vec<u8>>(&text)
-        .ok()
-        .and_then(|bytes| Keypair::try_from(bytes.as_slice()).ok())
-        .ok_or_else(|| KeyError::Malformed { path: path.to_path_buf() })
+    let path = path.to_path_buf();
+    let text = match fs::metadata(&path) {
+        Ok(metadata) if !metadata.is_file() => return Err(KeyError::NotRegular { path }),
+        Ok(_) => fs::read(&path),
+        Err(err) => Err(err),
+    };
+    let text = match text {
+        Ok(text) => text,
+        Err(err) => return Err(KeyError::Io { path, err }),
+    };
+    solana_keypair::read_keypair(&mut text.as_slice()).map_err(|err| {
+        match parse_numbers(&text) {
+            // Only the check of the key is left.
+            Some(_) => KeyError::Mismatched { path },
+            None => KeyError::Malformed { path, reason: err.to_string() },
+        }
+    })
 }
 
+/// The numbers of a keypair's file, whatever key they are.
+fn parse_numbers(text: &[u8]) -> Option<[u8; KEYPAIR_BYTES]> {
+    let list = std::str::from_utf8(text).ok()?.trim();
+    let list = list.strip_prefix('[')?.strip_suffix(']')?;
+    let numbers: Vec<u8> =
+        list.split(',').map(|number| number.trim().parse()).collect::<Result<_, _>>().ok()?;
+    numbers.try_into().ok()
+}
+
+/// Writes a keypair under another name first, so that no file has half of one.
 fn write_keypair(path: &Path, keypair: &Keypair) -> Result<(), KeyError> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let text = serde_json::to_vec(&keypair.to_bytes().to_vec()).unwrap_or_default();
+    let unfinished = path.with_extension("json.new");
     fs::OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .open(path)
+        .open(&unfinished)
         .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&unfinished, path))
         .map_err(|err| KeyError::Io { path: path.to_path_buf(), err })
 }
 
@@ -136,5 +201,59 @@ mod tests {
         fs::write(&file, "[1,2,3]").expect("the file is overwritten");
         let err = NodeKeypairs::read(dir.path()).err().map(|err| err.to_string());
         assert!(err.is_some_and(|err| err.contains("is not a keypair file")));
+    }
+
+    #[test]
+    fn a_new_ledger_takes_over_the_keys_that_its_directory_has() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let old = NodeKeypairs::generate();
+        write_keypair(&dir.path().join(FILES[3]), &old.faucet).expect("it is written");
+        let new = NodeKeypairs::for_new_ledger(Some(dir.path())).expect("they are read");
+        assert_eq!(new.faucet.pubkey(), old.faucet.pubkey());
+        new.write(dir.path()).expect("the others are written");
+        let read = NodeKeypairs::read(dir.path()).expect("they are read");
+        assert_eq!(read.identity.pubkey(), new.identity.pubkey());
+        assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), FILES.len());
+        fs::write(dir.path().join(FILES[0]), "theirs").expect("the file is overwritten");
+        assert!(NodeKeypairs::for_new_ledger(Some(dir.path())).is_err(), "it is not replaced");
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_keypair_is_refused_without_a_read() {
+        for file in FILES {
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let pipe = dir.path().join(file);
+            let status = std::process::Command::new("mkfifo").arg(&pipe).status();
+            assert!(status.expect("mkfifo runs").success());
+            let err = NodeKeypairs::for_new_ledger(Some(dir.path())).err();
+            let message = err.expect("it is refused").to_string();
+            assert!(message.ends_with(&format!("{file}: not a regular file")), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_keypair_file_is_read_as_agave_reads_it() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("id.json");
+        let key = Keypair::new();
+        let bytes = key.to_bytes();
+        let padded: Vec<String> = bytes.iter().map(|byte| format!("{byte:03}")).collect();
+        fs::write(&path, format!("[{}]\n", padded.join(", "))).expect("it is written");
+        assert_eq!(read_keypair(&path).expect("leading zeros").pubkey(), key.pubkey());
+        let error = |text: &str| {
+            fs::write(&path, text).expect("it is written");
+            read_keypair(&path).expect_err("it is not a keypair").to_string()
+        };
+        let halves = [&bytes[..32], &Keypair::new().to_bytes()[32..]].concat();
+        let mixed = error(&serde_json::to_string(&halves).expect("numbers"));
+        assert!(mixed.ends_with("its public half does not belong to its secret half"), "{mixed}");
+        for (text, reason) in [
+            ("[1,2,3]", "Expected 64 elements, found 3"),
+            ("{}", "Input must be a JSON array"),
+            (&format!("[256{}]", ",1".repeat(63)), "number too large"),
+        ] {
+            let message = error(text);
+            assert!(message.contains(reason) && message.contains("64 numbers"), "{message}");
+        }
     }
 }

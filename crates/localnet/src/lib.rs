@@ -19,10 +19,12 @@ mod checkpoints;
 mod config;
 mod control;
 mod cost;
+mod directory;
 mod epoch;
 mod error;
 mod executor;
 mod executor_metrics;
+mod executor_retries;
 mod faucet;
 mod features;
 mod fees;
@@ -31,6 +33,7 @@ mod forks;
 mod from_snapshot;
 mod genesis;
 mod genesis_accounts;
+mod hidden_statuses;
 mod keypairs;
 mod local_control;
 mod localnet;
@@ -39,6 +42,7 @@ mod programs;
 mod proof_of_history;
 mod queue;
 mod restore;
+mod retries;
 mod simulator;
 mod status_cache;
 mod vote;
@@ -51,6 +55,7 @@ pub use config::{
     QUEUE_COMPUTE_UNITS_MAX_MIN, QUEUE_MAX_DEFAULT, SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT,
     WARP_SLOT_MAX,
 };
+pub use directory::{NotRemoved, contains_agave_ledger, empty_directory, reset_directory};
 pub use error::{GenesisError, LocalnetError, SourceError};
 pub use executor::ExecutorError;
 pub use executor_metrics::ExecutorMetrics;
@@ -60,7 +65,8 @@ pub use genesis_accounts::{GenesisAccountSource, SLOTS_PER_EPOCH_MAX, check_acco
 pub use keypairs::{KeyError, NodeKeypairs, read_keypair};
 pub use localnet::{
     ADMIN_SOCKET, LOG_FILE, Localnet, LocalnetHandle, SNAPSHOTS_DIR, check, contains_ledger, open,
-    open_snapshot, open_snapshot_with, open_with, reset_directory,
+    open_snapshot, open_snapshot_with, open_with,
 };
-pub use queue::{CallKind, CallStats, Load, QueueStats, TransactionQueue};
+pub use programs::{ProgramFault, program_faults};
+pub use queue::{CallKind, CallStats, QueueStats, QueuedLoad, RetryStats, TransactionQueue};
 pub use svm::RuntimeLimits;

@@ -6,7 +6,7 @@ use chain_solana::{
     ControlCall, ControlCommand, ControlError, ControlStats, LedgerControl, pending,
 };
 
-use crate::queue::{ControlRequest, LedgerCall, TransactionQueue};
+use crate::queue::{CommandRequest, ControlRequest, TransactionQueue};
 
 /// The control of a local ledger.
 pub(crate) struct LocalControl {
@@ -24,7 +24,7 @@ impl LocalControl {
 impl LedgerControl for LocalControl {
     fn control(&self, command: ControlCommand) -> Result<ControlCall, ControlError> {
         let (call, reply) = pending();
-        self.queue.push_call(LedgerCall::Command(ControlRequest { command, reply }))?;
+        self.queue.push_call(ControlRequest::Command(CommandRequest { command, reply }))?;
         Ok(call)
     }
 

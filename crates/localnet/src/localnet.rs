@@ -1,6 +1,5 @@
 //! Creates a ledger or reads one back, and runs it.
 
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,6 +12,7 @@ use chain_solana::{
 };
 use ledger::{BlockId, Commitment};
 use ledger_store::{LedgerStore, Opened};
+use parking_lot::Mutex;
 use query::Ledger;
 use snapshot_ledger::{BulkLoader, LoadedSnapshot};
 use solana::Account;
@@ -30,6 +30,7 @@ use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
 use crate::checkpoints::{Checkpoint, Checkpoints, ForkCounters};
 use crate::config::{Config, HEAD_SLOT_MAX};
+use crate::directory::{DirectoryLock, STORE_DIR};
 use crate::epoch::{Epochs, Voters};
 use crate::error::LocalnetError;
 use crate::executor::{BlockTiming, Executor, ExecutorError, now, unix_ms};
@@ -39,12 +40,14 @@ use crate::features;
 use crate::fork_control::LocalForkControl;
 use crate::from_snapshot;
 use crate::genesis::Genesis;
-use crate::genesis_accounts::{self, GenesisAccountSource, guarded};
+use crate::genesis_accounts::{self, GenesisAccountSource, catch_panic};
+use crate::hidden_statuses::HiddenStatuses;
 use crate::keypairs::NodeKeypairs;
 use crate::local_control::LocalControl;
 use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
-use crate::simulator::LocalSimulator;
+use crate::retries::Retries;
+use crate::simulator::{LocalSimulator, WaitingBlock};
 use crate::status_cache::StatusCache;
 use crate::vote::{self, Tower};
 
@@ -52,12 +55,8 @@ use crate::vote::{self, Tower};
 pub const LOG_FILE: &str = "validator.log";
 /// The directory of the snapshots that a server may make, within a ledger directory.
 pub const SNAPSHOTS_DIR: &str = "snapshots";
-/// What Anchor writes into the ledger directory before it starts a validator.
-const ANCHOR_LOG_FILE: &str = "test-ledger-log.txt";
 /// The socket of the node's administration, within a ledger directory. It stays behind if the node is killed.
 pub const ADMIN_SOCKET: &str = "admin.sock";
-/// The store's directory within a ledger directory.
-const STORE_DIR: &str = "store";
 
 /// A ledger that is open and does not run yet.
 pub struct Localnet {
@@ -75,12 +74,15 @@ pub struct Localnet {
     receiver: Receiver,
     executor: Executor,
     parent: BlockInfo,
+    /// Of the directory, if the ledger is stored.
+    lock: Option<DirectoryLock>,
 }
 
 /// A running ledger.
 pub struct LocalnetHandle {
     queue: Arc<TransactionQueue>,
     thread: JoinHandle<Result<(), ExecutorError>>,
+    _lock: Option<DirectoryLock>,
 }
 
 /// The state from which a ledger starts.
@@ -114,14 +116,15 @@ pub fn open_with(
     accounts: &mut GenesisAccountSource<'_>,
 ) -> Result<Localnet, LocalnetError> {
     config.check()?;
+    let lock = config.dir.as_deref().map(DirectoryLock::acquire).transpose()?;
     let state = match &config.dir {
         Some(dir) => match LedgerStore::open(&dir.join(STORE_DIR))? {
             Some(opened) => InitialState::restore(config, dir, opened)?,
-            None => guarded(|| InitialState::create(config, accounts))?,
+            None => catch_panic(|| InitialState::create(config, accounts))?,
         },
-        None => guarded(|| InitialState::create(config, accounts))?,
+        None => catch_panic(|| InitialState::create(config, accounts))?,
     };
-    Localnet::new(config, state)
+    Localnet::new(config, state, lock)
 }
 
 /// Makes the first block of a new ledger in memory, opens the next one, and drops both. It fails where
@@ -132,7 +135,7 @@ pub fn check(
 ) -> Result<(), LocalnetError> {
     let config = Config { dir: None, ..config.clone() };
     let mut localnet = open_with(&config, accounts)?;
-    guarded(|| Ok(localnet.executor.open_block(localnet.parent)?))
+    catch_panic(|| Ok(localnet.executor.open_block(localnet.parent)?))
 }
 
 /// Creates a ledger in `config.dir` or in memory. Its first block is that of the snapshot. Its accounts are those
@@ -155,19 +158,14 @@ pub fn open_snapshot_with(
         return Err(LocalnetError::Exists { dir: dir.display().to_string() });
     }
     check_head(loaded.snapshot().bank.slot)?;
-    let state = guarded(|| InitialState::from_snapshot(config, loaded, accounts))?;
-    Localnet::new(config, state)
+    let lock = config.dir.as_deref().map(DirectoryLock::acquire).transpose()?;
+    let state = catch_panic(|| InitialState::from_snapshot(config, loaded, accounts))?;
+    Localnet::new(config, state, lock)
 }
 
 /// Whether a directory contains a ledger of Hydrant, readable or not.
 pub fn contains_ledger(dir: &Path) -> Result<bool, LocalnetError> {
     Ok(<LedgerStore>::is_in(&dir.join(STORE_DIR))?)
-}
-
-/// Removes the store and the keypairs of a ledger directory. Other files stay.
-pub fn reset_directory(dir: &Path) -> Result<(), LocalnetError> {
-    <LedgerStore>::remove(&dir.join(STORE_DIR))?;
-    Ok(NodeKeypairs::remove(dir)?)
 }
 
 impl InitialState {
@@ -176,10 +174,10 @@ impl InitialState {
         accounts: &mut GenesisAccountSource<'_>,
     ) -> Result<Self, LocalnetError> {
         config.accounts.iter().try_for_each(genesis_accounts::check_account)?;
-        let keypairs = NodeKeypairs::generate();
-        let mut genesis = Genesis::new(config, &keypairs, unix_ms().div_euclid(1_000));
+        let keypairs = NodeKeypairs::for_new_ledger(config.dir.as_deref())?;
+        let mut genesis = Genesis::at_start(config, &keypairs, unix_ms().div_euclid(1_000));
         genesis.ensure_mint();
-        let active = features::chosen(&config.features);
+        let active = features::choose_features(&config.features);
         let mut vm = genesis.build(config, &keypairs, active.clone())?;
         let mut loader = BulkLoader::new(config.ledger(), genesis_bank(&genesis, 0));
         let is_there = |account: &AccountSharedData| account.lamports() > 0;
@@ -201,7 +199,7 @@ impl InitialState {
     ) -> Result<Self, LocalnetError> {
         config.accounts.iter().try_for_each(genesis_accounts::check_account)?;
         let (snapshot, mut loader) = loaded.into_parts();
-        let keypairs = NodeKeypairs::generate();
+        let keypairs = NodeKeypairs::for_new_ledger(config.dir.as_deref())?;
         let genesis = Genesis::new(config, &keypairs, snapshot.bank.genesis_unix_timestamp);
         let (lamports, mut set) =
             from_snapshot::complete(config, &keypairs, &snapshot, &mut loader)?;
@@ -299,10 +297,20 @@ impl InitialState {
 }
 
 impl Localnet {
-    fn new(config: &Config, mut state: InitialState) -> Result<Self, LocalnetError> {
+    fn new(
+        config: &Config,
+        mut state: InitialState,
+        lock: Option<DirectoryLock>,
+    ) -> Result<Self, LocalnetError> {
         state.set = state.set.with_limits(config.runtime_limits);
         let root = state.parent.block;
-        let clock = ChainClock::new(state.parent.unix_timestamp, now());
+        let unix_timestamp = state.parent.unix_timestamp;
+        let offset_ms = match state.genesis.start {
+            Some(_) => unix_timestamp.saturating_mul(1_000).saturating_sub(unix_ms()),
+            None => 0,
+        };
+        let clock = ChainClock::with_offset(unix_timestamp, offset_ms, now());
+        let clock = Arc::new(Mutex::new(clock));
         let history = Arc::new(History::new(config.history, root));
         for block in &state.blocks {
             history.record_block(block);
@@ -327,13 +335,15 @@ impl Localnet {
         };
         let queue = Arc::new(TransactionQueue::new(limits, config.runtime_limits.compute_units));
         let simulations = SimulationPool::new(state.set.clone_programs(), config.simulators);
-        let simulator = Arc::new(LocalSimulator::new(simulations, Arc::clone(&history)));
-        let faucet = Arc::new(LocalFaucet::new(
-            Arc::clone(&queue),
-            state.reader.clone(),
-            state.keypairs.faucet,
-            config.airdrops,
-        ));
+        let simulations = simulations.with_blockhash_check(!config.skips_blockhash_check);
+        let waiting = (config.slot_ms == 0).then(|| {
+            let reader = state.reader.clone();
+            WaitingBlock { reader, clock: Arc::clone(&clock) }
+        });
+        let simulator = LocalSimulator::new(simulations, Arc::clone(&history), waiting);
+        let simulator = Arc::new(simulator);
+        let faucet =
+            Arc::new(LocalFaucet::new(Arc::clone(&queue), state.keypairs.faucet, config.airdrops));
         let fork_counters = Arc::<ForkCounters>::default();
         let fork_control = LocalForkControl::new(Arc::clone(&queue), Arc::clone(&fork_counters));
         let checkpoint = Checkpoint {
@@ -367,6 +377,7 @@ impl Localnet {
                 finalize_after: config.finalize_after,
                 warp_slot: config.warp_slot,
             },
+            skips_blockhash_check: config.skips_blockhash_check,
             clock,
             builder: BlockBuilder::new(state.parent.clone()),
             accounts_sum: state.accounts_sum,
@@ -382,6 +393,9 @@ impl Localnet {
             baseline,
             baseline_bytes_max: config.baseline_bytes_max,
             adopted: AdoptedAccounts::default(),
+            hidden_statuses: HiddenStatuses::default(),
+            retries: Retries::new(Arc::clone(queue.retries())),
+            queue: Arc::clone(&queue),
             metrics: Arc::default(),
         };
         let mint = state.genesis.mint.map(Pubkey::new_from_array);
@@ -402,6 +416,7 @@ impl Localnet {
             receiver,
             executor,
             parent,
+            lock,
         })
     }
 
@@ -463,7 +478,7 @@ impl Localnet {
     /// By how much the newest block's time is ahead of the system's clock. `None` below two seconds. Reasons: the
     /// clock was set back, or the ledger comes from a machine with another time.
     pub fn ahead_of_clock(&self) -> Option<Duration> {
-        self.executor.clock.ahead(unix_ms())
+        self.executor.clock.lock().ahead(unix_ms())
     }
 
     /// Accepts transactions.
@@ -512,13 +527,13 @@ impl Localnet {
         }
         self.executor.sinks = sinks;
         let (executor, parent) = (&mut self.executor, self.parent);
-        guarded(|| Ok(executor.open_block(parent)?))?;
+        catch_panic(|| Ok(executor.open_block(parent)?))?;
         let (executor, receiver) = (self.executor, self.receiver);
         let thread = std::thread::Builder::new()
             .name("executor".into())
             .spawn(move || executor.run(&receiver))
             .map_err(LocalnetError::Thread)?;
-        Ok(LocalnetHandle { queue: self.queue, thread })
+        Ok(LocalnetHandle { queue: self.queue, thread, _lock: self.lock })
     }
 }
 
@@ -564,7 +579,7 @@ fn restore_epochs(
 }
 
 fn genesis_bank(genesis: &Genesis, capitalization: u64) -> BlockInfo {
-    let block = BlockId { slot: 0, version: 0 };
+    let block = BlockId { slot: genesis.slot(), version: 0 };
     BlockInfo {
         block,
         parent: block,
@@ -586,22 +601,6 @@ fn create_store(
     reader: &Reader,
     block: &Block,
 ) -> Result<LedgerStore, LocalnetError> {
-    let dir_error = |err| LocalnetError::Dir { dir: dir.display().to_string(), err };
-    std::fs::create_dir_all(dir).map_err(dir_error)?;
-    for entry in std::fs::read_dir(dir).map_err(dir_error)? {
-        let entry = entry.map_err(dir_error)?;
-        let name = entry.file_name();
-        let is_own_socket =
-            name == ADMIN_SOCKET && entry.file_type().map_err(dir_error)?.is_socket();
-        let is_known = is_own_socket
-            || [STORE_DIR, LOG_FILE, SNAPSHOTS_DIR, ANCHOR_LOG_FILE].iter().any(|it| name == *it);
-        if !is_known && !NodeKeypairs::is_file(&name) {
-            return Err(LocalnetError::NotEmpty {
-                dir: dir.display().to_string(),
-                name: name.display().to_string(),
-            });
-        }
-    }
     keypairs.write(dir)?;
     let bytes = bincode::serialize(genesis).unwrap_or_default();
     let view = reader.view(Commitment::Finalized);

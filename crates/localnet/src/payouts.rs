@@ -20,14 +20,12 @@ use crate::executor::{Executor, ExecutorError};
 
 impl Executor {
     /// Ends the parent's epoch if the open block starts another: computes its rewards, and pays the commissions.
-    /// Returns the epoch that ended, and its stake.
-    pub(crate) fn start_epoch(
-        &mut self,
-    ) -> Result<Option<(u64, StakeHistoryEntry)>, ExecutorError> {
+    /// Returns the epochs that ended, each with its stake: also those that passed without a block.
+    pub(crate) fn start_epoch(&mut self) -> Result<Vec<(u64, StakeHistoryEntry)>, ExecutorError> {
         let schedule = self.epochs.schedule();
         let ended = schedule.get_epoch(self.builder.bank.parent.slot);
         if schedule.get_epoch(self.builder.bank.block.slot) == ended {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         // The parent's state is published, and this block has written nothing yet.
         let view = self.reader.view(Commitment::Confirmed);
@@ -50,7 +48,7 @@ impl Executor {
             blocks = sysvar.num_partitions,
             "epoch ended"
         );
-        Ok(Some((ended, start.ended)))
+        Ok(start.ended)
     }
 
     fn pay_commission(&mut self, commission: Commission) -> Result<(), ExecutorError> {
@@ -71,7 +69,7 @@ impl Executor {
     pub(crate) fn pay_stakes(&mut self) -> Result<(), ExecutorError> {
         let Some(due) = self.epochs.due(self.builder.bank.block_height) else { return Ok(()) };
         let epoch = self.epochs.schedule().get_epoch(self.builder.bank.block.slot);
-        let mut sysvar = epoch::sysvar_of(self.set.vm());
+        let mut sysvar = epoch::read_epoch_rewards(self.set.vm());
         let mut left = sysvar.total_rewards.saturating_sub(sysvar.distributed_rewards);
         let (mut paid, mut writes, mut rewards) = (0, Vec::new(), Vec::new());
         let accounts = due.rewards.into_iter().map(|reward| {

@@ -1,7 +1,8 @@
 //! The programs of genesis: those of `solana-test-validator`, and those that the configuration adds.
 //!
 //! Shape: accounts only. The working set compiles a program when a transaction names it.
-//! Bounds: none of its own. An added program is verified as at a deployment. One that fails is refused here.
+//! Bounds: none of its own. An added program is verified as at a call, which is less strict than a deployment: programs
+//! that were deployed before a rule was made still run.
 //! Not here: builtin programs and precompiles, which are code of the node (`vm`, `precompiles`).
 
 use std::sync::Arc;
@@ -17,14 +18,30 @@ use solana_program_runtime::solana_sbpf::verifier::RequisiteVerifier;
 use solana_pubkey::Pubkey;
 use solana_rent::Rent;
 use solana_sdk_ids::bpf_loader_upgradeable;
+use svm::Vm;
 
-use crate::config::{GenesisLoader, GenesisProgram};
+use crate::config::{Config, GenesisLoader, GenesisProgram};
 use crate::error::GenesisError;
+use crate::features;
 
 /// The authority of a program that cannot be upgraded: a key that cannot sign.
 const NO_AUTHORITY: Pubkey = Pubkey::new_from_array([0; 32]);
 /// A syscall that old programs may call. A program that calls it cannot be deployed.
 const ALLOC_FREE: &[u8] = b"sol_alloc_free_";
+
+/// Syscalls and rules under which programs are loaded.
+type Environment = Arc<BuiltinProgram<InvokeContext<'static, 'static>>>;
+
+/// Why a program of genesis does not work, or could not have been deployed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramFault {
+    /// The address of the program.
+    pub program_id: Pubkey,
+    /// The text of the VM's error.
+    pub reason: String,
+    /// Whether calls are executed: then only a deployment of the program would be refused.
+    pub is_loadable: bool,
+}
 
 /// The accounts of the programs of `solana-test-validator` at genesis, byte for byte.
 pub(crate) fn genesis_programs(rent: &Rent) -> Vec<(Pubkey, AccountSharedData)> {
@@ -35,7 +52,10 @@ pub(crate) fn genesis_programs(rent: &Rent) -> Vec<(Pubkey, AccountSharedData)> 
 }
 
 /// The accounts of a program that a configuration adds.
-pub(crate) fn added(program: &GenesisProgram, rent: &Rent) -> [(Pubkey, AccountSharedData); 2] {
+pub(crate) fn program_accounts(
+    program: &GenesisProgram,
+    rent: &Rent,
+) -> [(Pubkey, AccountSharedData); 2] {
     let data_key = get_program_data_address(&program.program_id);
     let authority = match program.loader {
         GenesisLoader::Final => NO_AUTHORITY,
@@ -60,34 +80,48 @@ pub(crate) fn added(program: &GenesisProgram, rent: &Rent) -> [(Pubkey, AccountS
     [(data_key, owned(data, false)), (program.program_id, owned(program_state, true))]
 }
 
-/// Verifies programs that a configuration adds, as a deployment does: every symbol that a program calls is known, and
-/// its version of the instruction set is one that `svm` executes.
+/// Refuses the first program of a configuration that no call could execute.
 pub(crate) fn verify(svm: &LiteSVM, programs: &[GenesisProgram]) -> Result<(), GenesisError> {
-    if programs.is_empty() {
-        return Ok(());
+    let executing = svm.accounts_db().environments.get_env_for_execution();
+    programs.iter().try_for_each(|program| {
+        load(program, executing)
+            .map_err(|reason| GenesisError::Program { program_id: program.program_id, reason })
+    })
+}
+
+/// Returns the faults of the programs of a configuration, for messages at the start.
+pub fn program_faults(config: &Config) -> Vec<ProgramFault> {
+    if config.programs.is_empty() {
+        return Vec::new();
     }
-    let environment = deployment_environment(svm).map(Arc::new);
-    for program in programs {
-        let program_error = |err: &dyn std::error::Error| GenesisError::Program {
-            program_id: program.program_id,
-            reason: err.to_string(),
+    let vm = Vm::new(features::choose_features(&config.features));
+    let executing = vm.svm().accounts_db().environments.get_env_for_execution();
+    let deploying = deployment_environment(executing).map(Arc::new);
+    let fault = |program: &GenesisProgram| {
+        let executed = load(program, executing);
+        let is_loadable = executed.is_ok();
+        let deployed = || match &deploying {
+            Ok(deploying) => load(program, deploying),
+            Err(err) => Err(err.to_string()),
         };
-        let environment = environment.as_ref().map_err(|err| program_error(err))?;
-        let executable = Executable::<InvokeContext<'static, 'static>>::load(
-            &program.elf,
-            Arc::clone(environment),
-        )
-        .map_err(|err| program_error(&err))?;
-        executable.verify::<RequisiteVerifier>().map_err(|err| program_error(&err))?;
-    }
-    Ok(())
+        let reason = executed.and_then(|()| deployed()).err()?;
+        Some(ProgramFault { program_id: program.program_id, reason, is_loadable })
+    };
+    config.programs.iter().filter_map(fault).collect()
+}
+
+/// Loads and verifies a program in an environment. The error is the reason why it cannot be executed there: it is not
+/// an ELF file, its version of the instruction set is not one of the environment's, or its code is invalid.
+fn load(program: &GenesisProgram, environment: &Environment) -> Result<(), String> {
+    let executable = Executable::load(&program.elf, Arc::clone(environment));
+    let executable = executable.map_err(|err| err.to_string())?;
+    executable.verify::<RequisiteVerifier>().map_err(|err| err.to_string())
 }
 
 /// The environment of a deployment: the syscalls of the execution environment, and no broken ELF files.
 fn deployment_environment(
-    svm: &LiteSVM,
+    executing: &Environment,
 ) -> Result<BuiltinProgram<InvokeContext<'static, 'static>>, ElfError> {
-    let executing = svm.accounts_db().environments.get_env_for_execution();
     let mut config = executing.get_config().clone();
     config.reject_broken_elfs = true;
     let mut environment = BuiltinProgram::new_loader(config);

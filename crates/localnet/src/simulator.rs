@@ -1,23 +1,52 @@
 //! Simulation of a transaction, with the history of the ledger: what was processed is not simulated again.
+//!
+//! Without a clock the open block waits, maybe for hours, and a transaction that comes runs in it at the time of then.
+//! So a simulation runs there as well, on the accounts of its view: the sysvars are those of the open block, and the
+//! time is now.
 
 use std::sync::Arc;
 
 use chain_solana::{
-    History, Simulation, SimulationError, SimulationRequest, Simulator, View, WrittenAccounts,
+    History, Reader, Simulation, SimulationError, SimulationRequest, Simulator, View,
+    WrittenAccounts,
 };
 use ledger::Commitment;
+use parking_lot::Mutex;
 use solana_transaction_error::TransactionError;
-use svm::SimulationPool;
+use svm::{SimulatedBlock, SimulationPool};
+
+use crate::chain_clock::ChainClock;
+use crate::executor::{now, unix_ms};
 
 /// The simulator of a local ledger.
 pub(crate) struct LocalSimulator {
     pool: SimulationPool,
     history: Arc<History>,
+    waiting: Option<WaitingBlock>,
+}
+
+/// The open block of a ledger without a clock.
+pub(crate) struct WaitingBlock {
+    pub(crate) reader: Reader,
+    pub(crate) clock: Arc<Mutex<ChainClock>>,
 }
 
 impl LocalSimulator {
-    pub(crate) fn new(pool: SimulationPool, history: Arc<History>) -> Self {
-        Self { pool, history }
+    /// `waiting` is the open block of a ledger whose blocks wait for transactions.
+    pub(crate) fn new(
+        pool: SimulationPool,
+        history: Arc<History>,
+        waiting: Option<WaitingBlock>,
+    ) -> Self {
+        Self { pool, history, waiting }
+    }
+}
+
+impl WaitingBlock {
+    /// The time of a transaction that would come now.
+    fn unix_timestamp(&self, open: &View) -> i64 {
+        let next = self.clock.lock().next_timestamp(unix_ms(), now());
+        next.max(open.meta().unix_timestamp)
     }
 }
 
@@ -36,6 +65,17 @@ impl Simulator for LocalSimulator {
                 .transaction(&signature, Commitment::Processed)
                 .is_some_and(|executed| executed.slot <= view.block().slot);
         let err = is_processed.then_some(TransactionError::AlreadyProcessed);
-        self.pool.simulate(view, written, request, err)
+        let open = self.waiting.as_ref().map(|waiting| {
+            let open = waiting.reader.view(Commitment::Processed);
+            let unix_timestamp = Some(waiting.unix_timestamp(&open));
+            (open, unix_timestamp)
+        });
+        let block = match &open {
+            Some((sysvars, unix_timestamp)) => {
+                SimulatedBlock { accounts: view, sysvars, unix_timestamp: *unix_timestamp }
+            }
+            None => SimulatedBlock::from_view(view),
+        };
+        self.pool.simulate(block, written, request, err)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use ledger::Slot;
 use solana::Account;
-use solana_account::ReadableAccount;
+use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_hash::Hash;
 use solana_keypair::Keypair;
 use solana_message::{Message, VersionedMessage};
@@ -12,7 +12,9 @@ use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_vote_interface::instruction::tower_sync;
-use solana_vote_interface::state::{Lockout, MAX_LOCKOUT_HISTORY, TowerSync, VoteStateV4};
+use solana_vote_interface::state::{
+    Lockout, MAX_LOCKOUT_HISTORY, TowerSync, VoteStateV4, VoteStateVersions,
+};
 
 use crate::keypairs::NodeKeypairs;
 
@@ -83,6 +85,23 @@ pub(crate) fn voter(vote_account: Option<&Account>, keypairs: &NodeKeypairs) -> 
     let is_identity = last == Some(identity);
     let keypair = if is_identity { &keypairs.identity } else { &keypairs.vote_account };
     keypair.insecure_clone()
+}
+
+/// A vote account with the time of its last vote moved back to `unix_timestamp`. `None` if it is not later.
+pub(crate) fn with_time(
+    account: &AccountSharedData,
+    vote_account: &Pubkey,
+    unix_timestamp: i64,
+) -> Option<AccountSharedData> {
+    let mut state = VoteStateV4::deserialize(account.data(), vote_account).ok()?;
+    if state.last_timestamp.timestamp <= unix_timestamp {
+        return None;
+    }
+    state.last_timestamp.timestamp = unix_timestamp;
+    let mut account = account.clone();
+    let state = VoteStateVersions::new_v4(state);
+    bincode::serialize_into(account.data_as_mut_slice(), &state).ok()?;
+    Some(account)
 }
 
 /// The contents of a vote except the tower.

@@ -1,4 +1,4 @@
-//! What a part of the node implements to appear in a scrape.
+//! The interface of a part of the node that appears in a scrape.
 
 use crate::Exposition;
 
@@ -7,7 +7,7 @@ pub trait Collector: Send + Sync {
     /// Writes its metric families. Called on a thread that may block.
     fn write(&self, to: &mut Exposition);
 
-    /// Heap bytes in use, by `part` of `hydrant_memory_bytes`.
+    /// Returns the heap bytes in use, by `part` of `hydrant_memory_bytes`.
     fn memory(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }

@@ -1,11 +1,11 @@
 //! Counters with separate memory for each thread: to count takes a load and a store, and no thread waits for
 //! another's cache line.
 //!
-//! In: the index of a counter and what to add. Out: sums over all threads.
+//! In: the index of a counter and an amount. Out: sums over all threads.
 //! Bounds: at most [`THREAD_SLOTS_MAX`] threads at once have counters of their own (eight bytes each, allocated when
 //! a thread first counts). All further threads share one set and add to it atomically. When a thread ends, its
 //! counters pass to the next thread that starts.
-//! A sum is not atomic: it may or may not include what is added during the sum.
+//! A sum is not atomic: it may or may not include amounts that are added during the sum.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 /// Threads that have counters of their own.
 const THREAD_SLOTS_MAX: usize = 64;
 
-/// A fixed number of counters.
+/// A fixed number of counters, by index.
 pub struct Counters {
     len: usize,
     /// One set for each thread slot, then the shared one.
@@ -23,7 +23,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// `len` counters, all zero.
+    /// Creates `len` counters that are zero.
     pub fn new(len: usize) -> Self {
         Self { len, sets: (0..=THREAD_SLOTS_MAX).map(|_| OnceLock::new()).collect() }
     }
@@ -33,7 +33,7 @@ impl Counters {
         self.add_all([(at, by)]);
     }
 
-    /// Adds to several counters.
+    /// Adds to several counters, each by its index.
     pub fn add_all<const N: usize>(&self, all: [(usize, u64); N]) {
         let set = ThreadSlot::current_index();
         let counters = self.sets[set].get_or_init(|| zeros(self.len));
@@ -48,8 +48,8 @@ impl Counters {
         }
     }
 
-    /// Adds to each element the sum over all threads of its counter. The first element has the counter `first`. It reads the
-    /// counters of each thread in one pass, which is cheaper than [`Self::sum`] for each counter.
+    /// Adds to each element the sum over all threads of its counter. The first element has the counter `first`. It
+    /// reads the counters of each thread in one pass, which is cheaper than [`Self::sum`] for each counter.
     pub fn add_sums(&self, first: usize, into: &mut [u64]) {
         for counters in self.sets.iter().filter_map(OnceLock::get) {
             let counters = counters.get(first..).unwrap_or_default();
@@ -59,7 +59,7 @@ impl Counters {
         }
     }
 
-    /// The sum of one counter over all threads.
+    /// Returns the sum of one counter over all threads.
     pub fn sum(&self, at: usize) -> u64 {
         let value = |counters: &[AtomicU64]| counters.get(at).map(|it| it.load(Ordering::Relaxed));
         let sets = self.sets.iter().filter_map(OnceLock::get);
@@ -74,8 +74,8 @@ fn zeros(len: usize) -> Box<[AtomicU64]> {
 /// Free slots, and how many slots were ever allocated.
 static FREE_SLOTS: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
 
-/// A thread's index among the sets. Below [`THREAD_SLOTS_MAX`], no other living thread has it. A thread sees what the
-/// previous owner of its slot stored, because both have locked [`FREE_SLOTS`].
+/// A thread's index among the sets. Below [`THREAD_SLOTS_MAX`], no other living thread has it. A thread sees the counts
+/// that the previous owner of its slot stored, because both have locked [`FREE_SLOTS`].
 struct ThreadSlot(usize);
 
 impl ThreadSlot {

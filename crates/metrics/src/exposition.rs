@@ -1,7 +1,7 @@
 //! Writer of Prometheus' text format, version 0.0.4.
 //!
 //! In: metric families one after another, each with its samples. Out: one text. A family without samples is
-//! written too, so that its help text is there.
+//! written too, so its help text is always present.
 
 use std::fmt::{Display, Write};
 
@@ -10,7 +10,7 @@ use crate::Histogram;
 /// The media type of the format.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The text of a scrape.
+/// The text of a scrape, family by family.
 #[derive(Default)]
 pub struct Exposition(String);
 
@@ -19,9 +19,9 @@ pub struct Exposition(String);
 pub enum MetricKind {
     /// Only grows, except that a restart resets it. The name ends in `_total`.
     Counter,
-    /// The current value.
+    /// The current value, which may fall.
     Gauge,
-    /// Buckets, a sum and a count.
+    /// Cumulative buckets, a sum and a count.
     Histogram,
 }
 
@@ -52,19 +52,19 @@ impl Exposition {
         MetricFamily { text: &mut self.0, name }
     }
 
-    /// A family with a single sample without labels.
+    /// Writes a family with a single sample without labels.
     pub fn single(&mut self, name: &str, kind: MetricKind, help: &str, value: impl Display) {
         self.family(name, kind, help).put(&[], value);
     }
 
-    /// The whole text.
+    /// Returns the text of all families.
     pub fn into_string(self) -> String {
         self.0
     }
 }
 
 impl MetricFamily<'_> {
-    /// Writes a sample.
+    /// Writes a sample with its labels.
     pub fn put(&mut self, labels: Labels<'_>, value: impl Display) {
         self.line("", labels, None, value);
     }

@@ -1,8 +1,8 @@
-//! Histograms of durations, with buckets whose bounds are powers of two of a microsecond, or also the middles between
+//! Histograms of durations, with powers of two of a microsecond as bounds of their buckets, or also the middles between
 //! them (log-linear).
 //!
 //! In: durations. Out: the count of each bucket, and the sum.
-//! Shape: [`BucketBounds`] says which buckets there are. [`Histogram`] is the values, for one thread or as a snapshot.
+//! Shape: [`BucketBounds`] defines the buckets. [`Histogram`] has the values, for one thread or as a snapshot.
 //! [`Histograms`] are recorded by many threads.
 //! Bounds: at most [`BOUNDS_MAX`] buckets, and one for longer durations.
 
@@ -13,8 +13,8 @@ use crate::Counters;
 /// Maximum number of buckets that have a bound.
 const BOUNDS_MAX: usize = 52;
 
-/// The upper bounds of a histogram's buckets. A duration is in the first bucket whose bound is not below it, as
-/// Prometheus has it. There is one more bucket, without a bound.
+/// The upper bounds of a histogram's buckets. A duration is in the first bucket that has a bound at or above it, as in
+/// Prometheus. There is one more bucket, without a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketBounds {
     /// The unit of the bounds is half a microsecond, times two to the power of this.
@@ -29,7 +29,8 @@ impl BucketBounds {
     /// from them is at most 1.5 times the true one.
     pub const LOG_LINEAR: Self = Self { shift: 0, parts_log2: 1, len: BOUNDS_MAX };
 
-    /// One bucket per power of two: `len` of them, from `first_us` microseconds. `first_us` must be a power of two.
+    /// Returns bounds with one bucket per power of two: `len` of them, from `first_us` microseconds. `first_us` must
+    /// be a power of two.
     pub const fn powers_of_two(first_us: u64, len: usize) -> Self {
         assert!(first_us.is_power_of_two(), "the first bound is a power of two");
         assert!(len <= BOUNDS_MAX, "too many bounds");
@@ -38,7 +39,7 @@ impl BucketBounds {
         Self { shift, parts_log2: 0, len }
     }
 
-    /// The bucket of a duration.
+    /// Returns the bucket of a duration.
     fn bucket(self, ns: u64) -> usize {
         // In these units all bounds are whole numbers.
         let units = ns.div_ceil(500).saturating_sub(1) >> self.shift;
@@ -51,13 +52,14 @@ impl BucketBounds {
         (((power as usize) << self.parts_log2) + part as usize + 1).min(self.len)
     }
 
-    /// The bound of a bucket in seconds. It is infinite for the last bucket.
+    /// Returns the bound of a bucket in seconds. It is infinite for the last bucket.
     fn bound_s(self, bucket: usize) -> f64 {
         if bucket >= self.len {
             return f64::INFINITY;
         }
         let parts = 1 << self.parts_log2;
-        let (power, part) = (bucket >> self.parts_log2, bucket as u64 % parts);
+        let power = bucket >> self.parts_log2;
+        let part = bucket as u64 % parts;
         let halves = (parts + part) << power << self.shift;
         halves as f64 / 2e6
     }
@@ -73,29 +75,29 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// Creates a histogram without durations.
     pub const fn new(bounds: BucketBounds) -> Self {
         Self { bounds, counts: [0; BOUNDS_MAX + 1], sum_ns: 0 }
     }
 
-    /// Records a duration.
+    /// Counts a duration in its bucket.
     pub fn record(&mut self, took: Duration) {
         let ns = nanoseconds(took);
         self.counts[self.bounds.bucket(ns)] += 1;
         self.sum_ns = self.sum_ns.saturating_add(ns);
     }
 
-    /// Number of durations recorded.
+    /// Returns the number of durations recorded.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Sum of the durations.
+    /// Returns the sum of the durations.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum_ns)
     }
 
-    /// Each bucket: upper bound in seconds, and count. The bound of the last one is infinite.
+    /// Returns each bucket: upper bound in seconds, and count. The bound of the last one is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         let counts = self.counts.iter().take(self.bounds.len + 1);
         counts.enumerate().map(|(bucket, count)| (self.bounds.bound_s(bucket), *count))
@@ -111,7 +113,7 @@ pub struct Histograms {
 }
 
 impl Histograms {
-    /// `len` empty histograms.
+    /// Creates `len` histograms without durations.
     pub fn new(len: usize, bounds: BucketBounds) -> Self {
         Self { bounds, counters: Counters::new(len * cells(bounds)) }
     }
@@ -124,7 +126,7 @@ impl Histograms {
         self.counters.add_all([(at + self.bounds.bucket(ns), 1), (sum, ns)]);
     }
 
-    /// The histogram with this index.
+    /// Returns the histogram with this index.
     pub fn histogram(&self, number: usize) -> Histogram {
         let len = cells(self.bounds);
         let mut all = [0; BOUNDS_MAX + 2];

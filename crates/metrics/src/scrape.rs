@@ -33,7 +33,7 @@ impl ScrapeRequests {
 }
 
 impl LastScrape {
-    /// The last text, if its collection started after `request`.
+    /// Returns the last text, if its collection started after `request`.
     pub fn text_for(&self, request: ScrapeRequest) -> Option<Bytes> {
         (self.requests_before >= request.0).then(|| self.text.clone())
     }

@@ -28,7 +28,7 @@ pub use admission::{LimitKind, PoolFull};
 pub use class::{Class, ClientId};
 pub use config::{ClassConfig, Config};
 pub use counters::{ClassCounters, Counters};
-pub use pool::{Pool, Ticket};
+pub use pool::{Pool, Refused, Ticket};
 pub use rate_limit::{Limits, RateLimited, RateLimiter};
 pub use task::{Clock, Task, TaskEnd, TaskPoll, TimeSlice};
 pub use token_bucket::TokenBucket;

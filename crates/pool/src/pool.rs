@@ -72,6 +72,14 @@ pub struct Ticket {
     flags: Arc<TaskFlags>,
 }
 
+/// A task that the pool did not accept.
+pub struct Refused<T> {
+    /// The task, which was not polled.
+    pub task: Box<T>,
+    /// The bound that was reached.
+    pub full: PoolFull,
+}
+
 struct Shared {
     clock: Arc<dyn Clock>,
     time_slice: Duration,
@@ -135,21 +143,31 @@ impl Pool {
     }
 
     /// Submits a task, or refuses it. Never blocks.
-    pub fn submit(
+    pub fn submit<T: Task + 'static>(
         &self,
         class: Class,
         client: ClientId,
-        task: Box<dyn Task>,
+        task: Box<T>,
     ) -> Result<Ticket, PoolFull> {
+        self.try_submit(class, client, task).map_err(|refused| refused.full)
+    }
+
+    /// Submits a task, or returns it. Never blocks.
+    pub fn try_submit<T: Task + 'static>(
+        &self,
+        class: Class,
+        client: ClientId,
+        task: Box<T>,
+    ) -> Result<Ticket, Refused<T>> {
         let flags = Arc::new(TaskFlags::default());
-        let running = RunningTask { task, flags: Arc::clone(&flags) };
         let mut state = self.shared.state.lock();
-        let now = self.shared.clock.now();
-        let admitted = state.scheduler.admit(now, class, client, running);
+        if let Err(full) = state.scheduler.acquire(class, client) {
+            return Err(Refused { task, full });
+        }
+        let running = RunningTask { task, flags: Arc::clone(&flags) };
+        let id = state.scheduler.enqueue(self.shared.clock.now(), class, client, running);
         let idle = state.idle > 0;
         drop(state);
-        // A refused task is dropped outside the lock.
-        let id = admitted.map_err(|(_, full)| full)?;
         if idle {
             self.shared.arrived.notify_one();
         }

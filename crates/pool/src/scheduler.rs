@@ -86,38 +86,40 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Admits a task, or refuses it.
-    pub(crate) fn admit(
+    /// Reserves a queue slot for a task, which must be enqueued next, or refuses it.
+    pub(crate) fn acquire(&mut self, class: Class, client: ClientId) -> Result<(), PoolFull> {
+        let quota = &mut self.class_queues[class.index()].quota;
+        quota.try_acquire(&self.config, class, client).inspect_err(|full| {
+            let counters = self.counters.class_mut(class);
+            counters.rejected += 1;
+            counters.rejected_client += u64::from(full.bound == LimitKind::Client);
+            counters.rejected_share += u64::from(full.bound == LimitKind::Share);
+        })
+    }
+
+    /// Enqueues a task after its unit of the quota was acquired.
+    pub(crate) fn enqueue(
         &mut self,
         now: Duration,
         class: Class,
         client: ClientId,
         task: T,
-    ) -> Result<TaskId, (T, PoolFull)> {
-        if let Err(full) =
-            self.class_queues[class.index()].quota.try_acquire(&self.config, class, client)
-        {
-            let counters = self.counters.class_mut(class);
-            counters.rejected += 1;
-            counters.rejected_client += u64::from(full.bound == LimitKind::Client);
-            counters.rejected_share += u64::from(full.bound == LimitKind::Share);
-            return Err((task, full));
-        }
+    ) -> TaskId {
         let id = TaskId(self.next_id);
         self.next_id += 1;
         let deadline = now + Duration::from_millis(self.config.class(class).deadline_ms);
-        let (state, has_started) = (TaskState::Waiting, false);
+        let state = TaskState::Waiting;
         let task = Some(task);
         self.tasks.insert(
             id,
-            TaskEntry { class, client, arrived: now, deadline, task, state, has_started },
+            TaskEntry { class, client, arrived: now, deadline, task, state, has_started: false },
         );
         self.deadlines.insert((deadline, id));
         self.counters.class_mut(class).queued += 1;
         self.wake_class(class);
         let queue_client = self.queue_client(client);
         self.class_queues[class.index()].round_robin.enqueue(queue_client, id);
-        Ok(id)
+        id
     }
 
     /// The client under which a task is queued. Without time slices all tasks are queued under one client.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::scheduler::{Action, Scheduler};
 use crate::task_id::TaskId;
-use crate::{Class, ClassConfig, ClientId, Config, TaskEnd};
+use crate::{Class, ClassConfig, ClientId, Config, PoolFull, TaskEnd};
 
 const TIME_SLICE: Duration = Duration::from_millis(1);
 
@@ -57,8 +57,17 @@ impl SimulatedPool {
         slices: u32,
     ) -> Result<TaskId, String> {
         let task = SimulatedTask { name, slices_left: slices, blocks: false };
-        let admitted = self.scheduler.admit(self.now, class, ClientId(client), task);
-        admitted.map_err(|(_, full)| full.to_string())
+        self.admit(class, ClientId(client), task).map_err(|full| full.to_string())
+    }
+
+    fn admit(
+        &mut self,
+        class: Class,
+        client: ClientId,
+        task: SimulatedTask,
+    ) -> Result<TaskId, PoolFull> {
+        self.scheduler.acquire(class, client)?;
+        Ok(self.scheduler.enqueue(self.now, class, client, task))
     }
 
     /// Every thread runs one time slice.
@@ -173,7 +182,7 @@ fn two_clients_that_do_not_read_leave_quota_for_a_third() {
     for client in [1, 2] {
         loop {
             let blocking = SimulatedTask { name: "blocks", slices_left: 2, blocks: true };
-            if pool.scheduler.admit(pool.now, Class::Heavy, ClientId(client), blocking).is_err() {
+            if pool.admit(Class::Heavy, ClientId(client), blocking).is_err() {
                 break;
             }
         }
@@ -191,7 +200,7 @@ fn two_clients_that_do_not_read_leave_quota_for_a_third() {
 fn without_time_slices_all_classes_are_one_queue_in_the_order_of_arrival() {
     let mut pool = SimulatedPool::new(1, config(|config| config.slice_us = 0));
     let blocking = SimulatedTask { name: "first", slices_left: 2, blocks: true };
-    let first = pool.scheduler.admit(pool.now, Class::Heavy, ClientId(1), blocking);
+    let first = pool.admit(Class::Heavy, ClientId(1), blocking);
     let Ok(first) = first else { panic!("there is room") };
     pool.run(1);
     pool.submit(Class::Heavy, 1, "heavy", 1);
@@ -257,7 +266,7 @@ fn a_task_past_its_deadline_is_ended_wherever_it_is() {
         }),
     );
     let blocking = SimulatedTask { name: "blocked", slices_left: 9, blocks: true };
-    assert!(pool.scheduler.admit(pool.now, Class::Heavy, ClientId(3), blocking).is_ok());
+    assert!(pool.admit(Class::Heavy, ClientId(3), blocking).is_ok());
     pool.run(1);
     pool.submit(Class::Heavy, 1, "running", 1_000);
     pool.submit(Class::Heavy, 1, "waiting", 1_000);
@@ -338,7 +347,7 @@ fn every_bound_refuses_with_its_name_and_lets_in_again() {
 fn a_blocked_task_gets_no_time_slice_and_does_not_count_as_active() {
     let mut pool = SimulatedPool::new(1, config(|config| config.heavy.active_max = 1));
     let blocking = SimulatedTask { name: "blocks", slices_left: 2, blocks: true };
-    let id = pool.scheduler.admit(pool.now, Class::Heavy, ClientId(1), blocking);
+    let id = pool.admit(Class::Heavy, ClientId(1), blocking);
     let Ok(id) = id else { panic!("there is room") };
     pool.submit(Class::Heavy, 2, "other", 10);
     pool.run(11);
@@ -385,7 +394,7 @@ fn every_task_ends_exactly_once() {
                 blocks: random.u8(..3) == 0,
             };
             let client = ClientId(random.u128(..4));
-            if let Ok(id) = pool.scheduler.admit(pool.now, class, client, task) {
+            if let Ok(id) = pool.admit(class, client, task) {
                 ids.push(id);
                 admitted += 1;
             }

@@ -46,6 +46,13 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Duration;
 }
 
+/// A function as a clock.
+impl<F: Fn() -> Duration + Send + Sync> Clock for F {
+    fn now(&self) -> Duration {
+        self()
+    }
+}
+
 /// The part of a thread's time that one poll may use.
 pub struct TimeSlice<'a> {
     pub(crate) clock: &'a dyn Clock,

@@ -8,7 +8,7 @@ use std::{fs, io};
 /// Milliseconds of a clock tick, as Linux counts the CPU time of processes on every architecture.
 const TICK_MS: u64 = 10;
 
-/// A process of this machine.
+/// A process of this machine, by its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     /// `None`: this process. Its own id may belong to another process in the `/proc` of a container.
@@ -19,31 +19,31 @@ pub struct Process {
 #[derive(Debug, thiserror::Error)]
 #[error("read {}", path.display())]
 pub struct ProcessError {
-    /// The file of the process.
+    /// The file under `/proc` of the process.
     pub path: PathBuf,
-    /// The system's error.
+    /// The system's error of the read.
     #[source]
     pub err: io::Error,
 }
 
 impl Process {
-    /// This process.
+    /// Returns the calling process.
     pub fn current() -> Self {
         Self { pid: None }
     }
 
-    /// The process with this id.
+    /// Creates the process with this id.
     pub fn with_id(pid: u32) -> Self {
         Self { pid: Some(pid) }
     }
 
-    /// CPU time used so far, in user and kernel, with a resolution of 10 ms.
+    /// Returns the CPU time used so far, in user and kernel, with a resolution of 10 ms.
     pub fn cpu_time(self) -> Result<Duration, ProcessError> {
         let (_, time) = self.parse("stat", name_and_cpu_time)?;
         Ok(time)
     }
 
-    /// CPU time of its threads, summed by thread name.
+    /// Returns the CPU time of its threads, summed by thread name.
     pub fn cpu_time_by_thread(self) -> Result<BTreeMap<String, Duration>, ProcessError> {
         let mut times = BTreeMap::new();
         self.for_each_thread("stat", |stat| {
@@ -54,8 +54,8 @@ impl Process {
         Ok(times)
     }
 
-    /// CPU time of all its threads, with a resolution of 1 ns; without threads that have ended.
-    pub fn cpu_time_of_threads(self) -> Result<Duration, ProcessError> {
+    /// Returns the CPU time of all its threads, with a resolution of 1 ns; without threads that have ended.
+    pub fn threads_cpu_time(self) -> Result<Duration, ProcessError> {
         let mut time = Duration::ZERO;
         self.for_each_thread("schedstat", |stat| {
             time += Duration::from_nanos(stat.split_whitespace().next()?.parse().ok()?);
@@ -64,37 +64,37 @@ impl Process {
         Ok(time)
     }
 
-    /// Bytes of memory that are resident.
+    /// Returns the resident bytes of memory.
     pub fn resident_bytes(self) -> Result<u64, ProcessError> {
         self.status_bytes("VmRSS")
     }
 
-    /// Peak of the resident memory in bytes.
+    /// Returns the peak of the resident memory in bytes.
     pub fn peak_resident_bytes(self) -> Result<u64, ProcessError> {
         self.status_bytes("VmHWM")
     }
 
-    /// Resident bytes that are not of a file: heap and stacks.
+    /// Returns the resident bytes that are not of a file: heap and stacks.
     pub fn anonymous_bytes(self) -> Result<u64, ProcessError> {
         self.status_bytes("RssAnon")
     }
 
-    /// Resident bytes in transparent huge pages of 2 MiB. The process may use a part of each.
+    /// Returns the resident bytes in transparent huge pages of 2 MiB. The process may use a part of each.
     pub fn huge_page_bytes(self) -> Result<u64, ProcessError> {
         self.parse("smaps_rollup", |rollup| bytes(field(rollup, "AnonHugePages")?))
     }
 
-    /// Resident bytes of files: the executable and libraries.
+    /// Returns the resident bytes of files: the executable and libraries.
     pub fn file_bytes(self) -> Result<u64, ProcessError> {
         self.status_bytes("RssFile")
     }
 
-    /// Number of its threads.
+    /// Returns the number of its threads.
     pub fn threads(self) -> Result<u64, ProcessError> {
         self.parse("status", |status| field(status, "Threads")?.parse().ok())
     }
 
-    /// Number of its open file descriptors.
+    /// Returns the number of its open file descriptors.
     pub fn open_files(self) -> Result<usize, ProcessError> {
         let path = self.path("fd");
         match fs::read_dir(&path) {
@@ -103,7 +103,8 @@ impl Process {
         }
     }
 
-    /// A mask of signals, by its name, such as `SigIgn` for those that it ignores. The lowest bit is signal 1.
+    /// Returns a mask of signals, by its name, such as `SigIgn` for those that it ignores. The lowest bit is signal
+    /// 1.
     pub fn signal_mask(self, name: &str) -> Result<u64, ProcessError> {
         self.parse("status", |status| u64::from_str_radix(field(status, name)?, 16).ok())
     }
@@ -148,13 +149,13 @@ fn unknown_form(path: &Path) -> ProcessError {
     ProcessError { path: path.to_owned(), err }
 }
 
-/// A line of a `status` file, by its name.
+/// Returns a line of a `status` file, by its name.
 fn field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
     let named = |line: &'t str| line.strip_prefix(name)?.strip_prefix(':');
     status.lines().find_map(named).map(str::trim)
 }
 
-/// A size in a `status` file.
+/// Returns a size in a `status` file.
 fn bytes(value: &str) -> Option<u64> {
     let kilobytes: u64 = value.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1_024)
@@ -165,7 +166,8 @@ fn bytes(value: &str) -> Option<u64> {
 fn name_and_cpu_time(stat: &str) -> Option<(String, Duration)> {
     let (name, fields) = stat.rsplit_once(')')?;
     let mut ticks = fields.split_whitespace().skip(11).map(str::parse::<u64>);
-    let (user, kernel) = (ticks.next()?.ok()?, ticks.next()?.ok()?);
+    let user = ticks.next()?.ok()?;
+    let kernel = ticks.next()?.ok()?;
     let time = Duration::from_millis((user + kernel) * TICK_MS);
     Some((name.split_once('(')?.1.to_owned(), time))
 }
@@ -183,12 +185,13 @@ mod tests {
             for bytes in [process.anonymous_bytes(), process.file_bytes()] {
                 assert!(bytes.expect("it runs") > 1 << 16);
             }
-            let (huge, anonymous) = (process.huge_page_bytes(), process.anonymous_bytes());
+            let huge = process.huge_page_bytes();
+            let anonymous = process.anonymous_bytes();
             assert!(huge.expect("it runs") <= anonymous.expect("it runs"));
             process.cpu_time().expect("it runs");
             let by_thread = process.cpu_time_by_thread().expect("it runs");
             assert!(!by_thread.is_empty());
-            assert!(process.cpu_time_of_threads().expect("it runs") > Duration::ZERO);
+            assert!(process.threads_cpu_time().expect("it runs") > Duration::ZERO);
             assert!(process.threads().expect("it runs") > 0);
             assert!(process.open_files().expect("it runs") > 0);
             process.signal_mask("SigIgn").expect("it runs");
@@ -208,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_read_by_the_whole_name_of_a_line() {
+    fn a_status_line_is_read_by_its_whole_name() {
         let status = "Name:\tVmRSS\nVmRSSX:\t1 kB\nVmRSS:\t   12 kB\nThreads:\t9\nSigIgn:\t0000000000001001\n";
         assert_eq!(field(status, "VmRSS").and_then(bytes), Some(12 * 1_024));
         assert_eq!(field(status, "Threads"), Some("9"));

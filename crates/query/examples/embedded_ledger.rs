@@ -25,7 +25,9 @@ impl Record for Balance {
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    let (alice, first, second) = (address("alice")?, address("first")?, address("second")?);
+    let alice = address("alice")?;
+    let first = address("first")?;
+    let second = address("second")?;
     let genesis = BlockId { slot: 0, version: 0 };
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), genesis, Arc::new(()));
 

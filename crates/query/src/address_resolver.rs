@@ -3,7 +3,7 @@
 use address::AddressTable;
 use ledger::{Address, AddressId};
 
-/// The addresses of ids that are referenced, or pinned by an epoch.
+/// Returns the addresses of ids that are referenced, or pinned by an epoch.
 pub(crate) fn address_resolver(addresses: &AddressTable) -> impl Fn(AddressId) -> Address {
     |id| addresses.address(id).unwrap_or_else(|| panic!("{id:?} of a version has no address"))
 }

@@ -1,7 +1,7 @@
 //! Reading many ids at once, so that the loads of all records from memory overlap.
 //!
 //! Shape: ids in; out, for each id, the version that the block sees, in the same order. Versions are read in batches,
-//! then the addresses that unpacking them takes are prefetched; each is unpacked only when it is requested.
+//! then the addresses that unpacking them needs are prefetched; each is unpacked only when it is requested.
 //! Bounds: batches grow from [`FIRST_BATCH_LEN`] ids to `Snapshot::BATCH_MAX`, so that a caller that needs few records
 //! does not read many.
 
@@ -12,11 +12,11 @@ use state::{Snapshot, VisibleVersion};
 
 use crate::View;
 
-/// Ids in the first batch.
+/// Number of ids in the first batch.
 const FIRST_BATCH_LEN: usize = 16;
 
 impl<R: Record, M> View<R, M> {
-    /// Each of `ids` with the version that this block sees, or `None` if it sees none or `filter` rejects it.
+    /// Returns each of `ids` with the version that this block sees, or `None` if it sees none or `filter` rejects it.
     pub(crate) fn read_batched<'a>(
         &'a self,
         ids: impl Iterator<Item = AddressId> + 'a,
@@ -33,7 +33,7 @@ impl<R: Record, M> View<R, M> {
                 batch.clear();
                 batch.extend(ids.by_ref().take(batch_max));
                 batch_max = (batch_max * 2).min(Snapshot::<R, M>::BATCH_MAX);
-                self.snapshot().versions_of(&batch, &mut found);
+                self.snapshot().find_versions(&batch, &mut found);
                 for version in &mut found {
                     *version = version.take().filter(&filter);
                 }
@@ -46,7 +46,7 @@ impl<R: Record, M> View<R, M> {
         })
     }
 
-    /// Loads the addresses into the CPU caches that unpacking `found` takes.
+    /// Loads the addresses that unpacking `found` needs into the CPU caches.
     fn prefetch(&self, ids: &[AddressId], found: &[Option<VisibleVersion<'_, R>>]) {
         if ids.len() < 2 {
             return;

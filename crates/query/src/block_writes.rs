@@ -1,7 +1,7 @@
-//! What each block wrote, until every commitment has published it: the writer's part of [`ChangeTracker`].
+//! The writes of each block, until every commitment has published them: the writer's part of [`ChangeTracker`].
 //!
-//! Bounds: eight bytes for each record written above the root and for each of its keys; twice that in a block that is open
-//! unseen, however often it writes a record.
+//! Bounds: eight bytes for each record written above the root and for each of its keys; twice that in an open
+//! hidden block, however often it writes a record.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use ledger::{AddressId, BlockId, Commitment, Key};
 
 use crate::change_tracker::{ChangeTracker, Dependency};
 
-/// Numbers below which a block is not compacted.
+/// Minimum number of writes in a block that is compacted.
 const COMPACTED_MIN: usize = 4_096;
 
-/// What was written, by block.
+/// Numbers of written dependencies, by block.
 pub(crate) struct BlockWrites {
     change_tracker: Arc<ChangeTracker>,
     blocks: HashMap<BlockId, Block>,
     version: u64,
-    /// What was published last at each commitment.
+    /// The last publish at each commitment.
     published: [PublishedUpTo; 3],
 }
 
 struct Block {
     parent: Option<BlockId>,
     numbers: Vec<u64>,
-    /// How many there were when they were compacted last; `None` if some of them may be published, so that their order
+    /// Their number after the last compaction; `None` if some of them may be published, so that their order
     /// counts.
     compacted: Option<usize>,
 }
@@ -36,7 +36,7 @@ impl Block {
         Self { parent, numbers: Vec::new(), compacted }
     }
 
-    /// Removes what is there twice, if that may be half of all.
+    /// Removes duplicates, if they may be half of all.
     fn compact(&mut self) {
         let Some(compacted) = self.compacted else { return };
         if self.numbers.len() > 2 * compacted.max(COMPACTED_MIN) {
@@ -76,12 +76,12 @@ impl BlockWrites {
         self.blocks.insert(block, Block::new(Some(parent), None));
     }
 
-    /// As [`Self::open`], a block that is not published before it is complete.
-    pub(crate) fn open_unseen(&mut self, block: BlockId, parent: BlockId) {
+    /// Like [`Self::open`], for a block that is not published before it is complete.
+    pub(crate) fn open_hidden(&mut self, block: BlockId, parent: BlockId) {
         self.blocks.insert(block, Block::new(Some(parent), Some(0)));
     }
 
-    /// Records that a block writes a record with these keys, whose other versions had the keys `before`.
+    /// Tracks that a block writes a record with these keys. The record's other versions had the keys `before`.
     pub(crate) fn write(
         &mut self,
         block: BlockId,
@@ -110,7 +110,8 @@ impl BlockWrites {
             block.compacted = None;
         }
         for (at, commitment) in COMMITMENTS.into_iter().enumerate() {
-            let (shown, tip) = (self.published[at], tips[at]);
+            let shown = self.published[at];
+            let tip = tips[at];
             let len = self.blocks.get(&tip).map_or(0, |block| block.numbers.len());
             if shown != (PublishedUpTo { tip, len }) || has_new_facts[at] {
                 self.change_tracker.mark_block(commitment, self.version);
@@ -123,7 +124,7 @@ impl BlockWrites {
         self.version
     }
 
-    /// Marks what was written from the last published block to `tip`; `None` if `tip` is not a descendant of it.
+    /// Marks the writes from the last published block to `tip`; `None` if `tip` is not a descendant of it.
     fn mark(&self, commitment: Commitment, shown: PublishedUpTo, tip: BlockId) -> Option<()> {
         let mut at = tip;
         loop {
@@ -146,7 +147,7 @@ impl BlockWrites {
         }
     }
 
-    /// Forgets the blocks on which nothing can be built any more.
+    /// Removes the blocks that can no longer become ancestors.
     pub(crate) fn retain_blocks(&mut self, is_there: impl Fn(BlockId) -> bool) {
         self.blocks.retain(|block, _| is_there(*block));
     }
@@ -166,7 +167,7 @@ mod tests {
         let record = retained(1).expect("there is space");
         let key = Key { kind: KeyKind(2), id: retained(2).expect("there is space") };
         let mut writes = BlockWrites::new(id(0));
-        writes.open_unseen(id(1), id(0));
+        writes.open_hidden(id(1), id(0));
         let address = |id| addresses.address(id).expect("it is retained");
         let tracker = Arc::clone(writes.change_tracker());
         let of_record = tracker.watch(Dependency::Record(&address(record)));

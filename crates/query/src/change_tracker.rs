@@ -1,12 +1,12 @@
-//! When the dependencies of cached responses last changed.
+//! Tracks when the dependencies of cached responses last changed.
 //!
 //! Time is counted in publishes ([`crate::View::version`]). A watched dependency has a slot in a table. Before each
 //! publish the writer marks the slots of everything that becomes visible with it, for each commitment
-//! separately. So a lookup answers "has it changed since?", and nothing is stored for dependencies that are not
-//! watched.
+//! separately. So a lookup finds out whether a dependency has changed, and nothing is stored for dependencies that
+//! are not watched.
 //! Bounds: [`WATCHED_MAX`] slots, 3 MB. A dependency that loses its slot to another counts as changed.
-//! Invariant: what is reported as unchanged is unchanged. A mark is made before its publish, and never
-//! reverted; a dependency whose watch starts in between counts as changed by the publish that is being prepared.
+//! Invariant: a dependency that is reported as unchanged is unchanged. A mark is made before its publish, and never
+//! reverted. If a watch starts in between, the publish that is being prepared counts as a change.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub const WATCHED_MAX: usize = 1 << 16;
 
 /// Slots that one dependency may occupy.
 const WAYS: usize = 4;
-/// Groups of [`WAYS`] slots.
+/// Number of groups of [`WAYS`] slots.
 const GROUPS: usize = WATCHED_MAX / WAYS;
 
 /// The number of no dependency.
@@ -30,7 +30,7 @@ const BLOCK: u64 = 1;
 /// The first number of other dependencies.
 const FIRST: u64 = 2;
 
-/// What a response was computed from.
+/// An input of a response: the state that it was computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dependency<'a> {
     /// The record of an address, or its absence.
@@ -102,7 +102,7 @@ impl ChangeTracker {
         slot.number.store(NONE, Ordering::SeqCst);
         // The writer sets `preparing` before it reads the group's bit and `watched`; we set both before we read
         // `preparing`: one of the two sees the other.
-        let group = group_of(number);
+        let group = group_index(number);
         self.watched_groups[group / 64].fetch_or(1 << (group % 64), Ordering::SeqCst);
         slot.watched.store(number, Ordering::SeqCst);
         let preparing = self.preparing.load(Ordering::SeqCst);
@@ -113,8 +113,8 @@ impl ChangeTracker {
         number
     }
 
-    /// The version at which the dependency of this number last changed at a commitment, or a later one. Take
-    /// the view with whose [`crate::View::version`] it is compared before this call.
+    /// Returns the version at which the dependency of this number last changed at a commitment, or a later one. Before
+    /// this call, take the view with the [`crate::View::version`] that it is compared with.
     pub fn changed_at(&self, commitment: Commitment, number: u64) -> u64 {
         let at = index(commitment);
         let floor = self.floors[at].load(Ordering::Acquire);
@@ -125,7 +125,7 @@ impl ChangeTracker {
         slot.map_or(u64::MAX, |slot| slot.changed[at].load(Ordering::Acquire).max(floor))
     }
 
-    /// The number of a dependency, whether it is watched or not.
+    /// Returns the number of a dependency, whether it is watched or not.
     pub(crate) fn number(&self, dependency: Dependency<'_>) -> u64 {
         let number = match dependency {
             Dependency::Block => return BLOCK,
@@ -135,14 +135,14 @@ impl ChangeTracker {
         number.max(FIRST)
     }
 
-    /// From here on the writer marks what the publish of `version` makes visible.
+    /// Starts to mark the changes that the publish of `version` makes visible.
     pub(crate) fn prepare(&self, version: u64) {
         self.preparing.store(version, Ordering::SeqCst);
     }
 
     /// Marks a dependency that the publish of `version` changes at a commitment.
     pub(crate) fn mark(&self, commitment: Commitment, number: u64, version: u64) {
-        let group = group_of(number);
+        let group = group_index(number);
         if self.watched_groups[group / 64].load(Ordering::SeqCst) & 1 << (group % 64) == 0 {
             return;
         }
@@ -164,13 +164,13 @@ impl ChangeTracker {
     }
 
     fn watch_slots(&self, number: u64) -> &[WatchSlot] {
-        let at = group_of(number) * WAYS;
+        let at = group_index(number) * WAYS;
         &self.watch_slots[at..at + WAYS]
     }
 }
 
-/// The group in which a dependency may have a slot.
-fn group_of(number: u64) -> usize {
+/// Returns the group in which a dependency may have a slot.
+fn group_index(number: u64) -> usize {
     (number >> 16) as usize % GROUPS
 }
 
@@ -201,7 +201,8 @@ mod tests {
     #[test]
     fn watched_dependencies_are_tracked_and_unwatched_ones_count_as_changed() {
         let changes = ChangeTracker::new();
-        let (one, key) = (address(1), KeyKind(3));
+        let one = address(1);
+        let key = KeyKind(3);
         let record = changes.watch(Dependency::Record(&one));
         let by_key = changes.watch(Dependency::Key(key, &one));
         assert_ne!(record, by_key);

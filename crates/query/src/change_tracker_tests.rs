@@ -1,5 +1,5 @@
-//! What is reported as unchanged is unchanged: random forks, writes, roots and publishes, and after each of
-//! them everything that was read before is read again.
+//! Dependencies that are reported as unchanged are unchanged: random forks, writes, roots and publishes, and after each
+//! of them all earlier reads are repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
@@ -32,7 +32,7 @@ fn address(n: u64) -> Address {
     Address::from(bytes)
 }
 
-/// What was read.
+/// An item that was read before.
 #[derive(Clone, Copy)]
 enum Item {
     Record(u64),
@@ -72,7 +72,8 @@ struct Observation {
 
 #[test]
 fn what_is_reported_as_unchanged_is_unchanged() {
-    let (mut good, mut gone) = (0, 0);
+    let mut good = 0;
+    let mut gone = 0;
     for seed in 1..=70 {
         let (unchanged, changed) = run(seed);
         good += unchanged;
@@ -98,7 +99,8 @@ fn run(seed: u64) -> (usize, usize) {
     let mut parents: BTreeMap<BlockId, BlockId> = BTreeMap::new();
     let mut open: Option<BlockId> = None;
     let mut known: Vec<Observation> = Vec::new();
-    let (mut good, mut gone) = (0, 0);
+    let mut good = 0;
+    let mut gone = 0;
     for step in 1..400_u64 {
         complete.retain(|block| ledger.root() == *block || block.slot > ledger.root().slot);
         let some = |random: &mut Rng| {
@@ -154,7 +156,7 @@ fn run(seed: u64) -> (usize, usize) {
                 watch_more(&reader, &mut known, &mut random);
             }
         }
-        // What is not published is not visible, so this is true after every step.
+        // A change is invisible until it is published, so this is true after every step.
         known.retain(|known| {
             let view = reader.view(known.commitment);
             let changed_at = reader.change_tracker().changed_at(known.commitment, known.number);

@@ -1,10 +1,10 @@
-//! Which keys the index has entries for: each key kind on or off, with lists of keys to include or to
+//! The keys that have index entries: each key kind is on or off, with lists of keys to include or to
 //! exclude.
 //!
 //! An excluded key costs no entries, and its records are found by a larger scan: over the entries
 //! of another key, or over every record. A record knows all of its keys either way, so results are the
 //! same. The caller decides whether to serve a request at that cost ([`crate::View::index_coverage`]).
-//! Bounds: none of its own; a list is as long as it is configured.
+//! Bounds: the length of the configured lists.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use address::AddressTable;
 use ledger::{Address, Key, KeyKind};
 
-/// Which index entries a ledger has. Default: all.
+/// Configuration of the index entries of a ledger. Default: all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexConfig {
-    /// A kind without an entry is on, for all keys.
+    /// Filters by kind. A kind without a filter is on, for all keys.
     key_kinds: BTreeMap<KeyKind, IndexKeyFilter>,
     /// Keys that have entries whatever the filter of their kind is.
     always: BTreeSet<(KeyKind, Address)>,
@@ -24,14 +24,14 @@ pub struct IndexConfig {
 /// The keys of a kind that have entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum IndexKeyFilter {
-    /// For every key.
+    /// Every key has entries.
     #[default]
     All,
-    /// No key: the index is off.
+    /// No key has entries: the index is off.
     Off,
     /// Only these. Memory: about 60 bytes per key, once for all kinds that share the set.
     Only(Arc<HashSet<Address>>),
-    /// All except these.
+    /// All keys except these have entries.
     AllBut(Arc<HashSet<Address>>),
 }
 
@@ -40,14 +40,14 @@ pub enum IndexKeyFilter {
 pub enum IndexCoverage {
     /// The index has entries of all its records.
     Covered,
-    /// There is no index of its kind.
+    /// The index of its kind is off.
     Off,
-    /// There is an index of its kind, and the key is excluded from it.
+    /// The index of its kind is on, and the key is excluded from it.
     Excluded,
 }
 
 impl IndexConfig {
-    /// The same configuration, with the filter `keys` for `kind`.
+    /// Sets the filter of the keys of `kind`.
     #[must_use]
     pub fn with(mut self, kind: KeyKind, keys: IndexKeyFilter) -> Self {
         match keys {
@@ -57,15 +57,15 @@ impl IndexConfig {
         self
     }
 
-    /// The same configuration, with entries for a key that the node itself needs, whatever the filter of its kind is.
-    /// [`Self::coverage`] does not change.
+    /// Adds entries for a key that the node itself needs, whatever the filter of its kind is. [`Self::coverage`] does
+    /// not change.
     #[must_use]
     pub fn with_own(mut self, kind: KeyKind, key: Address) -> Self {
         self.always.insert((kind, key));
         self
     }
 
-    /// The coverage of a key, as requests see it.
+    /// Returns the coverage of a key, as requests see it.
     pub fn coverage(&self, kind: KeyKind, key: &Address) -> IndexCoverage {
         let is_covered = match self.key_kinds.get(&kind) {
             None | Some(IndexKeyFilter::All) => true,
@@ -76,12 +76,12 @@ impl IndexConfig {
         if is_covered { IndexCoverage::Covered } else { IndexCoverage::Excluded }
     }
 
-    /// Whether the index has entries for a key.
+    /// Returns whether the index has entries for a key.
     pub fn has_entries(&self, kind: KeyKind, key: &Address) -> bool {
         self.coverage(kind, key) == IndexCoverage::Covered || self.always.contains(&(kind, *key))
     }
 
-    /// As [`Self::has_entries`], for a key by its id, whose address must be referenced. Cost: nothing for a kind that
+    /// Returns [`Self::has_entries`] for a key by its id. Its address must be referenced. Cost: nothing for a kind that
     /// includes all keys.
     pub(crate) fn has_entries_for_id(&self, key: Key, addresses: &AddressTable) -> bool {
         let is_whole = matches!(self.key_kinds.get(&key.kind), None | Some(IndexKeyFilter::All));
@@ -95,8 +95,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_covered_excluded_or_of_a_kind_that_is_off() {
-        let (program, owner, other) = (KeyKind(0), KeyKind(1), KeyKind(2));
+    fn a_key_is_covered_or_excluded_or_its_kind_is_off() {
+        let program = KeyKind(0);
+        let owner = KeyKind(1);
+        let other = KeyKind(2);
         let key = |n| Address::from([n; 32]);
         let list = Arc::new(HashSet::from([key(1)]));
         let config = IndexConfig::default()

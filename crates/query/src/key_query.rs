@@ -7,16 +7,16 @@ use state::VisibleVersion;
 
 use crate::View;
 
-/// Several keys, by id.
+/// Several keys of a query, by id.
 pub(crate) struct ResolvedKeys {
-    /// The key with the fewest entries, among those that have entries; `None` if none has, and every record
+    /// The key with the fewest entries, among those that have entries. If it is `None`, every record
     /// must be scanned.
     pub(crate) narrowest: Option<Key>,
     all: Vec<Key>,
 }
 
 impl<R: Record, M> View<R, M> {
-    /// The records that are found by each of `keys`, by id; none if there is no key.
+    /// Returns the records that are found by each of `keys`, by id; an empty list if `keys` is empty.
     ///
     /// Cost: O(records of the key with the fewest). A record that another key excludes is skipped
     /// by its id, and not read. O(all records) if the index has entries for
@@ -32,27 +32,27 @@ impl<R: Record, M> View<R, M> {
         })
     }
 
-    /// Maximum records that [`Self::records_by_keys`] scans. Cost: two lookups per key.
+    /// Returns the maximum records that [`Self::records_by_keys`] scans. Cost: two lookups per key.
     pub fn records_by_keys_len(&self, keys: &[(KeyKind, Address)]) -> usize {
         self.resolve_keys(keys).map_or(0, |keys| self.candidates_len(keys.narrowest))
     }
 
-    /// The keys by id; `None` if there is none, or one of them has no id.
+    /// Returns the keys by id; `None` if `keys` is empty, or one of them has no id.
     pub(crate) fn resolve_keys(&self, keys: &[(KeyKind, Address)]) -> Option<ResolvedKeys> {
         let all: Option<Vec<Key>> =
             keys.iter().map(|(kind, key)| self.resolve_key(*kind, key)).collect();
         let all = all.filter(|all| !all.is_empty())?;
         let with_entries = all.iter().filter_map(|key| self.entries(*key));
-        let narrowest = with_entries.min_by_key(|key| self.published.postings.len_of(*key));
+        let narrowest = with_entries.min_by_key(|key| self.published.postings.count_entries(*key));
         Some(ResolvedKeys { narrowest, all })
     }
 
-    /// The key, if the index has entries for it.
+    /// Returns the key, if the index has entries for it.
     pub(crate) fn entries(&self, key: Key) -> Option<Key> {
         self.published.indices.has_entries_for_id(key, &self.published.addresses).then_some(key)
     }
 
-    /// The ids from `first` on that may have a key: those of its entries, or without a key all.
+    /// Returns the ids from `first` on that may have a key: those of its entries, or without a key all.
     pub(crate) fn candidates(
         &self,
         key: Option<Key>,
@@ -63,14 +63,14 @@ impl<R: Record, M> View<R, M> {
         entries.into_iter().flatten().chain(all.into_iter().flatten())
     }
 
-    /// Maximum number of [`Self::candidates`].
+    /// Returns the maximum number of [`Self::candidates`].
     pub(crate) fn candidates_len(&self, key: Option<Key>) -> usize {
-        key.map_or_else(|| self.len(), |key| self.published.postings.len_of(key))
+        key.map_or_else(|| self.len(), |key| self.published.postings.count_entries(key))
     }
 }
 
 impl ResolvedKeys {
-    /// Whether a version has all of the keys.
+    /// Returns whether a version has all of the keys.
     pub(crate) fn matches<R>(&self, version: &VisibleVersion<'_, R>) -> bool {
         self.all.iter().all(|key| version.has_key(*key))
     }

@@ -4,19 +4,19 @@ use address::AddressTable;
 use index::Postings;
 use state::StateMemory;
 
-/// The heap bytes of a ledger, part by part: what is in use now, without what only old views need.
+/// The heap bytes of a ledger that are in use now, part by part, without data that only old views need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerMemory {
-    /// Of the address table.
+    /// Bytes of the address table.
     pub addresses: usize,
-    /// Of all indices.
+    /// Bytes of all indices together.
     pub indices: usize,
-    /// Of packed records, and of the structures that lead to them.
+    /// Bytes of packed records, and of the structures that refer to them.
     pub packed: usize,
-    /// Of records that are stored unpacked, and of unrooted versions. Memory that they share with a VM is
+    /// Bytes of records that are stored unpacked, and of unrooted versions. Memory that they share with a VM is
     /// included.
     pub unpacked: usize,
-    /// Of the entries of the highest-ranked records, approximately.
+    /// Bytes of the entries of the highest-ranked records, approximately.
     pub ranks: usize,
 }
 
@@ -36,7 +36,7 @@ impl LedgerMemory {
         }
     }
 
-    /// The sum of all parts.
+    /// Returns the sum of all parts.
     pub fn total(&self) -> usize {
         self.addresses + self.indices + self.packed + self.unpacked + self.ranks
     }

@@ -1,5 +1,5 @@
-//! The one writer of a ledger: applies blocks and changes, keeps state, indices and reference counts consistent, and
-//! publishes.
+//! The one writer of a ledger: applies blocks and changes, maintains state, indices and reference counts
+//! consistently, and publishes.
 //!
 //! References to addresses: the state has one for every id that has a version, and one for every key
 //! of such an id, whichever version has it: a packed version cannot be unpacked without its keys'
@@ -22,18 +22,18 @@ use crate::rank_index::{IndexedRecords, RankBounds, RankIndex};
 use crate::resolve_changes::{ResolvedChanges, ResolvedWrite};
 use crate::{IndexConfig, LedgerMemory, Reader};
 
-/// The limits of a ledger.
+/// The limits and indices of a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerConfig {
     /// Maximum addresses in use: of records, of their keys, and of
     /// subscribers. About 43 bytes each, and 20 for every 1,024 at once.
     pub addresses_max: u32,
-    /// Which index entries there are.
+    /// Configuration of the index entries.
     pub indices: IndexConfig,
 }
 
 impl LedgerConfig {
-    /// At most `addresses_max` addresses, and every index.
+    /// Creates a configuration with at most `addresses_max` addresses, and every index.
     pub fn new(addresses_max: u32) -> Self {
         Self { addresses_max, indices: IndexConfig::default() }
     }
@@ -43,7 +43,7 @@ impl LedgerConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LedgerError {
-    /// The block does not allow it: a bug of the caller.
+    /// The block does not allow the call: a bug of the caller.
     #[error(transparent)]
     Block(#[from] BlockError),
     /// The address table is full. Fix: raise `ledger.addresses_max`.
@@ -51,28 +51,28 @@ pub enum LedgerError {
     TableFull(#[from] TableFull),
 }
 
-/// The state that readers saw before a publication. Dropping it frees what only it had.
+/// The state that readers saw before a publish. Dropping it frees the data that nothing else shares.
 pub struct Retired<R, M> {
     _published: Arc<Published<R, M>>,
 }
 
-/// The usage of a ledger.
+/// Numbers of addresses, records, entries and blocks in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerUsage {
     /// Addresses that are referenced.
     pub addresses: usize,
     /// Addresses with a record, including removals that are not rooted.
     pub records: usize,
-    /// Keys that have a record.
+    /// Number of keys that have a record.
     pub index_keys: usize,
-    /// Entries of all keys.
+    /// Number of entries of all keys.
     pub index_entries: usize,
-    /// Blocks above the root.
+    /// Number of blocks above the root.
     pub unrooted_blocks: usize,
 }
 
 /// The one writer of a ledger. Readers see none of its changes before [`Ledger::publish`]: index entries
-/// are visible earlier, but lead to records that a reader's block does not see under their key.
+/// are visible earlier, but refer to records that a reader's block does not see under their key.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -110,7 +110,7 @@ pub struct Ledger<R, M> {
     instance: u64,
     processed: BlockId,
     confirmed: BlockId,
-    /// The root, or above it.
+    /// Block at or above the root that readers see as finalized.
     finalized: BlockId,
     block_writes: BlockWrites,
     published: Arc<ArcSwap<Published<R, M>>>,
@@ -119,7 +119,7 @@ pub struct Ledger<R, M> {
 }
 
 impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
-    /// A ledger whose first block is `root`, and its reader. Until the first publish
+    /// Creates a ledger with `root` as its first block, and its reader. Until the first publish
     /// [`Self::apply`] fills the root; readers see it empty.
     pub fn new(config: LedgerConfig, root: BlockId, meta: Arc<M>) -> (Self, Reader<R, M>) {
         // From the operating system: it must be unknown to anyone that chooses addresses.
@@ -193,9 +193,9 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(())
     }
 
-    /// As [`Self::open`], and no tip moves: readers see nothing of the block, whatever is published, until
-    /// [`Self::set_tip`], which must come after [`Self::complete`]. Several such blocks may be open at once. One that is dropped leaves nothing.
-    pub fn open_unseen(
+    /// Like [`Self::open`], but hidden: readers cannot see the block until [`Self::set_tip`], which requires
+    /// [`Self::complete`]. Several such blocks may be open at once. Dropping one leaves nothing behind.
+    pub fn open_hidden(
         &mut self,
         block: BlockId,
         parent: BlockId,
@@ -203,12 +203,12 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     ) -> Result<(), LedgerError> {
         self.seal_root();
         self.state.open(block, parent, meta)?;
-        self.block_writes.open_unseen(block, parent);
+        self.block_writes.open_hidden(block, parent);
         Ok(())
     }
 
-    /// Applies `changes` to an open block, all or nothing. Of several changes to one address the
-    /// last counts. Returns the id of every change's address, in their order. The ids are valid until the block is
+    /// Applies `changes` to an open block, all or nothing. If several changes have one address, the
+    /// last one counts. Returns the id of every change's address, in their order. The ids are valid until the block is
     /// rooted or dropped, and then until the second publish after that.
     ///
     /// Cost: per record a few lookups, and one path of pages per publish. Keys that the record
@@ -233,7 +233,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             }
             self.ranks.insert(&self.addresses, &self.index, write);
             if !self.root_is_open {
-                let before = self.state.versions_of(*id).flat_map(|version| version.keys());
+                let before = self.state.find_versions(*id).flat_map(|version| version.keys());
                 self.block_writes.write(block, &self.addresses, *id, &version.keys, before);
             }
         }
@@ -263,7 +263,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     }
 
     /// Makes `block`, which must be complete, the finalized tip. The root stays where it is, so that
-    /// [`Self::drop_fork`] can still go back below `block`: for a ledger that may take final blocks back.
+    /// [`Self::drop_fork`] can still drop final blocks, for a ledger that may revert them.
     /// [`Self::finalize`] moves the root.
     pub fn set_finalized(&mut self, block: BlockId) -> Result<(), LedgerError> {
         self.state.check_complete(block)?;
@@ -315,18 +315,18 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Ok(())
     }
 
-    /// Publishes everything since the last publish to readers, at once. The tips must be on one chain: the finalized one
-    /// is confirmed or an ancestor of the confirmed tip, and so is that tip for the processed one.
+    /// Publishes everything since the last publish to readers, at once. The tips must be on one chain: the finalized
+    /// one is confirmed or an ancestor of the confirmed tip, and so is that tip for the processed one.
     ///
-    /// Cost: each page that is written afterwards is copied once. State that no reader needs any more is
+    /// Cost: each page that is written afterwards is copied once. State that no reader needs is
     /// freed here, with the index entries that were retained for it.
     pub fn publish(&mut self) {
         drop(self.publish_first());
         self.reclaim();
     }
 
-    /// As [`Self::publish`], without freeing anything: the caller drops what it gets, and calls [`Self::reclaim`], when
-    /// it has time. Until then the state before is in memory, too.
+    /// Publishes as [`Self::publish`] does, without freeing anything: the caller drops the result, and calls
+    /// [`Self::reclaim`], when it has time. Until then the state before is in memory, too.
     pub fn publish_first(&mut self) -> Retired<R, M> {
         self.seal_root();
         let records = IndexedRecords { state: &self.state, index: &self.index };
@@ -374,41 +374,42 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         Retired { _published: retired }
     }
 
-    /// Frees some of the index entries that no reader needs any more.
+    /// Frees some of the index entries that no reader needs.
     pub fn reclaim(&mut self) {
         self.index.reclaim_some(self.addresses.oldest_pinned_epoch());
     }
 
-    /// The record of `address` at the processed tip, published or not. For the writer itself.
+    /// Returns the record of `address` at the processed tip, published or not. For the writer itself.
     ///
     /// Cost: two lookups, whatever the ledger's size.
     pub fn record(&self, address: &Address) -> Option<Arc<R>> {
         self.record_at(self.processed, address)
     }
 
-    /// As [`Self::record`], at any block at or above the root. `None` for a block that does not exist.
+    /// Returns the record of `address` at any block at or above the root. `None` for a block that does not exist.
     pub fn record_at(&self, block: BlockId, address: &Address) -> Option<Arc<R>> {
         let id = self.addresses.lookup(address)?;
         let snapshot = self.state.snapshot(block).ok()?;
         Some(snapshot.version(id)?.record(address_resolver(&self.addresses)))
     }
 
-    /// The records of these ids at a block at or above the root, as the state holds them. `None` for a removal.
+    /// Returns the records of these ids at a block at or above the root, as the state holds them. `None` for a
+    /// removal.
     ///
     /// Cost: a lookup each.
     pub fn stored_at(&self, block: BlockId, ids: &[AddressId]) -> Vec<Option<StoredRecord<R>>> {
         let Ok(snapshot) = self.state.snapshot(block) else { return vec![None; ids.len()] };
         let resolve = address_resolver(&self.addresses);
-        let stored = |id: &AddressId| Some(snapshot.version(*id)?.stored(&resolve));
+        let stored = |id: &AddressId| Some(snapshot.version(*id)?.to_stored(&resolve));
         ids.iter().map(stored).collect()
     }
 
-    /// Whether `block` is the root or above it.
+    /// Returns whether `block` is the root or above it.
     pub fn contains_block(&self, block: BlockId) -> bool {
         self.state.contains_block(block)
     }
 
-    /// The block that readers at `commitment` see after the next publish.
+    /// Returns the block that readers at `commitment` see after the next publish.
     pub fn tip(&self, commitment: Commitment) -> BlockId {
         match commitment {
             Commitment::Processed => self.processed,
@@ -417,34 +418,34 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         }
     }
 
-    /// The root.
+    /// Returns the newest block that cannot be dropped.
     pub fn root(&self) -> BlockId {
         self.state.root()
     }
 
-    /// Its usage. Cost: O(1).
+    /// Returns the numbers of addresses, records, entries and blocks. Cost: O(1).
     pub fn usage(&self) -> LedgerUsage {
         LedgerUsage {
             addresses: self.addresses.len(),
             records: self.state.len(),
             index_keys: self.index.keys(),
             index_entries: self.index.len(),
-            unrooted_blocks: self.state.unrooted(),
+            unrooted_blocks: self.state.unrooted_len(),
         }
     }
 
-    /// Its memory. Cost: O(bytes / 1,024) at most; for reports.
+    /// Returns the memory of the ledger. Cost: O(bytes / 1,024) at most; for reports.
     pub fn bytes(&self) -> LedgerMemory {
         let ranks = self.ranks.bytes();
         LedgerMemory::new(&self.addresses, self.index.postings(), self.state.bytes(), ranks)
     }
 
-    /// Number of versions that a read could still see. Cost: O(records); for tests and reports.
+    /// Returns the number of versions that a read could still see. Cost: O(records); for tests and reports.
     pub fn versions(&self) -> usize {
         self.state.versions()
     }
 
-    /// Number of rank entries. Cost: O(keys with many records).
+    /// Returns the number of rank entries. Cost: O(keys with many records).
     pub fn ranked_len(&self) -> usize {
         self.ranks.len()
     }
@@ -461,7 +462,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         }
     }
 
-    /// Removes what only the removed versions needed from the index and the address table. A
+    /// Removes the entries and references that only the removed versions needed from the index and the address table. A
     /// reader of a snapshot published before still finds it in both.
     fn release_removed(&mut self, removed: &[RemovedVersion<R>]) {
         let epoch = self.addresses.newest_epoch();
@@ -523,11 +524,11 @@ mod tests {
         Change { address: address(at), record: Some(Arc::new(record)) }
     }
 
-    fn closed(at: u8) -> Change<Purse> {
+    fn close_account(at: u8) -> Change<Purse> {
         Change { address: address(at), record: None }
     }
 
-    /// A published empty ledger. The metadata of its blocks is a word.
+    /// Returns a published empty ledger. The metadata of its blocks is a word.
     fn ledger(addresses_max: u32) -> (Ledger<Purse, &'static str>, Reader<Purse, &'static str>) {
         let (mut ledger, reader) =
             Ledger::new(LedgerConfig::new(addresses_max), ROOT, Arc::new("root"));
@@ -554,7 +555,7 @@ mod tests {
         all.collect()
     }
 
-    fn owned(view: &View<Purse, &'static str>, owner: u8) -> Vec<u8> {
+    fn list_owned(view: &View<Purse, &'static str>, owner: u8) -> Vec<u8> {
         let keyed = view.records_by_key(OWNER, &address(owner));
         keyed.map(|(address, _)| address.as_bytes()[0]).collect()
     }
@@ -583,12 +584,14 @@ mod tests {
     fn blocks_that_are_open_unseen_are_seen_once_they_are_the_tip_and_leave_nothing() -> TestResult
     {
         let (mut ledger, reader) = ledger(20);
-        let (one, left, right) = (block(1, 1), block(2, 2), block(3, 3));
+        let one = block(1, 1);
+        let left = block(2, 2);
+        let right = block(3, 3);
         add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
         ledger.publish();
         let before = ledger.usage();
         for (open, owner) in [(left, 8), (right, 7)] {
-            ledger.open_unseen(open, one, Arc::new("open"))?;
+            ledger.open_hidden(open, one, Arc::new("open"))?;
             for amount in 0..3 {
                 let changes = vec![purse(1, owner, amount), purse(2, owner, 10 + amount)];
                 ledger.apply(open, changes, Arc::new("written"))?;
@@ -597,7 +600,7 @@ mod tests {
         }
         let view = reader.view(Commitment::Processed);
         assert_eq!((view.block(), amounts(&view)), (one, vec![(1, 1)]));
-        assert_eq!([9, 8, 7].map(|owner| owned(&view, owner)), [vec![1], vec![], vec![]]);
+        assert_eq!([9, 8, 7].map(|owner| list_owned(&view, owner)), [vec![1], vec![], vec![]]);
         let amount_at = |ledger: &Ledger<Purse, _>, block| {
             ledger.record_at(block, &address(2)).map(|purse| purse.amount)
         };
@@ -609,7 +612,7 @@ mod tests {
         ledger.publish();
         let view = reader.view(Commitment::Processed);
         assert_eq!((view.block(), amounts(&view)), (right, vec![(1, 2), (2, 12)]));
-        assert_eq!([9, 8, 7].map(|owner| owned(&view, owner)), [vec![], vec![], vec![1, 2]]);
+        assert_eq!([9, 8, 7].map(|owner| list_owned(&view, owner)), [vec![], vec![], vec![1, 2]]);
         ledger.drop_fork(right)?;
         ledger.publish();
         assert!(!ledger.contains_block(left) && !ledger.contains_block(right));
@@ -620,7 +623,9 @@ mod tests {
     #[test]
     fn each_commitment_sees_its_own_block() -> TestResult {
         let (mut ledger, reader) = ledger(20);
-        let (one, two, three) = (block(1, 1), block(2, 2), block(3, 3));
+        let one = block(1, 1);
+        let two = block(2, 2);
+        let three = block(3, 3);
         add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
         add(&mut ledger, two, one, vec![purse(1, 9, 2)])?;
         ledger.confirm(two)?;
@@ -632,8 +637,14 @@ mod tests {
         assert_eq!(amounts(&views.processed), [(1, 3)]);
         assert_eq!(amounts(&views.confirmed), [(1, 2)]);
         assert_eq!(amounts(&views.finalized), [(1, 1)]);
-        assert_eq!((owned(&views.processed, 9), owned(&views.processed, 8)), (vec![], vec![1]));
-        assert_eq!((owned(&views.confirmed, 9), owned(&views.confirmed, 8)), (vec![1], vec![]));
+        assert_eq!(
+            (list_owned(&views.processed, 9), list_owned(&views.processed, 8)),
+            (vec![], vec![1])
+        );
+        assert_eq!(
+            (list_owned(&views.confirmed, 9), list_owned(&views.confirmed, 8)),
+            (vec![1], vec![])
+        );
         assert_eq!(views.confirmed.records_by_key_len(OWNER, &address(8)), 1, "an upper bound");
         assert_eq!(**views.confirmed.meta(), "complete");
         Ok(())
@@ -643,7 +654,7 @@ mod tests {
     fn the_root_is_filled_until_the_first_publish() -> TestResult {
         let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10), ROOT, Arc::new("root"));
         ledger.apply(ROOT, vec![purse(1, 9, 1), purse(2, 9, 2)], Arc::new("filled"))?;
-        ledger.apply(ROOT, vec![closed(1), closed(3)], Arc::new("filled"))?;
+        ledger.apply(ROOT, vec![close_account(1), close_account(3)], Arc::new("filled"))?;
         assert!(reader.view(Commitment::Finalized).is_empty());
         ledger.publish();
         for commitment in Commitment::ALL {
@@ -657,10 +668,10 @@ mod tests {
     }
 
     #[test]
-    fn the_last_change_of_an_address_counts_and_ids_come_in_order() -> TestResult {
+    fn the_last_change_to_an_address_counts_and_ids_keep_order() -> TestResult {
         let (mut ledger, reader) = ledger(10);
         let changes =
-            vec![purse(1, 9, 1), purse(2, 9, 2), purse(1, 8, 3), closed(2), purse(2, 7, 4)];
+            vec![purse(1, 9, 1), purse(2, 9, 2), purse(1, 8, 3), close_account(2), purse(2, 7, 4)];
         let ids = add(&mut ledger, block(1, 1), ROOT, changes)?;
         ledger.confirm(block(1, 1))?;
         ledger.publish();
@@ -668,7 +679,10 @@ mod tests {
         assert_eq!(addresses, [1, 2, 1, 2, 2].map(|n| Some(address(n))));
         let view = reader.view(Commitment::Confirmed);
         assert_eq!(amounts(&view), [(1, 3), (2, 4)]);
-        assert_eq!((owned(&view, 9), owned(&view, 8), owned(&view, 7)), (vec![], vec![1], vec![2]));
+        assert_eq!(
+            (list_owned(&view, 9), list_owned(&view, 8), list_owned(&view, 7)),
+            (vec![], vec![1], vec![2])
+        );
         let expected = LedgerUsage {
             addresses: 4,
             records: 2,
@@ -689,7 +703,7 @@ mod tests {
         ledger.open(two, one, Arc::new("open"))?;
         let before = ledger.usage();
         let full = Err(LedgerError::TableFull(TableFull { limit: 4 }));
-        let records = vec![closed(1), purse(2, 9, 1), purse(3, 9, 1), purse(4, 9, 1)];
+        let records = vec![close_account(1), purse(2, 9, 1), purse(3, 9, 1), purse(4, 9, 1)];
         assert_eq!(ledger.apply(two, records, Arc::new("written")), full);
         assert_eq!(ledger.usage(), before);
         let keys = vec![purse(1, 8, 1), purse(2, 7, 1)];
@@ -697,7 +711,7 @@ mod tests {
         assert_eq!(ledger.usage(), before);
         ledger.publish();
         let view = reader.view(Commitment::Processed);
-        assert_eq!((amounts(&view), owned(&view, 9)), (vec![(1, 1)], vec![1]));
+        assert_eq!((amounts(&view), list_owned(&view, 9)), (vec![(1, 1)], vec![1]));
         assert_eq!(**view.meta(), "open");
         Ok(())
     }
@@ -705,13 +719,14 @@ mod tests {
     #[test]
     fn a_closed_record_frees_its_id_once_rooted() -> TestResult {
         let (mut ledger, reader) = ledger(4);
-        let (one, two) = (block(1, 1), block(2, 2));
+        let one = block(1, 1);
+        let two = block(2, 2);
         let ids = add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
-        add(&mut ledger, two, one, vec![closed(1)])?;
+        add(&mut ledger, two, one, vec![close_account(1)])?;
         ledger.finalize(one)?;
         ledger.publish();
-        assert_eq!(owned(&reader.view(Commitment::Processed), 9), []);
-        assert_eq!(owned(&reader.view(Commitment::Finalized), 9), [1]);
+        assert_eq!(list_owned(&reader.view(Commitment::Processed), 9), []);
+        assert_eq!(list_owned(&reader.view(Commitment::Finalized), 9), [1]);
         assert_eq!(ledger.usage().addresses, 2);
         ledger.finalize(two)?;
         assert_eq!(ledger.usage(), LedgerUsage::default());
@@ -720,19 +735,21 @@ mod tests {
         assert_eq!(old_address, Some(address(1)), "notifications of the block still need it");
         ledger.publish();
         ledger.publish();
-        assert_eq!(reader.addresses().allocated(), 0);
+        assert_eq!(reader.addresses().allocated_ids(), 0);
         Ok(())
     }
 
     #[test]
     fn an_id_that_a_view_knows_is_not_reused() -> TestResult {
         let (mut ledger, reader) = ledger(4);
-        let (one, two, three) = (block(1, 1), block(2, 2), block(3, 3));
+        let one = block(1, 1);
+        let two = block(2, 2);
+        let three = block(3, 3);
         add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
         ledger.finalize(one)?;
         ledger.publish();
         let old = reader.view(Commitment::Finalized);
-        add(&mut ledger, two, one, vec![closed(1)])?;
+        add(&mut ledger, two, one, vec![close_account(1)])?;
         ledger.finalize(two)?;
         for _ in 0..5 {
             ledger.publish();
@@ -740,7 +757,7 @@ mod tests {
         let crowd = || vec![purse(2, 3, 1), purse(4, 5, 1)];
         ledger.open(three, two, Arc::new("open"))?;
         assert!(ledger.apply(three, crowd(), Arc::new("written")).is_err(), "two ids are pinned");
-        assert_eq!((amounts(&old), owned(&old, 9)), (vec![(1, 1)], vec![1]));
+        assert_eq!((amounts(&old), list_owned(&old, 9)), (vec![(1, 1)], vec![1]));
         drop(old);
         ledger.publish(); // ids of the refused changes are free an epoch later
         ledger.publish();
@@ -752,7 +769,10 @@ mod tests {
     #[test]
     fn tips_fall_back_from_what_vanishes() -> TestResult {
         let (mut ledger, reader) = ledger(20);
-        let (one, left, right, tip) = (block(1, 1), block(2, 2), block(2, 3), block(3, 4));
+        let one = block(1, 1);
+        let left = block(2, 2);
+        let right = block(2, 3);
+        let tip = block(3, 4);
         let tips = |ledger: &mut Ledger<Purse, &'static str>| {
             ledger.publish();
             let views = reader.views();
@@ -779,7 +799,8 @@ mod tests {
     #[test]
     fn the_tip_may_move_between_forks() -> TestResult {
         let (mut ledger, reader) = ledger(20);
-        let (left, right) = (block(1, 1), block(1, 2));
+        let left = block(1, 1);
+        let right = block(1, 2);
         add(&mut ledger, left, ROOT, vec![purse(1, 9, 1)])?;
         add(&mut ledger, right, ROOT, vec![purse(1, 9, 2)])?;
         for (tip, amount) in [(left, 1), (right, 2), (ROOT, 0)] {
@@ -828,13 +849,14 @@ mod tests {
     #[test]
     fn a_record_that_is_its_own_key_is_counted_for_both() -> TestResult {
         let (mut ledger, reader) = ledger(2);
-        let (one, two) = (block(1, 1), block(2, 2));
+        let one = block(1, 1);
+        let two = block(2, 2);
         add(&mut ledger, one, ROOT, vec![purse(1, 1, 1)])?;
         ledger.finalize(one)?;
         ledger.publish();
-        assert_eq!(owned(&reader.view(Commitment::Finalized), 1), [1]);
+        assert_eq!(list_owned(&reader.view(Commitment::Finalized), 1), [1]);
         assert_eq!(ledger.usage().addresses, 1);
-        add(&mut ledger, two, one, vec![closed(1)])?;
+        add(&mut ledger, two, one, vec![close_account(1)])?;
         ledger.finalize(two)?;
         assert_eq!(ledger.usage(), LedgerUsage::default());
         Ok(())

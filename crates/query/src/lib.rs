@@ -1,10 +1,10 @@
 //! The read API of a ledger, and its one writer: the only access to the state and its indices.
 //!
 //! Shape: [`Ledger`] applies blocks and changes; [`Reader`] returns a [`View`] of one block at a
-//! commitment. Readers see what was published, as a whole, and take no lock that the writer takes.
+//! commitment. Readers see each publish as a whole, and take no lock that the writer takes.
 //! Bounds: addresses ([`LedgerConfig::addresses_max`]) and unrooted blocks ([`UNROOTED_MAX`]). A view
-//! keeps its state alive: a long-lived view occupies that memory.
-//! Not here: what a record is (the chain's implementation says), limits and scheduling of reads (`pool`, `jsonrpc`).
+//! holds its state in memory as long as it lives.
+//! Not here: the meaning of a record (the chain's implementation), limits and scheduling of reads (`pool`, `jsonrpc`).
 #![forbid(unsafe_code)]
 
 mod address_resolver;

@@ -6,21 +6,21 @@ use ledger::{KeyKind, Record};
 use crate::{LedgerMemory, View, rank_index};
 
 impl<R: Record, M> View<R, M> {
-    /// The memory of the ledger, part by part, at the time of this publish; addresses and indices as
+    /// Returns the memory of the ledger, part by part, at the time of this publish; addresses and indices as
     /// of now. Cost: O(bytes / 1,024) at most.
     pub fn bytes(&self) -> LedgerMemory {
         let published = &self.published;
-        let ranks = rank_index::bytes_of(&published.tops);
+        let ranks = rank_index::heap_bytes(&published.tops);
         LedgerMemory::new(&published.addresses, &published.postings, published.state_memory, ranks)
     }
 
-    /// Number of addresses that are referenced now.
+    /// Returns the number of addresses that are referenced now.
     pub fn addresses_len(&self) -> usize {
         self.published.addresses.len()
     }
 
-    /// The usage of the index of one key kind. Cost: O(keys).
+    /// Returns the usage of the index of one key kind. Cost: O(keys).
     pub fn index_usage(&self, kind: KeyKind) -> KeyKindUsage {
-        self.published.postings.usage_of(kind)
+        self.published.postings.key_kind_usage(kind)
     }
 }

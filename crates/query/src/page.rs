@@ -1,6 +1,6 @@
 //! Long lists in pages: the records found by keys, in the order of their ids.
 //!
-//! An id stands for its address as long as the record has a version. So a record that exists while
+//! An id identifies its address as long as the record has a version. So a record that exists while
 //! all pages are read is on exactly one of them, whatever is added and removed meanwhile. A record that is
 //! closed and created again in between may be on two pages, or on none.
 //! Bounds: a page ends at its limit of records, of their weight, or of visited records.
@@ -25,7 +25,7 @@ pub struct Cursor {
 #[error("the cursor is from another run of the node, start with the first page")]
 pub struct StaleCursor;
 
-/// The limits of a page.
+/// The position and the limits of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageLimits {
     /// [`Page::next`] of the previous page.
@@ -40,7 +40,7 @@ pub struct PageLimits {
     pub visits_max: usize,
 }
 
-/// One page of a list.
+/// One page of a list of records.
 #[derive(Debug)]
 pub struct Page<R> {
     /// The records, by id. May be empty though more pages follow.
@@ -54,7 +54,7 @@ pub struct Page<R> {
 pub struct PageSearch<R> {
     page: Page<R>,
     limits: PageLimits,
-    /// The next id to visit.
+    /// The next id to visit, if there may be more.
     next: Option<AddressId>,
     last: Option<AddressId>,
     last_found: Option<AddressId>,
@@ -63,22 +63,22 @@ pub struct PageSearch<R> {
 }
 
 impl<R> PageSearch<R> {
-    /// Number of visited records.
+    /// Returns the number of visited records.
     pub fn visits(&self) -> usize {
         self.visits
     }
 
-    /// The page, once the search has finished.
+    /// Returns the page, once the search has finished.
     pub fn into_page(self) -> Page<R> {
         self.page
     }
 }
 
 impl Cursor {
-    /// Its length in bytes.
+    /// Length of a cursor in bytes.
     pub const BYTES: usize = 12;
 
-    /// The bytes that a client stores.
+    /// Returns the bytes that a client stores.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.instance.to_be_bytes());
@@ -86,7 +86,7 @@ impl Cursor {
         bytes
     }
 
-    /// The cursor from the bytes that a client stored.
+    /// Creates the cursor from the bytes that a client stored.
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         let [a, b, c, d, e, f, g, h, after @ ..] = bytes;
         let instance = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
@@ -95,7 +95,7 @@ impl Cursor {
 }
 
 impl<R: Record, M> View<R, M> {
-    /// A page of the records that have all of `keys`. `weigh` returns the weight of a record, or `None` to
+    /// Returns a page of the records that have all of `keys`. `weigh` returns the weight of a record, or `None` to
     /// skip it.
     ///
     /// Cost: O(visited records), however far into the list the page is.
@@ -118,7 +118,9 @@ impl<R: Record, M> View<R, M> {
         }
         let page = Page { records: Vec::new(), next: None };
         let next = limits.after.map_or(Some(0), |cursor| cursor.after.0.checked_add(1));
-        let (next, last, last_found) = (next.map(AddressId), None, None);
+        let next = next.map(AddressId);
+        let last = None;
+        let last_found = None;
         Ok(PageSearch { page, limits, next, last, last_found, visits: 0, weight: 0 })
     }
 
@@ -134,7 +136,8 @@ impl<R: Record, M> View<R, M> {
         let (Some(first), Some(keys)) = (search.next.take(), self.resolve_keys(keys)) else {
             return false;
         };
-        let (instance, limits) = (self.published.instance, search.limits);
+        let instance = self.published.instance;
+        let limits = search.limits;
         let cursor = |after| Cursor { instance, after };
         let mut ids = self.candidates(keys.narrowest, first);
         let is_match = |version: &VisibleVersion<'_, R>| {
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_of_another_instance_is_refused() -> Result<(), LedgerError> {
+    fn a_cursor_from_another_instance_is_refused() -> Result<(), LedgerError> {
         let first_page = |after| -> Result<Option<Cursor>, LedgerError> {
             let config = LedgerConfig::new(1_000);
             let (mut ledger, reader) = Ledger::new(config, ROOT, Arc::new(()));

@@ -10,7 +10,7 @@
 //! A reader for which it does not suffice reads all records of the set. Keys with few records
 //! have none: reading their records is as cheap.
 //! Cost: a write below the floor costs a lookup.
-//! Not here: what a rank is (the record says), reading (`top_records`).
+//! Not here: the meaning of a rank (the record), reading (`top_records`).
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,8 @@ impl Default for RankBounds {
     }
 }
 
-/// The approximate heap bytes of the published entries. Cost: O(sets); for reports.
-pub(crate) fn bytes_of(tops: &OrdMap<RankScope, TopRecords>) -> usize {
+/// Returns the approximate heap bytes of the published entries. Cost: O(sets); for reports.
+pub(crate) fn heap_bytes(tops: &OrdMap<RankScope, TopRecords>) -> usize {
     tops.values().map(|top| top.entries.len()).sum::<usize>() * ENTRY_BYTES
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct TopRecords {
     floor: Option<RankEntry>,
 }
 
-/// Where ranked records are read: the state, and the index of their keys.
+/// The source of ranked records: the state, and the index of their keys.
 pub(crate) struct IndexedRecords<'a, R, M> {
     pub(crate) state: &'a State<R, M>,
     pub(crate) index: &'a Index,
@@ -89,14 +89,14 @@ impl<R, M> Clone for IndexedRecords<'_, R, M> {
 
 impl<R, M> Copy for IndexedRecords<'_, R, M> {}
 
-/// The writer's side.
+/// The writer's side of the rank index.
 pub(crate) struct RankIndex {
     bounds: RankBounds,
     tops: OrdMap<RankScope, TopRecords>,
     refills: BTreeMap<RankScope, RefillTask>,
 }
 
-/// A [`TopRecords`] that is being filled. Writes to records that were read already are applied to it too, so that it is
+/// A [`TopRecords`] that is being filled. Writes to records that were read already are applied to it too, so it is
 /// correct once all are read.
 struct RefillTask {
     next: TopRecords,
@@ -105,7 +105,7 @@ struct RefillTask {
 }
 
 impl RankIndex {
-    /// The rank index of an empty ledger.
+    /// Creates the rank index of an empty ledger.
     pub(crate) fn new(bounds: RankBounds) -> Self {
         Self {
             bounds,
@@ -114,18 +114,18 @@ impl RankIndex {
         }
     }
 
-    /// The part for readers. Cheap to clone.
+    /// Returns the part for readers. Cheap to clone.
     pub(crate) fn tops(&self) -> &OrdMap<RankScope, TopRecords> {
         &self.tops
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         let refills = self.refills.values().map(|refill| &refill.next);
         self.tops.values().chain(refills).map(|top| top.entries.len()).sum()
     }
 
-    /// The approximate heap bytes of the entries, including those of sets that are being filled.
+    /// Returns the approximate heap bytes of the entries, including those of sets that are being filled.
     pub(crate) fn bytes(&self) -> usize {
         self.len() * ENTRY_BYTES
     }
@@ -142,7 +142,7 @@ impl RankIndex {
         for (scope, rank) in ranks(record, version.keys.iter().copied()) {
             if let RankScope::Key(key) = scope
                 && new_keys.contains(&key)
-                && index.len_of(key) > self.bounds.scanned_max
+                && index.count_entries(key) > self.bounds.scanned_max
                 && !self.tops.contains_key(&scope)
             {
                 self.start_refill(scope);
@@ -151,7 +151,8 @@ impl RankIndex {
         }
     }
 
-    /// Removes what only a removed version needed. It must be gone from the index and the state already.
+    /// Removes the entries that only a removed version needed. The caller has already removed it from the index and
+    /// the state.
     pub(crate) fn remove<R: Record, M>(
         &mut self,
         addresses: &AddressTable,
@@ -163,10 +164,10 @@ impl RankIndex {
         let resolve = address_resolver(addresses);
         let all = std::iter::once(RankScope::All).chain(version.keys().map(RankScope::Key));
         for scope in all {
-            let Some(rank) = rank_of(&version, scope, &resolve) else { continue };
+            let Some(rank) = version_rank(&version, scope, &resolve) else { continue };
             let is_needed = || {
-                let mut versions = state.versions_of(removed.id);
-                versions.any(|version| rank_of(&version, scope, &resolve) == Some(rank))
+                let mut versions = state.find_versions(removed.id);
+                versions.any(|version| version_rank(&version, scope, &resolve) == Some(rank))
             };
             if self.may_contain(scope, rank) && !is_needed() {
                 self.remove_at(addresses, scope, rank, removed.id);
@@ -175,15 +176,15 @@ impl RankIndex {
         for key in version.keys() {
             let scope = RankScope::Key(key);
             let is_ranked = self.tops.contains_key(&scope) || self.refills.contains_key(&scope);
-            if is_ranked && index.len_of(key) <= self.bounds.scanned_max / 2 {
+            if is_ranked && index.count_entries(key) <= self.bounds.scanned_max / 2 {
                 self.refills.remove(&scope);
                 self.tops.remove(&scope);
             }
         }
     }
 
-    /// Reads a few more records for a set that must be refilled, if there is one: more, the more
-    /// were `written`.
+    /// Reads the next records for a set that must be refilled, if there is one. Their number grows with
+    /// `written`.
     pub(crate) fn refill<R: Record, M>(
         &mut self,
         addresses: &AddressTable,
@@ -201,7 +202,7 @@ impl RankIndex {
         }
     }
 
-    /// Refills all sets that must be.
+    /// Refills all sets that are incomplete.
     pub(crate) fn refill_all<R: Record, M>(
         &mut self,
         addresses: &AddressTable,
@@ -229,8 +230,9 @@ impl RankIndex {
             }
         };
         for id in &ids {
-            for rank in
-                state.versions_of(*id).filter_map(|version| rank_of(&version, scope, &resolve))
+            for rank in state
+                .find_versions(*id)
+                .filter_map(|version| version_rank(&version, scope, &resolve))
             {
                 refill.next.insert(addresses, rank, *id, self.bounds.entries_max);
             }
@@ -251,7 +253,7 @@ impl RankIndex {
         self.refills.entry(scope).or_insert_with(start);
     }
 
-    /// Whether there may be an entry of that rank.
+    /// Returns whether there may be an entry of that rank.
     fn may_contain(&self, scope: RankScope, rank: u64) -> bool {
         self.tops.get(&scope).is_some_and(|top| top.reaches(rank))
             || self.refills.get(&scope).is_some_and(|refill| refill.next.reaches(rank))
@@ -286,17 +288,17 @@ impl RankIndex {
 }
 
 impl TopRecords {
-    /// The entries, the highest first.
+    /// Returns the entries, the highest first.
     pub(crate) fn descending(&self) -> impl Iterator<Item = &RankEntry> {
         self.entries.iter().rev()
     }
 
-    /// The highest missing entry; `None` if none is missing.
+    /// Returns the highest missing entry; `None` if none is missing.
     pub(crate) fn floor(&self) -> Option<RankEntry> {
         self.floor
     }
 
-    /// Whether an entry of that rank may be above the floor.
+    /// Returns whether an entry of that rank may be above the floor.
     fn reaches(&self, rank: u64) -> bool {
         self.floor.is_none_or(|floor| rank >= floor.rank)
     }
@@ -327,8 +329,8 @@ impl RankEntry {
     }
 }
 
-/// A version's rank in a scope, if it has one.
-pub(crate) fn rank_of<R: Record>(
+/// Returns a version's rank in a scope, if it has one.
+pub(crate) fn version_rank<R: Record>(
     version: &VisibleVersion<'_, R>,
     scope: RankScope,
     resolve: impl Fn(AddressId) -> Address,
@@ -345,7 +347,7 @@ pub(crate) fn rank_of<R: Record>(
     version.rank(kind, resolve)
 }
 
-/// The rank of a record that is in the scope.
+/// Returns the rank of a record that is in the scope.
 pub(crate) fn rank<R: Record>(record: &R, scope: RankScope) -> Option<u64> {
     match scope {
         RankScope::All => record.global_rank(),
@@ -353,7 +355,7 @@ pub(crate) fn rank<R: Record>(record: &R, scope: RankScope) -> Option<u64> {
     }
 }
 
-/// All scopes in which a record has a rank.
+/// Returns all scopes in which a record has a rank.
 fn ranks<R: Record>(
     record: &R,
     keys: impl Iterator<Item = Key>,

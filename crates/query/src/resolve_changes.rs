@@ -1,4 +1,4 @@
-//! The first half of applying changes: every address is resolved to an id, and nothing is written yet.
+//! The first half of applying changes: every address is resolved to an id. Nothing is written yet.
 //! Only this half can fail.
 
 use std::collections::BTreeSet;
@@ -70,7 +70,7 @@ impl<R: Record> ResolvedWrite<R> {
                 let addresses = reservations.addresses;
                 let is_same =
                     |key: &Key| key.kind == kind && addresses.address(key.id) == Some(address);
-                let known = state.versions_of(id).flat_map(|version| version.keys());
+                let known = state.find_versions(id).flat_map(|version| version.keys());
                 if let Some(same) = known.chain(new_keys.iter().copied()).find(is_same) {
                     keys.push(same);
                     return;

@@ -31,12 +31,12 @@ impl<R: Record, M> View<R, M> {
         ids.next()
     }
 
-    /// The address of an id that [`Self::scan`] returned on this view.
+    /// Returns the address of an id that [`Self::scan`] returned on this view.
     pub fn address(&self, id: AddressId) -> Option<Address> {
         self.published.addresses.address(id)
     }
 
-    /// The records of `ids`, which [`Self::scan`] returned on this view, in their order. They are read
+    /// Returns the records of `ids`, which [`Self::scan`] returned on this view, in their order. They are read
     /// in batches, so that their loads from memory overlap.
     pub fn records<'a>(
         &'a self,
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn scans_of_any_length_find_what_one_scan_finds() -> Result<(), LedgerError> {
+    fn scans_with_any_length_find_the_same_records() -> Result<(), LedgerError> {
         for count in [0_u8, 1, 3, 200] {
             let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), ROOT, Arc::new(()));
             let address = |n| Address::from([n; 32]);

@@ -8,21 +8,21 @@ use ledger::{Address, AddressId, KeyKind, Record};
 use state::VisibleVersion;
 
 use crate::View;
-use crate::rank_index::{RankEntry, RankScope, TopRecords, rank_of};
+use crate::rank_index::{RankEntry, RankScope, TopRecords, version_rank};
 
-/// A record and its rank.
+/// A record with its rank and its address.
 #[derive(Debug)]
 pub struct RankedRecord<R> {
     /// The rank, as the record defines it.
     pub rank: u64,
-    /// The address of the record.
+    /// The address that has the record.
     pub address: Address,
-    /// The record.
+    /// The record, as this block sees it.
     pub record: Arc<R>,
 }
 
 impl<R: Record, M> View<R, M> {
-    /// The highest-ranked records, at most `limit`, that pass `filter`: of all records, or of
+    /// Returns the highest-ranked records, at most `limit`, that pass `filter`: of all records, or of
     /// those under a key. The highest first; of equal ranks the higher address first.
     ///
     /// Cost: a few visits for each result, as long as most pass. A set of few records, or one whose
@@ -45,7 +45,7 @@ impl<R: Record, M> View<R, M> {
         found.unwrap_or_else(|| self.read_all(scope, limit, &filter))
     }
 
-    /// The highest of the entries; `None` if they do not suffice.
+    /// Returns the highest of the entries; `None` if they do not suffice.
     fn walk(
         &self,
         top: &TopRecords,
@@ -63,7 +63,7 @@ impl<R: Record, M> View<R, M> {
             if is_over(found.len(), last, entry) {
                 return Some(in_order(found, limit));
             }
-            let Some(ranked) = self.ranked(scope, *entry) else { continue };
+            let Some(ranked) = self.find_ranked(scope, *entry) else { continue };
             if filter(&ranked.address, &ranked.record) {
                 found.push(ranked);
                 last = Some((entry.rank, entry.head));
@@ -73,10 +73,10 @@ impl<R: Record, M> View<R, M> {
         suffices.then(|| in_order(found, limit))
     }
 
-    /// The record of an entry, if this block sees it there.
-    fn ranked(&self, scope: RankScope, entry: RankEntry) -> Option<RankedRecord<R>> {
+    /// Returns the record of an entry, if this block sees it there.
+    fn find_ranked(&self, scope: RankScope, entry: RankEntry) -> Option<RankedRecord<R>> {
         let version = self.snapshot().version(entry.id)?;
-        if rank_of(&version, scope, self.address_resolver()) != Some(entry.rank) {
+        if version_rank(&version, scope, self.address_resolver()) != Some(entry.rank) {
             return None;
         }
         let (address, record) = self.resolve_record(entry.id, &version)?;
@@ -91,7 +91,7 @@ impl<R: Record, M> View<R, M> {
     ) -> Vec<RankedRecord<R>> {
         let mut heap = BinaryHeap::with_capacity(limit + 1);
         let mut offer = |id: AddressId, version: VisibleVersion<'_, R>| {
-            let Some(rank) = rank_of(&version, scope, self.address_resolver()) else { return };
+            let Some(rank) = version_rank(&version, scope, self.address_resolver()) else { return };
             let is_too_low = |lowest: &Reverse<(u64, Address)>| rank < lowest.0.0;
             if heap.len() >= limit && heap.peek().is_none_or(is_too_low) {
                 return;
@@ -177,7 +177,7 @@ mod tests {
         (ledger.with_rank_bounds(bounds), reader)
     }
 
-    /// The three highest, of all and of the owner, which must be the same.
+    /// Returns the three highest, of all and of the owner, which must be the same.
     fn highest(reader: &Reader<Purse, ()>) -> Vec<(u64, Address)> {
         let view = reader.view(Commitment::Processed);
         let read = |key| -> Vec<(u64, Address)> {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_ranks_the_higher_address_is_first() -> Result<(), LedgerError> {
+    fn equal_ranks_are_ordered_by_higher_address() -> Result<(), LedgerError> {
         let (mut ledger, reader) = ledger();
         let changes = (0..100).map(|n| purse((n * 37) % 100, 5)).collect();
         ledger.apply(ROOT, changes, Arc::new(()))?;

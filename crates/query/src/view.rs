@@ -1,4 +1,4 @@
-//! What readers use: readers, and views of a published version.
+//! The interface of readers: readers, and views of a published version.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ pub struct Reader<R, M> {
     pub(crate) base: Option<Arc<dyn BaseRecords<R>>>,
 }
 
-/// One block's state as it was published. Immutable, cheap to clone; keeps its state
-/// alive while it lives.
+/// One block's state as it was published. Immutable, cheap to clone; its state stays in memory
+/// while it lives.
 pub struct View<R, M> {
     pub(crate) published: Arc<Published<R, M>>,
     commitment: Commitment,
@@ -33,17 +33,24 @@ pub struct CommitmentViews<R, M> {
     pub processed: View<R, M>,
     /// The block that was completed last.
     pub confirmed: View<R, M>,
-    /// The root.
+    /// The newest block that is finalized.
     pub finalized: View<R, M>,
 }
 
 impl<R: Record, M> Reader<R, M> {
-    /// The newest published state at `commitment`.
+    /// Returns the newest published state at `commitment`.
     pub fn view(&self, commitment: Commitment) -> View<R, M> {
         View { published: self.published.load_full(), commitment, base: self.base.clone() }
     }
 
-    /// The newest published state at every commitment, all of one version.
+    /// Returns the version and the block of the newest published state at `commitment`, for callers that read nothing
+    /// else.
+    pub fn version_and_block(&self, commitment: Commitment) -> (u64, BlockId) {
+        let published = self.published.load();
+        (published.version, published.snapshot(commitment).block())
+    }
+
+    /// Returns the newest published state at every commitment, all of one version.
     pub fn views(&self) -> CommitmentViews<R, M> {
         let published = self.published.load_full();
         let base = &self.base;
@@ -56,9 +63,9 @@ impl<R: Record, M> Reader<R, M> {
         }
     }
 
-    /// A reader that stays at the version that is the newest now: for several reads of one
-    /// version. Keeps the state of that version alive while it lives.
-    pub fn pinned(&self) -> Self {
+    /// Returns a reader that stays at the version that is the newest now: for several reads of one
+    /// version. The state of that version stays in memory while it lives.
+    pub fn pin(&self) -> Self {
         Self {
             published: Arc::new(ArcSwap::new(self.published.load_full())),
             addresses: Arc::clone(&self.addresses),
@@ -67,52 +74,52 @@ impl<R: Record, M> Reader<R, M> {
         }
     }
 
-    /// The same reader with records that are older than their first block. Only reads of single records see them.
+    /// Adds records that are older than their first block in this ledger. Only reads of single records see them.
     #[must_use]
     pub fn with_base(self, base: Arc<dyn BaseRecords<R>>) -> Self {
         Self { base: Some(base), ..self }
     }
 
-    /// The memory of the ledger. Cost: O(bytes / 1,024) at most; for reports.
+    /// Returns the memory of the ledger. Cost: O(bytes / 1,024) at most; for reports.
     pub fn bytes(&self) -> LedgerMemory {
         let published = self.published.load();
         LedgerMemory::new(
             &self.addresses,
             &published.postings,
             published.state_memory,
-            rank_index::bytes_of(&published.tops),
+            rank_index::heap_bytes(&published.tops),
         )
     }
 
-    /// When the dependencies of responses last changed.
+    /// Returns the tracker of changes to the dependencies of responses.
     pub fn change_tracker(&self) -> &Arc<ChangeTracker> {
         &self.change_tracker
     }
 
-    /// The address table, for callers that register addresses of their own.
+    /// Returns the address table, for callers that register addresses of their own.
     pub fn addresses(&self) -> &Arc<AddressTable> {
         &self.addresses
     }
 }
 
 impl<R: Record, M> View<R, M> {
-    /// The block of this view.
+    /// Returns the block of this view.
     pub fn block(&self) -> BlockId {
         self.snapshot().block()
     }
 
-    /// Number of publishes up to this one. The view does not see changes of a later one
+    /// Returns the number of publishes up to this one. The view does not see changes of a later one
     /// ([`ChangeTracker`]).
     pub fn version(&self) -> u64 {
         self.published.version
     }
 
-    /// The block's metadata.
+    /// Returns the block's metadata.
     pub fn meta(&self) -> &Arc<M> {
         self.snapshot().meta()
     }
 
-    /// The record of `address`.
+    /// Returns the record of `address`.
     pub fn record(&self, address: &Address) -> Option<Arc<R>> {
         let found = self
             .published
@@ -122,13 +129,13 @@ impl<R: Record, M> View<R, M> {
         found.or_else(|| self.base_record(address))
     }
 
-    /// The record of an address that this block does not have, if it is older than its first block.
+    /// Returns the record of an address that this block does not have, if it is older than its first block.
     fn base_record(&self, address: &Address) -> Option<Arc<R>> {
         let base = self.base.as_ref()?;
         base.record(address, self.block().slot, self.version())
     }
 
-    /// The rank of the record of `address` among all. A packed record is not unpacked for it.
+    /// Returns the rank of the record of `address` among all. A packed record is not unpacked for it.
     pub fn global_rank(&self, address: &Address) -> Option<u64> {
         let version = self.published.addresses.lookup(address);
         match version.and_then(|id| self.snapshot().version(id)) {
@@ -137,7 +144,7 @@ impl<R: Record, M> View<R, M> {
         }
     }
 
-    /// The records that have `key` of `kind`, by id. The ids of a large set are copied a thousand at a
+    /// Returns the records that have `key` of `kind`, by id. The ids of a large set are copied a thousand at a
     /// time. A record that has an entry but that this block does not see under the key is
     /// skipped. If the index has no entries for the key, all records are scanned.
     pub fn records_by_key(
@@ -153,29 +160,29 @@ impl<R: Record, M> View<R, M> {
         })
     }
 
-    /// Maximum records that [`Self::records_by_key`] returns, if no more are inserted into the index meanwhile. Cost:
-    /// two lookups; for cost classes.
+    /// Returns the maximum records that [`Self::records_by_key`] returns, if no more are inserted into the index
+    /// meanwhile. Cost: two lookups; for cost classes.
     pub fn records_by_key_len(&self, kind: KeyKind, key: &Address) -> usize {
         self.resolve_key(kind, key).map_or(0, |key| self.candidates_len(self.entries(key)))
     }
 
-    /// Whether the index covers a key. If not, its records are found at the cost of another
+    /// Returns whether the index covers a key. If not, its records are found at the cost of another
     /// key, or of all records.
     pub fn index_coverage(&self, kind: KeyKind, key: &Address) -> IndexCoverage {
         self.published.indices.coverage(kind, key)
     }
 
-    /// All records, by id.
+    /// Returns all records of the block, by id.
     pub fn all(&self) -> impl Iterator<Item = (Address, Arc<R>)> + use<'_, R, M> {
         self.snapshot().versions().filter_map(|(id, version)| self.resolve_record(id, &version))
     }
 
-    /// Maximum records that [`Self::all`] returns. O(1).
+    /// Returns the maximum records that [`Self::all`] returns. O(1).
     pub fn len(&self) -> usize {
         self.snapshot().len_max()
     }
 
-    /// Whether there is certainly no record.
+    /// Returns whether there is certainly no record.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -195,17 +202,13 @@ impl<R: Record, M> View<R, M> {
         Some((address?, version.record(self.address_resolver())))
     }
 
-    /// The addresses of the keys that this block sees: the epoch keeps them.
+    /// Returns the addresses of the keys that this block sees. The epoch prevents their reuse.
     pub(crate) fn address_resolver(&self) -> impl Fn(AddressId) -> Address {
         address_resolver(&self.published.addresses)
     }
 
     pub(crate) fn snapshot(&self) -> &Snapshot<R, M> {
-        match self.commitment {
-            Commitment::Processed => &self.published.processed,
-            Commitment::Confirmed => &self.published.confirmed,
-            Commitment::Finalized => &self.published.finalized,
-        }
+        self.published.snapshot(self.commitment)
     }
 }
 

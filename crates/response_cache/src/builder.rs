@@ -24,14 +24,14 @@ pub struct ResponseBuilder {
 /// Why a response is not cached after all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotCached {
-    /// It is larger than a cache entry may be.
+    /// The response is larger than a cache entry may be.
     TooLarge,
     /// The memory budget is used up.
     OverBudget,
 }
 
 impl NotCached {
-    /// The name in the log.
+    /// Returns the name of the reason in the log.
     pub fn name(self) -> &'static str {
         match self {
             Self::TooLarge => "too large",
@@ -52,16 +52,17 @@ impl ResponseBuilder {
         Self { fill, valid_at, dependencies, coding, collected }
     }
 
-    /// Whether the budget allows to collect more. If the budget is used up, the cache evicts entries first.
+    /// Returns whether the budget allows to collect more. If the budget is used up, the cache evicts entries first.
     pub fn has_budget(&self) -> bool {
-        let (cache, budget) = (self.fill.cache(), self.collected.budget());
+        let cache = self.fill.cache();
+        let budget = self.collected.budget();
         if budget.is_full() {
             cache.evict_for(self.fill.bytes_max());
         }
         !budget.is_full() && self.collected.bytes() < self.collected.limit(cache.bytes())
     }
 
-    /// Appends the next part of the response. `Err` if the response cannot be cached after all: the reason, and
+    /// Appends the next part of the response. Returns `Err` if the response cannot be cached after all: the reason, and
     /// all parts of it.
     pub fn collect(mut self, part: Vec<u8>) -> Result<Self, (NotCached, CollectedResponse)> {
         self.collected.push(part);
@@ -74,12 +75,12 @@ impl ResponseBuilder {
         Ok(self)
     }
 
-    /// Bytes that were collected.
+    /// Returns the number of collected bytes.
     pub fn bytes(&self) -> u64 {
         self.collected.bytes()
     }
 
-    /// Notifies the waiters. That a response is too large is stored in the cache, for later requests.
+    /// Notifies the waiters. The cache remembers that a response is too large, for later requests.
     fn abort(self, why: NotCached) -> CollectedResponse {
         let entry = Entry { value: None, valid_at: self.valid_at, dependencies: self.dependencies };
         match why {

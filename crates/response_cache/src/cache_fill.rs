@@ -1,12 +1,12 @@
-//! The way of a call through the cache, as a state machine: it is looked up, waits for another task that computes
-//! the same response, and is looked up again if that one ends without it.
+//! State machine of one cache lookup: look up the call, wait for the task that computes the same response, and retry if
+//! that task ends without a response.
 //!
 //! In: a call, and polls. Out: a [`LookupOutcome`]: a cached response, or how to compute one.
 //! A call has two stages. [`Unscheduled`] has no task yet, and gets a ticket for one. [`Scheduled`] is a task that
 //! runs, and gets the response to fill.
 //! Bounds: a stage waits at most [`ATTEMPTS_MAX`] times.
 //! Invariant: a call that waits is woken: when the other task completes the response, abandons it, or ends.
-//! Not here: deadlines, and computing a response (the server), what is cacheable (`dependencies`).
+//! Not here: deadlines, and computing a response (the server), which calls are cacheable (`dependencies`).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::entry::CachedResponse;
 use crate::lookup::{LookupContext, LookupOutcome, LookupStep};
 use crate::store::ResponseCache;
 
-/// How often a call may wait for another task in vain before its own task computes the response.
+/// Maximum waits of a call for other tasks that end without a response. After these, its own task computes it.
 const ATTEMPTS_MAX: usize = 3;
 
 /// A call on its way through the cache. Dropping it ends its wait.
 pub struct CacheFill<S> {
     call: CacheableCall,
     stage: S,
-    /// How many more times it may wait.
+    /// Number of further waits that are allowed.
     attempts: usize,
     wait: Option<FillWait>,
 }
@@ -36,7 +36,7 @@ pub struct CacheFill<S> {
 /// The stage of a call that has no task yet.
 pub struct Unscheduled;
 
-/// The stage of a call whose task runs.
+/// The stage of a call that has a running task.
 pub struct Scheduled {
     /// The right to fill, if the task waited in the run queue for it.
     ticket: Option<FillTicket<CachedResponse>>,
@@ -49,9 +49,9 @@ struct FillWait {
     _guard: WaitGuard<CachedResponse>,
 }
 
-/// How a call is looked up in a stage.
+/// The lookup of a call in one of its stages.
 pub trait LookupStage {
-    /// What the call gets if it is to compute the response for the cache.
+    /// The right of a call that must compute the response for the cache.
     type Fill;
 
     /// Whether the call is looked up again after another task found that the response cannot be cached.
@@ -70,7 +70,7 @@ pub trait LookupStage {
 impl LookupStage for Unscheduled {
     type Fill = FillTicket<CachedResponse>;
 
-    /// Its own task computes the response.
+    /// The call's own task computes the response.
     const RETRIES_UNCACHED: bool = false;
 
     fn lookup(
@@ -105,15 +105,15 @@ impl LookupStage for Scheduled {
 }
 
 impl CacheFill<Unscheduled> {
-    /// A call without a task.
-    pub fn unscheduled(call: CacheableCall) -> Self {
+    /// Creates the fill of a call without a task.
+    pub fn for_call(call: CacheableCall) -> Self {
         Self::new(call, Unscheduled)
     }
 }
 
 impl CacheFill<Scheduled> {
-    /// A call whose task runs, with its ticket if it had to get one.
-    pub fn scheduled(call: CacheableCall, ticket: Option<FillTicket<CachedResponse>>) -> Self {
+    /// Creates the fill of a call that has a running task, with its ticket if it needed one.
+    pub fn for_task(call: CacheableCall, ticket: Option<FillTicket<CachedResponse>>) -> Self {
         Self::new(call, Scheduled { ticket })
     }
 }
@@ -164,12 +164,12 @@ impl<S: LookupStage> CacheFill<S> {
         }
     }
 
-    /// Whether it has waited for another task.
+    /// Returns whether it has waited for another task.
     pub fn has_waited(&self) -> bool {
         self.attempts < ATTEMPTS_MAX
     }
 
-    /// The call alone.
+    /// Returns the call, and ends its wait.
     pub fn into_call(self) -> CacheableCall {
         self.call
     }

@@ -1,4 +1,4 @@
-//! One call computes a response, others wait for it: each way in which the computation may end.
+//! One call computes a response and others wait for it: every end that the computation may have.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,8 +67,8 @@ impl World {
 
     /// Writes `address` in the block of `slot`.
     fn write(&mut self, slot: Slot, address: [u8; 32]) {
-        let (block, parent) =
-            (BlockId { slot, version: 0 }, BlockId { slot: slot - 1, version: 0 });
+        let block = BlockId { slot, version: 0 };
+        let parent = BlockId { slot: slot - 1, version: 0 };
         self.ledger.open(block, parent, Arc::new(())).expect("the parent is there");
         let change = Change { address: address.into(), record: Some(Arc::new(Number)) };
         self.ledger.apply(block, vec![change], Arc::new(())).expect("the block is open");
@@ -86,25 +86,26 @@ impl World {
         fill.poll(&self.cache, &context, &mut Context::from_waker(&waker))
     }
 
-    /// The ticket of a client that computes the response.
+    /// Returns the ticket of a client that computes the response.
     fn ticket(&self, client: u128) -> FillTicket<CachedResponse> {
-        match self.poll(&mut unscheduled(), client) {
+        match self.poll(&mut unscheduled_fill(), client) {
             Poll::Ready(LookupOutcome::Fill(ticket)) => ticket,
             _ => panic!("no other task computes it"),
         }
     }
 
-    /// The response that a running task computes for the cache.
+    /// Returns the response that a running task computes for the cache.
     fn builder(&self, client: u128) -> ResponseBuilder {
-        match self.poll(&mut scheduled(), client) {
+        match self.poll(&mut scheduled_fill(), client) {
             Poll::Ready(LookupOutcome::Fill(builder)) => builder,
             _ => panic!("no other task computes it"),
         }
     }
 
-    /// A call without a task, and one with, that wait for a builder.
+    /// Returns a call without a task, and one with, that wait for a builder.
     fn waiters(&self) -> (CacheFill<Unscheduled>, CacheFill<Scheduled>) {
-        let (mut without_task, mut with_task) = (unscheduled(), scheduled());
+        let mut without_task = unscheduled_fill();
+        let mut with_task = scheduled_fill();
         assert!(self.poll(&mut without_task, 2).is_pending() && without_task.has_waited());
         assert!(self.poll(&mut with_task, 3).is_pending() && with_task.has_waited());
         (without_task, with_task)
@@ -121,12 +122,12 @@ fn call() -> CacheableCall {
     CacheableCall { key: (*b"sum").into(), dependencies }
 }
 
-fn unscheduled() -> CacheFill<Unscheduled> {
-    CacheFill::unscheduled(call())
+fn unscheduled_fill() -> CacheFill<Unscheduled> {
+    CacheFill::for_call(call())
 }
 
-fn scheduled() -> CacheFill<Scheduled> {
-    CacheFill::scheduled(call(), None)
+fn scheduled_fill() -> CacheFill<Scheduled> {
+    CacheFill::for_task(call(), None)
 }
 
 fn complete(builder: ResponseBuilder) {
@@ -135,7 +136,7 @@ fn complete(builder: ResponseBuilder) {
     encoder.finish();
 }
 
-/// The value of a hit, or why there is none.
+/// Returns the value of a hit, or why there is none.
 fn value<F>(outcome: Poll<LookupOutcome<F>>) -> Result<Vec<u8>, &'static str> {
     match outcome {
         Poll::Ready(LookupOutcome::Hit(hit)) => {
@@ -151,9 +152,9 @@ fn value<F>(outcome: Poll<LookupOutcome<F>>) -> Result<Vec<u8>, &'static str> {
 fn a_completed_response_wakes_its_waiters_and_is_theirs() {
     let world = World::new(CACHE_BYTES);
     let ticket = world.ticket(1);
-    let mut same_client = unscheduled();
+    let mut same_client = unscheduled_fill();
     assert!(world.poll(&mut same_client, 1).is_pending(), "its client has a ticket");
-    let mut task = CacheFill::scheduled(call(), Some(ticket));
+    let mut task = CacheFill::for_task(call(), Some(ticket));
     let Poll::Ready(LookupOutcome::Fill(builder)) = world.poll(&mut task, 1) else {
         panic!("the ticket fills")
     };
@@ -166,7 +167,7 @@ fn a_completed_response_wakes_its_waiters_and_is_theirs() {
     assert_eq!(value(world.poll(&mut same_client, 1)), Ok(b"12".to_vec()));
     assert_eq!(value(world.poll(&mut without_task, 2)), Ok(b"12".to_vec()));
     assert_eq!(value(world.poll(&mut with_task, 3)), Ok(b"12".to_vec()));
-    let mut late = unscheduled();
+    let mut late = unscheduled_fill();
     assert_eq!(value(world.poll(&mut late, 4)), Ok(b"12".to_vec()));
     assert!(!late.has_waited());
     let counters = world.cache.counters();
@@ -191,22 +192,23 @@ fn a_response_that_is_dropped_is_computed_by_a_waiter() {
 }
 
 #[test]
-fn a_ticket_that_is_dropped_goes_to_a_waiter_of_its_client() {
+fn a_dropped_ticket_goes_to_its_clients_waiter() {
     let world = World::new(CACHE_BYTES);
-    let (ticket, mut waiter) = (world.ticket(1), unscheduled());
+    let ticket = world.ticket(1);
+    let mut waiter = unscheduled_fill();
     assert!(world.poll(&mut waiter, 1).is_pending());
     // As if its client had disconnected before the task ran.
-    drop(CacheFill::scheduled(call(), Some(ticket)));
+    drop(CacheFill::for_task(call(), Some(ticket)));
     assert_eq!(world.wakes(), 1);
     assert_eq!(value(world.poll(&mut waiter, 1)), Err("fill"));
 }
 
 #[test]
-fn waiters_of_a_response_over_the_memory_budget_compute_it_themselves() {
+fn waiters_compute_a_response_over_the_memory_budget() {
     let world = World::new(CACHE_BYTES);
     let builder = world.builder(1);
     let (mut without_task, mut with_task) = world.waiters();
-    // Responses of other clients use up what may be collected.
+    // Responses of other clients use up the memory budget.
     let collect = |client| {
         let mut collected = world.cache.collect(ClientId(client));
         collected.push(vec![0; CACHE_BYTES as usize / 4]);
@@ -220,7 +222,11 @@ fn waiters_of_a_response_over_the_memory_budget_compute_it_themselves() {
     assert_eq!(value(world.poll(&mut without_task, 2)), Err("bypass"));
     assert_eq!(value(world.poll(&mut with_task, 3)), Err("no room"));
     drop(others);
-    assert_eq!(value(world.poll(&mut scheduled(), 3)), Err("fill"), "the budget is free again");
+    assert_eq!(
+        value(world.poll(&mut scheduled_fill(), 3)),
+        Err("fill"),
+        "the budget is free again"
+    );
 }
 
 #[test]
@@ -234,7 +240,7 @@ fn a_response_that_is_too_large_is_remembered_as_such() {
     assert_eq!(why, NotCached::TooLarge);
     assert_eq!(value(world.poll(&mut without_task, 2)), Err("bypass"));
     assert_eq!(value(world.poll(&mut with_task, 3)), Err("bypass"));
-    assert_eq!(value(world.poll(&mut unscheduled(), 4)), Err("bypass"), "it does not wait");
+    assert_eq!(value(world.poll(&mut unscheduled_fill(), 4)), Err("bypass"), "it does not wait");
 }
 
 #[test]
@@ -243,10 +249,10 @@ fn a_waiter_that_is_dropped_is_neither_woken_nor_counted() {
     let world = World::new(CACHE_BYTES);
     let builder = world.builder(1);
     for _ in 0..10_000 {
-        let mut waiter = unscheduled();
+        let mut waiter = unscheduled_fill();
         assert!(world.poll(&mut waiter, 2).is_pending(), "all before have left");
     }
-    let mut stays = unscheduled();
+    let mut stays = unscheduled_fill();
     assert!(world.poll(&mut stays, 2).is_pending());
     complete(builder);
     assert_eq!(world.wakes(), 1);
@@ -275,11 +281,11 @@ fn a_call_waits_three_times_and_is_then_computed() {
 }
 
 #[test]
-fn a_last_lookup_of_a_running_task_may_hit_or_fill() {
+fn a_running_tasks_last_lookup_may_hit_or_fill() {
     for is_completed in [true, false] {
         let world = World::new(CACHE_BYTES);
         let mut builder = world.builder(1);
-        let mut waiter = scheduled();
+        let mut waiter = scheduled_fill();
         for _ in 0..3 {
             assert!(world.poll(&mut waiter, 2).is_pending());
             drop(builder);
@@ -307,7 +313,7 @@ fn a_response_that_is_no_longer_valid_is_computed_again() {
 }
 
 #[test]
-fn a_hit_is_at_the_slot_of_the_current_view() {
+fn a_hit_is_at_the_current_views_slot() {
     let mut world = World::new(CACHE_BYTES);
     let builder = world.builder(1);
     let (mut without_task, _with_task) = world.waiters();
@@ -325,13 +331,13 @@ fn a_call_that_no_response_can_serve_does_not_wait() {
     let _builder = world.builder(1);
     let with = |dependencies: Dependencies| {
         let call = CacheableCall { dependencies, ..call() };
-        value(world.poll(&mut CacheFill::unscheduled(call), 2))
+        value(world.poll(&mut CacheFill::for_call(call), 2))
     };
     let ahead = Dependencies::none(Commitment::Processed, Some(1));
     assert_eq!(with(ahead), Err("none"), "the view has not reached the slot");
     let large = Dependencies::none(Commitment::Processed, None).min_bytes(CACHE_BYTES);
     assert_eq!(with(large), Err("too large"));
     let off = World::new(0);
-    assert_eq!(value(off.poll(&mut unscheduled(), 1)), Err("bypass"));
-    assert_eq!(value(off.poll(&mut scheduled(), 1)), Err("bypass"));
+    assert_eq!(value(off.poll(&mut unscheduled_fill(), 1)), Err("bypass"));
+    assert_eq!(value(off.poll(&mut scheduled_fill(), 1)), Err("bypass"));
 }

@@ -1,4 +1,4 @@
-//! Which calls are cacheable: what their results depend on, and their cache keys.
+//! Cacheable calls: the dependencies of their results, and their cache keys.
 //!
 //! Lists by an index key depend on the key: such a list changes only with a record that has the key, or had it.
 //! Long accounts depend on their records. Results over all accounts depend on the block. Finalized history
@@ -19,7 +19,7 @@ use crate::ledger_versions::LedgerVersions;
 /// Records that one result may depend on: each uses an entry of [`query::WATCHED_MAX`].
 const RECORDS_MAX: usize = 32;
 
-/// What the result of a call depends on.
+/// The dependencies of the result of a call.
 pub struct Dependencies {
     /// Commitment of the view that the result is read from.
     pub commitment: Commitment,
@@ -36,36 +36,36 @@ pub struct Dependencies {
     pub is_cacheable: bool,
     /// The immutable object in the result that has a hash of its own.
     pub(crate) immutable_hash: Option<Arc<ImmutableHash>>,
-    /// Must be true for a cached response to be used, in addition to unchanged dependencies.
-    precondition: Option<Arc<Precondition>>,
+    /// Condition for the use of a cached response, in addition to unchanged dependencies.
+    pub(crate) precondition: Option<Arc<Precondition>>,
 }
 
-type Precondition = dyn Fn(&dyn LedgerVersions) -> bool + Send + Sync;
+pub(crate) type Precondition = dyn Fn(&dyn LedgerVersions) -> bool + Send + Sync;
 
 /// Reads the hash of an immutable object, if it is there.
 pub(crate) type ImmutableHash = dyn Fn(&dyn LedgerVersions) -> Option<[u8; 32]> + Send + Sync;
 
-/// What a call is recognised by: its text, and the encoding of its response.
+/// The text that identifies a call, and the encoding of its response.
 #[derive(Clone, Copy)]
 pub struct CallText<'a> {
-    /// Name of the method.
+    /// Name of the called method.
     pub method: &'static str,
     /// Its parameters as the client wrote them.
     pub params: Option<&'a str>,
-    /// Encoding of the response.
+    /// Encoding of the response body.
     pub coding: ContentEncoding,
 }
 
-/// The parsed form of a call whose response is cached.
+/// The parsed form of a call with a cached response.
 pub(crate) struct ParsedCall {
     pub(crate) key: Box<[u8]>,
     pub(crate) commitment: Commitment,
     pub(crate) min_context_slot: Option<Slot>,
-    precondition: Option<Arc<Precondition>>,
+    pub(crate) precondition: Option<Arc<Precondition>>,
 }
 
 impl ParsedCall {
-    /// The parsed form of `call`.
+    /// Creates the parsed form of `call`.
     pub(crate) fn from_call(call: &CacheableCall) -> Self {
         let Dependencies { commitment, min_context_slot, precondition, .. } = &call.dependencies;
         Self {
@@ -76,7 +76,7 @@ impl ParsedCall {
         }
     }
 
-    /// Whether a cached response may be used.
+    /// Returns whether a cached response may be used.
     pub(crate) fn meets_precondition(&self, ledger: &dyn LedgerVersions) -> bool {
         self.precondition.as_ref().is_none_or(|precondition| precondition(ledger))
     }
@@ -84,14 +84,14 @@ impl ParsedCall {
 
 /// A call with its cache key and dependencies.
 pub struct CacheableCall {
-    /// The same for all calls with the same meaning.
+    /// Equal for all calls with the same meaning.
     pub key: Box<[u8]>,
-    /// What its result depends on.
+    /// The dependencies of its result.
     pub dependencies: Dependencies,
 }
 
 impl Dependencies {
-    /// No dependency that ever changes.
+    /// Creates dependencies on nothing that ever changes.
     pub fn none(commitment: Commitment, min_context_slot: Option<Slot>) -> Self {
         Self {
             commitment,
@@ -106,12 +106,12 @@ impl Dependencies {
         }
     }
 
-    /// Adds everything that a key finds.
+    /// Adds a dependency on everything that a key finds.
     pub fn with_key(self, key: (KeyKind, Address)) -> Self {
         Self { key: Some(key), ..self }
     }
 
-    /// Adds records; `None` if they are too many.
+    /// Adds records; returns `None` if they are too many.
     pub fn with_records(self, records: impl IntoIterator<Item = Address>) -> Option<Self> {
         let records: Vec<_> = records.into_iter().take(RECORDS_MAX + 1).collect();
         (records.len() <= RECORDS_MAX).then_some(Self { records, ..self })
@@ -125,7 +125,8 @@ impl Dependencies {
         Self { block: true, is_cacheable: false, ..self }
     }
 
-    /// Depends only on an immutable object of an API, whose hash `hash` reads.
+    /// Creates dependencies on an immutable object of an API alone. `hash` reads its hash: equal hashes mean equal
+    /// results.
     pub fn immutable<A: LedgerVersions>(
         self,
         hash: impl Fn(&A) -> Option<[u8; 32]> + Send + Sync + 'static,
@@ -134,7 +135,7 @@ impl Dependencies {
         Self { immutable_hash: Some(Arc::new(hash)), ..self }
     }
 
-    /// The result gets a validator, but is not cached.
+    /// Excludes the result from the cache. It still gets a validator.
     pub fn not_cacheable(self) -> Self {
         Self { is_cacheable: false, ..self }
     }
@@ -149,7 +150,7 @@ impl Dependencies {
         Self { precondition: Some(Arc::new(precondition)), ..self }
     }
 
-    /// Adds the block, if `block`.
+    /// Adds the block as a dependency if `block` is true.
     pub fn with_block_if(self, block: bool) -> Self {
         Self { block, ..self }
     }
@@ -168,14 +169,14 @@ impl Dependencies {
     }
 }
 
-/// The API behind a ledger; `None` if it is of another type.
+/// Returns the API behind a ledger; `None` if it is of another type.
 fn api<A: LedgerVersions>(ledger: &dyn LedgerVersions) -> Option<&A> {
     let ledger: &dyn Any = ledger;
     ledger.downcast_ref()
 }
 
 impl CallText<'_> {
-    /// Canonical key of a call: independent of the order of members, and of white space.
+    /// Returns the canonical key of a call: independent of the order of members, and of white space.
     pub fn cache_key(self) -> Option<Box<[u8]>> {
         let params: Value = serde_json::from_str(self.params.unwrap_or("null")).ok()?;
         let mut key = Vec::with_capacity(128);
@@ -185,7 +186,7 @@ impl CallText<'_> {
         Some(key.into())
     }
 
-    /// Key of a call by its exact text; `None` if the text is too long.
+    /// Returns the key of a call by its exact text; `None` if the text is too long.
     pub fn memo_key(self) -> Option<Vec<u8>> {
         let params = self.params.unwrap_or_default();
         let len = self.method.len() + 1 + params.len();

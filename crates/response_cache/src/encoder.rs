@@ -37,7 +37,7 @@ enum Codec {
 }
 
 impl ResponseBuilder {
-    /// Starts to encode a value in its context. `last` is the last part of the value.
+    /// Creates the encoder of a value in its context. `last` is the last part of the value.
     pub fn into_encoder(
         mut self,
         context: Option<ResultContext>,
@@ -57,7 +57,8 @@ impl ResponseBuilder {
             ),
             ContentEncoding::Zstd => Codec::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1)?),
         };
-        let (chunks, hasher) = (Vec::new(), blake3::Hasher::new());
+        let chunks = Vec::new();
+        let hasher = blake3::Hasher::new();
         Ok(ResponseEncoder { builder: self, context, prefix, body, chunks, hasher, codec })
     }
 }

@@ -21,19 +21,19 @@ pub const META_PREFIX_BYTES: usize = 512;
 pub struct CachedResponse {
     /// The context of the value, if it has one.
     pub(crate) context: Option<ResultContext>,
-    /// The encoded value.
+    /// The encoded value, in chunks.
     pub(crate) chunks: Vec<Bytes>,
     /// First bytes of the value, not encoded.
     pub(crate) prefix: Vec<u8>,
-    /// Hash of the encoded value.
+    /// Hash of the encoded value, its validator.
     pub(crate) etag: Validator,
     pub(crate) encoded_as: EncodedAs,
 }
 
-/// The encoding, with what framing needs.
+/// The encoding of a value, with the state that framing needs.
 pub(crate) enum EncodedAs {
     Plain,
-    /// The checksum of the plain bytes, and their count.
+    /// The checksum of the plain bytes, and their number.
     Gzip(crc32fast::Hasher, u64),
     Zstd([u8; ZSTD_HEAD_BYTES]),
 }
@@ -45,7 +45,7 @@ impl Weight for CachedResponse {
 }
 
 impl CachedResponse {
-    /// The encoding of the value.
+    /// Returns the encoding of the value.
     pub fn coding(&self) -> ContentEncoding {
         match self.encoded_as {
             EncodedAs::Plain => ContentEncoding::Plain,
@@ -54,18 +54,18 @@ impl CachedResponse {
         }
     }
 
-    /// The parts of the encoded value.
+    /// Returns the parts of the encoded value.
     pub fn chunks(&self) -> &[Bytes] {
         &self.chunks
     }
 
-    /// The context of the value, with `slot` as its slot, if it has one.
+    /// Returns the context of the value, with `slot` as its slot, if it has one.
     pub fn context_at(&self, slot: u64) -> Option<ResultContext> {
         self.context.map(|context| context.at(slot))
     }
 
-    /// The value between two byte strings, which are framed without compression.
-    pub fn framed(&self, head: Vec<u8>, tail: Vec<u8>) -> Vec<Bytes> {
+    /// Frames the value between two byte strings, without compressing these.
+    pub fn frame(&self, head: Vec<u8>, tail: Vec<u8>) -> Vec<Bytes> {
         let (head, tail) = match &self.encoded_as {
             EncodedAs::Plain => (head, tail),
             EncodedAs::Gzip(crc, bytes) => gzip_frame((crc, *bytes), &head, &tail),
@@ -82,17 +82,17 @@ impl CachedResponse {
         response
     }
 
-    /// The value alone.
+    /// Returns the value without a response around it.
     pub fn value_body(&self) -> Vec<Bytes> {
-        self.framed(Vec::new(), Vec::new())
+        self.frame(Vec::new(), Vec::new())
     }
 
-    /// The first bytes of the value, not encoded.
+    /// Returns the first bytes of the value, not encoded.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }
 
-    /// Hash of the encoded value.
+    /// Returns the hash of the encoded value.
     pub fn etag(&self) -> Validator {
         self.etag
     }

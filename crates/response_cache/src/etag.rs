@@ -19,7 +19,7 @@ use ledger::{Commitment, Slot};
 use crate::dependencies::{CacheableCall, Dependencies, ImmutableHash};
 use crate::ledger_versions::LedgerVersions;
 
-/// Half of a hash.
+/// A validator: the first half of a hash.
 pub type Validator = [u8; 16];
 
 /// Random key that differs between processes.
@@ -50,11 +50,12 @@ impl ValidatorBuilder {
     pub fn new(ledger: &dyn LedgerVersions, call: &CacheableCall) -> Self {
         let Dependencies { commitment, immutable_hash, .. } = &call.dependencies;
         let dependencies = call.dependencies.watch(ledger.change_tracker());
-        let (commitment, immutable_hash) = (*commitment, immutable_hash.clone());
+        let commitment = *commitment;
+        let immutable_hash = immutable_hash.clone();
         Self { key: call.key.clone(), commitment, dependencies, immutable_hash }
     }
 
-    /// The validator of a response that is computed from the current view, and the slot of that view; `None`
+    /// Returns the validator of a response that is computed from the current view, and the slot of that view; `None`
     /// while a dependency is being changed.
     pub fn build(
         &self,
@@ -84,7 +85,7 @@ impl ValidatorBuilder {
     }
 }
 
-/// The first half of a hash: 128 bits, at which no two values collide by chance.
+/// Returns the first half of a hash: 128 bits, at which no two values collide by chance.
 pub fn short_hash(hasher: &blake3::Hasher) -> Validator {
     let mut half = [0; 16];
     hasher.finalize_xof().fill(&mut half);

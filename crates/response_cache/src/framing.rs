@@ -28,7 +28,7 @@ pub(crate) fn gzip_frame(
     (begin, end.concat())
 }
 
-/// Stored deflate blocks.
+/// Returns `bytes` as stored deflate blocks.
 fn stored_blocks(bytes: &[u8], ends: bool) -> Vec<u8> {
     split_blocks(bytes, STORED_BYTES_MAX, ends, |out, bytes, is_last| {
         let len = bytes.len() as u16; // at most STORED_BYTES_MAX
@@ -37,7 +37,7 @@ fn stored_blocks(bytes: &[u8], ends: bool) -> Vec<u8> {
     })
 }
 
-/// Raw zstd blocks.
+/// Returns `bytes` as raw zstd blocks.
 pub(crate) fn zstd_raw_blocks(bytes: &[u8], ends: bool) -> Vec<u8> {
     split_blocks(bytes, RAW_BYTES_MAX, ends, |out, bytes, is_last| {
         let header = u32::from(is_last) | (bytes.len() as u32) << 3;
@@ -45,7 +45,7 @@ pub(crate) fn zstd_raw_blocks(bytes: &[u8], ends: bool) -> Vec<u8> {
     })
 }
 
-/// Blocks of bytes, each after its header; at least one block. The last one ends the stream if `ends`.
+/// Returns blocks of bytes, each after its header; at least one block. The last one ends the stream if `ends`.
 fn split_blocks(
     bytes: &[u8],
     bytes_max: usize,

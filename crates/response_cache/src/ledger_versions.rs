@@ -1,4 +1,4 @@
-//! What the cache must know of a ledger: its views by version, and what has changed between them.
+//! The cache's view of a ledger: its versions, and the changes between them.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use ledger::{Commitment, Slot};
 use query::ChangeTracker;
 
-/// A ledger whose responses are cached.
+/// A ledger with cached responses.
 ///
 /// [`Any`], so that a condition of an API (`dependencies::Dependencies::with_precondition`) finds its own type.
 pub trait LedgerVersions: Any + Send + Sync {
-    /// The version of the current view at a commitment, and its slot. Not the view itself, because a waiting call must
-    /// not keep a state alive.
+    /// Returns the version of the current view at a commitment, and its slot. Not the view itself, because a waiting
+    /// call must not hold a state alive.
     fn version_and_slot(&self, commitment: Commitment) -> (u64, Slot);
 
-    /// What has changed since which version.
+    /// Returns the tracker of changes by version.
     fn change_tracker(&self) -> &Arc<ChangeTracker>;
 }

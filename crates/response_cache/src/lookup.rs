@@ -1,8 +1,8 @@
-//! Looks a call up in the response cache: whether it is cacheable, whether there is a valid entry, and which
-//! task computes it otherwise.
+//! Looks up a call in the response cache: whether it is cacheable, whether it has a valid entry, and otherwise which
+//! task computes it.
 //!
 //! Invariant: a task that gets a [`ResponseBuilder`] computes the response for all waiters, and waits for
-//! nothing until it is complete. So no call waits for ever, although calls wait as tasks of the pool. A call
+//! nothing until it is complete. So no call waits forever, although calls wait as tasks of the pool. A call
 //! never waits for another client's task that has not started, because its own task may start earlier.
 //! Not here: waiting (`cache_fill`), running calls (the server).
 
@@ -19,30 +19,30 @@ use crate::entry::CachedResponse;
 use crate::ledger_versions::LedgerVersions;
 use crate::store::ResponseCache;
 
-/// A valid cached response.
+/// A cached response that is valid now.
 pub struct CacheHit {
-    /// The entry.
+    /// The entry of the cache, with the value.
     pub entry: Arc<Entry<CachedResponse>>,
     /// Slot for its context: that of the current view.
     pub slot: Slot,
 }
 
-/// What a call is looked up with.
+/// The call of a lookup, its client and its ledger.
 #[derive(Clone, Copy)]
 pub struct LookupContext<'a> {
-    /// The ledger that its result is read from.
+    /// The ledger from which the result is read.
     pub ledger: &'a dyn LedgerVersions,
-    /// The text of the call.
+    /// The text that identifies the call.
     pub text: CallText<'a>,
-    /// Its client.
+    /// The client that sent the call.
     pub client: ClientId,
 }
 
 /// Outcome of a lookup. `F` is the right to fill the cache.
 pub enum LookupOutcome<F> {
-    /// The cache has it.
+    /// The cache has a valid response.
     Hit(CacheHit),
-    /// This call computes it for the cache.
+    /// This call computes the response for the cache.
     Fill(F),
     /// The response is computed for this call only; the reason, for the log.
     Uncached(&'static str),
@@ -50,7 +50,7 @@ pub enum LookupOutcome<F> {
 
 /// Outcome of a lookup by a call that may wait.
 pub enum LookupStep<F> {
-    /// The lookup has ended.
+    /// The lookup has ended without a wait.
     Ready(LookupOutcome<F>),
     /// Another task is computing the response, and will notify.
     Wait(WaitGuard<CachedResponse>),
@@ -61,12 +61,13 @@ impl<F> LookupStep<F> {
         Self::Ready(LookupOutcome::Hit(CacheHit { entry, slot }))
     }
 
-    fn uncached(why: &'static str) -> Self {
+    fn ready_uncached(why: &'static str) -> Self {
         Self::Ready(LookupOutcome::Uncached(why))
     }
 }
 
-/// Bytes of cached responses in a batch that are sent where the socket is polled. They are not copied.
+/// Returns the maximum bytes of cached responses in a batch that are sent where the socket is polled. They are not
+/// copied.
 pub fn inline_batch_bytes_max(coding: ContentEncoding) -> u64 {
     match coding {
         // As much as may wait for a client of any other response.
@@ -77,8 +78,8 @@ pub fn inline_batch_bytes_max(coding: ContentEncoding) -> u64 {
 }
 
 impl ResponseCache {
-    /// The cached response to a text that was received before, if it is still valid. A caller that uses it must
-    /// call [`Self::record_text_hit`].
+    /// Returns the cached response to a text that was received before, if it is still valid. A caller that uses it
+    /// must call [`Self::record_text_hit`].
     pub fn lookup_text(&self, ledger: &dyn LedgerVersions, text: CallText<'_>) -> Option<CacheHit> {
         let parsed = self.memo.get(&text.memo_key()?)?;
         let (version, slot) = ledger.version_and_slot(parsed.commitment);
@@ -93,14 +94,23 @@ impl ResponseCache {
         Some(CacheHit { entry, slot })
     }
 
+    /// Returns the cached response to a call, if it is valid. Nothing is counted.
+    pub fn peek(&self, ledger: &dyn LedgerVersions, call: &CacheableCall) -> Option<CacheHit> {
+        let (version, slot) = self.check_cacheable(ledger, call).ok()?;
+        let changes = ledger.change_tracker();
+        let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
+        let entry = self.cache.peek(&call.key, version, changed_at)?;
+        Some(CacheHit { entry, slot })
+    }
+
     /// Counts a hit of [`Self::lookup_text`] that is used.
     pub fn record_text_hit(&self) {
         self.cache.count_hit();
         self.count_memo_hit();
     }
 
-    /// Looks up the response to a call without a task. The call is to be run as its own task with the ticket, which
-    /// may fill the cache when it starts. `on_filled` makes the callback for a call that waits for another task.
+    /// Looks up the response to a call without a task. The ticket allows its own task to fill the cache when it starts.
+    /// `on_filled` creates the callback of a call that waits for another task.
     pub(crate) fn lookup(
         &self,
         (call, context): (&CacheableCall, &LookupContext<'_>),
@@ -108,7 +118,7 @@ impl ResponseCache {
     ) -> LookupStep<FillTicket<CachedResponse>> {
         let (version, slot) = match self.check_cacheable(context.ledger, call) {
             Ok(now) => now,
-            Err(why) => return LookupStep::uncached(why),
+            Err(why) => return LookupStep::ready_uncached(why),
         };
         let changes = context.ledger.change_tracker();
         let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
@@ -120,13 +130,13 @@ impl ResponseCache {
             }
             Lookup::Ticket(ticket) => LookupStep::Ready(LookupOutcome::Fill(ticket)),
             Lookup::Wait(guard) => LookupStep::Wait(guard),
-            Lookup::Bypass => LookupStep::uncached("bypass"),
+            Lookup::Bypass => LookupStep::ready_uncached("bypass"),
         }
     }
 
-    /// The same for a task that computes the response at once unless another task does; other calls wait for it from
-    /// then on. `ticket` is its right to fill, if it waited in the run queue. Without a callback from `on_filled` it
-    /// does not wait.
+    /// Looks up a call with a task that can compute the response now. If no other task computes it, this one does,
+    /// and later calls wait for it. `ticket` is its right to fill, if it waited in the run queue. Without a callback
+    /// from `on_filled` it does not wait.
     pub(crate) fn lookup_or_fill(
         &self,
         (call, context): (&CacheableCall, &LookupContext<'_>),
@@ -136,7 +146,7 @@ impl ResponseCache {
         let LookupContext { ledger, text, client } = *context;
         let (version, slot) = match self.check_cacheable(ledger, call) {
             Ok(now) => now,
-            Err(why) => return LookupStep::uncached(why),
+            Err(why) => return LookupStep::ready_uncached(why),
         };
         let changes = ledger.change_tracker();
         let commitment = call.dependencies.commitment;
@@ -154,15 +164,15 @@ impl ResponseCache {
                 match builder.has_budget() {
                     true => LookupStep::Ready(LookupOutcome::Fill(builder)),
                     // Calls that started to wait meanwhile look it up again.
-                    false => LookupStep::uncached(NotCached::OverBudget.name()),
+                    false => LookupStep::ready_uncached(NotCached::OverBudget.name()),
                 }
             }
             FillStart::Wait(guard) => LookupStep::Wait(guard),
-            FillStart::Bypass => LookupStep::uncached("bypass"),
+            FillStart::Bypass => LookupStep::ready_uncached("bypass"),
         }
     }
 
-    /// The entry that another task completed, if it is still valid.
+    /// Returns the entry that another task completed, if it is still valid.
     pub(crate) fn revalidate(
         &self,
         ledger: &dyn LedgerVersions,
@@ -176,7 +186,7 @@ impl ResponseCache {
         entry.is_valid_at(version, changed_at).then_some(CacheHit { entry, slot })
     }
 
-    /// The version of the view and its slot at which a call is looked up; or why it is not.
+    /// Returns the version of the view and its slot at which a call is looked up; or why it is not.
     fn check_cacheable(
         &self,
         ledger: &dyn LedgerVersions,

@@ -4,7 +4,7 @@
 //! or evicted, until its client has read it.
 //! Bounds: responses that are being collected, or were abandoned and are not sent: a quarter of the cache's
 //! limit. All: the cache's limit and that quarter. Each may be exceeded by one chunk per thread. When the whole
-//! budget is used, the cache evicts entries. A response may use a share of what other responses leave
+//! budget is used, the cache evicts entries. A response may use a share of the bytes that other responses leave
 //! ([`MemoryBudget::limit_for`]), and so may a client; a response over its limit is streamed.
 
 use std::collections::{HashMap, VecDeque};
@@ -31,27 +31,28 @@ struct BudgetInner {
 #[derive(Default)]
 struct CollectedByClient {
     total: u64,
-    /// Never 0.
+    /// Bytes by client. Never 0.
     by_client: HashMap<ClientId, u64>,
 }
 
 impl MemoryBudget {
-    /// For a cache of `cache_bytes_max` bytes.
+    /// Creates the budget for a cache of `cache_bytes_max` bytes.
     pub(crate) fn new(cache_bytes_max: u64) -> Self {
         let collected_max = cache_bytes_max / 4;
         let used_max = cache_bytes_max.saturating_add(collected_max);
-        let (used, collected) = (AtomicU64::new(0), Mutex::default());
+        let used = AtomicU64::new(0);
+        let collected = Mutex::default();
         let cache_max = cache_bytes_max;
         Self(Arc::new(BudgetInner { cache_max, used, used_max, collected, collected_max }))
     }
 
-    /// Whether the whole budget is used.
+    /// Returns whether the whole budget is used.
     pub(crate) fn is_full(&self) -> bool {
         self.used_bytes() >= self.0.used_max
     }
 
-    /// How long a response of `client` may become of which `own` bytes are collected, while the cache has
-    /// `cached_bytes`. Each response gets a share of what others leave, so unread responses never use up the
+    /// Returns the maximum length of a response to `client`, with `own` bytes of it collected and `cached_bytes` in the
+    /// cache. Each response gets a share of the bytes that others leave, so unread responses never use up the
     /// whole budget, whatever their number.
     pub(crate) fn limit_for(&self, client: ClientId, own: u64, cached_bytes: u64) -> u64 {
         let BudgetInner { collected, collected_max, cache_max, .. } = &*self.0;
@@ -59,13 +60,13 @@ impl MemoryBudget {
             let collected = collected.lock();
             (collected.total, collected.by_client.get(&client).copied().unwrap_or_default())
         };
-        // A client gets half of what other clients leave; a response gets half of what the client's other
-        // responses leave.
+        // A client gets half of the bytes that other clients leave; a response gets half of those that the client's
+        // other responses leave.
         let of_others = all.saturating_sub(of_client);
         let own_others = of_client.saturating_sub(own);
         let collecting =
             (collected_max.saturating_sub(of_others) / 2).saturating_sub(own_others) / 2;
-        // A cache entry gets a sixteenth of what is left by responses that were evicted and are still being
+        // A cache entry gets a sixteenth of the bytes that are left by responses that were evicted and are still being
         // read.
         let unread = self.used_bytes().saturating_sub(cached_bytes.saturating_add(all));
         collecting.min(cache_max.saturating_sub(unread) / 16)
@@ -88,12 +89,12 @@ impl MemoryBudget {
         }
     }
 
-    /// Bytes of all responses.
+    /// Returns the bytes of all responses.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// The same bytes, counted while they, or a slice of them, exist.
+    /// Counts `bytes` as long as the returned buffer, or a slice of it, exists.
     pub(crate) fn track(&self, mut bytes: Vec<u8>) -> Bytes {
         // Spare capacity would use memory that is not counted.
         if bytes.capacity() - bytes.len() > bytes.len() / 4 {
@@ -130,22 +131,22 @@ pub struct CollectedResponse {
 }
 
 impl CollectedResponse {
-    /// An empty response to a client.
+    /// Creates an empty response to a client.
     pub(crate) fn new(budget: &MemoryBudget, client: ClientId) -> Self {
         Self { budget: budget.clone(), client, parts: VecDeque::new(), bytes: 0 }
     }
 
-    /// An empty response of the same client.
+    /// Returns an empty response of the same client.
     pub(crate) fn empty_like(&self) -> Self {
         Self::new(&self.budget, self.client)
     }
 
-    /// How long it may become, while the cache has `cached_bytes`.
+    /// Returns its maximum length, while the cache has `cached_bytes`.
     pub(crate) fn limit(&self, cached_bytes: u64) -> u64 {
         self.budget.limit_for(self.client, self.bytes, cached_bytes)
     }
 
-    /// Appends a part.
+    /// Appends a part of the response.
     pub fn push(&mut self, part: Vec<u8>) {
         let bytes = part.len() as u64;
         self.bytes += bytes;
@@ -166,7 +167,7 @@ impl CollectedResponse {
         Some(bytes)
     }
 
-    /// Bytes that are left.
+    /// Returns the bytes that are left.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -179,7 +180,7 @@ impl CollectedResponse {
         self.parts.front().map_or(&[], |part| part)
     }
 
-    /// Whether no part is left.
+    /// Returns whether no part is left.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -198,7 +199,7 @@ mod tests {
     const ONE: ClientId = ClientId(1);
 
     #[test]
-    fn bytes_are_counted_for_as_long_as_a_part_of_them_is_there() {
+    fn bytes_are_counted_until_their_last_part_is_dropped() {
         let budget = MemoryBudget::new(400);
         let mut collected = CollectedResponse::new(&budget, ONE);
         collected.push(vec![1; 60]);

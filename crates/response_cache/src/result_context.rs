@@ -13,18 +13,18 @@ pub struct ContextFrame {
 }
 
 impl ContextFrame {
-    /// A frame from the text before the slot, and the text between the slot and the value.
+    /// Creates a frame from the text before the slot, and the text between the slot and the value.
     pub fn new(before_slot: impl Into<Vec<u8>>, after_slot: impl Into<Vec<u8>>) -> Self {
         Self { before_slot: before_slot.into(), after_slot: after_slot.into() }
     }
 
-    /// The context of a value that is true at `slot`.
+    /// Returns the context of a value that is true at `slot`.
     pub fn at(&'static self, slot: Slot) -> ResultContext {
         ResultContext { slot, frame: self }
     }
 }
 
-/// The context of one value.
+/// The context of the value of one result.
 #[derive(Clone, Copy, Debug)]
 pub struct ResultContext {
     slot: Slot,
@@ -32,29 +32,29 @@ pub struct ResultContext {
 }
 
 impl ResultContext {
-    /// The slot at which the value is true.
+    /// Returns the slot at which the value is true.
     pub fn slot(&self) -> Slot {
         self.slot
     }
 
-    /// The same context at another slot.
+    /// Returns this context at another slot.
     pub fn at(self, slot: Slot) -> Self {
         Self { slot, ..self }
     }
 
-    /// Passes what precedes the value to `read`, in parts.
+    /// Passes the text before the value to `read`, in parts.
     pub fn with_parts_before<T>(&self, read: impl FnOnce([&[u8]; 3]) -> T) -> T {
         let mut slot = itoa::Buffer::new();
         let slot = slot.format(self.slot).as_bytes();
         read([&self.frame.before_slot, slot, &self.frame.after_slot])
     }
 
-    /// Appends what precedes the value.
+    /// Appends the text before the value.
     pub fn write_before(&self, out: &mut Vec<u8>) {
         self.with_parts_before(|parts| parts.iter().for_each(|part| out.extend_from_slice(part)));
     }
 
-    /// Appends what follows the value.
+    /// Appends the text after the value.
     pub fn write_after(&self, out: &mut Vec<u8>) {
         out.push(b'}');
     }

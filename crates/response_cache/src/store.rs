@@ -19,9 +19,9 @@ pub struct ResponseCache {
     pub(crate) cache: Cache<CachedResponse>,
     /// Memory budget of all responses.
     pub(crate) budget: MemoryBudget,
-    /// Random key of this process.
+    /// Random key of this process, for validators.
     pub(crate) process_key: ProcessKey,
-    /// Parsed calls whose responses are cached, by their texts.
+    /// Parsed calls with cached responses, by their texts.
     pub(crate) memo: RequestMemo<ParsedCall>,
     memo_hits: AtomicU64,
 }
@@ -30,37 +30,38 @@ pub struct ResponseCache {
 const MEMO_ENTRIES_MAX: usize = 8_192;
 
 impl ResponseCache {
-    /// A cache of `bytes_max` bytes; with 0 nothing is cached. An entry may have a sixteenth of it.
+    /// Creates a cache of `bytes_max` bytes; with 0 nothing is cached. An entry may have a sixteenth of it.
     pub fn new(bytes_max: u64) -> Self {
         let entry_bytes_max = bytes_max / 16;
         let cache = Cache::new(Config { bytes_max, entry_bytes_max, waiters_max: 4_096 });
-        let (memo, memo_hits) = (RequestMemo::new(MEMO_ENTRIES_MAX), AtomicU64::new(0));
+        let memo = RequestMemo::new(MEMO_ENTRIES_MAX);
+        let memo_hits = AtomicU64::new(0);
         let budget = MemoryBudget::new(bytes_max);
         Self { cache, budget, process_key: ProcessKey::new(), memo, memo_hits }
     }
 
-    /// Bytes of responses that are being collected, are cached, or were evicted and are not sent yet: at most a
-    /// quarter more than the cache's limit.
+    /// Returns the bytes of responses that are being collected, are cached, or were evicted and are not sent yet: at
+    /// most a quarter more than the cache's limit.
     pub fn used_bytes(&self) -> u64 {
         self.budget.used_bytes()
     }
 
-    /// An empty response to a client, whose bytes are counted although it is not cached.
+    /// Creates an empty response to a client. Its bytes are counted although it is not cached.
     pub fn collect(&self, client: ClientId) -> CollectedResponse {
         CollectedResponse::new(&self.budget, client)
     }
 
-    /// Random key of this process, for validators.
+    /// Returns the random key of this process, for validators.
     pub fn process_key(&self) -> &ProcessKey {
         &self.process_key
     }
 
-    /// Counters of the cache.
+    /// Returns the counters of the cache.
     pub fn counters(&self) -> cache::Counters {
         self.cache.counters()
     }
 
-    /// Hits whose parameters were not parsed, because the same text was received before.
+    /// Returns the number of hits without parsing, because the same text was received before.
     pub fn memo_hits(&self) -> u64 {
         self.memo_hits.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What is cached, and what is put around it.
+//! The cached values, and the text around them.
 
 use std::io::Read;
 use std::sync::{Arc, LazyLock};
@@ -9,7 +9,7 @@ use pool::ClientId;
 
 use crate::*;
 
-/// A builder for the entry of a key whose dependency changed at version `at`.
+/// Creates a builder for the entry of a key with a dependency that changed at version `at`.
 fn new_builder(
     response_cache: &ResponseCache,
     key: &[u8],
@@ -86,7 +86,8 @@ fn check_framing(around: &str) {
                 let (entry, slot) = encode(coding, context, value.as_bytes());
                 assert_eq!(slot, if context.is_none() { 0 } else { 123 });
                 let cached = entry.value.as_ref().expect("it is cached");
-                let (mut head, mut tail) = (around.as_bytes().to_vec(), Vec::new());
+                let mut head = around.as_bytes().to_vec();
+                let mut tail = Vec::new();
                 let at_slot = cached.context_at(45_678);
                 at_slot.inspect(|context| context.write_before(&mut head));
                 at_slot.inspect(|context| context.write_after(&mut tail));
@@ -94,7 +95,7 @@ fn check_framing(around: &str) {
                 let expected = [&head, value.as_bytes(), &tail].concat();
                 let has_slot = String::from_utf8_lossy(&head).contains(r#"{"slot":45678,"#);
                 assert_eq!(has_slot, context.is_some());
-                let sent = cached.framed(head, tail).concat();
+                let sent = cached.frame(head, tail).concat();
                 let is_short = value.len() < COMPRESS_BYTES_MIN;
                 assert_eq!(cached.coding(), if is_short { ContentEncoding::Plain } else { coding });
                 let read = decode(cached.coding(), &sent);

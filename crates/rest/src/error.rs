@@ -12,7 +12,7 @@ use jsonrpc::error::{FOREIGN_PAGE, RpcError};
 use ledger::{Commitment, Slot};
 use serde_json::{Value, json};
 
-use crate::headers::{COMMITMENT, JSON, NO_STORE, SLOT, commitment_name};
+use crate::headers::{COMMITMENT, JSON, NO_STORE, SLOT, commitment_name, slot_value};
 
 /// Our code for a missing object for which JSON-RPC returns null.
 const NOT_FOUND: i64 = -32044;
@@ -179,7 +179,7 @@ impl ApiError {
             let commitment = commitment_name(commitment);
             let data = || json!({ "slot": slot, "commitment": commitment });
             self.err.data.get_or_insert_with(data);
-            self.headers.push((SLOT, slot.into()));
+            self.headers.push((SLOT, slot_value(slot)));
             self.headers.push((COMMITMENT, HeaderValue::from_static(commitment)));
         }
         let mut err = json!({
@@ -215,9 +215,7 @@ impl From<RpcError> for ApiError {
         if err.is_denied() {
             return Self::http(StatusCode::FORBIDDEN, "method_denied", err);
         }
-        if err.is_overload() {
-            let ms = err.data.as_ref().and_then(|data| data.get("retryAfterMs")?.as_u64());
-            let seconds = ms.map_or(1, |ms| ms / 1_000 + 1);
+        if let Some(seconds) = err.retry_after_s() {
             return Self::http(StatusCode::TOO_MANY_REQUESTS, "too_busy", err)
                 .with_header(header::RETRY_AFTER, seconds.into());
         }

@@ -1,7 +1,7 @@
 //! Names of headers of this interface, and values that many responses share.
 
 use hyper::header::{HeaderName, HeaderValue};
-use ledger::Commitment;
+use ledger::{Commitment, Slot};
 
 /// The slot at which a response is true.
 pub(crate) const SLOT: HeaderName = HeaderName::from_static("hydrant-slot");
@@ -20,6 +20,12 @@ pub(crate) const IMMUTABLE: HeaderValue =
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const VARY: HeaderValue = HeaderValue::from_static("accept, accept-encoding");
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The value of a header with a slot. `HeaderValue::from` allocates twice, this once.
+pub(crate) fn slot_value(slot: Slot) -> HeaderValue {
+    HeaderValue::from_str(itoa::Buffer::new().format(slot))
+        .unwrap_or_else(|_| unreachable!("decimal digits"))
+}
 
 /// The name of a commitment in the API.
 pub(crate) fn commitment_name(commitment: Commitment) -> &'static str {

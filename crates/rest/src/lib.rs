@@ -26,6 +26,7 @@ mod parse_request;
 mod request_context;
 mod response;
 mod rest_api;
+mod revalidation;
 mod route;
 mod route_table;
 pub mod schema;
@@ -43,8 +44,8 @@ pub use request_context::{RequestContext, ShortResult};
 pub use response::{ResponseContext, json_response};
 pub use rest_api::{Examples, RestApi};
 pub use route::{
-    AcceptedResponse, ETagSource, HttpMethod, Link, MethodCall, RawField, RequestBody,
-    ResponseKind, Route, SlotSource, Tag, ValueResponse,
+    AcceptedResponse, CustomResponse, ETagSource, HttpMethod, Link, MethodCall, RawField,
+    RequestBody, ResponseKind, Route, SlotSource, Tag, ValueResponse,
 };
 pub use route_table::RouteTable;
 pub use service::Rest;

@@ -12,7 +12,11 @@ use crate::route::{HttpMethod, Route};
 /// Statuses by their first digit, 1 to 5.
 const STATUSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// The metrics by the index of a route in its table. Requests without a route come after them.
+/// A route in metrics: its index in the table. Requests without a route come after all routes.
+#[derive(Clone, Copy)]
+pub(crate) struct RouteLabel(usize);
+
+/// The metrics by the label of a route.
 pub(crate) struct RestMetrics {
     routes: &'static [Route],
     durations: Histograms,
@@ -26,10 +30,19 @@ impl RestMetrics {
         Self { routes, durations, statuses: Counters::new(len * STATUSES.len()) }
     }
 
-    /// Counts a response and the time until it started.
-    pub(crate) fn record(&self, route: Option<&Route>, status: StatusCode, duration: Duration) {
+    /// Returns the label of a route, or of requests without one.
+    pub(crate) fn label(&self, route: Option<&Route>) -> RouteLabel {
         let index = |route: &Route| self.routes.iter().position(|one| one.id == route.id);
-        let route = route.and_then(index).unwrap_or(self.routes.len());
+        RouteLabel(route.and_then(index).unwrap_or(self.routes.len()))
+    }
+
+    /// Counts a response and the time until it started.
+    pub(crate) fn record(
+        &self,
+        RouteLabel(route): RouteLabel,
+        status: StatusCode,
+        duration: Duration,
+    ) {
         self.durations.record(route, duration);
         let class = usize::from(status.as_u16() / 100).clamp(1, STATUSES.len()) - 1;
         self.statuses.add(route * STATUSES.len() + class, 1);

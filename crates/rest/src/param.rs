@@ -208,6 +208,9 @@ impl ParamType {
                 "type": "array", "items": format.schema(), "minItems": 1,
                 "maxItems": limits.list_limit(max).max,
             }),
+            Self::Number(min, u64::MAX) => {
+                json!({ "type": "integer", "format": "uint64", "minimum": min })
+            }
             Self::Number(min, max) => {
                 json!({ "type": "integer", "format": "uint64", "minimum": min, "maximum": max })
             }

@@ -10,7 +10,9 @@ use jsonrpc::Api;
 use ledger::{Commitment, Slot};
 
 use crate::etag::{etag_of_bytes, matches_if_none_match};
-use crate::headers::{COMMITMENT, IMMUTABLE, JSON, REVALIDATE, SLOT, VARY, commitment_name};
+use crate::headers::{
+    COMMITMENT, IMMUTABLE, JSON, REVALIDATE, SLOT, VARY, commitment_name, slot_value,
+};
 use crate::params::Params;
 use crate::request_context::RequestContext;
 
@@ -23,6 +25,24 @@ pub struct ResponseContext {
     pub commitment: Commitment,
     /// Whether the response will never change.
     pub is_immutable: bool,
+}
+
+impl ResponseContext {
+    /// The context of a value of the state at this slot.
+    pub(crate) fn of_state(slot: Slot, commitment: Commitment) -> Self {
+        Self { slot, commitment, is_immutable: false }
+    }
+
+    /// The context of a value that belongs to a slot. At and below the root, only the final chain has blocks.
+    pub(crate) fn of_object(
+        slot: Slot,
+        commitment: Commitment,
+        find_root: impl FnOnce() -> Slot,
+    ) -> Self {
+        let is_immutable = commitment == Commitment::Finalized || slot <= find_root();
+        let commitment = if is_immutable { Commitment::Finalized } else { commitment };
+        Self { slot, commitment, is_immutable }
+    }
 }
 
 /// The commitment of a request: the parameter `commitment`. Default: finalized.
@@ -75,7 +95,7 @@ pub(crate) fn not_modified() -> Response<ResponseBody> {
 }
 
 pub(crate) fn write_context_headers(headers: &mut HeaderMap, context: ResponseContext) {
-    headers.insert(SLOT, context.slot.into());
+    headers.insert(SLOT, slot_value(context.slot));
     headers.insert(COMMITMENT, HeaderValue::from_static(commitment_name(context.commitment)));
     let cache = if context.is_immutable { IMMUTABLE } else { REVALIDATE };
     headers.insert(header::CACHE_CONTROL, cache);

@@ -3,7 +3,7 @@
 //! The same table matches requests, checks their parameters and is described as OpenAPI.
 
 use jsonrpc::BodyTransformFactory;
-use ledger::Slot;
+use ledger::{Commitment, Slot};
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -83,7 +83,16 @@ pub enum ResponseKind {
     /// Results of several methods ([`MethodCall::Composite`]).
     Composite,
     /// The API's own: [`crate::RestApi::respond`].
-    Custom,
+    Custom(CustomResponse),
+}
+
+/// A response of the API's own. Its context is the state.
+#[derive(Debug)]
+pub struct CustomResponse {
+    /// The commitment of that state.
+    pub commitment: Commitment,
+    /// Whether a request waits for a change: such a request is always handled.
+    pub may_wait: fn(&Params) -> bool,
 }
 
 /// A value next to its context, without it. Null becomes 404.
@@ -193,7 +202,7 @@ impl ResponseKind {
     pub(crate) fn raw_fields(&self) -> Option<&'static [RawField]> {
         match self {
             Self::Value(value) => value.raw,
-            Self::Accepted(_) | Self::Composite | Self::Custom => None,
+            Self::Accepted(_) | Self::Composite | Self::Custom(_) => None,
         }
     }
 }

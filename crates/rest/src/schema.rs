@@ -31,9 +31,11 @@ pub fn tuple<const N: usize>(description: &str, items: [Value; N]) -> Value {
     })
 }
 
-/// One of these.
-pub fn any_of<const N: usize>(description: &str, schemas: [Value; N]) -> Value {
-    json!({ "description": description, "anyOf": schemas.as_slice() })
+/// Exactly one of these. Generators of clients make a type of each, so an object or a list among them must be a
+/// [`reference()`]: inline it would have no name of its own. Objects differ by their required members, and are a
+/// choice of their own next to values of other types.
+pub fn one_of<const N: usize>(description: &str, schemas: [Value; N]) -> Value {
+    json!({ "description": description, "oneOf": schemas.as_slice() })
 }
 
 /// `schema`, or null.
@@ -45,7 +47,7 @@ pub fn nullable(mut schema: Value) -> Value {
             words.push(Value::Null);
         }
     } else {
-        schema = json!({ "anyOf": [schema, { "type": "null" }] });
+        schema = json!({ "oneOf": [schema, { "type": "null" }] });
     }
     if let Some(description) = description {
         schema["description"] = description;
@@ -90,12 +92,11 @@ pub fn base58(description: &str) -> Value {
     json!({ "type": "string", "description": description, "pattern": "^[1-9A-HJ-NP-Za-km-z]*$" })
 }
 
-/// An unsigned integer of up to `bits` bits.
+/// An unsigned integer of up to `bits` bits. The format says its maximum: some generators refuse one of 64 bits.
 pub fn uint(bits: u32, description: &str) -> Value {
-    let max = u64::MAX >> (64 - bits);
     json!({
         "type": "integer", "format": format!("uint{bits}"), "description": description,
-        "minimum": 0, "maximum": max,
+        "minimum": 0,
     })
 }
 

@@ -1,6 +1,5 @@
 //! Serves the REST interface of an API on the port of JSON-RPC.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,18 +7,20 @@ use ::metrics::{Collector, Exposition};
 use http_server::ResponseBody;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
-use jsonrpc::{HttpApi, HttpApiRequest, Server};
+use jsonrpc::error::RpcError;
+use jsonrpc::{HttpApi, HttpApiRequest, HttpApiResponse, MethodClient, Server};
 
 use crate::content_negotiation::negotiate_media;
 use crate::error::ApiError;
 use crate::explorer::explorer_page;
-use crate::headers::VERIFIED_SLOT;
-use crate::metrics::RestMetrics;
+use crate::headers::{VERIFIED_SLOT, slot_value};
+use crate::metrics::{RestMetrics, RouteLabel};
 use crate::openapi_document::OpenApiDocument;
 use crate::params::Params;
 use crate::request_context::{ETAG_BUFFER_BYTES_MAX, RequestContext};
 use crate::rest_api::RestApi;
-use crate::route::{ResponseKind, Route};
+use crate::revalidation::{KnownTags, NotModified, TagKey, WatchedRequest, WatchedResponse};
+use crate::route::{MethodCall, ResponseKind, Route};
 use crate::route_table::READ_METHODS;
 use crate::static_response::StaticResponse;
 use crate::{composite, value};
@@ -79,7 +80,26 @@ pub struct Rest<R: RestApi> {
     metrics: RestMetrics,
     openapi: OpenApiDocument,
     explorer: StaticResponse,
+    known_tags: KnownTags,
     etag_buffer_bytes_max: usize,
+}
+
+/// What is needed of a request when its response is finished.
+#[derive(Clone, Copy)]
+struct ReceivedRequest {
+    caller: MethodClient,
+    is_head: bool,
+    /// When it was received, by the clock of the pool.
+    started: Duration,
+}
+
+/// A request that was not answered with a 304 at once.
+struct PendingRequest {
+    request: HttpApiRequest,
+    /// Whether the rate limit of its client allows it.
+    admitted: Result<(), RpcError>,
+    /// Its text, if it is conditional.
+    tag_key: Option<TagKey>,
 }
 
 impl<R: RestApi> Rest<R> {
@@ -91,6 +111,7 @@ impl<R: RestApi> Rest<R> {
             metrics: RestMetrics::new(R::TABLE.routes),
             openapi: OpenApiDocument::default(),
             explorer: StaticResponse::new("text/html; charset=utf-8", page.as_bytes()),
+            known_tags: KnownTags::new(),
             etag_buffer_bytes_max: ETAG_BUFFER_BYTES_MAX,
         }
     }
@@ -109,16 +130,17 @@ impl<R: RestApi> Rest<R> {
     async fn respond(
         &self,
         server: &Arc<Server<R::Api>>,
-        request: HttpApiRequest,
+        pending: PendingRequest,
         matched: &mut Option<&'static Route>,
     ) -> Result<Response<ResponseBody>, ApiError> {
+        let PendingRequest { request, admitted, tag_key } = pending;
         let path = request.head.uri.path();
-        let is_read = matches!(request.head.method, Method::GET | Method::HEAD);
+        let is_read = is_read(&request.head.method);
         let headers = &request.head.headers;
+        let caller = request.method_client;
         let found = R::TABLE.find_route(path, &request.head.method);
         *matched = found.as_ref().ok().copied();
-        // Counts as a request, whatever its result.
-        request.method_client.admit(&server.context)?;
+        admitted?;
         match path {
             "/v1" | "/v1/" | "/v1/openapi.json" if !is_read => {
                 return Err(ApiError::method_not_allowed(READ_METHODS));
@@ -140,7 +162,7 @@ impl<R: RestApi> Rest<R> {
         })?;
         let body =
             request.body.map_err(|(status, message)| ApiError::from_body_error(status, message))?;
-        let (uri, caller) = (&request.head.uri, request.method_client);
+        let uri = &request.head.uri;
         let (owned_uri, content_type) = (uri.clone(), headers.get(header::CONTENT_TYPE).cloned());
         let (body_len, limits) = (body.len(), self.api.limits(server));
         let parse = move || {
@@ -153,14 +175,55 @@ impl<R: RestApi> Rest<R> {
         let etag_buffer_bytes_max = self.etag_buffer_bytes_max;
         let context =
             RequestContext { server, caller, uri, headers, media, is_read, etag_buffer_bytes_max };
-        match &route.response {
-            ResponseKind::Value(value) => value::respond(&context, value, &params, call).await,
-            ResponseKind::Accepted(accepted) => {
-                value::respond_accepted(&context, accepted, &params, call).await
-            }
-            ResponseKind::Composite => composite::respond(&context, &params, call).await,
-            ResponseKind::Custom => self.api.respond(&context, &params, call).await,
+        let watched = tag_key.and_then(|key| {
+            let request = WatchedRequest { key, route, params: &params, call: &call, media };
+            WatchedResponse::start(server, caller, request)
+        });
+        let response = self.call(&context, route, &params, call).await?;
+        if let Some(watched) = watched {
+            let label = self.metrics.label(Some(route));
+            self.known_tags.store(server, caller, watched, label, &response);
         }
+        Ok(response)
+    }
+
+    /// The response of a route to a call.
+    async fn call(
+        &self,
+        context: &RequestContext<'_, R::Api>,
+        route: &Route,
+        params: &Params,
+        call: MethodCall,
+    ) -> Result<Response<ResponseBody>, ApiError> {
+        match &route.response {
+            ResponseKind::Value(value) => value::respond(context, value, params, call).await,
+            ResponseKind::Accepted(accepted) => {
+                value::respond_accepted(context, accepted, params, call).await
+            }
+            ResponseKind::Composite => composite::respond(context, params, call).await,
+            ResponseKind::Custom(_) => self.api.respond(context, params, call).await,
+        }
+    }
+
+    /// Adds the headers that every response has, and counts it.
+    fn finish(
+        &self,
+        server: &Server<R::Api>,
+        received: ReceivedRequest,
+        label: RouteLabel,
+        result: Result<Response<ResponseBody>, ApiError>,
+    ) -> Response<ResponseBody> {
+        let ReceivedRequest { caller, is_head, started } = received;
+        let mut response = result.unwrap_or_else(|err| err.into_response(R::TABLE.error_codes));
+        if let Some(slot) = self.api.verified_slot(server) {
+            response.headers_mut().insert(VERIFIED_SLOT, slot_value(slot));
+        }
+        if !is_head {
+            caller.charge(&server.context, response.body().immediate_bytes());
+        }
+        let duration = server.context.pool.now().saturating_sub(started);
+        self.metrics.record(label, response.status(), duration);
+        response
     }
 }
 
@@ -172,45 +235,60 @@ impl<R: RestApi> HttpApi<R::Api> for Rest<R> {
     fn handle<'a>(
         &'a self,
         server: &'a Arc<Server<R::Api>>,
-        request: HttpApiRequest,
-    ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>> {
-        Box::pin(async move {
-            if request.head.method == Method::OPTIONS {
-                return options::<R>(request.head.uri.path());
-            }
-            let (started, mut route) = (server.context.pool.now(), None);
-            let (caller, is_head) = (request.method_client, request.head.method == Method::HEAD);
-            let mut response = match self.respond(server, request, &mut route).await {
-                Ok(response) => response,
-                Err(err) => err.into_response(R::TABLE.error_codes),
-            };
-            if let Some(slot) = self.api.verified_slot(server) {
-                response.headers_mut().insert(VERIFIED_SLOT, slot.into());
-            }
-            if !is_head {
-                caller.charge(&server.context, response.body().immediate_bytes());
-            }
-            let duration = server.context.pool.now().saturating_sub(started);
-            self.metrics.record(route, response.status(), duration);
-            response
-        })
+        mut request: HttpApiRequest,
+    ) -> HttpApiResponse<'a> {
+        if request.head.method == Method::OPTIONS {
+            return HttpApiResponse::Ready(options::<R>(request.head.uri.path()));
+        }
+        let caller = request.method_client;
+        let is_head = request.head.method == Method::HEAD;
+        let started = server.context.pool.now();
+        let received = ReceivedRequest { caller, is_head, started };
+        // Counts as a request, whatever its result.
+        let admitted = caller.admit(&server.context);
+        let may_be_known =
+            is_read(&request.head.method) && request.body.is_ok() && admitted.is_ok();
+        let tag_key = match may_be_known {
+            true => TagKey::from_head(&request.head, caller.reached()),
+            false => None,
+        };
+        // Before there is a future: that of a method has some kilobytes.
+        if let Some(key) = &tag_key
+            && let Some(NotModified { label, response }) =
+                self.known_tags.respond(server, caller, key, &mut request.head.headers, started)
+        {
+            return HttpApiResponse::Ready(self.finish(server, received, label, response));
+        }
+        let pending = PendingRequest { request, admitted, tag_key };
+        HttpApiResponse::Pending(Box::pin(async move {
+            let mut route = None;
+            let response = self.respond(server, pending, &mut route).await;
+            self.finish(server, received, self.metrics.label(route), response)
+        }))
     }
 
     fn refuse(&self, status: StatusCode, message: &str) -> Response<ResponseBody> {
         let err = ApiError::from_head_error(status, message);
-        self.metrics.record(None, status, Duration::ZERO);
+        self.metrics.record(self.metrics.label(None), status, Duration::ZERO);
         err.into_response(R::TABLE.error_codes)
     }
 }
 
 impl<R: RestApi> Collector for Rest<R> {
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        self.api.memory()
+        let mut parts = self.api.memory();
+        parts.push(("rest_etags", self.known_tags.bytes()));
+        parts
     }
 
     fn write(&self, out: &mut Exposition) {
         self.metrics.write(out);
     }
+}
+
+/// Whether a method reads, so that its response may be 304.
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// The methods that a path allows.

@@ -13,7 +13,7 @@ use http_server::{ContentEncoding, ResponseBody};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use jsonrpc::error::RpcError;
-use jsonrpc::{Api, MethodResponse, ResponseMeta, ResponseOptions};
+use jsonrpc::{Api, MethodResponse, ResponseMeta, ResponseOptions, Server};
 use ledger::{Commitment, Slot};
 
 use crate::content_negotiation::{Media, RAW};
@@ -39,23 +39,20 @@ struct ResponseSlots {
 }
 
 impl ResponseSlots {
-    fn new<A: Api>(context: &RequestContext<'_, A>, params: &Params) -> Self {
-        let root = context.slot(Commitment::Finalized);
-        let commitment = requested_commitment(params);
-        Self { commitment, reached: context.slot(commitment), root }
+    fn new<A: Api>(server: &Server<A>, commitment: Commitment) -> Self {
+        let slot = |commitment| server.api.version_and_slot(commitment).1;
+        let root = slot(Commitment::Finalized);
+        Self { commitment, reached: slot(commitment), root }
     }
 
     /// The context of a value of the state.
     fn of_state(&self, meta: &ResponseMeta) -> ResponseContext {
-        let slot = meta.slot.unwrap_or(self.reached);
-        ResponseContext { slot, commitment: self.commitment, is_immutable: false }
+        ResponseContext::of_state(meta.slot.unwrap_or(self.reached), self.commitment)
     }
 
-    /// The context of a value that belongs to a slot. At and below the root, only the final chain has blocks.
+    /// The context of a value that belongs to a slot.
     fn at(&self, slot: Slot) -> ResponseContext {
-        let is_immutable = slot <= self.root || self.commitment == Commitment::Finalized;
-        let commitment = if is_immutable { Commitment::Finalized } else { self.commitment };
-        ResponseContext { slot, commitment, is_immutable }
+        ResponseContext::of_object(slot, self.commitment, || self.root)
     }
 
     fn context(&self, source: SlotSource, params: &Params, meta: &ResponseMeta) -> ResponseContext {
@@ -76,9 +73,9 @@ pub(crate) async fn respond<A: Api>(
     params: &Params,
     call: MethodCall,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let slots = ResponseSlots::new(context, params);
+    let slots = ResponseSlots::new(context.server, requested_commitment(params));
     let options = response_options(context, value, params);
-    if let Some(meta) = revalidate(context, value, &call, options) {
+    if let Some(meta) = revalidate(context, &call, options)? {
         let mut response = not_modified();
         response.headers_mut().extend(meta.etag.map(|hash| (header::ETAG, etag(&hash))));
         let response_context = slots.context(value.slot, params, &meta);
@@ -124,7 +121,7 @@ pub(crate) async fn respond_accepted<A: Api>(
     params: &Params,
     call: MethodCall,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let slots = ResponseSlots::new(context, params);
+    let slots = ResponseSlots::new(context.server, requested_commitment(params));
     // The whole result is in the prefix: a string, which is read here.
     let options = ResponseOptions {
         coding: ContentEncoding::Plain,
@@ -160,15 +157,13 @@ async fn call_method<A: Api>(
 /// The metadata of the response if the client has it already and that is known without computing it.
 fn revalidate<A: Api>(
     context: &RequestContext<'_, A>,
-    value: &ValueResponse,
     call: &MethodCall,
     options: ResponseOptions,
-) -> Option<ResponseMeta> {
-    let has_validator = matches!(value.etag, ETagSource::BytesOrDependencies);
+) -> Result<Option<ResponseMeta>, RpcError> {
     let is_conditional = context.is_read && context.headers.contains_key(header::IF_NONE_MATCH);
-    let MethodCall::Single(method, params) = call else { return None };
-    if !has_validator || !is_conditional {
-        return None;
+    let MethodCall::Single(method, params) = call else { return Ok(None) };
+    if !is_conditional {
+        return Ok(None);
     }
     // `*` matches any existing object. Only the response shows whether it exists, so `*` is not checked here.
     let is_known = |hash: &[u8; 16]| lists_etag(context.headers, etag(hash).as_bytes());

@@ -54,21 +54,56 @@ fn values_len(value: &Value) -> usize {
 }
 
 fn filters_schema() -> Value {
-    json!({
-        "type": "array",
-        "maxItems": 4,
-        "items": { "anyOf": [
-            { "type": "object", "required": ["dataSize"], "additionalProperties": false,
-              "properties": { "dataSize": { "type": "integer", "minimum": 0 } } },
-            { "type": "object", "required": ["memcmp"], "additionalProperties": false,
-              "properties": { "memcmp": {
-                "type": "object", "required": ["offset", "bytes"],
-                "properties": {
-                    "offset": { "type": "integer", "minimum": 0 },
-                    "bytes": { "type": "string" },
-                    "encoding": { "enum": ["base58", "base64"] },
-                } } } },
-            { "const": "tokenAccountState" },
-        ] },
-    })
+    let items = rest::schema::reference("AccountFilter", "A filter.");
+    json!({ "type": "array", "maxItems": 4, "items": items })
+}
+
+/// The schemas of a filter: an object or a word.
+pub(crate) mod filters {
+    use rest::schema::{object, one_of, reference, string, string_enum, uint};
+    use serde_json::{Value, json};
+
+    /// A filter of any kind.
+    pub(crate) fn filter() -> Value {
+        one_of(
+            "A filter of accounts by their data.",
+            [
+                reference("AccountFilterObject", "By the length or the bytes."),
+                string_enum("Only token accounts.", &["tokenAccountState"]),
+            ],
+        )
+    }
+
+    pub(crate) fn object_filter() -> Value {
+        one_of(
+            "A filter by length or bytes.",
+            [
+                reference("DataSizeFilter", "By the length."),
+                reference("MemcmpFilter", "By the bytes."),
+            ],
+        )
+    }
+
+    pub(crate) fn data_size() -> Value {
+        let size = uint(64, "Bytes of the data.");
+        close_schema(object("Accounts whose data has this length.", [("dataSize", size)]))
+    }
+
+    pub(crate) fn memcmp() -> Value {
+        let bytes = object(
+            "Bytes and their place.",
+            [
+                ("offset", uint(64, "The place of the first byte.")),
+                ("bytes", string("The bytes.")),
+                ("encoding?", string_enum("Their encoding.", &["base58", "base64"])),
+            ],
+        );
+        close_schema(object("Accounts whose data has these bytes.", [("memcmp", bytes)]))
+    }
+
+    /// Forbids further members in a schema.
+    fn close_schema(mut schema: Value) -> Value {
+        schema["additionalProperties"] = json!(false);
+        schema
+    }
 }

@@ -1,7 +1,7 @@
 //! How results become responses: where the slot comes from, the buffer of the `ETag`, raw bytes, transforms.
 
-use ledger::Slot;
-use rest::{AcceptedResponse, ETagSource, RawField, SlotSource, ValueResponse};
+use ledger::{Commitment, Slot};
+use rest::{AcceptedResponse, CustomResponse, ETagSource, RawField, SlotSource, ValueResponse};
 use serde_json::{Value, json};
 
 use crate::signature_page::signature_page;
@@ -32,6 +32,10 @@ pub(crate) const SIGNATURES: ValueResponse = ValueResponse {
         signature_page(params.number("limit").unwrap_or(SIGNATURES_MAX) as usize)
     }),
     ..STATE
+};
+pub(crate) const STATUS: CustomResponse = CustomResponse {
+    commitment: Commitment::Processed,
+    may_wait: |params| params.number("waitMs").unwrap_or(0) > 0,
 };
 pub(crate) const SUBMITTED: AcceptedResponse = AcceptedResponse {
     member: "signature",

@@ -12,7 +12,7 @@ use crate::calls::{self, call, commitment, config, page_config, versions};
 use crate::examples::{addresses, filters, mint, program, transaction};
 use crate::formats::{ADDRESS as ADDRESS_FORMAT, FILTERS, SIGNATURE as SIGNATURE_FORMAT};
 use crate::responses::{
-    ACCOUNT, BLOCK, SIGNATURES, SIGNATURES_MAX, STATE, SUBMITTED, TRANSACTION_VALUE,
+    ACCOUNT, BLOCK, SIGNATURES, SIGNATURES_MAX, STATE, STATUS, SUBMITTED, TRANSACTION_VALUE,
 };
 use crate::transaction_status::WAIT_MS_MAX;
 
@@ -501,7 +501,7 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: RequestBody::None,
         schema: "Status",
-        response: ResponseKind::Custom,
+        response: ResponseKind::Custom(STATUS),
         links: &[],
         build_call: |params| {
             let search = json!({ "searchTransactionHistory": true });

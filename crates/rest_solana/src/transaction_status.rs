@@ -39,7 +39,8 @@ pub(crate) async fn respond(
     params: &Params,
     call: MethodCall,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let target_rank = commitment_rank(params.text("commitment").unwrap_or("confirmed"));
+    let target = params.text("commitment").unwrap_or("confirmed");
+    let target_rank = commitment_rank(target);
     let wait = Duration::from_millis(params.number("waitMs").unwrap_or(0));
     let mut status = fetch_status(context, &call).await?;
     let is_reached =
@@ -56,6 +57,7 @@ pub(crate) async fn respond(
         let deadline = Instant::now() + wait;
         loop {
             // After `register`: every later change of the status wakes this request.
+            show_status(context, &signature, target);
             status = fetch_status(context, &call).await?;
             if is_reached(&status)
                 || tokio::time::timeout_at(deadline, waiter.notified()).await.is_err()
@@ -70,6 +72,19 @@ pub(crate) async fn respond(
     }
     let response_context = ResponseContext { slot, commitment, is_immutable: false };
     Ok(json_response(context, status.json.to_vec(), response_context))
+}
+
+/// Shows the status of a transaction that has reached a commitment, before the request that waits for it is answered.
+fn show_status(context: &RequestContext<'_, SolanaApi>, signature: &Signature, commitment: &str) {
+    let commitment = match commitment {
+        "processed" => Commitment::Processed,
+        "confirmed" => Commitment::Confirmed,
+        _ => Commitment::Finalized,
+    };
+    let history = context.server.api.history.snapshot();
+    if let Some(executed) = history.transaction(signature, commitment) {
+        executed.show_status();
+    }
 }
 
 async fn fetch_status(

@@ -158,7 +158,12 @@ impl FoundBundle {
     /// Its status on the chain of `history`.
     pub(crate) fn status(&self, history: &HistorySnapshot) -> BundleStatus {
         if let Some(slot) = slot_of(&self.signatures, history) {
-            return BundleStatus::Landed { slot };
+            // Its status is that of its transactions.
+            let transactions = self.signatures.iter();
+            let mut found = transactions
+                .filter_map(|signature| history.transaction(signature, Commitment::Processed));
+            let is_shown = found.all(|executed| executed.has_status());
+            return if is_shown { BundleStatus::Landed { slot } } else { BundleStatus::Pending };
         }
         let first_slot = history.first_slot().unwrap_or(0);
         match &self.result {
@@ -334,7 +339,7 @@ mod tests {
         let (id, waiting) = entry(1, Ok(0));
         let waiting = Entry { result: EntryResult::Waiting(call), ..waiting };
         bundles.retained.lock().insert(ClientId(1), id, waiting);
-        let limits = HistoryLimits { slots_max: 10, bytes_max: u64::MAX };
+        let limits = HistoryLimits { blocks_max: 10, bytes_max: u64::MAX };
         let history = History::new(limits, BlockId { slot: 0, version: 0 });
         let status = || {
             let found = bundles.find(&id).expect("it is known");

@@ -49,7 +49,12 @@ pub fn view_of(api: &SolanaApi, config: Option<RpcContextConfig>) -> Result<View
 
 /// The context of a value that was read from `view`.
 pub fn context(view: &View) -> ResultContext {
-    CONTEXT_FRAME.at(view.block().slot)
+    context_at(view.block().slot)
+}
+
+/// The context of a result that is true at a slot.
+pub(crate) fn context_at(slot: Slot) -> ResultContext {
+    CONTEXT_FRAME.at(slot)
 }
 
 /// Agave's context, with the API version. It is taken from a serialized response, so that its shape is not typed by

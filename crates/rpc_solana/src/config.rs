@@ -9,6 +9,9 @@ use serde::{Deserialize, Deserializer};
 /// than some hundred microseconds.
 const HEAD_BYTES: std::ops::RangeInclusive<usize> = 8 * 1024..=32 * 1024;
 
+/// Bytes of a request's body unless the configuration has others, as in Agave.
+const BODY_BYTES_MAX: usize = 50 * 1024;
+
 /// Largest time limit: a day.
 const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
@@ -16,9 +19,9 @@ const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Bytes of a request's body. Default 51,200, as in Agave. Memory: up to this for each connection that is
-    /// sending one.
-    pub body_bytes_max: usize,
+    /// Bytes of a request's body. Default 51,200, as in Agave. Memory: up to 65,536 for each connection that is
+    /// sending one, and at most 256 MiB, or four bodies of this length, for all that are longer.
+    pub body_bytes_max: Option<usize>,
     /// Bytes of a request's head, URI and all headers together. Default 16,384; from 8,192 to 32,768. Memory:
     /// up to this for each connection that is sending one.
     pub head_bytes_max: usize,
@@ -37,11 +40,20 @@ pub struct Config {
     /// connection is answered with 429 and closed. Behind a proxy all connections come from one address: a
     /// value of `connections_max` lets it have all of them.
     pub connections_per_address_max: Option<usize>,
-    /// Milliseconds in which a request's header must be complete; also how long a connection may
-    /// idle between requests. Default 30,000.
+    /// Milliseconds in which a request's head must be complete: from its first byte, or from the start of a connection.
+    /// Default 30,000.
     pub header_timeout_ms: u64,
+    /// Milliseconds that a connection may wait for its next request. Default 920,000: longer than proxies keep their
+    /// connections to a server (Cloudflare 900 s, Google Cloud 600 s, nginx and AWS 60 s), because a request on a
+    /// connection that the node closes at the same time is lost. While the last tenth of `connections_max` is in use,
+    /// it is `header_timeout_ms`.
+    pub keep_alive_ms: u64,
     /// Milliseconds in which a request's body must be complete. Default 10,000.
     pub body_timeout_ms: u64,
+    /// Milliseconds from a request's arrival to the first byte of its response. Default 45,000: shorter than proxies
+    /// wait for a server (HAProxy in Debian 50 s, nginx and AWS 60 s), so that the client gets a 429 with the reason,
+    /// and not a 504 of the proxy while the node still computes. A deadline of the request's class may be shorter.
+    pub first_byte_timeout_ms: u64,
     /// Milliseconds in which a client must read 64 KiB of a response that waits for it, or all that waits.
     /// Default 30,000.
     pub write_timeout_ms: u64,
@@ -73,7 +85,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            body_bytes_max: 50 * 1024,
+            body_bytes_max: None,
             head_bytes_max: 16 * 1024,
             uri_bytes_max: 8 * 1024,
             list_header_bytes_max: 4 * 1024,
@@ -81,7 +93,9 @@ impl Default for Config {
             connections_max: 10_000,
             connections_per_address_max: None,
             header_timeout_ms: 30_000,
+            keep_alive_ms: 920_000,
             body_timeout_ms: 10_000,
+            first_byte_timeout_ms: 45_000,
             write_timeout_ms: 30_000,
             client_header: None,
             allowed_origins: AllowedOrigins::default(),
@@ -109,20 +123,27 @@ pub struct ConfigError {
 impl Config {
     /// The limits of JSON-RPC.
     pub fn jsonrpc(&self) -> jsonrpc::Config {
-        let Self { batch_max, inline_bytes_max, slow_request_ms, .. } = *self;
-        jsonrpc::Config { batch_max, inline_bytes_max, slow_request_ms }
+        let Self { batch_max, inline_bytes_max, first_byte_timeout_ms, slow_request_ms, .. } =
+            *self;
+        jsonrpc::Config { batch_max, inline_bytes_max, first_byte_timeout_ms, slow_request_ms }
+    }
+
+    /// Bytes of a request's body.
+    pub fn body_bytes_max(&self) -> usize {
+        self.body_bytes_max.unwrap_or(BODY_BYTES_MAX)
     }
 
     /// The limits of HTTP.
     pub fn http(&self) -> HttpConfig {
         HttpConfig {
-            body_bytes_max: self.body_bytes_max,
+            body_bytes_max: self.body_bytes_max(),
             head_bytes_max: self.head_bytes_max,
             uri_bytes_max: self.uri_bytes_max,
             list_header_bytes_max: self.list_header_bytes_max,
             connections_max: self.connections_max,
             connections_per_address_max: self.connections_per_address_max,
             header_timeout_ms: self.header_timeout_ms,
+            keep_alive_ms: self.keep_alive_ms,
             body_timeout_ms: self.body_timeout_ms,
             write_timeout_ms: self.write_timeout_ms,
             client_header: self.client_header.clone(),
@@ -133,7 +154,7 @@ impl Config {
     /// Checks every number: with one of these at 0 the server could not answer some requests, or none.
     pub fn check(&self) -> Result<(), ConfigError> {
         check_nonzero(&[
-            ("rpc.body_bytes_max", self.body_bytes_max),
+            ("rpc.body_bytes_max", self.body_bytes_max()),
             ("rpc.uri_bytes_max", self.uri_bytes_max),
             ("rpc.list_header_bytes_max", self.list_header_bytes_max),
             ("rpc.batch_max", self.batch_max),
@@ -147,7 +168,9 @@ impl Config {
         }
         check_timeouts(&[
             ("rpc.header_timeout_ms", self.header_timeout_ms),
+            ("rpc.keep_alive_ms", self.keep_alive_ms),
             ("rpc.body_timeout_ms", self.body_timeout_ms),
+            ("rpc.first_byte_timeout_ms", self.first_byte_timeout_ms),
             ("rpc.write_timeout_ms", self.write_timeout_ms),
         ])
     }

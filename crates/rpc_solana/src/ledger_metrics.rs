@@ -53,7 +53,8 @@ impl Collector for LedgerMetrics {
         }
         let status = self.health.status();
         let help = "1 if /ready reports that the node can serve requests, otherwise 0.";
-        exposition.single("hydrant_ready", MetricKind::Gauge, help, u8::from(status == Status::Ok));
+        let is_ready = status == Status::Ok && !self.health.has_announced_end();
+        exposition.single("hydrant_ready", MetricKind::Gauge, help, u8::from(is_ready));
         let behind = match status {
             Status::Ok => 0.0,
             Status::Behind { slots } => slots as f64,

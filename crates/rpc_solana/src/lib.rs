@@ -17,7 +17,9 @@ mod ledger_metrics;
 mod memory_usage;
 mod methods;
 pub mod pubsub;
+mod rejecting_ledger;
 mod solana_api;
+mod solana_api_builder;
 mod stored_transaction;
 
 pub use bundles::Bundles;
@@ -26,3 +28,4 @@ pub use config::{Config, ConfigError};
 pub use memory_usage::NodeMemory;
 pub use methods::{api_version, required_index_keys, tip_accounts};
 pub use solana_api::{SolanaApi, SolanaServer};
+pub use solana_api_builder::SolanaApiBuilder;

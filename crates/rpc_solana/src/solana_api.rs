@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use chain_solana::{
-    AccountUpstream, Cluster, ClusterInfo, Faucet, ForkControl, History, OlderStatuses, Reader,
-    Simulator, Snapshots, TransactionSender, Upstream, Verification,
+    Cluster, ClusterInfo, Faucet, ForkControl, History, PreSnapshotStatuses, Reader,
+    RemoteAccounts, Simulator, Snapshots, TransactionSender, UpstreamRpc, Verification,
 };
 use http_server::{Authenticator, HttpContext};
 use jsonrpc::metrics::Metrics;
-use jsonrpc::{Api, Health, Server, ServerContext};
+use jsonrpc::{Health, Server, ServerContext};
 use ledger::{Commitment, Slot};
 use pool::{Pool, RateLimiter};
 use query::ChangeTracker;
@@ -20,10 +20,10 @@ use crate::bundles::Bundles;
 use crate::cheatcodes::Cheatcodes;
 use crate::config::Config;
 use crate::ledger_metrics::LedgerMetrics;
-use crate::pubsub::NotifiedSlot;
 
-/// What the methods of Solana work on. Clones share it.
+/// What the methods of Solana work on. Clones share it. [`Self::builder`] makes it.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct SolanaApi {
     /// Facts that never change while the node runs.
     pub cluster_info: Arc<ClusterInfo>,
@@ -46,22 +46,20 @@ pub struct SolanaApi {
     /// Controls the forks of a local ledger. `None` for a followed chain.
     pub fork_control: Option<Arc<dyn ForkControl>>,
     /// Answers what only an upstream of a followed chain knows. `None` for a ledger without one.
-    pub upstream: Option<Arc<dyn Upstream>>,
+    pub upstream: Option<Arc<dyn UpstreamRpc>>,
     /// Fetches accounts that a local ledger lacks. `None` unless the ledger is the fork of another cluster.
-    pub account_upstream: Option<Arc<dyn AccountUpstream>>,
+    pub account_upstream: Option<Arc<dyn RemoteAccounts>>,
     /// The snapshots that this node serves, if it does.
     pub snapshots: Option<Arc<dyn Snapshots>>,
     /// Transactions that were executed before the history begins, if they are known.
-    pub older_statuses: Option<Arc<dyn OlderStatuses>>,
-    /// How far the subscribers of this node are notified. The default if it has no subscriptions.
-    pub notified: Arc<NotifiedSlot>,
+    pub older_statuses: Option<Arc<dyn PreSnapshotStatuses>>,
     /// The cheat codes of a local ledger.
     pub cheatcodes: Arc<Cheatcodes>,
     /// Health of the ledger, as `getHealth` reports it.
     pub health: Arc<Health>,
     /// Its clock is that of `health`.
     pub pool: Arc<Pool>,
-    /// The metrics of its server ([`Self::new_metrics`]). Methods count transactions that were rejected.
+    /// The metrics of its server. Methods count transactions that were rejected.
     pub metrics: Arc<Metrics>,
     /// Limits.
     pub config: Config,
@@ -69,8 +67,8 @@ pub struct SolanaApi {
 
 impl LedgerVersions for SolanaApi {
     fn version_and_slot(&self, commitment: Commitment) -> (u64, Slot) {
-        let view = self.reader.view(commitment);
-        (view.version(), view.block().slot)
+        let (version, block) = self.reader.version_and_block(commitment);
+        (version, block.slot)
     }
 
     fn change_tracker(&self) -> &Arc<ChangeTracker> {
@@ -82,11 +80,6 @@ impl LedgerVersions for SolanaApi {
 pub type SolanaServer = Server<SolanaApi>;
 
 impl SolanaApi {
-    /// The metrics of a server of this API, all zero.
-    pub fn new_metrics() -> Arc<Metrics> {
-        Arc::new(Metrics::new(&Self::method_names()))
-    }
-
     /// A server of this API with a response cache and the limits of clients. Its metrics have the ledger's.
     pub fn into_server(
         self,

@@ -8,10 +8,8 @@ use std::sync::Arc;
 
 use chain_solana::{Cluster, ClusterInfo, History, Reader, View, VoteStakes};
 use ledger::{Address, Commitment, Slot};
-use snapshot_solana::{
-    ArchiveWriteError, ArchivedBank, BankFields, EpochStakes, EpochVoter, WrittenArchive,
-    write_archive,
-};
+use snapshot_solana::{ArchiveWriteError, ArchivedBank, BankFields, WrittenArchive, write_archive};
+use solana::{EpochStakes, EpochVoter};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use solana_vote_interface::state::VoteStateV4;
@@ -21,20 +19,20 @@ use crate::status_cache;
 /// Milliseconds of a slot of a ledger that makes a block for each transaction.
 const SLOT_MS_DEFAULT: u64 = 400;
 
-/// A ledger of which archives are made.
+/// A ledger that is written to archives.
 pub struct ArchivedLedger {
-    /// Its accounts.
+    /// Reader of the accounts of the ledger.
     pub reader: Reader,
-    /// Its blocks.
+    /// History of the blocks of the ledger.
     pub history: Arc<History>,
-    /// Its cluster: what never changes.
+    /// Constant properties of the cluster.
     pub info: Arc<ClusterInfo>,
-    /// Its stakes and its inflation.
+    /// Stakes and inflation of the cluster.
     pub cluster: Arc<dyn Cluster>,
 }
 
 impl ArchivedLedger {
-    /// The newest slot of which an archive can be made.
+    /// Returns the newest slot that can be archived.
     pub(crate) fn newest_slot(&self) -> Slot {
         self.reader.view(Commitment::Finalized).block().slot
     }
@@ -51,7 +49,8 @@ impl ArchivedLedger {
     }
 
     fn bank(&self, view: &View) -> ArchivedBank {
-        let (info, block) = (&self.info, view.meta());
+        let info = &self.info;
+        let block = view.meta();
         let slot = view.block().slot;
         let epoch = info.epoch_schedule.get_epoch(slot);
         let stakes = self.cluster.stakes(view).unwrap_or_default();
@@ -77,7 +76,7 @@ impl ArchivedLedger {
     }
 }
 
-/// The vote accounts with stake, as the voters of an epoch.
+/// Returns the vote accounts with stake, as the voters of an epoch.
 fn voters(view: &View, stakes: &VoteStakes, epoch: u64) -> EpochStakes {
     let voter = |(vote_account, stake): (&Pubkey, &u64)| {
         let account = view.record(&Address::from(vote_account.to_bytes()))?;

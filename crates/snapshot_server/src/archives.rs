@@ -1,4 +1,4 @@
-//! The archives on the disk: when one is made, and which one is the newest.
+//! The archives on the disk: when one is written, and which one is the newest.
 //!
 //! Bounds: see the crate. A request makes an archive if the newest one is more than [`REUSED_SLOTS_MAX`] slots old, and
 //! the last one was started more than [`MAKE_INTERVAL`] ago.
@@ -18,11 +18,11 @@ use tokio::time::Instant;
 
 use crate::archived_ledger::ArchivedLedger;
 
-/// Downloads at once.
+/// Maximum number of concurrent downloads.
 pub const DOWNLOADS_MAX: usize = 8;
 /// Requests that wait for an archive that is being made.
 pub const REQUESTS_MAX: usize = 64;
-/// Final slots after which an archive is not the newest any more. A follower goes on from its slot, so it must be in
+/// Final slots after which an archive is out of date. A follower continues from its slot, so it must be in
 /// the log of Yellowstone gRPC, which has 100 slots above the root or more.
 const REUSED_SLOTS_MAX: u64 = 16;
 /// The time from one archive to the next.
@@ -30,7 +30,7 @@ const MAKE_INTERVAL: Duration = Duration::from_secs(1);
 /// Archives on the disk: the newest, and the one before, which clients were redirected to.
 const STORED_MAX: usize = 2;
 
-/// Why there is no archive.
+/// Reasons why a request gets no archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoArchive {
     #[error("{REQUESTS_MAX} requests wait for a snapshot already")]
@@ -39,7 +39,7 @@ pub(crate) enum NoArchive {
     Failed,
 }
 
-/// What happened so far.
+/// Counts of archives and downloads by their results.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) made: AtomicU64,
@@ -55,24 +55,24 @@ impl Counters {
     }
 }
 
-/// The archives of a ledger.
+/// The newest archives of a ledger on the disk.
 pub struct SnapshotArchives {
     ledger: ArchivedLedger,
     dir: Option<PathBuf>,
-    /// Without a directory. It is removed with this.
+    /// The directory, if none is configured. It is removed with this.
     temporary: OnceLock<TempDir>,
-    /// Locked while an archive is made; when the last one was started.
+    /// Locked while an archive is made. Contains the time when the last one was started.
     making: Arc<Mutex<Option<Instant>>>,
     requests: Semaphore,
     pub(crate) downloads: Arc<Semaphore>,
-    /// The newest first.
+    /// The stored archives, the newest first.
     stored: RwLock<Vec<Arc<WrittenArchive>>>,
     pub(crate) counters: Arc<Counters>,
 }
 
 impl SnapshotArchives {
-    /// The archives of `ledger` in a directory of their own, which is created with the first one. What is in it then is
-    /// removed. Without a directory they are in a temporary one.
+    /// Creates the archives of `ledger`. Their directory is created, and emptied, when the first archive is written. If
+    /// `dir` is `None`, it is a temporary directory.
     pub fn new(ledger: ArchivedLedger, dir: Option<PathBuf>) -> Self {
         Self {
             ledger,
@@ -86,7 +86,7 @@ impl SnapshotArchives {
         }
     }
 
-    /// The newest archive, which may have to be made first.
+    /// Returns the newest archive, and writes it first if necessary.
     pub(crate) async fn newest(self: &Arc<Self>) -> Result<Arc<WrittenArchive>, NoArchive> {
         let _request = self.requests.try_acquire().map_err(|_| NoArchive::TooManyRequests)?;
         let mut started = Arc::clone(&self.making).lock_owned().await;
@@ -133,7 +133,7 @@ impl SnapshotArchives {
         Ok(archive)
     }
 
-    /// The directory. Before the first archive those of an earlier process are removed.
+    /// Returns the directory. Before the first archive those of an earlier process are removed.
     fn prepare_dir(&self) -> Result<PathBuf, Box<dyn std::error::Error>> {
         let Some(dir) = &self.dir else {
             if let Some(dir) = self.temporary.get() {
@@ -149,7 +149,7 @@ impl SnapshotArchives {
         Ok(dir.clone())
     }
 
-    /// The archive with this name.
+    /// Returns the archive with this name.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<WrittenArchive>> {
         self.stored.read().iter().find(|archive| archive.name == name).cloned()
     }
@@ -164,7 +164,7 @@ impl chain_solana::Snapshots for SnapshotArchives {
 impl Drop for SnapshotArchives {
     fn drop(&mut self) {
         for archive in self.stored.get_mut().drain(..) {
-            // Nothing serves it any more. The next process removes what stays.
+            // Nothing serves it now. The next process removes a file that stays.
             let _ = std::fs::remove_file(&archive.path);
         }
     }

@@ -1,7 +1,7 @@
 //! An archive as the body of a response: read from the disk in chunks, as its client takes them.
 //!
-//! Bounds: [`CHUNK_BYTES`] in memory. The whole of it must be taken until a deadline: [`DOWNLOAD_BYTES_PER_S_MIN`]. A
-//! client that takes nothing is closed by its connection before (`rpc.write_timeout_ms`).
+//! Bounds: [`CHUNK_BYTES`] in memory. The client must read all of it before a deadline: [`DOWNLOAD_BYTES_PER_S_MIN`].
+//! The connection of a client that reads nothing is closed earlier (`rpc.write_timeout_ms`).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,18 +22,18 @@ use crate::archives::Counters;
 
 /// Bytes that are read at a time.
 const CHUNK_BYTES: u64 = 256 << 10;
-/// What a client must take in the mean.
+/// Minimum average rate of a download.
 const DOWNLOAD_BYTES_PER_S_MIN: u64 = 64 << 10;
-/// The shortest deadline.
+/// The deadline of a small archive.
 const DOWNLOAD_TIMEOUT_MIN: Duration = Duration::from_secs(60);
 
 type ReadChunk = JoinHandle<io::Result<(File, Bytes)>>;
 
-/// The rest of an archive.
+/// The bytes of an archive that are still to be sent.
 pub(crate) struct DownloadBody {
     path: PathBuf,
     file: Option<File>,
-    /// A chunk that is being read.
+    /// The chunk that is being read, if any.
     reading: Option<ReadChunk>,
     left: u64,
     deadline: Instant,
@@ -70,7 +70,9 @@ impl ChunkSource for DownloadBody {
             return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
         }
         let reading = self.reading.get_or_insert_with(|| {
-            let (path, file, len) = (self.path.clone(), self.file.take(), self.left);
+            let path = self.path.clone();
+            let file = self.file.take();
+            let len = self.left;
             tokio::task::spawn_blocking(move || read(path, file, len.min(CHUNK_BYTES)))
         });
         let read = ready!(Pin::new(reading).poll(cx));

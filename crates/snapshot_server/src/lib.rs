@@ -1,7 +1,7 @@
 //! Snapshot archives of a ledger of this process, made on request and served over HTTP as a validator serves its own.
 //!
 //! In: a ledger ([`ArchivedLedger`]), and requests for `/snapshot.tar.bz2` and for archives by their names. Out: a
-//! redirect to the newest archive, and its bytes from the disk. Other paths go on to another [`jsonrpc::HttpApi`].
+//! redirect to the newest archive, and its bytes from the disk. Other paths are passed to another [`jsonrpc::HttpApi`].
 //! Bounds: one archive is made at a time, and at most one a second; two are on the disk; [`DOWNLOADS_MAX`] downloads at
 //! once, each with a deadline by its length; [`REQUESTS_MAX`] requests wait for an archive that is being made.
 //! Invariant: nothing is written or read on a thread that polls sockets.

@@ -2,20 +2,19 @@
 //!
 //! `GET /snapshot.tar.bz2` redirects to the newest full archive, whatever its compression. `GET /NAME` is an archive.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use http_server::{ResponseBody, response, text_response};
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
-use jsonrpc::{Api, HttpApi, HttpApiRequest, Server};
+use jsonrpc::{Api, HttpApi, HttpApiRequest, HttpApiResponse, Server};
 
 use crate::archives::{Counters, SnapshotArchives};
 use crate::download_body::DownloadBody;
 
-/// Names the newest full archive, for clients that know no slot.
+/// Path of the newest full archive, for clients that do not know its slot.
 const NEWEST: &str = "/snapshot.tar.bz2";
-/// What paths of archives begin with.
+/// The prefixes of the paths of archives.
 const PREFIXES: [&str; 2] = ["/snapshot-", "/incremental-snapshot"];
 const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("5");
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
@@ -27,7 +26,7 @@ pub struct WithSnapshots<A: Api> {
 }
 
 impl<A: Api> WithSnapshots<A> {
-    /// Snapshots from `archives`, and the paths of `other`.
+    /// Creates an API with the snapshots of `archives`, and the paths of `other`.
     pub fn new(archives: Arc<SnapshotArchives>, other: Arc<dyn HttpApi<A>>) -> Self {
         Self { archives, other }
     }
@@ -68,7 +67,7 @@ impl<A: Api> WithSnapshots<A> {
         response
     }
 
-    /// To the newest archive, which may have to be made first.
+    /// Redirects to the newest archive, which may have to be written first.
     async fn redirect(&self) -> Response<ResponseBody> {
         let archive = match self.archives.newest().await {
             Ok(archive) => archive,
@@ -92,16 +91,16 @@ fn busy(status: StatusCode, reason: &str) -> Response<ResponseBody> {
 
 impl<A: Api> HttpApi<A> for WithSnapshots<A> {
     fn owns_path(&self, path: &str) -> bool {
-        is_of_snapshot(path) || self.other.owns_path(path)
+        is_snapshot_path(path) || self.other.owns_path(path)
     }
 
     fn handle<'a>(
         &'a self,
         server: &'a Arc<Server<A>>,
         request: HttpApiRequest,
-    ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>> {
-        if is_of_snapshot(request.head.uri.path()) {
-            return Box::pin(self.respond(server, request));
+    ) -> HttpApiResponse<'a> {
+        if is_snapshot_path(request.head.uri.path()) {
+            return HttpApiResponse::Pending(Box::pin(self.respond(server, request)));
         }
         self.other.handle(server, request)
     }
@@ -111,6 +110,6 @@ impl<A: Api> HttpApi<A> for WithSnapshots<A> {
     }
 }
 
-fn is_of_snapshot(path: &str) -> bool {
+fn is_snapshot_path(path: &str) -> bool {
     path == NEWEST || PREFIXES.iter().any(|prefix| path.starts_with(prefix))
 }

@@ -1,23 +1,20 @@
-//! Reads a tar archive in a Zstandard stream, entry by entry, with all offsets.
+//! Reads a compressed tar archive, entry by entry, with all offsets.
 //!
 //! In: a file. Out: entries in order, each read in pieces. Agave writes ustar and GNU headers,
 //! regular files and directories; anything else is not a snapshot archive.
-//! Bounds: the decompressor's window (at most 128 MiB, 2 MiB as Agave compresses) and one read buffer.
+//! Bounds: those of the decompressor, and one read buffer.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
-use zstd::stream::read::Decoder;
-
+use crate::decompressor::{Decompressor, MAGIC_BYTES};
 use crate::error::{ArchiveOffset, SnapshotError};
 use crate::progress::Progress;
 
 const BLOCK: usize = 512;
 /// Bytes read from the disk, and unpacked, at a time.
 const BUFFER_BYTES: usize = 1 << 18;
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 const NAME: std::ops::Range<usize> = 0..100;
 const SIZE: std::ops::Range<usize> = 124..136;
 const CHECKSUM: std::ops::Range<usize> = 148..156;
@@ -41,7 +38,7 @@ impl Read for ProgressReader<'_> {
 /// An archive that is being read.
 pub(crate) struct Archive<'a> {
     name: String,
-    unpacked: BufReader<Decoder<'static, BufReader<ProgressReader<'a>>>>,
+    unpacked: BufReader<Decompressor<BufReader<ProgressReader<'a>>>>,
     /// Bytes unpacked so far.
     position: u64,
     entry: Option<Entry>,
@@ -64,22 +61,18 @@ impl<'a> Archive<'a> {
         let mut input = BufReader::with_capacity(BUFFER_BYTES, ProgressReader { file, progress });
         let name = path.file_name().unwrap_or(path.as_os_str()).display().to_string();
         let at = || ArchiveOffset { archive: name.clone(), file: None, offset: 0 };
-        let first = input.fill_buf().map_err(open_error)?;
-        if first.len() < ZSTD_MAGIC.len() {
+        if input.fill_buf().map_err(open_error)?.len() < MAGIC_BYTES {
             return Err(SnapshotError::Truncated { at: at() });
         }
-        if !first.starts_with(&ZSTD_MAGIC) {
-            let reason = if first.starts_with(&LZ4_MAGIC) {
-                "compressed with LZ4; only Zstandard (tar.zst) is read"
-            } else {
-                "not compressed with Zstandard (tar.zst)"
-            };
-            return Err(SnapshotError::Unsupported { at: at(), reason: reason.to_owned() });
-        }
-        let decoder = Decoder::with_buffer(input).map_err(open_error)?;
+        let decompressor = Decompressor::new(input).map_err(|err| match err.kind() {
+            ErrorKind::Unsupported => {
+                SnapshotError::Unsupported { at: at(), reason: err.to_string() }
+            }
+            _ => open_error(err),
+        })?;
         Ok(Self {
             name,
-            unpacked: BufReader::with_capacity(BUFFER_BYTES, decoder),
+            unpacked: BufReader::with_capacity(BUFFER_BYTES, decompressor),
             position: 0,
             entry: None,
             entry_position: 0,

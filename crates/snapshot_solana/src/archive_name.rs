@@ -1,6 +1,10 @@
 //! The parts of an archive's file name: its slot, its base slot, and the hash of its accounts.
 
-/// The parts of `snapshot-SLOT-HASH.tar.zst` or `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
+/// The ends of the names that Agave 4 gives to archives: one for each compression.
+const EXTENSIONS: [&str; 2] = [".tar.zst", ".tar.lz4"];
+
+/// The parts of `snapshot-SLOT-HASH.tar.zst` or `incremental-snapshot-BASE-SLOT-HASH.tar.zst`, or of the same with
+/// `tar.lz4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveName {
     /// The slot of the full snapshot below; `None` for a full snapshot.
@@ -14,7 +18,7 @@ pub struct ArchiveName {
 impl ArchiveName {
     /// `None` if the file was renamed: then only the archive's content is checked.
     pub fn parse(name: &str) -> Option<Self> {
-        let stem = name.strip_suffix(".tar.zst")?;
+        let stem = EXTENSIONS.iter().find_map(|extension| name.strip_suffix(extension))?;
         let (base, rest) = match stem.strip_prefix("incremental-snapshot-") {
             Some(rest) => {
                 let (base, rest) = rest.split_once('-')?;
@@ -40,7 +44,12 @@ mod tests {
             ArchiveName::parse("incremental-snapshot-100-150-Abc9.tar.zst"),
             name(Some(100), 150)
         );
-        for other in ["snapshot.tar.zst", "snapshot-x-Abc9.tar.zst", "snapshot-1-Abc9.tar.lz4"] {
+        assert_eq!(ArchiveName::parse("snapshot-100-Abc9.tar.lz4"), name(None, 100));
+        assert_eq!(
+            ArchiveName::parse("incremental-snapshot-100-150-Abc9.tar.lz4"),
+            name(Some(100), 150)
+        );
+        for other in ["snapshot.tar.zst", "snapshot-x-Abc9.tar.zst", "snapshot-1-Abc9.tar.bz2"] {
             assert_eq!(ArchiveName::parse(other), None);
         }
     }

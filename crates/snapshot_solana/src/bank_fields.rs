@@ -10,13 +10,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use lattice::{BankHashInputs, HardFork, LT_HASH_BYTES, LtHash, crossed_hard_forks};
+use solana::EpochStakes;
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_inflation::Inflation;
 
 use crate::archive::Archive;
 use crate::bincode_reader::{BincodeReader, PUBKEY};
-use crate::epoch_stakes::{self, EpochStakes};
+use crate::epoch_stakes;
 use crate::error::SnapshotError;
 use crate::status_cache::StatusCache;
 

@@ -1,4 +1,4 @@
-//! The stakes of epochs, as a snapshot has them: whose votes count in an epoch, and who leads its slots.
+//! Reads the stakes of epochs from the fields of a bank.
 //!
 //! In: Agave's versioned epoch stakes. Out: the vote accounts with stake; delegations are skipped in the stream.
 //! Bounds: [`EPOCHS_MAX`] epochs of [`VOTERS_MAX`] vote accounts, about 110 bytes each.
@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use solana::{EpochStakes, EpochVoter};
 use solana_pubkey::Pubkey;
 
 use crate::bincode_reader::{BincodeReader, PUBKEY};
@@ -23,28 +24,6 @@ const VOTE_ACCOUNT: u64 = PUBKEY + 8 + 8 + 8 + PUBKEY + 1 + 8;
 const DELEGATION: u64 = PUBKEY + 8 * 4;
 /// An epoch and three amounts.
 const STAKE_HISTORY_ENTRY: u64 = 8 * 4;
-
-/// The stakes of one epoch, computed at the start of an earlier one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EpochStakes {
-    /// The epoch whose votes and leaders they determine.
-    pub epoch: u64,
-    /// The vote accounts with stake, in the order of their addresses.
-    pub voters: Vec<EpochVoter>,
-}
-
-/// A vote account with stake in an epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EpochVoter {
-    /// Its address.
-    pub vote_account: Pubkey,
-    /// The identity of its node, which leads its slots.
-    pub node: Pubkey,
-    /// The key that signs its votes in the epoch, if there is one.
-    pub authorized_voter: Option<Pubkey>,
-    /// Lamports delegated to it. Never 0.
-    pub stake: u64,
-}
 
 /// Reads the stakes of all epochs, in the order of epochs.
 pub(crate) fn read_all(

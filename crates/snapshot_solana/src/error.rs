@@ -57,7 +57,7 @@ pub enum SnapshotError {
         #[source]
         err: io::Error,
     },
-    /// The file is something else. Fix: pass a snapshot archive of Agave 4, compressed as tar.zst.
+    /// The file is something else. Fix: pass a snapshot archive of Agave 4: tar.zst or tar.lz4.
     #[error("{at}: not a snapshot archive as Agave 4 writes it: {reason}")]
     Unsupported {
         /// The position.

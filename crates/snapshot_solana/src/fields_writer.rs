@@ -4,11 +4,11 @@
 //! have as well (current stakes, rent) is left empty.
 
 use lattice::LtHash;
+use solana::{EpochStakes, EpochVoter};
 use solana_epoch_schedule::EpochSchedule;
 
 use crate::archived_bank::{ArchivedBank, STORAGE_ID};
 use crate::bank_fields::BankFields;
-use crate::epoch_stakes::{EpochStakes, EpochVoter};
 
 const TICKS_PER_SLOT: u64 = 64;
 /// Blockhashes that are stored at most.

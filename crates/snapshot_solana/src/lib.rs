@@ -4,7 +4,7 @@
 //! Shape: [`load`] reads a full archive and optionally an incremental one, puts every account as of
 //! its slot into the caller's [`AccountSink`], and returns a [`Snapshot`]: the bank's fields and
 //! the totals of the accounts. [`load_on_top`] reads an incremental archive into a sink that has a state already.
-//! Another thread may read [`Progress`].
+//! Another thread may read [`Progress`]. [`check_start`] only looks at the start of an archive.
 //! Bounds: besides the sink a few batches of about a megabyte for each thread, and 8 bytes for each
 //! id of the sink.
 //! Invariant: the loaded state is the validator's. The lattice hash over all accounts, their
@@ -19,6 +19,7 @@ mod archive_writer;
 mod archived_bank;
 mod bank_fields;
 mod bincode_reader;
+mod decompressor;
 mod epoch_stakes;
 mod error;
 mod fields_writer;
@@ -33,9 +34,8 @@ pub use archive_name::ArchiveName;
 pub use archive_writer::{ArchiveWriteError, WrittenArchive, write_archive};
 pub use archived_bank::ArchivedBank;
 pub use bank_fields::BankFields;
-pub use epoch_stakes::{EpochStakes, EpochVoter};
 pub use error::{AccountSinkError, ArchiveOffset, SnapshotError};
-pub use load::{LoadedState, Snapshot, load, load_on_top};
+pub use load::{LoadedState, Snapshot, check_start, load, load_on_top};
 pub use progress::Progress;
 pub use status_cache::{STATUS_KEY_BYTES, StatusCache, StatusKey};
 pub use summary::{LargestAccount, ProgramHoldings, Summary};

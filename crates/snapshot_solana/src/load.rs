@@ -85,6 +85,20 @@ pub fn load(
     })
 }
 
+/// Checks that a file starts as a snapshot archive does: the compression, and the tar header of its first file. It may be
+/// truncated or damaged after that, which only [`load`] finds.
+///
+/// Cost: unpacks the first block, at most some megabytes.
+/// Errors: the file cannot be read, or it is something else.
+pub fn check_start(path: &Path) -> Result<(), SnapshotError> {
+    let progress = Progress::default();
+    let mut archive = Archive::open(path, &progress)?;
+    match archive.next_file()? {
+        Some(_) => Ok(()),
+        None => Err(archive.unsupported("it contains no files")),
+    }
+}
+
 /// The state of a ledger that an incremental archive is loaded on top of.
 #[derive(Clone, Debug)]
 pub struct LoadedState {

@@ -59,8 +59,8 @@ impl Record for Account {
         patch::patch(&self.0, &base.0, patch)
     }
 
-    fn patched(base: &Self, patch: &[u8]) -> Option<Self> {
-        patch::patched(&base.0, patch).map(Self)
+    fn apply_patch(base: &Self, patch: &[u8]) -> Option<Self> {
+        patch::apply_patch(&base.0, patch).map(Self)
     }
 
     fn patched_rank(_: &Self, patch: &[u8], kind: Option<KeyKind>) -> Option<Option<u64>> {

@@ -49,7 +49,7 @@ pub(crate) fn patch(
 }
 
 /// The account that a patch makes of `base`. `None` if it is no patch of it.
-pub(crate) fn patched(base: &AccountSharedData, patch: &[u8]) -> Option<AccountSharedData> {
+pub(crate) fn apply_patch(base: &AccountSharedData, patch: &[u8]) -> Option<AccountSharedData> {
     let mut rest = patch;
     let lamports = take_varint(&mut rest)?;
     let mut account = base.clone();
@@ -135,7 +135,7 @@ mod tests {
                 continue;
             };
             patches += 1;
-            assert_eq!(patched(&before, &bytes).as_ref(), Some(&after));
+            assert_eq!(apply_patch(&before, &bytes).as_ref(), Some(&after));
             assert_eq!(lamports(&bytes), Some(after.lamports()));
             assert!(bytes.len() <= 10 + len / 2 + 4 + 12, "{} of {len}", bytes.len());
         }
@@ -151,7 +151,7 @@ mod tests {
         }
         let bytes = patch_of(&after, &before).expect("few bytes differ");
         assert!(bytes.len() < 20, "{}", bytes.len());
-        assert_eq!(patched(&before, &bytes), Some(after));
+        assert_eq!(apply_patch(&before, &bytes), Some(after));
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         let damaged: [&[u8]; 5] =
             [&[], &[1, 200], &[1, 99, 2, 5, 5], &[1, 0, 9, 1], &[1, 255, 255, 255, 255, 255]];
         for bytes in damaged {
-            assert_eq!(patched(&base, bytes), None, "{bytes:?}");
+            assert_eq!(apply_patch(&base, bytes), None, "{bytes:?}");
         }
     }
 }

@@ -31,13 +31,13 @@ pub struct Delegated {
 /// Every delegated stake account of a view, in the order of addresses.
 ///
 /// Cost: reads every stake account.
-pub fn delegated(view: &View) -> Vec<Delegated> {
+pub fn read_delegations(view: &View) -> Vec<Delegated> {
     let program = Address::from(stake::ID.to_bytes());
     let accounts = view.records_by_key(key_kind::PROGRAM, &program);
     let delegated = accounts.filter_map(|(address, account)| {
         Some(Delegated {
             pubkey: Pubkey::try_from(address.as_bytes()).ok()?,
-            stake: stake_of(&account)?,
+            stake: read_stake(&account)?,
             lamports: account.0.lamports(),
             data_len: account.0.data().len(),
         })
@@ -48,11 +48,11 @@ pub fn delegated(view: &View) -> Vec<Delegated> {
 }
 
 /// What an account delegates, if it is a delegated stake account.
-pub fn delegation_of(account: &Account) -> Option<Delegation> {
-    stake_of(account).map(|stake| stake.delegation)
+pub fn read_delegation(account: &Account) -> Option<Delegation> {
+    read_stake(account).map(|stake| stake.delegation)
 }
 
-fn stake_of(account: &Account) -> Option<Stake> {
+fn read_stake(account: &Account) -> Option<Stake> {
     if account.0.owner() != &stake::ID {
         return None;
     }

@@ -1,8 +1,9 @@
-//! The stakes of an epoch: whose votes count in it, and who leads its slots.
+//! The stakes of an epoch from its admitted vote accounts, and the leaders from its stakes.
 
 use std::num::NonZeroU64;
 
-use chain_solana::{LeaderSchedule, VoteStakes};
+use chain_solana::LeaderSchedule;
+use solana::{EpochStakes, EpochVoter};
 use solana_account::{AccountSharedData, WritableAccount};
 use solana_clock::Epoch;
 use solana_leader_schedule::NUM_CONSECUTIVE_LEADER_SLOTS;
@@ -13,65 +14,36 @@ use solana_vote_interface::state::{VoteStateV4, VoteStateVersions};
 
 use crate::admission::VoteCandidate;
 
-/// A vote account with stake in an epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EpochVoter {
-    /// Its address.
-    pub vote_account: Pubkey,
-    /// The identity of its node, which leads its slots.
-    pub node: Pubkey,
-    /// The key that signs its votes in the epoch, if there is one.
-    pub authorized_voter: Option<Pubkey>,
-    /// Lamports delegated to it.
-    pub stake: u64,
+/// Returns the stakes of an epoch for which these vote accounts were admitted.
+pub(crate) fn from_admitted(epoch: Epoch, admitted: Vec<VoteCandidate>) -> EpochStakes {
+    let voter = |candidate: VoteCandidate| EpochVoter {
+        vote_account: candidate.pubkey,
+        node: candidate.state.node_pubkey,
+        authorized_voter: candidate.state.authorized_voters.get_authorized_voter(epoch),
+        stake: candidate.stake,
+    };
+    let staked = admitted.into_iter().filter(|candidate| candidate.stake > 0);
+    let mut voters: Vec<EpochVoter> = staked.map(voter).collect();
+    voters.sort_unstable_by_key(|voter| voter.vote_account);
+    EpochStakes { epoch, voters }
 }
 
-/// The stakes of an epoch. They are known at the start of the epoch before.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EpochStakes {
-    /// The epoch.
-    pub epoch: Epoch,
-    /// The vote accounts with stake, in the order of addresses.
-    pub voters: Vec<EpochVoter>,
-}
-
-impl EpochStakes {
-    /// The stakes of an epoch for which these vote accounts were admitted.
-    pub(crate) fn new(epoch: Epoch, admitted: Vec<VoteCandidate>) -> Self {
-        let voter = |candidate: VoteCandidate| EpochVoter {
-            vote_account: candidate.pubkey,
-            node: candidate.state.node_pubkey,
-            authorized_voter: candidate.state.authorized_voters.get_authorized_voter(epoch),
-            stake: candidate.stake,
-        };
-        let staked = admitted.into_iter().filter(|candidate| candidate.stake > 0);
-        let mut voters: Vec<EpochVoter> = staked.map(voter).collect();
-        voters.sort_unstable_by_key(|voter| voter.vote_account);
-        Self { epoch, voters }
+/// Computes the leaders of an epoch of `slots` slots, by Agave's own crate. Returns `None` without stake.
+///
+/// Cost: some milliseconds for 432,000 slots.
+pub fn leader_schedule(stakes: &EpochStakes, slots: u64) -> Option<LeaderSchedule> {
+    let accounts: VoteAccountsHashMap = stakes.voters.iter().filter_map(vote_account).collect();
+    let len = usize::try_from(slots).ok()?;
+    if accounts.is_empty() || !len.is_multiple_of(NUM_CONSECUTIVE_LEADER_SLOTS.get()) {
+        return None;
     }
-
-    /// The stake of each vote account.
-    pub fn vote_stakes(&self) -> VoteStakes {
-        VoteStakes(self.voters.iter().map(|voter| (voter.vote_account, voter.stake)).collect())
-    }
-
-    /// The leaders of the epoch's `slots`, by Agave's own crate. `None` without stake.
-    ///
-    /// Cost: some milliseconds for 432,000 slots.
-    pub fn leaders(&self, slots: u64) -> Option<LeaderSchedule> {
-        let accounts: VoteAccountsHashMap = self.voters.iter().filter_map(vote_account).collect();
-        let len = usize::try_from(slots).ok()?;
-        if accounts.is_empty() || !len.is_multiple_of(NUM_CONSECUTIVE_LEADER_SLOTS.get()) {
-            return None;
-        }
-        let repeat = NUM_CONSECUTIVE_LEADER_SLOTS;
-        let schedule =
-            solana_leader_schedule::LeaderSchedule::new(&accounts, self.epoch, len, repeat);
-        let turns = schedule.get_slot_leaders().step_by(repeat.get());
-        let turns: Vec<Pubkey> = turns.map(|leader| leader.id).collect();
-        let slots_per_turn = NonZeroU64::try_from(repeat).ok()?;
-        Some(LeaderSchedule::new(&turns, slots_per_turn, slots))
-    }
+    let repeat = NUM_CONSECUTIVE_LEADER_SLOTS;
+    let schedule =
+        solana_leader_schedule::LeaderSchedule::new(&accounts, stakes.epoch, len, repeat);
+    let turns = schedule.get_slot_leaders().step_by(repeat.get());
+    let turns: Vec<Pubkey> = turns.map(|leader| leader.id).collect();
+    let slots_per_turn = NonZeroU64::try_from(repeat).ok()?;
+    Some(LeaderSchedule::new(&turns, slots_per_turn, slots))
 }
 
 /// A vote account that has no more than what the schedule depends on: stake, address and node.
@@ -100,7 +72,7 @@ mod tests {
 
     #[test]
     fn nodes_lead_four_slots_at_a_time_by_their_stake() {
-        let schedule = stakes(&[900, 100, 0]).leaders(4_000).expect("there is stake");
+        let schedule = leader_schedule(&stakes(&[900, 100, 0]), 4_000).expect("there is stake");
         let nodes = [101, 102].map(|n| Pubkey::new_from_array([n; 32]));
         assert_eq!(schedule.leaders(), nodes);
         let slots_of = |leader: usize| -> u64 {
@@ -117,8 +89,8 @@ mod tests {
 
     #[test]
     fn there_is_no_leader_without_stake() {
-        assert_eq!(stakes(&[]).leaders(32), None);
-        assert_eq!(stakes(&[0]).leaders(32), None);
-        assert_eq!(stakes(&[1]).leaders(33), None, "turns are of four slots");
+        assert_eq!(leader_schedule(&stakes(&[]), 32), None);
+        assert_eq!(leader_schedule(&stakes(&[0]), 32), None);
+        assert_eq!(leader_schedule(&stakes(&[1]), 33), None, "turns are of four slots");
     }
 }

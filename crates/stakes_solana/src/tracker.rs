@@ -15,6 +15,7 @@ use std::sync::Arc;
 use chain_solana::VoteStakes;
 use imbl::HashMap as SharedMap;
 use ledger::BlockId;
+use solana::EpochStakes;
 use solana_clock::Epoch;
 use solana_epoch_schedule::EpochSchedule;
 use solana_feature_set::FeatureSet;
@@ -24,7 +25,7 @@ use solana_stake_interface::state::Delegation;
 
 use crate::admission::{VoteCandidate, admit};
 use crate::delegations::Delegated;
-use crate::epoch_stakes::EpochStakes;
+use crate::epoch_stakes::from_admitted;
 use crate::stake_math::StakeMath;
 
 /// A stake account that a bank changed.
@@ -138,7 +139,7 @@ impl StakeTracker {
                 };
                 let mut candidates = staked.filter_map(with_stake).collect();
                 admit(features, reserve, &mut candidates);
-                node.known.newest_epoch = Some(Arc::new(EpochStakes::new(scheduled, candidates)));
+                node.known.newest_epoch = Some(Arc::new(from_admitted(scheduled, candidates)));
             }
         }
         if !bank.changes.is_empty() {

@@ -1,4 +1,4 @@
-//! The tree of unrooted blocks above the root, and what each of them wrote.
+//! The tree of unrooted blocks above the root, and the ids that each of them wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,15 +15,15 @@ pub enum BlockError {
     /// Neither the root nor above it: never opened, dropped, or below the root.
     #[error("block {0:?} is neither the root nor above it")]
     Unknown(BlockId),
-    /// Opened twice.
+    /// The block was opened before.
     #[error("block {0:?} is open already")]
     Exists(BlockId),
     /// The block's slot is not later than its parent's.
     #[error("block {block:?} is not in a later slot than its parent {parent:?}")]
     NotAfterParent {
-        /// The block to be opened.
+        /// The block that was to be opened.
         block: BlockId,
-        /// Its parent.
+        /// The parent that the caller named.
         parent: BlockId,
     },
     /// The call needs a complete block: having children, becoming the root.
@@ -36,7 +36,7 @@ pub enum BlockError {
     #[error("block {0:?} is the root")]
     Root(BlockId),
     /// No block was rooted for too long. Fix: root blocks.
-    #[error("{UNROOTED_MAX} blocks are above the root, no more can be opened")]
+    #[error("too many unrooted blocks: {UNROOTED_MAX} are above the root")]
     TooManyUnrooted,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Block<M> {
 }
 
 impl<M> ForkTree<M> {
-    /// A tree of one open root.
+    /// Creates a tree of one open root.
     pub(crate) fn new(root: BlockId, meta: Arc<M>) -> Self {
         let block = Block {
             parent: root,
@@ -80,8 +80,8 @@ impl<M> ForkTree<M> {
         self.blocks.contains_key(&block)
     }
 
-    /// Number of blocks above the root.
-    pub(crate) fn unrooted(&self) -> usize {
+    /// Returns the number of blocks above the root.
+    pub(crate) fn unrooted_len(&self) -> usize {
         self.blocks.len() - 1
     }
 
@@ -93,7 +93,7 @@ impl<M> ForkTree<M> {
         self.blocks.get_mut(&block).ok_or(BlockError::Unknown(block))
     }
 
-    /// The block, if it is open.
+    /// Returns the block, if it is open.
     pub(crate) fn writable(&mut self, block: BlockId) -> Result<&mut Block<M>, BlockError> {
         let found = self.block_mut(block)?;
         if found.is_complete {
@@ -102,12 +102,12 @@ impl<M> ForkTree<M> {
         Ok(found)
     }
 
-    /// The parent of `block`; `None` for the root.
+    /// Returns the parent of `block`; `None` for the root.
     pub(crate) fn parent(&self, block: BlockId) -> Result<Option<BlockId>, BlockError> {
         Ok(Some(self.block(block)?.parent).filter(|_| block != self.root))
     }
 
-    /// Whether `block` is on the chain of `tip`: equal to it, or one of its ancestors at or above the root.
+    /// Returns whether `block` is on the chain of `tip`: equal to it, or one of its ancestors at or above the root.
     pub(crate) fn is_on_chain(&self, block: BlockId, tip: BlockId) -> bool {
         let Ok(above) = self.block(tip) else { return false };
         block == tip || block == self.root || above.ancestors.binary_search(&block).is_ok()
@@ -126,7 +126,7 @@ impl<M> ForkTree<M> {
         if block.slot <= parent.slot {
             return Err(BlockError::NotAfterParent { block, parent });
         }
-        if self.unrooted() >= UNROOTED_MAX {
+        if self.unrooted_len() >= UNROOTED_MAX {
             return Err(BlockError::TooManyUnrooted);
         }
         let unrooted = self.block(parent)?.ancestors.iter().filter(|known| **known > self.root);
@@ -146,7 +146,7 @@ impl<M> ForkTree<M> {
         Ok(())
     }
 
-    /// The blocks from the root, without it, to `block`: those to be rooted, the lowest first.
+    /// Returns the blocks from the root, without it, to `block`: those to be rooted, the lowest first.
     pub(crate) fn path(&self, block: BlockId) -> Result<Vec<BlockId>, BlockError> {
         if block == self.root {
             return Err(BlockError::Root(block));
@@ -162,7 +162,7 @@ impl<M> ForkTree<M> {
         Ok(path)
     }
 
-    /// `block` and its descendants, parents first.
+    /// Returns `block` and its descendants, parents first.
     pub(crate) fn with_descendants(&self, block: BlockId) -> BTreeSet<BlockId> {
         let mut found = BTreeSet::from([block]);
         for (id, later) in self.blocks.range(block..) {
@@ -173,19 +173,19 @@ impl<M> ForkTree<M> {
         found
     }
 
-    /// The blocks that are neither on `path` nor descendants of its last block.
+    /// Returns the blocks that are neither on `path` nor descendants of its last block.
     pub(crate) fn siblings(&self, path: &[BlockId]) -> Vec<BlockId> {
         let above = path.last().map(|last| self.with_descendants(*last)).unwrap_or_default();
         let retained = |id: &BlockId| *id == self.root || path.contains(id) || above.contains(id);
         self.blocks.keys().filter(|id| !retained(id)).copied().collect()
     }
 
-    /// Removes `block` and returns what it wrote.
+    /// Removes `block` and returns the ids that it wrote.
     pub(crate) fn remove(&mut self, block: BlockId) -> Vec<AddressId> {
         self.blocks.remove(&block).map(|removed| removed.written).unwrap_or_default()
     }
 
-    /// Makes `block`, a child of the root, the root, and returns what it wrote.
+    /// Makes `block`, a child of the root, the root, and returns the ids that it wrote.
     pub(crate) fn advance(&mut self, block: BlockId) -> Result<Vec<AddressId>, BlockError> {
         let written = std::mem::take(&mut self.block_mut(block)?.written);
         self.blocks.remove(&self.root);

@@ -3,8 +3,8 @@
 //! Shape: rooted versions are packed together. Rooted versions that do not pack, and all unrooted ones, are
 //! stored unpacked alongside them. So an unrooted write packs nothing, and rooting a block packs each
 //! leaf that the block wrote once. A copy of a leaf shares the versions of each entry: an account that every
-//! block writes has a version for each, and writes to its neighbours must not copy them. Such an account is held as a
-//! whole once, and what each block changed of it as a patch.
+//! block writes has a version for each, and writes to its neighbours must not copy them. Such an account is stored
+//! whole once, and the change of each block as a patch.
 //! Invariant: a position has at most one rooted version.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::packed_leaf::{LEAF_LEN, LeafRepacker, PackedLeaf, WrittenRecord};
 use crate::persistent_array::ARC_BYTES;
 use crate::version::{SharedVersion, Version, VisibleVersion};
 
-/// The leaf.
+/// The versions of the records of one leaf.
 pub(crate) struct Leaf<R> {
     packed: PackedLeaf,
     /// By position; without empty entries.
@@ -25,47 +25,46 @@ pub(crate) struct Leaf<R> {
 /// The unpacked versions of one position.
 struct LeafEntry<R> {
     position: u8,
-    /// The bytes of all of them, and of the records that they are patches of.
+    /// Heap bytes of all of them, and of the bases of their patches.
     bytes: usize,
     /// The rooted one first, then in the order of writing. A block comes after its ancestors: they
     /// were complete when it was opened.
     versions: Arc<Vec<UnpackedVersion<R>>>,
 }
 
-/// An unpacked version.
+/// A version that is stored unpacked.
 struct UnpackedVersion<R> {
-    /// Never set for a removal.
+    /// Whether the version is rooted. Never set for a removal.
     is_rooted: bool,
-    /// Those of its record, without the base of a patch.
+    /// Heap bytes of its record, without the base of a patch.
     bytes: u32,
-    /// The block that wrote it.
     written_by: BlockId,
     version: SharedVersion<R>,
 }
 
-/// A version that no read of the state can see any more.
+/// A version that reads of the state no longer see.
 pub(crate) enum SupersededVersion<R> {
     Unpacked(SharedVersion<R>, BlockId),
     /// In the blob that contained it.
     Packed(PackedLeaf),
 }
 
-/// The leaf that has the versions of `id`.
-pub(crate) fn leaf_of(id: AddressId) -> u32 {
+/// Returns the leaf that has the versions of `id`.
+pub(crate) fn leaf_number(id: AddressId) -> u32 {
     id.0 / LEAF_LEN
 }
 
-/// The position of `id` in its leaf.
-pub(crate) fn position_of(id: AddressId) -> u8 {
+/// Returns the position of `id` in its leaf.
+pub(crate) fn leaf_position(id: AddressId) -> u8 {
     (id.0 % LEAF_LEN) as u8 // below 64
 }
 
-/// The id of a position.
-pub(crate) fn id_of(leaf: u32, position: u8) -> AddressId {
+/// Returns the id of a position.
+pub(crate) fn id_at(leaf: u32, position: u8) -> AddressId {
     AddressId(leaf * LEAF_LEN + u32::from(position))
 }
 
-/// The positions whose bits are set.
+/// Returns the positions of the set bits.
 pub(crate) fn bits(occupied: u64) -> impl Iterator<Item = u8> {
     (0..64).filter(move |position| occupied & 1 << position != 0)
 }
@@ -76,44 +75,44 @@ impl<R> Leaf<R> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.occupied() == 0
+        self.occupied_bits() == 0
     }
 
-    /// A bit for every position with a version.
-    pub(crate) fn occupied(&self) -> u64 {
-        self.unpacked
-            .iter()
-            .fold(self.packed.occupied(), |occupied, unpacked| occupied | 1 << unpacked.position)
+    /// Returns a bit for every position with a version.
+    pub(crate) fn occupied_bits(&self) -> u64 {
+        self.unpacked.iter().fold(self.packed.occupied_bits(), |occupied, unpacked| {
+            occupied | 1 << unpacked.position
+        })
     }
 
-    /// Whether there is a version at `position`.
+    /// Returns whether there is a version at `position`.
     pub(crate) fn has(&self, position: u8) -> bool {
         self.packed.has(position) || self.has_unpacked(position)
     }
 
-    /// Whether there is an unpacked version at `position`.
+    /// Returns whether there is an unpacked version at `position`.
     pub(crate) fn has_unpacked(&self, position: u8) -> bool {
         !self.unpacked_at(position).is_empty()
     }
 
-    /// Number of versions.
+    /// Returns the number of versions.
     pub(crate) fn versions(&self) -> usize {
         let unpacked: usize = self.unpacked.iter().map(|at| at.versions.len()).sum();
-        self.packed.occupied().count_ones() as usize + unpacked
+        self.packed.occupied_bits().count_ones() as usize + unpacked
     }
 
-    /// Some value of the leaf itself, to load it into the CPU cache.
+    /// Returns some value of the leaf itself, to load it into the CPU cache.
     pub(crate) fn prefetch(&self) -> usize {
         self.packed.blob_len() + self.unpacked.len()
     }
 
-    /// Some value of the data that it points to.
+    /// Returns some value of the data that it points to.
     pub(crate) fn prefetch_children(&self) -> usize {
         self.packed.first_byte() + self.unpacked.first().map_or(0, |at| at.versions.len())
     }
 
-    /// The version that a block with these (sorted) ancestors sees at `position`: the newest version by one of
-    /// them, or the rooted one. `None` if that is a removal.
+    /// Returns the version that a block with these (sorted) ancestors sees at `position`: the newest version by one
+    /// of them, or the rooted one. `None` if that is a removal.
     pub(crate) fn visible_version(
         &self,
         position: u8,
@@ -128,7 +127,7 @@ impl<R> Leaf<R> {
         }
     }
 
-    /// All versions at `position` except removals.
+    /// Returns all versions at `position` except removals.
     pub(crate) fn versions_at(&self, position: u8) -> impl Iterator<Item = VisibleVersion<'_, R>> {
         let unpacked = self.unpacked_at(position).iter().rev();
         let unpacked =
@@ -136,12 +135,12 @@ impl<R> Leaf<R> {
         unpacked.chain(self.packed.get(position).map(VisibleVersion::from_packed))
     }
 
-    /// Whether a version at `position` has `key`.
+    /// Returns whether a version at `position` has `key`.
     pub(crate) fn is_found_by(&self, position: u8, key: Key) -> bool {
         self.versions_at(position).any(|version| version.has_key(key))
     }
 
-    /// The heap bytes of packed and of unpacked versions.
+    /// Returns the heap bytes of packed and of unpacked versions.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         let own = if self.is_empty() { 0 } else { ARC_BYTES + size_of::<Self>() };
         (own + self.packed.bytes(), self.unpacked.iter().map(LeafEntry::bytes).sum())
@@ -152,7 +151,7 @@ impl<R> Leaf<R> {
         at.map_or(&[], |at| &self.unpacked[at].versions)
     }
 
-    /// The index of a position's entry, or where it would be inserted.
+    /// Returns the index of a position's entry, or where it would be inserted.
     fn entry_index(&self, position: u8) -> Result<usize, usize> {
         self.unpacked.binary_search_by_key(&position, |at| at.position)
     }
@@ -169,8 +168,8 @@ impl<R: Record> Leaf<R> {
             .map(|unpacked| unpacked.version)
     }
 
-    /// Inserts what `block`, which is not the root, writes at `position`; returns what it wrote there
-    /// before.
+    /// Inserts the version that `block`, which is not the root, writes at `position`; returns the version that it
+    /// replaces.
     pub(crate) fn write(
         &mut self,
         position: u8,
@@ -178,7 +177,7 @@ impl<R: Record> Leaf<R> {
         version: Version<R>,
     ) -> Option<SharedVersion<R>> {
         let before = self.take_version(position, block);
-        // A whole record that nothing else needs is no base: it would be held besides the patch.
+        // A whole record that nothing else needs is not used as a base: it would be stored in addition to the patch.
         let is_patched =
             |held: &&SharedVersion<R>| held.record.as_ref().is_some_and(StoredRecord::is_patched);
         let others = self.unpacked_at(position).iter().rev().map(|other| &other.version);
@@ -220,7 +219,7 @@ impl<R: Record> Leaf<R> {
             if was_packed {
                 repacker.remove(position);
             }
-            // The base of the newest record is that of the next ones.
+            // The next records have the same base as the newest one.
             let has_others = self.has_unpacked(position);
             let record = version.record.filter(|_| has_others).unwrap_or_else(|| record.into());
             let held = SharedVersion { record: Some(record), keys: version.keys };
@@ -281,7 +280,8 @@ impl<R: Record> UnpackedVersion<R> {
     }
 }
 
-/// The bytes of the versions of a position: of each its record, and once the keys and the bases that they share.
+/// Returns the bytes of the versions of a position. Each record counts; shared keys and bases count
+/// once.
 ///
 /// Cost: a pass over the versions, and over those with other bases again.
 fn versions_bytes<R: Record>(versions: &[UnpackedVersion<R>]) -> usize {
@@ -297,7 +297,7 @@ fn versions_bytes<R: Record>(versions: &[UnpackedVersion<R>]) -> usize {
         let Some(own) = own.as_ref().filter(|own| own.is_patched()) else { continue };
         let is_same =
             |other: usize| record(other).is_some_and(|other| Arc::ptr_eq(other.base(), own.base()));
-        // The base counts once: with the version that is it as a whole, or else with the first of its patches.
+        // The base counts once: with the version that is it as a whole, otherwise with the first of its patches.
         let is_whole = |other: usize| record(other).is_some_and(|other| !other.is_patched());
         let is_counted = at.checked_sub(1).is_some_and(is_same)
             || (0..versions.len()).any(|other| (other < at || is_whole(other)) && is_same(other));
@@ -315,7 +315,7 @@ impl<R> LeafEntry<R> {
 }
 
 impl<R> SupersededVersion<R> {
-    /// The version, which was at `position`, unless it is a removal.
+    /// Returns the version, which was at `position`, unless it is a removal.
     pub(crate) fn visible_version(&self, position: u8) -> Option<VisibleVersion<'_, R>> {
         match self {
             Self::Unpacked(version, written_by) => version.as_visible(written_by.slot),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_to_a_copy_copies_the_versions_of_its_own_entry_alone() {
+    fn a_write_to_a_copy_copies_only_its_own_entry() {
         let block = |slot| BlockId { slot, version: slot };
         let mut leaf = Leaf::new();
         for slot in 1..=32 {
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(bytes, held.record_weight() + size_of::<UnpackedVersion<Nothing>>());
     }
 
-    /// A record of many bytes, the first of which changes.
+    /// A large record. Only its first byte changes.
     #[derive(Debug, PartialEq)]
     struct Large(u8, bool);
 
@@ -394,7 +394,7 @@ mod tests {
             self.1 == base.1
         }
 
-        fn patched(base: &Self, patch: &[u8]) -> Option<Self> {
+        fn apply_patch(base: &Self, patch: &[u8]) -> Option<Self> {
             Some(Self(*patch.first()?, base.1))
         }
 
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn a_record_that_many_blocks_write_is_held_once() {
         let mut leaf = Leaf::new();
-        // The last write of a block counts, whatever it wrote before.
+        // The last write of a block replaces its earlier ones.
         for n in [77, 88, 1] {
             write(&mut leaf, 1, Large(n, true));
         }
@@ -436,7 +436,7 @@ mod tests {
             let ancestors: Vec<_> = (1..=slot).map(block).collect();
             assert_eq!(large(&leaf, &ancestors), Some(Large(slot as u8, true)));
         }
-        // Another kind of record begins anew.
+        // Another kind of record starts with a new base.
         write(&mut leaf, 31, Large(31, false));
         write(&mut leaf, 32, Large(32, false));
         assert_eq!(large(&leaf, &[block(32)]), Some(Large(32, false)));
@@ -447,7 +447,8 @@ mod tests {
             leaf.root_version(5, block(slot), version, &mut repacker);
             assert_eq!(large(&leaf, &[]), Some(Large(slot as u8, slot < 31)));
             let bases = if slot < 31 { 2 } else { 1 };
-            let (least, most) = (bases * LARGE_BYTES, bases * LARGE_BYTES + 33 * 150);
+            let least = bases * LARGE_BYTES;
+            let most = bases * LARGE_BYTES + 33 * 150;
             assert!((least..most).contains(&leaf.bytes().1), "{slot}: {}", leaf.bytes().1);
         }
         assert!(leaf.bytes().1 < one + 50, "alone it is whole: {}", leaf.bytes().1);

@@ -2,26 +2,26 @@
 
 use ledger::{AddressId, Record};
 
-use crate::leaf::{Leaf, bits, id_of, leaf_of};
+use crate::leaf::{Leaf, bits, id_at, leaf_number};
 use crate::packed_leaf::LeafRepacker;
 use crate::persistent_array::PersistentArray;
 
-/// The heap bytes of a state: what is in use now. Old snapshots may need more.
+/// The heap bytes of a state that are in use now. Old snapshots may need more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateMemory {
-    /// Of packed records, and of the leaves that lead to them.
+    /// Bytes of packed records, and of the leaves that refer to them.
     pub packed: usize,
-    /// Of records that are stored unpacked, and of unrooted versions. Memory that they share with others
+    /// Bytes of records that are stored unpacked, and of unrooted versions. Memory that they share with others
     /// is included.
     pub unpacked: usize,
-    /// Of the pages that lead to leaves.
+    /// Bytes of the pages of the array of leaves.
     pub pages: usize,
 }
 
-/// The leaves, for the writer.
+/// All leaves by number, for the writer.
 pub(crate) struct LeafMap<R> {
     array: PersistentArray<Leaf<R>>,
-    /// Ids with a version.
+    /// Number of ids that have a version.
     len: usize,
     packed_bytes: usize,
     unpacked_bytes: usize,
@@ -39,12 +39,12 @@ impl<R> LeafMap<R> {
         }
     }
 
-    /// The part that snapshots share.
+    /// Returns the part that snapshots share.
     pub(crate) fn array(&self) -> &PersistentArray<Leaf<R>> {
         &self.array
     }
 
-    /// Number of ids that have a version.
+    /// Returns the number of ids that have a version.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -60,12 +60,12 @@ impl<R> LeafMap<R> {
 
 #[cfg(test)]
 impl<R> LeafMap<R> {
-    /// The values that [`Self::len`] and [`Self::bytes`] must have.
-    pub(crate) fn counted(&self) -> (usize, StateMemory) {
+    /// Returns the values that [`Self::len`] and [`Self::bytes`] must have.
+    pub(crate) fn recount(&self) -> (usize, StateMemory) {
         let mut bytes = StateMemory { pages: self.array.bytes(), ..StateMemory::default() };
         let mut len = 0;
         for (_, leaf) in self.array.iter() {
-            len += leaf.occupied().count_ones() as usize;
+            len += leaf.occupied_bits().count_ones() as usize;
             bytes.packed += leaf.bytes().0;
             bytes.unpacked += leaf.bytes().1;
         }
@@ -83,27 +83,27 @@ impl<R: Record> LeafMap<R> {
     ) {
         let leaf = self.array.entry(number, Leaf::new);
         let (packed, unpacked) = leaf.bytes();
-        let len = leaf.occupied().count_ones() as usize;
+        let len = leaf.occupied_bits().count_ones() as usize;
         how(leaf, &mut self.repacker);
         leaf.repack(&mut self.repacker);
         let (packed_now, unpacked_now) = leaf.bytes();
         self.packed_bytes = self.packed_bytes + packed_now - packed;
         self.unpacked_bytes = self.unpacked_bytes + unpacked_now - unpacked;
-        self.len = self.len + leaf.occupied().count_ones() as usize - len;
+        self.len = self.len + leaf.occupied_bits().count_ones() as usize - len;
         if leaf.is_empty() {
             self.array.remove(number);
         }
     }
 }
 
-/// The ids from `first` on that have a version.
+/// Returns the ids from `first` on that have a version.
 pub(crate) fn ids_from<R>(
     array: &PersistentArray<Leaf<R>>,
     first: AddressId,
 ) -> impl Iterator<Item = AddressId> {
-    let leaves = array.iter_from(leaf_of(first));
+    let leaves = array.iter_from(leaf_number(first));
     let ids = leaves.flat_map(|(number, leaf)| {
-        bits(leaf.occupied()).map(move |position| id_of(number, position))
+        bits(leaf.occupied_bits()).map(move |position| id_at(number, position))
     });
     ids.skip_while(move |id| *id < first)
 }

@@ -1,12 +1,13 @@
 //! The records by address id and block: forks, roots, and snapshots of one block.
 //!
 //! Shape: [`State`] is the writer's side; [`Snapshot`] is one block's state, immutable, and shares all
-//! unchanged data with the state from which it was taken. A record has one rooted version and a short
+//! unchanged data with the state that it was taken from. A record has one rooted version and a short
 //! list of unrooted ones; a read sees the newest among its block's ancestors. Rooted versions that
 //! pack ([`ledger::Record::pack`]) are stored without their keys' addresses in blobs of 64 records; the
-//! others, and unrooted ones, are stored unpacked, and of those that many blocks write all but the first as patches.
+//! others, and unrooted ones, are stored unpacked. If many blocks write a record, all versions but the first are
+//! patches.
 //! Bounds: [`UNROOTED_MAX`] blocks; records are bounded by the address table.
-//! Invariant: rooting and dropping a block touch only what that block wrote.
+//! Invariant: rooting or dropping a block touches only the records that it wrote.
 //! Not here: addresses (`address`), finding records by key (`index`), publishing (`query`).
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,7 @@
 //!
 //! Shape: a word with a bit for every position that has a record; the slot that the records' slots are relative
 //! to; the end of each record, 2 bytes each; the records. A record is its keys, the slot of the
-//! block that wrote it, and what it packs itself into. Keys are 4 bytes each, after a byte with a
+//! block that wrote it, and its packed body. Keys are 4 bytes each, after a byte with a
 //! bit for each kind. In the rare case that the kinds are not in order, or high, they come after their number
 //! and a byte for each kind.
 //! Bounds: [`LEAF_LEN`] records of at most [`PACKED_BYTES_MAX`] bytes.
@@ -33,7 +33,7 @@ const KEY_BYTES: usize = 4;
 #[derive(Clone, Default)]
 pub(crate) struct PackedLeaf(Option<Arc<[u8]>>);
 
-/// One packed record.
+/// A packed record in its blob.
 #[derive(Clone, Copy)]
 pub(crate) struct PackedRecord<'a> {
     bytes: &'a [u8],
@@ -52,7 +52,6 @@ pub(crate) struct WrittenRecord<'a, R> {
 pub(crate) struct LeafRepacker {
     /// By position, each once. An empty range removes the record.
     changes: Vec<(u8, Range<usize>)>,
-    /// The records of `changes`.
     bytes: Vec<u8>,
     /// The base of the slots of a leaf that had no record.
     base: Option<Slot>,
@@ -61,20 +60,20 @@ pub(crate) struct LeafRepacker {
 }
 
 impl PackedLeaf {
-    /// A bit for every position that has a record.
-    pub(crate) fn occupied(&self) -> u64 {
+    /// Returns a bit for every position that has a record.
+    pub(crate) fn occupied_bits(&self) -> u64 {
         self.0.as_deref().map_or(0, |blob| word(blob, 0))
     }
 
     pub(crate) fn has(&self, position: u8) -> bool {
-        self.occupied() & 1 << position != 0
+        self.occupied_bits() & 1 << position != 0
     }
 
     fn base(&self) -> Option<Slot> {
         self.0.as_deref().map(|blob| word(blob, 8))
     }
 
-    /// The record at `position`.
+    /// Returns the record at `position`.
     pub(crate) fn get(&self, position: u8) -> Option<PackedRecord<'_>> {
         let blob = self.0.as_deref()?;
         let occupied = word(blob, 0);
@@ -88,35 +87,35 @@ impl PackedLeaf {
         Some(PackedRecord { bytes, base: word(blob, 8) })
     }
 
-    /// Some byte of the blob's head, to load it into the CPU cache.
+    /// Returns some byte of the blob's head, to load it into the CPU cache.
     pub(crate) fn first_byte(&self) -> usize {
         self.0.as_deref().map_or(0, |blob| blob[0].into())
     }
 
-    /// The length of the blob. The blob itself is not read.
+    /// Returns the length of the blob. The blob itself is not read.
     pub(crate) fn blob_len(&self) -> usize {
         self.0.as_deref().map_or(0, <[u8]>::len)
     }
 
-    /// Its heap bytes.
+    /// Returns the heap size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |blob| ARC_BYTES + blob.len())
     }
 }
 
 impl<'a> PackedRecord<'a> {
-    /// Some byte of the record, to load it into the CPU cache.
+    /// Returns some byte of the record, to load it into the CPU cache.
     pub(crate) fn first_byte(self) -> usize {
         self.bytes[0].into()
     }
 
-    /// What the record packed itself into.
+    /// Returns the packed body of the record.
     pub(crate) fn body(self) -> &'a [u8] {
-        &self.bytes[self.written().1..]
+        &self.bytes[self.decode_slot().1..]
     }
 
     pub(crate) fn slot(self) -> Slot {
-        self.base.wrapping_add(self.written().0)
+        self.base.wrapping_add(self.decode_slot().0)
     }
 
     pub(crate) fn has_key(self, key: Key) -> bool {
@@ -159,7 +158,7 @@ impl<'a> PackedRecord<'a> {
         read(&few[..len])
     }
 
-    /// The number of keys, and the offset of their ids.
+    /// Returns the number of keys, and the offset of their ids.
     fn layout(self) -> (usize, usize) {
         let head = self.bytes[0];
         if head & COUNTED == 0 {
@@ -175,8 +174,8 @@ impl<'a> PackedRecord<'a> {
         AddressId(u32::from_le_bytes(bytes.expect("as many bytes as a key has")))
     }
 
-    /// The slot relative to `base`, and the offset of the body.
-    fn written(self) -> (Slot, usize) {
+    /// Returns the slot relative to `base`, and the offset of the body.
+    fn decode_slot(self) -> (Slot, usize) {
         let (len, ids) = self.layout();
         let mut at = ids + KEY_BYTES * len;
         let mut slot = 0;
@@ -193,7 +192,7 @@ impl<'a> PackedRecord<'a> {
 }
 
 impl LeafRepacker {
-    /// Whether a change of the record at `position` is pending. There may be only one at a time.
+    /// Returns whether a change of the record at `position` is pending. There may be only one at a time.
     pub(crate) fn has_change(&self, position: u8) -> bool {
         self.changes.iter().any(|(other, _)| *other == position)
     }
@@ -231,7 +230,7 @@ impl LeafRepacker {
             return;
         }
         self.changes.sort_unstable_by_key(|(position, _)| *position);
-        let mut occupied = leaf.occupied();
+        let mut occupied = leaf.occupied_bits();
         for (position, bytes) in &self.changes {
             occupied &= !(1 << position);
             occupied |= u64::from(!bytes.is_empty()) << position;
@@ -295,7 +294,7 @@ fn word(blob: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes.expect("as many bytes as a word has"))
 }
 
-/// The end of record number `at`, relative to the start of the first.
+/// Returns the end of record number `at`, relative to the start of the first.
 fn end(blob: &[u8], at: usize) -> usize {
     let at = HEADER_BYTES + END_BYTES * at;
     usize::from(u16::from_le_bytes([blob[at], blob[at + 1]]))
@@ -322,7 +321,7 @@ mod tests {
         }
     }
 
-    /// No keys, some in order of their kinds, some in no order, or more than any record has.
+    /// Returns no keys, some in order of their kinds, some in no order, or more than any record has.
     fn keys(random: &mut Rng) -> Vec<Key> {
         let len = match random.u8(..20) {
             0 => random.usize(127..129),
@@ -358,9 +357,10 @@ mod tests {
     }
 
     #[test]
-    fn records_of_every_form_come_back_whatever_is_packed_alongside_them() {
+    fn records_in_every_form_round_trip_alongside_others() {
         let mut random = Rng::with_seed(1);
-        let (mut leaf, mut repacker) = (PackedLeaf::default(), LeafRepacker::default());
+        let mut leaf = PackedLeaf::default();
+        let mut repacker = LeafRepacker::default();
         let mut model = BTreeMap::new();
         let mut refused = 0;
         for _ in 0..30_000 {
@@ -377,7 +377,8 @@ mod tests {
                 let len = [5, 100, PACKED_BYTES_MAX + 1][random.usize(..3)];
                 let bytes = vec![random.u8(..); random.usize(..len)];
                 let slots = [10, 1_000, u64::MAX][random.usize(..3)];
-                let (keys, slot) = (keys(&mut random), random.u64(..slots));
+                let keys = keys(&mut random);
+                let slot = random.u64(..slots);
                 let record = Bytes(bytes);
                 let written = WrittenRecord { record: &record, keys: &keys, slot };
                 if repacker.put(&leaf, position, written) {
@@ -390,17 +391,17 @@ mod tests {
                 }
             }
             repacker.finish(&mut leaf);
-            assert_eq!(leaf.occupied().count_ones() as usize, model.len());
+            assert_eq!(leaf.occupied_bits().count_ones() as usize, model.len());
             for (position, record) in &model {
                 check(leaf.get(*position).expect("it is there"), record);
             }
         }
         assert!(refused > 100);
-        let occupied = leaf.occupied();
+        let occupied = leaf.occupied_bits();
         (0..64)
             .filter(|position| occupied & 1 << position != 0)
             .for_each(|position| repacker.remove(position));
         repacker.finish(&mut leaf);
-        assert_eq!((leaf.occupied(), leaf.bytes()), (0, 0));
+        assert_eq!((leaf.occupied_bits(), leaf.bytes()), (0, 0));
     }
 }

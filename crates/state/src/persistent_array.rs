@@ -14,12 +14,12 @@ pub(crate) const BATCH: usize = 64;
 /// The reference counts of an [`Arc`].
 pub(crate) const ARC_BYTES: usize = 16;
 
-/// The array. Cheap to clone.
+/// A copy-on-write array. Cheap to clone.
 pub(crate) struct PersistentArray<T> {
     root: Option<Arc<Page<T>>>,
     /// Levels of branches above the leaves.
     height: u32,
-    /// Number of pages.
+    /// Number of pages, for the memory count.
     pages: usize,
 }
 
@@ -33,7 +33,7 @@ impl<T> PersistentArray<T> {
         Self { root: None, height: 0, pages: 0 }
     }
 
-    /// The heap bytes of the pages, without the entries.
+    /// Returns the heap bytes of the pages, without the entries.
     pub(crate) fn bytes(&self) -> usize {
         self.pages * (ARC_BYTES + size_of::<Page<T>>())
     }
@@ -50,7 +50,7 @@ impl<T> PersistentArray<T> {
         }
     }
 
-    /// The entries at up to [`BATCH`] numbers, in their order. The pages of one level are read for all
+    /// Returns the entries at up to [`BATCH`] numbers, in their order. The pages of one level are read for all
     /// numbers before those of the next, so that their loads from memory overlap.
     pub(crate) fn get_each(&self, numbers: &[u32]) -> [Option<&T>; BATCH] {
         assert!(numbers.len() <= BATCH, "{} at once", numbers.len());
@@ -75,16 +75,17 @@ impl<T> PersistentArray<T> {
         found
     }
 
-    /// All entries, in order.
+    /// Returns all entries, in order.
     pub(crate) fn iter(&self) -> Iter<'_, T> {
         self.iter_from(0)
     }
 
-    /// The entries from `first` on, in order. Cost: one lookup.
+    /// Returns the entries from `first` on, in order. Cost: one lookup.
     pub(crate) fn iter_from(&self, first: u32) -> Iter<'_, T> {
         let mut path = Vec::new();
         let mut page = self.root.as_deref().filter(|_| reaches(self.height, first));
-        let (mut level, mut upper) = (self.height, 0);
+        let mut level = self.height;
+        let mut upper = 0;
         while let Some(found) = page {
             let at = index_in_page(first, level);
             page = match found {
@@ -105,7 +106,7 @@ impl<T> PersistentArray<T> {
 }
 
 impl<T: Clone> PersistentArray<T> {
-    /// The entry at `at`, created if there is none.
+    /// Returns the entry at `at`, created if there is none.
     pub(crate) fn entry(&mut self, at: u32, make: impl FnOnce() -> T) -> &mut T {
         while !reaches(self.height, at) {
             self.height += 1;
@@ -158,7 +159,7 @@ impl<T> Page<T> {
     }
 }
 
-/// Whether numbers up to `at` fit below a root of this height.
+/// Returns whether numbers up to `at` fit below a root of this height.
 fn reaches(height: u32, at: u32) -> bool {
     at.checked_shr(PAGE_BITS * (height + 1)).unwrap_or(0) == 0
 }
@@ -249,7 +250,7 @@ mod tests {
     const IDS: [u32; 12] =
         [0, 1, 31, 32, 33, 1_023, 1_024, 32_768, 1 << 20, 1 << 30, u32::MAX - 1, u32::MAX];
 
-    fn filled() -> PersistentArray<u32> {
+    fn filled_array() -> PersistentArray<u32> {
         let mut array = PersistentArray::new();
         for id in IDS {
             *array.entry(id, || 0) = id;
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn entries_at_every_height_are_found_and_iterated_in_order() {
-        let array = filled();
+        let array = filled_array();
         for id in IDS {
             assert_eq!(array.get(id), Some(&id));
         }
@@ -277,7 +278,7 @@ mod tests {
 
     #[test]
     fn iteration_may_begin_anywhere() {
-        let array = filled();
+        let array = filled_array();
         let all = ids(&array);
         let middles = all.iter().flat_map(|id| [id.saturating_sub(1), *id, id.saturating_add(1)]);
         for first in middles.chain([0, u32::MAX]) {
@@ -290,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_copy_keeps_what_it_had() {
-        let mut array = filled();
+        let mut array = filled_array();
         let copy = array.clone();
         *array.entry(33, || 0) = 99;
         *array.entry(0, || 0) = 98;
@@ -306,7 +307,7 @@ mod tests {
 
     #[test]
     fn removing_everything_leaves_no_page() {
-        let mut array = filled();
+        let mut array = filled_array();
         for id in IDS {
             array.remove(id);
             array.remove(id);
@@ -319,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_second_write_after_a_copy_copies_no_page() {
-        let mut array = filled();
+        let mut array = filled_array();
         let _copy = array.clone();
         let first: *const u32 = array.entry(33, || 0);
         let second: *const u32 = array.entry(33, || 0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ledger::{AddressId, BlockId};
 
-use crate::leaf::{Leaf, bits, id_of, leaf_of, position_of};
+use crate::leaf::{Leaf, bits, id_at, leaf_number, leaf_position};
 use crate::leaf_map::ids_from;
 use crate::persistent_array::{BATCH, PersistentArray};
 use crate::version::VisibleVersion;
@@ -20,30 +20,30 @@ pub struct Snapshot<R, M> {
 }
 
 impl<R, M> Snapshot<R, M> {
-    /// Maximum ids of one [`Self::versions_of`].
+    /// Maximum ids of one [`Self::find_versions`].
     pub const BATCH_MAX: usize = BATCH;
 
-    /// The block.
+    /// Returns the id of the block.
     pub fn block(&self) -> BlockId {
         self.block
     }
 
-    /// The block's metadata.
+    /// Returns the block's metadata.
     pub fn meta(&self) -> &Arc<M> {
         &self.meta
     }
 
-    /// The version of `id` that the block sees; never a removal.
+    /// Returns the version of `id` that the block sees; never a removal.
     pub fn version(&self, id: AddressId) -> Option<VisibleVersion<'_, R>> {
-        self.leaves.get(leaf_of(id))?.visible_version(position_of(id), &self.ancestors)
+        self.leaves.get(leaf_number(id))?.visible_version(leaf_position(id), &self.ancestors)
     }
 
-    /// The [`Self::version`] of each of `ids`, at most [`Self::BATCH_MAX`], in their order. Replaces the
+    /// Finds the [`Self::version`] of each of `ids`, at most [`Self::BATCH_MAX`], in their order. Replaces the
     /// content of `found`.
     ///
     /// Cost: a read that finds nothing in the CPU caches waits for some ten loads, one after the other.
     /// Here each is under way for all ids at once.
-    pub fn versions_of<'a>(
+    pub fn find_versions<'a>(
         &'a self,
         ids: &[AddressId],
         found: &mut Vec<Option<VisibleVersion<'a, R>>>,
@@ -55,35 +55,35 @@ impl<R, M> Snapshot<R, M> {
         }
         let mut numbers = [0; BATCH];
         for (number, id) in numbers.iter_mut().zip(ids) {
-            *number = leaf_of(*id);
+            *number = leaf_number(*id);
         }
         let leaves = &self.leaves.get_each(&numbers[..ids.len()])[..ids.len()];
         // The sums are not used: `black_box` makes the compiler load the bytes.
         black_box(leaves.iter().flatten().map(|leaf| leaf.prefetch()).sum::<usize>());
         black_box(leaves.iter().flatten().map(|leaf| leaf.prefetch_children()).sum::<usize>());
         let visible = |(leaf, id): (&Option<&'a Leaf<R>>, &AddressId)| {
-            leaf.as_ref()?.visible_version(position_of(*id), &self.ancestors)
+            leaf.as_ref()?.visible_version(leaf_position(*id), &self.ancestors)
         };
         found.extend(leaves.iter().zip(ids).map(visible));
         black_box(found.iter().flatten().map(VisibleVersion::prefetch).sum::<usize>());
     }
 
-    /// All records that the block sees, by id.
+    /// Returns all records that the block sees, by id.
     pub fn versions(&self) -> impl Iterator<Item = (AddressId, VisibleVersion<'_, R>)> {
         self.leaves.iter().flat_map(move |(number, leaf)| {
             let found = move |position| {
-                Some((id_of(number, position), leaf.visible_version(position, &self.ancestors)?))
+                Some((id_at(number, position), leaf.visible_version(position, &self.ancestors)?))
             };
-            bits(leaf.occupied()).filter_map(found)
+            bits(leaf.occupied_bits()).filter_map(found)
         })
     }
 
-    /// The ids from `first` on that have a version in some block. Cost: one lookup.
+    /// Returns the ids from `first` on that have a version in some block. Cost: one lookup.
     pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> {
         ids_from(&self.leaves, first)
     }
 
-    /// Maximum records that the block sees: those of other blocks are included.
+    /// Returns the maximum records that the block sees: those of other blocks are included.
     pub fn len_max(&self) -> usize {
         self.len
     }

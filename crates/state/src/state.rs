@@ -6,14 +6,14 @@ use std::sync::Arc;
 use ledger::{AddressId, BlockId, Key, Record};
 
 use crate::fork_tree::ForkTree;
-use crate::leaf::{SupersededVersion, leaf_of, position_of};
+use crate::leaf::{SupersededVersion, leaf_number, leaf_position};
 use crate::leaf_map::{LeafMap, ids_from};
 use crate::version::SharedVersion;
 use crate::{BlockError, Snapshot, StateMemory, Version, VisibleVersion};
 
 /// Records of type `R` by address id, and metadata of type `M` by block.
 ///
-/// The root is open at first, so that it can be filled; it cannot have a child until it is complete.
+/// The root is open at first, for the caller to fill. It cannot have a child until it is complete.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,9 +50,9 @@ pub struct State<R, M> {
     leaves: LeafMap<R>,
 }
 
-/// A version that no read of the state can see any more. Snapshots taken before still do.
+/// A version that reads of the state no longer see. Snapshots taken before still do.
 pub struct RemovedVersion<R> {
-    /// The id of the record.
+    /// Id of the address of the record.
     pub id: AddressId,
     /// Whether it was the record's last version: the id has no version now.
     pub is_last: bool,
@@ -60,12 +60,12 @@ pub struct RemovedVersion<R> {
 }
 
 impl<R> RemovedVersion<R> {
-    /// The version; `None` if it was a removal.
+    /// Returns the version; `None` if it was a removal.
     pub fn version(&self) -> Option<VisibleVersion<'_, R>> {
-        self.superseded.as_ref()?.visible_version(position_of(self.id))
+        self.superseded.as_ref()?.visible_version(leaf_position(self.id))
     }
 
-    /// Appends it, unless it removed nothing at all.
+    /// Appends the version, unless the removal removed nothing.
     fn push_to(self, removed: &mut Vec<Self>) {
         if self.is_last || self.superseded.is_some() {
             removed.push(self);
@@ -74,32 +74,32 @@ impl<R> RemovedVersion<R> {
 }
 
 impl<R: Record, M> State<R, M> {
-    /// A state with no records at an open root.
+    /// Creates a state with no records at an open root.
     pub fn new(root: BlockId, meta: Arc<M>) -> Self {
         Self { tree: ForkTree::new(root, meta), leaves: LeafMap::new() }
     }
 
-    /// The newest block that cannot be reverted.
+    /// Returns the newest block that cannot be reverted.
     pub fn root(&self) -> BlockId {
         self.tree.root()
     }
 
-    /// Whether `block` is the root or above it.
+    /// Returns whether `block` is the root or above it.
     pub fn contains_block(&self, block: BlockId) -> bool {
         self.tree.contains(block)
     }
 
-    /// Number of blocks above the root.
-    pub fn unrooted(&self) -> usize {
-        self.tree.unrooted()
+    /// Returns the number of blocks above the root.
+    pub fn unrooted_len(&self) -> usize {
+        self.tree.unrooted_len()
     }
 
-    /// The parent of `block`; `None` for the root.
+    /// Returns the parent of `block`; `None` for the root.
     pub fn parent(&self, block: BlockId) -> Result<Option<BlockId>, BlockError> {
         self.tree.parent(block)
     }
 
-    /// Whether `block` is on the chain of `tip`: equal to it, or one of its ancestors at or above
+    /// Returns whether `block` is on the chain of `tip`: equal to it, or one of its ancestors at or above
     /// the root.
     pub fn is_on_chain(&self, block: BlockId, tip: BlockId) -> bool {
         self.tree.is_on_chain(block, tip)
@@ -131,7 +131,7 @@ impl<R: Record, M> State<R, M> {
         self.tree.writable(block).map(|_| ())
     }
 
-    /// Writes records in `block`; each replaces what the block wrote there before. Returns the ids
+    /// Writes records in `block`; each replaces an earlier write of the block. Returns the ids
     /// that had a version before; appends the versions that are superseded for good to `removed`.
     ///
     /// Cost: a path of pages each. At an open root, where everything is packed at once, a leaf is
@@ -147,12 +147,12 @@ impl<R: Record, M> State<R, M> {
         let mut known = Vec::new();
         versions.sort_by_key(|(id, _)| *id);
         let mut versions = versions.into_iter().peekable();
-        while let Some(number) = versions.peek().map(|(id, _)| leaf_of(*id)) {
+        while let Some(number) = versions.peek().map(|(id, _)| leaf_number(*id)) {
             self.leaves.change(number, |leaf, repacker| {
                 while let Some((id, version)) =
-                    versions.next_if(|(next, _)| leaf_of(*next) == number)
+                    versions.next_if(|(next, _)| leaf_number(*next) == number)
                 {
-                    let position = position_of(id);
+                    let position = leaf_position(id);
                     if is_root {
                         let is_last = version.record.is_none();
                         let held = SharedVersion::new(version, None);
@@ -216,7 +216,7 @@ impl<R: Record, M> State<R, M> {
         Ok(gone)
     }
 
-    /// The state of `block`. O(1): it shares all data with this.
+    /// Returns the state of `block`. O(1): it shares all data with this.
     pub fn snapshot(&self, block: BlockId) -> Result<Snapshot<R, M>, BlockError> {
         let found = self.tree.block(block)?;
         Ok(Snapshot {
@@ -228,51 +228,51 @@ impl<R: Record, M> State<R, M> {
         })
     }
 
-    /// All versions of `id` that a read may still see, the one written last first; without removals.
-    pub fn versions_of(&self, id: AddressId) -> impl Iterator<Item = VisibleVersion<'_, R>> {
-        let leaf = self.leaves.array().get(leaf_of(id)).into_iter();
-        leaf.flat_map(move |leaf| leaf.versions_at(position_of(id)))
+    /// Returns all versions of `id` that a read may still see, newest first, without removals.
+    pub fn find_versions(&self, id: AddressId) -> impl Iterator<Item = VisibleVersion<'_, R>> {
+        let leaf = self.leaves.array().get(leaf_number(id)).into_iter();
+        leaf.flat_map(move |leaf| leaf.versions_at(leaf_position(id)))
     }
 
-    /// The ids from `first` on that have a version. Cost: one lookup.
+    /// Returns the ids from `first` on that have a version. Cost: one lookup.
     pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> {
         ids_from(self.leaves.array(), first)
     }
 
-    /// Whether a version of `id` has `key`.
+    /// Returns whether a version of `id` has `key`.
     pub fn is_found_by(&self, id: AddressId, key: Key) -> bool {
-        let leaf = self.leaves.array().get(leaf_of(id));
-        leaf.is_some_and(|leaf| leaf.is_found_by(position_of(id), key))
+        let leaf = self.leaves.array().get(leaf_number(id));
+        leaf.is_some_and(|leaf| leaf.is_found_by(leaf_position(id), key))
     }
 
-    /// Number of ids that have a version, including removals.
+    /// Returns the number of ids that have a version, including removals.
     pub fn len(&self) -> usize {
         self.leaves.len()
     }
 
-    /// Whether no id has a version.
+    /// Returns whether no id has a version.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number of versions. Cost: O(records); for tests and reports.
+    /// Returns the number of versions. Cost: O(records); for tests and reports.
     pub fn versions(&self) -> usize {
         self.leaves.array().iter().map(|(_, leaf)| leaf.versions()).sum()
     }
 
-    /// Its memory. O(1).
+    /// Returns the memory of the state in bytes. O(1).
     pub fn bytes(&self) -> StateMemory {
         self.leaves.bytes()
     }
 
-    /// Removes what `block` wrote.
+    /// Removes the versions that `block` wrote.
     fn remove_versions(&mut self, block: BlockId, removed: &mut Vec<RemovedVersion<R>>) {
         let mut written = self.tree.remove(block);
         written.sort_unstable();
-        for ids in written.chunk_by(|left, right| leaf_of(*left) == leaf_of(*right)) {
-            self.leaves.change(leaf_of(ids[0]), |leaf, _| {
+        for ids in written.chunk_by(|left, right| leaf_number(*left) == leaf_number(*right)) {
+            self.leaves.change(leaf_number(ids[0]), |leaf, _| {
                 for id in ids {
-                    let position = position_of(*id);
+                    let position = leaf_position(*id);
                     let Some(version) = leaf.take_version(position, block) else { continue };
                     let is_last = !leaf.has(position);
                     let superseded = Some(SupersededVersion::Unpacked(version, block));
@@ -282,7 +282,7 @@ impl<R: Record, M> State<R, M> {
         }
     }
 
-    /// Makes `block`, a child of the root, the root, and what it wrote rooted.
+    /// Makes `block`, a child of the root, the root, and its versions rooted ones.
     fn root_block(
         &mut self,
         block: BlockId,
@@ -290,10 +290,10 @@ impl<R: Record, M> State<R, M> {
     ) -> Result<(), BlockError> {
         let mut written = self.tree.advance(block)?;
         written.sort_unstable();
-        for ids in written.chunk_by(|left, right| leaf_of(*left) == leaf_of(*right)) {
-            self.leaves.change(leaf_of(ids[0]), |leaf, repacker| {
+        for ids in written.chunk_by(|left, right| leaf_number(*left) == leaf_number(*right)) {
+            self.leaves.change(leaf_number(ids[0]), |leaf, repacker| {
                 for id in ids {
-                    let position = position_of(*id);
+                    let position = leaf_position(*id);
                     let Some(version) = leaf.take_version(position, block) else { continue };
                     let is_removal = version.record.is_none();
                     let superseded = leaf.root_version(position, block, version, repacker);
@@ -341,7 +341,7 @@ mod tests {
             self.0 % 3 == base.0 % 3
         }
 
-        fn patched(base: &Self, patch: &[u8]) -> Option<Self> {
+        fn apply_patch(base: &Self, patch: &[u8]) -> Option<Self> {
             let (of, number) = patch.split_first()?;
             let number = u32::from_le_bytes(number.try_into().ok()?);
             (*of == base.0 as u8).then_some(Self(number))
@@ -386,10 +386,10 @@ mod tests {
             state.write(block, vec![(AddressId(*id), version(*record))], &mut removed)?;
         }
         state.complete(block)?;
-        Ok(all_gone(removed))
+        Ok(removed_versions(removed))
     }
 
-    /// A version whose key is its value; a removal for 0.
+    /// Returns a version that has its value as its key; a removal for 0.
     fn version(record: u32) -> Version<Number> {
         if record == 0 {
             return Version { record: None, keys: Arc::default() };
@@ -409,15 +409,15 @@ mod tests {
         is_last: bool,
     }
 
-    fn gone(id: u32, record: u32, is_last: bool) -> Gone {
+    fn removed_version(id: u32, record: u32, is_last: bool) -> Gone {
         Gone { id, record, is_last }
     }
 
-    fn all_gone(removed: Vec<RemovedVersion<Number>>) -> Vec<Gone> {
+    fn removed_versions(removed: Vec<RemovedVersion<Number>>) -> Vec<Gone> {
         let number = |removed: &RemovedVersion<Number>| {
             removed.version().map_or(0, |version| number(&version))
         };
-        removed.iter().map(|one| gone(one.id.0, number(one), one.is_last)).collect()
+        removed.iter().map(|one| removed_version(one.id.0, number(one), one.is_last)).collect()
     }
 
     fn number(version: &VisibleVersion<'_, Number>) -> u32 {
@@ -440,14 +440,16 @@ mod tests {
         state: &State<Number, ()>,
         block: BlockId,
     ) -> Result<Vec<(u32, u32)>, BlockError> {
-        assert_eq!((state.len(), state.bytes()), state.leaves.counted());
+        assert_eq!((state.len(), state.bytes()), state.leaves.recount());
         Ok(visible(&state.snapshot(block)?))
     }
 
     #[test]
     fn a_block_sees_its_ancestors_and_not_sibling_forks() -> TestResult {
         let mut state = state()?;
-        let (left, right, tip) = (block(11, 1), block(11, 2), block(13, 3));
+        let left = block(11, 1);
+        let right = block(11, 2);
+        let tip = block(13, 3);
         add(&mut state, left, ROOT, &[(1, 100), (2, 200)])?;
         add(&mut state, right, ROOT, &[(1, 101), (3, 301)])?;
         add(&mut state, tip, left, &[(2, 0), (4, 402)])?;
@@ -459,11 +461,18 @@ mod tests {
     }
 
     #[test]
-    fn the_last_write_of_a_block_hides_its_earlier_ones() -> TestResult {
+    fn a_later_write_in_a_block_hides_its_earlier_ones() -> TestResult {
         let mut state = state()?;
         let one = block(11, 1);
         let removed = add(&mut state, one, ROOT, &[(1, 100), (1, 101), (1, 0), (1, 103)])?;
-        assert_eq!(removed, [gone(1, 100, false), gone(1, 101, false), gone(1, 0, false)]);
+        assert_eq!(
+            removed,
+            [
+                removed_version(1, 100, false),
+                removed_version(1, 101, false),
+                removed_version(1, 0, false)
+            ]
+        );
         assert_eq!(visible_at(&state, one)?, [(1, 103)]);
         assert_eq!(state.versions(), 1);
         Ok(())
@@ -472,7 +481,10 @@ mod tests {
     #[test]
     fn rooting_includes_the_blocks_on_the_path_and_drops_their_siblings() -> TestResult {
         let mut state = state()?;
-        let (low, sibling, high, above) = (block(11, 1), block(12, 2), block(12, 3), block(13, 4));
+        let low = block(11, 1);
+        let sibling = block(12, 2);
+        let high = block(12, 3);
+        let above = block(13, 4);
         add(&mut state, low, ROOT, &[(1, 100), (2, 200)])?;
         add(&mut state, sibling, low, &[(1, 101), (5, 501)])?;
         add(&mut state, high, low, &[(2, 202)])?;
@@ -480,27 +492,35 @@ mod tests {
         let mut removed = Vec::new();
         state.finalize(high, &mut removed)?;
         assert_eq!(
-            all_gone(removed),
-            [gone(1, 101, false), gone(5, 501, true), gone(2, 200, false)]
+            removed_versions(removed),
+            [
+                removed_version(1, 101, false),
+                removed_version(5, 501, true),
+                removed_version(2, 200, false)
+            ]
         );
         assert_eq!(visible_at(&state, high)?, [(1, 100), (2, 202)]);
         assert_eq!(visible_at(&state, above)?, [(1, 100), (2, 202), (3, 303)]);
         assert_eq!(visible_at(&state, low), Err(BlockError::Unknown(low)));
         assert_eq!(visible_at(&state, sibling), Err(BlockError::Unknown(sibling)));
-        assert_eq!((state.root(), state.unrooted()), (high, 1));
+        assert_eq!((state.root(), state.unrooted_len()), (high, 1));
         Ok(())
     }
 
     #[test]
     fn a_removed_record_leaves_nothing_once_rooted() -> TestResult {
         let mut state = state()?;
-        let (one, two) = (block(11, 1), block(12, 2));
+        let one = block(11, 1);
+        let two = block(12, 2);
         add(&mut state, one, ROOT, &[(1, 100)])?;
         add(&mut state, two, one, &[(1, 0), (2, 0)])?;
         assert_eq!(state.len(), 2);
         let mut removed = Vec::new();
         state.finalize(two, &mut removed)?;
-        assert_eq!(all_gone(removed), [gone(1, 100, true), gone(2, 0, true)]);
+        assert_eq!(
+            removed_versions(removed),
+            [removed_version(1, 100, true), removed_version(2, 0, true)]
+        );
         assert!(state.is_empty());
         Ok(())
     }
@@ -508,7 +528,9 @@ mod tests {
     #[test]
     fn a_dropped_fork_leaves_nothing() -> TestResult {
         let mut state = state()?;
-        let (one, two, other) = (block(11, 1), block(12, 2), block(12, 3));
+        let one = block(11, 1);
+        let two = block(12, 2);
+        let other = block(12, 3);
         add(&mut state, other, ROOT, &[(1, 103)])?;
         add(&mut state, one, ROOT, &[(1, 100)])?;
         add(&mut state, two, one, &[(1, 101), (2, 201)])?;
@@ -516,10 +538,14 @@ mod tests {
         let blocks = state.drop_fork(one, &mut removed)?;
         assert_eq!(blocks, BTreeSet::from([one, two]));
         assert_eq!(
-            all_gone(removed),
-            [gone(1, 100, false), gone(1, 101, false), gone(2, 201, true)]
+            removed_versions(removed),
+            [
+                removed_version(1, 100, false),
+                removed_version(1, 101, false),
+                removed_version(2, 201, true)
+            ]
         );
-        assert_eq!((state.len(), state.versions(), state.unrooted()), (1, 1, 1));
+        assert_eq!((state.len(), state.versions(), state.unrooted_len()), (1, 1, 1));
         assert!(!state.is_found_by(AddressId(1), key(100)));
         assert!(state.is_found_by(AddressId(1), key(103)));
         add(&mut state, one, ROOT, &[(2, 7)])?;
@@ -530,7 +556,9 @@ mod tests {
     #[test]
     fn an_old_snapshot_does_not_change() -> TestResult {
         let mut state = state()?;
-        let (one, two, three) = (block(11, 1), block(11, 2), block(12, 3));
+        let one = block(11, 1);
+        let two = block(11, 2);
+        let three = block(12, 3);
         add(&mut state, one, ROOT, &[(1, 100), (2, 200)])?;
         add(&mut state, two, ROOT, &[(1, 101)])?;
         let old = [state.snapshot(ROOT)?, state.snapshot(one)?, state.snapshot(two)?];
@@ -556,7 +584,8 @@ mod tests {
         // Some in one leaf, others in pages of their own.
         let ids: Vec<u32> = (0..200).chain((0..60).map(|n| n * 70_001)).chain([u32::MAX]).collect();
         let mut blocks = vec![ROOT];
-        let (mut seen, mut unseen) = (0, 0);
+        let mut seen = 0;
+        let mut unseen = 0;
         for nth in 1..400 {
             let parent = blocks[below(blocks.len())];
             let child = block(parent.slot + 1, nth);
@@ -580,7 +609,7 @@ mod tests {
                 if below(2) == 0 {
                     batch.sort_unstable();
                 }
-                snapshot.versions_of(&batch, &mut found);
+                snapshot.find_versions(&batch, &mut found);
                 assert_eq!(found.len(), batch.len());
                 for (id, found) in batch.iter().zip(&found) {
                     let observed =
@@ -600,9 +629,11 @@ mod tests {
     }
 
     #[test]
-    fn a_read_knows_the_slot_of_the_write() -> TestResult {
+    fn a_read_returns_the_slot_that_wrote_the_record() -> TestResult {
         let mut state = state()?;
-        let (one, two, three) = (block(11, 1), block(12, 2), block(13, 3));
+        let one = block(11, 1);
+        let two = block(12, 2);
+        let three = block(13, 3);
         add(&mut state, one, ROOT, &[(1, 100), (2, 200)])?;
         add(&mut state, two, one, &[(1, 102)])?;
         add(&mut state, three, two, &[(2, 203), (3, 303)])?;
@@ -625,7 +656,14 @@ mod tests {
         for (id, record) in [(1, 100), (1, 101), (2, 200), (2, 0), (3, 0)] {
             state.write(ROOT, vec![(AddressId(id), version(record))], &mut removed)?;
         }
-        assert_eq!(all_gone(removed), [gone(1, 100, false), gone(2, 200, true), gone(3, 0, true)]);
+        assert_eq!(
+            removed_versions(removed),
+            [
+                removed_version(1, 100, false),
+                removed_version(2, 200, true),
+                removed_version(3, 0, true)
+            ]
+        );
         assert_eq!(visible_at(&state, ROOT)?, [(1, 101)]);
         let child = state.open(block(11, 1), ROOT, Arc::new(()));
         assert_eq!(child, Err(BlockError::Open(ROOT)));
@@ -667,9 +705,11 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_has_the_ancestors_of_its_tip_down_to_the_root() -> TestResult {
+    fn a_chain_has_its_tips_ancestors_down_to_the_root() -> TestResult {
         let mut state = state()?;
-        let (one, left, right) = (block(11, 1), block(12, 2), block(12, 3));
+        let one = block(11, 1);
+        let left = block(12, 2);
+        let right = block(12, 3);
         add(&mut state, one, ROOT, &[])?;
         add(&mut state, left, one, &[])?;
         add(&mut state, right, one, &[])?;
@@ -692,7 +732,7 @@ mod tests {
         let more = add(&mut state, nth(UNROOTED_MAX), ROOT, &[]);
         assert_eq!(more, Err(BlockError::TooManyUnrooted));
         state.finalize(nth(7), &mut Vec::new())?;
-        assert_eq!(state.unrooted(), 0);
+        assert_eq!(state.unrooted_len(), 0);
         Ok(())
     }
 }

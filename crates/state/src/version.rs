@@ -1,4 +1,4 @@
-//! A version of a record: as it is written, as it is held, and as a read finds it.
+//! A version of a record, in three forms: as a block writes it, as a leaf stores it, and as a read finds it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct Version<R> {
     pub keys: Arc<[Key]>,
 }
 
-/// A version as a leaf holds it unpacked: it shares what it can with another version of the record.
+/// A version as a leaf stores it unpacked. It shares data with another version of the record if possible.
 #[derive(Debug)]
 pub(crate) struct SharedVersion<R> {
     /// The record; `None` if the block removed it.
@@ -35,7 +35,7 @@ enum VersionRepr<'a, R> {
 }
 
 impl<R: Record> SharedVersion<R> {
-    /// A version that is written, as a patch of `other` if the two differ little.
+    /// Creates a version that is written, as a patch of `other` if the two differ little.
     pub(crate) fn new(version: Version<R>, other: Option<&Self>) -> Self {
         let Version { record, keys } = version;
         let base = other.and_then(|other| other.record.as_ref());
@@ -46,19 +46,19 @@ impl<R: Record> SharedVersion<R> {
         }
     }
 
-    /// The approximate heap bytes of its record, without those of a patch's base.
+    /// Returns the approximate heap bytes of its record, without those of a patch's base.
     pub(crate) fn record_weight(&self) -> usize {
         self.record.as_ref().map_or(0, StoredRecord::weight)
     }
 
-    /// The approximate heap bytes of its keys.
+    /// Returns the approximate heap bytes of its keys.
     pub(crate) fn keys_weight(&self) -> usize {
         ARC_BYTES + size_of_val(&*self.keys)
     }
 }
 
 impl<R> SharedVersion<R> {
-    /// The version as a read finds it, unless it is a removal.
+    /// Returns the version as a read finds it, unless it is a removal.
     pub(crate) fn as_visible(&self, slot: Slot) -> Option<VisibleVersion<'_, R>> {
         let record = self.record.as_ref()?;
         Some(VisibleVersion { repr: VersionRepr::Unpacked { record, keys: &self.keys, slot } })
@@ -70,7 +70,7 @@ impl<'a, R> VisibleVersion<'a, R> {
         Self { repr: VersionRepr::Packed(packed) }
     }
 
-    /// Some value of the record, to load it into the CPU cache.
+    /// Returns some value of the record, to load it into the CPU cache.
     pub(crate) fn prefetch(&self) -> usize {
         match &self.repr {
             VersionRepr::Unpacked { record, .. } => Arc::strong_count(record.base()),
@@ -78,7 +78,7 @@ impl<'a, R> VisibleVersion<'a, R> {
         }
     }
 
-    /// The slot of the block that wrote it.
+    /// Returns the slot of the block that wrote it.
     pub fn slot(&self) -> Slot {
         match &self.repr {
             VersionRepr::Unpacked { slot, .. } => *slot,
@@ -86,7 +86,7 @@ impl<'a, R> VisibleVersion<'a, R> {
         }
     }
 
-    /// Whether it has `key`. The record is not unpacked for that.
+    /// Returns whether it has `key`. The record is not unpacked for that.
     pub fn has_key(&self, key: Key) -> bool {
         match &self.repr {
             VersionRepr::Unpacked { keys, .. } => keys.contains(&key),
@@ -94,7 +94,7 @@ impl<'a, R> VisibleVersion<'a, R> {
         }
     }
 
-    /// The keys of the record, in the order in which the record lists them.
+    /// Returns the keys of the record, in the order in which the record lists them.
     pub fn keys(&self) -> impl Iterator<Item = Key> + use<'a, R> {
         let (unpacked, packed) = match self.repr {
             VersionRepr::Unpacked { keys, .. } => (keys, None),
@@ -105,7 +105,7 @@ impl<'a, R> VisibleVersion<'a, R> {
 }
 
 impl<R: Record> VisibleVersion<'_, R> {
-    /// The record. `resolve` returns the addresses of its keys.
+    /// Returns the record. `resolve` returns the addresses of its keys.
     pub fn record(&self, resolve: impl Fn(AddressId) -> Address) -> Arc<R> {
         match &self.repr {
             VersionRepr::Unpacked { record, .. } => record.record(),
@@ -113,15 +113,15 @@ impl<R: Record> VisibleVersion<'_, R> {
         }
     }
 
-    /// The record as it is held: whole if it is packed. `resolve` returns the addresses of its keys.
-    pub fn stored(&self, resolve: impl Fn(AddressId) -> Address) -> StoredRecord<R> {
+    /// Returns the record in its stored form; a packed one is unpacked. `resolve` returns the addresses of its keys.
+    pub fn to_stored(&self, resolve: impl Fn(AddressId) -> Address) -> StoredRecord<R> {
         match &self.repr {
             VersionRepr::Unpacked { record, .. } => StoredRecord::clone(record),
             VersionRepr::Packed(packed) => Arc::new(unpack::<R>(*packed, resolve)).into(),
         }
     }
 
-    /// The rank of the record among all, or among those with the same key of `kind`. The record is
+    /// Returns the rank of the record among all, or among those with the same key of `kind`. The record is
     /// unpacked only if necessary.
     pub fn rank(
         &self,

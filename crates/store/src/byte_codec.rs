@@ -3,14 +3,14 @@
 //! Reading invalid bytes fails. It never panics, and never reserves more memory than the input has bytes.
 //! Not here: the records (the caller), and the checksum (`row`).
 
-/// Writes values to bytes.
+/// Appends values to a buffer of bytes.
 #[derive(Default)]
 pub struct ByteWriter(
-    /// The bytes so far.
+    /// The bytes that were written so far.
     pub Vec<u8>,
 );
 
-/// Reads values from bytes.
+/// Reads values from a slice of bytes.
 pub struct ByteReader<'a>(&'a [u8]);
 
 /// The bytes are invalid. `what` names the value.
@@ -22,22 +22,22 @@ pub struct DecodeError {
 }
 
 impl ByteWriter {
-    /// Writes one byte.
+    /// Writes a number of one byte.
     pub fn u8(&mut self, value: u8) {
         self.0.push(value);
     }
 
-    /// Writes two bytes.
+    /// Writes a number of two bytes.
     pub fn u16(&mut self, value: u16) {
         self.0.extend(value.to_le_bytes());
     }
 
-    /// Writes four bytes.
+    /// Writes a number of four bytes.
     pub fn u32(&mut self, value: u32) {
         self.0.extend(value.to_le_bytes());
     }
 
-    /// Writes eight bytes.
+    /// Writes a number of eight bytes.
     pub fn u64(&mut self, value: u64) {
         self.0.extend(value.to_le_bytes());
     }
@@ -77,7 +77,7 @@ impl ByteWriter {
         }
     }
 
-    /// A value is at most 1 GiB (row.rs), so a length that does not fit into a `u32` fails there.
+    /// Writes a length. A value is at most 1 GiB (row.rs), so a length that does not fit into a `u32` fails there.
     fn len(&mut self, len: usize) {
         self.u32(len as u32);
     }
@@ -89,17 +89,17 @@ impl<'a> ByteReader<'a> {
         Self(bytes)
     }
 
-    /// Whether all bytes were read.
+    /// Returns whether all bytes were read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Fails if bytes are left.
+    /// Fails unless all bytes have been read.
     pub fn end(self) -> Result<(), DecodeError> {
         if self.0.is_empty() { Ok(()) } else { Err(DecodeError { what: "end" }) }
     }
 
-    /// Reads one byte. Like every `what`, it names the value in the error.
+    /// Reads one byte. Here and below, `what` names the value in the error.
     pub fn u8(&mut self, what: &'static str) -> Result<u8, DecodeError> {
         self.array(what).map(|[byte]| byte)
     }
@@ -113,17 +113,17 @@ impl<'a> ByteReader<'a> {
         }
     }
 
-    /// Reads two bytes.
+    /// Reads a number of two bytes.
     pub fn u16(&mut self, what: &'static str) -> Result<u16, DecodeError> {
         self.array(what).map(u16::from_le_bytes)
     }
 
-    /// Reads four bytes.
+    /// Reads a number of four bytes.
     pub fn u32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
         self.array(what).map(u32::from_le_bytes)
     }
 
-    /// Reads eight bytes.
+    /// Reads a number of eight bytes.
     pub fn u64(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         self.array(what).map(u64::from_le_bytes)
     }

@@ -30,9 +30,9 @@ const NEWEST: &str = "newest";
 /// The contents of a directory that is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryContents {
-    /// It does not exist, is empty, or contains an interrupted creation of a ledger without its mark.
+    /// The directory does not exist, is empty, or contains an interrupted creation of a ledger without its mark.
     Nothing,
-    /// A ledger of Hydrant.
+    /// The directory contains a ledger of Hydrant.
     Ledger,
 }
 
@@ -93,8 +93,8 @@ impl Directory {
         Ok(Self { path: dir.into(), newest: None, _lock: lock })
     }
 
-    /// Removes a ledger. Other files stay. The mark is removed first, because without it there is no ledger. The
-    /// lock file stays, because a process that waits for it must lock the same file.
+    /// Removes a ledger. Other files stay. The mark is removed first: a directory without it does not count as a
+    /// ledger. The lock file stays, because a process that waits for it must lock the same file.
     pub fn remove(dir: &Path, engine: &str) -> Result<(), StoreError> {
         if Self::inspect(dir, engine)? == DirectoryContents::Ledger {
             let directory = Self::lock(dir)?;
@@ -104,7 +104,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Its path.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -140,7 +140,7 @@ impl Directory {
                 found: format.to_owned(),
                 expected: FORMAT,
             }),
-            _ => Err(self.damaged(format!("{MARK}: does not say which format"))),
+            _ => Err(self.damage_error(format!("{MARK}: does not say which format"))),
         }
     }
 
@@ -150,18 +150,18 @@ impl Directory {
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(err) if err.kind() == io::ErrorKind::NotFound => {
-                return Err(self.damaged(format!("{NEWEST}: missing")));
+                return Err(self.damage_error(format!("{NEWEST}: missing")));
             }
             Err(err) => return Err(io_error("read", &path)(err)),
         };
         let slot = bytes.first_chunk().map(|slot| Slot::from_le_bytes(*slot));
         match slot {
             Some(slot) if bytes == newest_bytes(slot) => Ok(slot),
-            _ => Err(self.damaged(format!("{NEWEST}: checksum"))),
+            _ => Err(self.damage_error(format!("{NEWEST}: checksum"))),
         }
     }
 
-    /// Writes the newest slot, whose block is stored.
+    /// Writes the slot of the newest stored block.
     pub fn set_newest(&mut self, slot: Slot) -> Result<(), StoreError> {
         let path = self.path.join(NEWEST);
         let mut write = || {
@@ -187,8 +187,8 @@ impl Directory {
         sync().map_err(io_error("sync", &self.path))
     }
 
-    /// The error of a damaged ledger.
-    pub fn damaged(&self, what: impl Into<String>) -> StoreError {
+    /// Returns the error of a damaged ledger.
+    pub fn damage_error(&self, what: impl Into<String>) -> StoreError {
         StoreError::Damaged { dir: self.path.clone(), what: what.into() }
     }
 }
@@ -201,7 +201,6 @@ fn remove_file(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Converts an IO error.
 fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     let path = path.to_owned();
     move |source| match path.parent() {
@@ -210,7 +209,7 @@ fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Store
     }
 }
 
-/// The process that wrote the lock file.
+/// Returns the process that wrote the lock file.
 fn user(lock: &mut File) -> String {
     let mut text = String::new();
     match lock.read_to_string(&mut text) {

@@ -25,7 +25,7 @@ const FREE_BYTES_MIN: u64 = 8 << 20;
 const FILE_BLOCK_BYTES: u64 = 512;
 
 /// Fails if the disk of `dir` has too little free space. Opening may have to write the contents of the journals at
-/// `engine` once more.
+/// `engine` again.
 pub(crate) fn require_free_space(dir: &Path, engine: &Path) -> Result<(), StoreError> {
     let needed_bytes = FREE_BYTES_MIN + journal_bytes(engine);
     match free_bytes(dir) {
@@ -39,7 +39,7 @@ pub(crate) fn require_free_space(dir: &Path, engine: &Path) -> Result<(), StoreE
     }
 }
 
-/// The error that describes the disk's state, if that is why the engine failed.
+/// Returns the error that describes the disk's state, if that is why the engine failed.
 pub(crate) fn explain(dir: &Path, err: &EngineError) -> Option<StoreError> {
     let EngineError::Failed(err) = err else { return None };
     match io_error(&**err) {
@@ -60,7 +60,7 @@ pub(crate) fn explain(dir: &Path, err: &EngineError) -> Option<StoreError> {
     }
 }
 
-/// The error for a system error in `dir`, with the fix in its message.
+/// Creates the error for a system error in `dir`, with the fix in its message.
 pub(crate) fn from_io(dir: &Path, source: io::Error) -> StoreError {
     match (source.kind(), file_bytes_max()) {
         (ErrorKind::FileTooLarge, Some(limit)) => {
@@ -74,12 +74,12 @@ pub(crate) fn from_io(dir: &Path, source: io::Error) -> StoreError {
     }
 }
 
-/// Whether a file cannot grow because of the disk, a quota or a limit of the process.
+/// Returns whether a file cannot grow because of the disk, a quota or a limit of the process.
 pub(crate) fn is_no_space(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
-/// The system's error in the chain of sources of another one, if there is one.
+/// Returns the system's error in the chain of sources of another one, if there is one.
 fn io_error<'e>(err: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
     let mut next = Some(err);
     while let Some(err) = next {
@@ -95,13 +95,13 @@ fn copy(err: &io::Error) -> io::Error {
     err.raw_os_error().map_or_else(|| err.kind().into(), io::Error::from_raw_os_error)
 }
 
-/// Bytes that this process can use on the disk of `dir`. `None` if its file system does not count them.
+/// Returns the bytes that this process can use on the disk of `dir`; `None` if its file system does not count them.
 fn free_bytes(dir: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(dir).ok()?;
     (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// The maximum file size of this process (`ulimit -f`), if there is a limit.
+/// Returns the maximum file size of this process (`ulimit -f`), if there is a limit.
 fn file_bytes_max() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
@@ -120,7 +120,7 @@ fn write_probe(dir: &Path) -> io::Result<()> {
     written
 }
 
-/// Bytes of the engine's journals on disk. They are preallocated, so their length does not count.
+/// Returns the bytes of the engine's journals on disk. They are preallocated, so their length does not count.
 fn journal_bytes(engine: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(engine) else { return 0 };
     let journals = entries.filter_map(Result::ok).filter(|entry| {
@@ -136,7 +136,7 @@ fn journal_bytes(engine: &Path) -> u64 {
 mod tests {
     use super::*;
 
-    fn failed(err: impl Error + Send + Sync + 'static) -> EngineError {
+    fn engine_error(err: impl Error + Send + Sync + 'static) -> EngineError {
         EngineError::Failed(Box::new(err))
     }
 
@@ -144,7 +144,7 @@ mod tests {
     fn a_full_disk_is_reported_with_its_directory_its_free_bytes_and_the_systems_error() {
         let dir = tempfile::tempdir().expect("a directory");
         for os_error in [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT] {
-            let err = failed(io::Error::from(os_error));
+            let err = engine_error(io::Error::from(os_error));
             let explained = explain(dir.path(), &err).expect("it is explained");
             assert!(matches!(explained, StoreError::DiskFull { .. }), "{explained:?}");
             let text = explained.to_string();
@@ -159,12 +159,13 @@ mod tests {
     fn an_engine_error_on_a_disk_with_free_space_is_not_reported_as_a_full_disk() {
         let dir = tempfile::tempdir().expect("a directory");
         assert!(
-            explain(dir.path(), &failed(io::Error::from(ErrorKind::PermissionDenied))).is_none()
+            explain(dir.path(), &engine_error(io::Error::from(ErrorKind::PermissionDenied)))
+                .is_none()
         );
         assert!(explain(dir.path(), &EngineError::Busy).is_none());
         let has_space = free_bytes(dir.path()).is_none_or(|free| free >= FREE_BYTES_MIN);
         if has_space && file_bytes_max().is_none() {
-            assert!(explain(dir.path(), &failed(fjall::Error::Poisoned)).is_none());
+            assert!(explain(dir.path(), &engine_error(fjall::Error::Poisoned)).is_none());
         }
     }
 

@@ -16,10 +16,10 @@ use crate::table::{Key, Row, Table, ValueLayout};
 /// Why an operation of an engine failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// Another process, or another handle of this one, has it open.
+    /// Another process, or another handle of this one, has the engine open.
     #[error("another handle has the ledger open")]
     Busy,
-    /// Its files are damaged.
+    /// The files of the engine are damaged.
     #[error("{0}")]
     Damaged(String),
     /// Any other error, usually an IO error.
@@ -29,14 +29,14 @@ pub enum EngineError {
 
 /// A batch that is being written: it receives the value that each of its rows replaces, and then returns the last row.
 pub trait Batch {
-    /// The keys of its rows.
+    /// The type of the keys of the rows.
     type Key: Key;
 
-    /// The rows to write, each key once.
+    /// Returns the rows to write, each key once.
     fn rows(&self) -> &[Row<Self::Key>];
     /// Receives the value that a row replaces. Called for the tables that report it ([`Table::reports_replaced`]).
     fn replaces(&mut self, row: usize, value: Option<&[u8]>);
-    /// The row to write after all others.
+    /// Returns the row to write after all others.
     fn last(&mut self) -> Row<Self::Key>;
 }
 
@@ -125,7 +125,8 @@ impl Engine for Fjall {
     fn bulk_insert(&mut self, rows: &[Row<impl Key>]) -> Result<(), EngineError> {
         let mut writes = self.database.batch();
         for row in rows {
-            let (keyspace, value) = (self.keyspace(row.key.table()), row.value.as_deref());
+            let keyspace = self.keyspace(row.key.table());
+            let value = row.value.as_deref();
             row.key.with_bytes(|key| writes.insert(keyspace, key, value.unwrap_or_default()));
         }
         writes.commit().map_err(engine_error)
@@ -167,7 +168,7 @@ fn engine_error(err: fjall::Error) -> EngineError {
     }
 }
 
-/// Unexpected contents or lengths of files are damage; other errors are the system's.
+/// Classifies an IO error. Unexpected contents or lengths of files are damage; other errors are the system's.
 fn io_error(err: io::Error) -> EngineError {
     match err.kind() {
         // `InvalidInput` is an offset before the start of a file, computed from its contents.

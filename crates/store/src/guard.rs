@@ -33,27 +33,27 @@ impl Directory {
         })
     }
 
-    /// Runs `read` and turns a panic into an error: an engine may panic on damaged files.
+    /// Runs `read` and reports a panic as an error: an engine may panic on damaged files.
     pub fn catch_panic<T>(
         &self,
         read: impl FnOnce() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let read = catch_unwind(AssertUnwindSafe(read));
-        read.unwrap_or_else(|panic| Err(self.damaged(panic_text(panic.as_ref()))))
+        read.unwrap_or_else(|panic| Err(self.damage_error(panic_text(panic.as_ref()))))
     }
 
-    /// An engine's error while reading `what`.
+    /// Converts an engine's error while `what` was read.
     pub fn read_failed(&self, err: EngineError, what: &str) -> StoreError {
         match err {
             EngineError::Busy => {
                 StoreError::InUse { dir: self.path().into(), user: "another process".to_owned() }
             }
-            EngineError::Damaged(how) => self.damaged(format!("{what}: {how}")),
+            EngineError::Damaged(how) => self.damage_error(format!("{what}: {how}")),
             EngineError::Failed(source) => StoreError::Engine { dir: self.path().into(), source },
         }
     }
 
-    /// An engine's error while writing. A full disk is named as the cause.
+    /// Converts an engine's error while writing. The message names a full disk as the cause.
     pub fn write_failed(&self, source: EngineError) -> StoreError {
         let explained = disk::explain(self.path(), &source);
         explained.unwrap_or_else(|| StoreError::Engine {
@@ -63,7 +63,7 @@ impl Directory {
     }
 }
 
-/// The error text of a panic.
+/// Returns the error text of a panic.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -1,10 +1,10 @@
-//! A ledger's directory on disk: a key-value engine, a lock, and values with checksums. It knows no chain.
+//! A ledger's directory on disk: a key-value engine, a lock, and values with checksums. Independent of any chain.
 //!
 //! Shape: a [`Directory`] is locked and opens an [`Engine`], which holds sorted tables. The caller declares each
 //! [`Table`] and its [`Key`]s, writes its records with a [`ByteWriter`], and seals each as a [`Row`] with a
 //! [`RowCodec`].
 //! Invariant: a value is read back as it was written, or its damage is reported ([`decode_row`]).
-//! Not here: the records of a ledger, their order, and what a damaged one means (`ledger_store`).
+//! Not here: the records of a ledger, their order, and the meaning of a damaged one (`ledger_store`).
 //! Why this engine, with measurements: docs/ledger-on-disk.md.
 //!
 //! ```

@@ -9,7 +9,7 @@ use crate::table::{Key, Row};
 
 /// The version of the bytes that this code writes.
 const VERSION: u8 = 1;
-/// Offset of a value's body.
+/// Length of the header: the offset of a value's body.
 const HEADER_BYTES: usize = 6;
 /// Above this, compressing costs less than writing. SlotHistory is 131 KB of mostly equal bytes.
 const PLAIN_BYTES_MAX: usize = 4096;
@@ -21,12 +21,12 @@ const ZSTD_LEVEL: i32 = 1;
 pub struct RowCodec(zstd::bulk::Compressor<'static>);
 
 impl RowCodec {
-    /// Fails only if there is no memory for the compressor.
+    /// Creates a codec. Fails only if the compressor cannot allocate its memory.
     pub fn new() -> std::io::Result<Self> {
         zstd::bulk::Compressor::new(ZSTD_LEVEL).map(Self)
     }
 
-    /// The row with the encoded `body` as its value.
+    /// Returns the row with the encoded `body` as its value.
     pub fn encode_row<K: Key>(&mut self, key: K, body: &[u8]) -> Row<K> {
         assert!(body.len() <= VALUE_BYTES_MAX, "{key} has {} bytes", body.len());
         let compressed = (body.len() > PLAIN_BYTES_MAX)
@@ -49,37 +49,38 @@ impl RowCodec {
     }
 }
 
-/// What is wrong with a value.
+/// The kinds of damage of a value.
 #[derive(Debug, thiserror::Error)]
 pub enum RowError {
-    /// It is shorter than its header.
+    /// The value is shorter than its header.
     #[error("{0} bytes are too few for a value")]
     Short(usize),
-    /// Its bytes are not those that were written, or it belongs to another key.
+    /// The bytes differ from those that were written, or the value belongs to another key.
     #[error("checksum {found:08x}, expected {expected:08x}")]
     Checksum {
-        /// The stored checksum.
+        /// Checksum that is stored in the value.
         expected: u32,
-        /// That of the bytes.
+        /// Checksum of the bytes that were read.
         found: u32,
     },
-    /// A newer version wrote it.
+    /// A newer version of Hydrant wrote the value.
     #[error("value of version {0}, this version reads {VERSION}")]
     Version(u8),
-    /// It is neither plain nor compressed.
+    /// The value is neither plain nor compressed.
     #[error("value of unknown form {0}")]
     Form(u8),
-    /// Its compressed body is damaged.
+    /// The compressed body is damaged.
     #[error("cannot be decompressed")]
     Compression,
 }
 
-/// The body of a value, if the value is undamaged.
+/// Returns the body of a value, if the value is undamaged.
 pub fn decode_row(key: impl Key, value: &[u8]) -> Result<Vec<u8>, RowError> {
     let Some((header, body)) = value.split_at_checked(HEADER_BYTES) else {
         return Err(RowError::Short(value.len()));
     };
-    let (expected, found) = (stored_checksum(value), checksum(key, value));
+    let expected = stored_checksum(value);
+    let found = checksum(key, value);
     if expected != found {
         return Err(RowError::Checksum { expected, found });
     }
@@ -93,8 +94,8 @@ pub fn decode_row(key: impl Key, value: &[u8]) -> Result<Vec<u8>, RowError> {
     }
 }
 
-/// A number that distinguishes versions of a row. The head has the sum over all accounts. Only a well-mixed number may
-/// be summed, hence the last step (splitmix64's).
+/// Returns a number that distinguishes versions of a row. The head has the sum over all accounts. Only a well-mixed
+/// number may be summed, hence the last step (splitmix64's).
 pub fn fingerprint(value: &[u8]) -> u64 {
     let seed = (value.len() as u64) << 32 | u64::from(stored_checksum(value));
     let mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -113,13 +114,13 @@ fn decompress(body: &[u8]) -> Result<Vec<u8>, RowError> {
     plain.ok().filter(|plain| plain.len() == plain_bytes).ok_or(RowError::Compression)
 }
 
-/// The checksum in a value. 0 if the value is too short.
+/// Returns the checksum in a value. 0 if the value is too short.
 fn stored_checksum(value: &[u8]) -> u32 {
     let stored = value.get(2..HEADER_BYTES).and_then(|bytes| bytes.try_into().ok());
     stored.map_or(0, u32::from_le_bytes)
 }
 
-/// The expected checksum of a value of at least [`HEADER_BYTES`].
+/// Returns the expected checksum of a value of at least [`HEADER_BYTES`].
 fn checksum(key: impl Key, value: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(key.table().name.as_bytes());

@@ -1,30 +1,30 @@
-//! Tables, keys and rows: what an engine holds. The caller declares its own tables and keys.
+//! The contents of an engine: tables, keys and rows. The caller declares its own tables and keys.
 
 use std::fmt;
 
-/// A sorted table.
+/// A sorted table of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Its name in the engine, unique in a directory.
+    /// Name of the table in the engine, unique in a directory.
     pub name: &'static str,
-    /// How its values are stored.
+    /// Storage layout of the values.
     pub layout: ValueLayout,
     /// Whether a batch receives the values that its rows of this table replace.
     pub reports_replaced: bool,
 }
 
-/// How the values of a table are stored.
+/// Storage layout of the values of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueLayout {
-    /// With their keys: for small values, and for values that are rewritten often.
+    /// Values are stored with their keys: for small values, and for values that are rewritten often.
     Inline,
-    /// Separately from their keys: for large values that are written once.
+    /// Values are stored separately from their keys: for large values that are written once.
     Separate,
 }
 
 /// The key of a row. Its text names the row in errors.
 pub trait Key: Copy + fmt::Display {
-    /// The table it is in.
+    /// Returns the table of the row.
     fn table(&self) -> Table;
 
     /// Calls `f` with the key's bytes.
@@ -34,8 +34,8 @@ pub trait Key: Copy + fmt::Display {
 /// A row to be written: an encoded value, or `None` to remove the row.
 #[derive(Debug)]
 pub struct Row<K> {
-    /// Its key.
+    /// Key, which also names the table.
     pub key: K,
-    /// Its value.
+    /// Encoded value of the row, with its header.
     pub value: Option<Vec<u8>>,
 }

@@ -13,12 +13,14 @@ use std::sync::Arc;
 
 use ledger::{AddressId, BlockId, Commitment, KeyKind};
 
+use crate::address_counts::AddressCounts;
 use crate::address_set::AddressSet;
 use crate::block_log::{BlockStep, ResumePoint};
 use crate::error::SubscribeError;
 use crate::filter::{Filter, Interest, Position, Topic};
-use crate::id_set::{IdSet, in_batches};
+use crate::id_set::{Cursor, IdSet, in_batches};
 use crate::ids::SubscriptionId;
+use crate::index::{IndexFull, ReplacementCredit};
 use crate::listener::Listener;
 use crate::queue::Message;
 use crate::registry::{PendingIds, PendingStart, Registry, Subscriber};
@@ -81,7 +83,8 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         }
         let count = subscription.set.len();
         // Checked before the work, and again after it.
-        self.subscriptions.shared.registry.lock().check(&self.subscriptions, self.id, count, 0)?;
+        let added = AddressCounts { own: count, pairs: 0 };
+        self.subscriptions.shared.registry.lock().check(&self.subscriptions, self.id, added)?;
         let set = self.intern_set(subscription.set);
         let key = (Arc::new(subscription.identity), set.fingerprint());
         let mut guard = self.subscriptions.shared.registry.lock();
@@ -89,12 +92,9 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         let known = registry.by_identity.get(&key).copied();
         let known =
             known.filter(|id| registry.set_of(*id).is_some_and(|its| Arc::ptr_eq(its, &set)));
-        let checked = registry.check(
-            &self.subscriptions,
-            self.id,
-            count,
-            if known.is_some() { 0 } else { count },
-        );
+        let pairs = if known.is_some() { 0 } else { count };
+        let added = AddressCounts { own: count, pairs };
+        let checked = registry.check(&self.subscriptions, self.id, added);
         if let Err(refused) = checked {
             drop(guard);
             self.drop_set(set);
@@ -121,12 +121,13 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         let index_slot =
             registry.add_subscription(id, Arc::clone(&key.0), interests, vec![subscriber]);
         drop(guard);
-        self.index_set(
-            subscription.topic,
-            subscription.key_kind,
-            index_slot,
-            set.ids().map(|id| id.0),
-        );
+        let indexed =
+            IndexedSet { topic: subscription.topic, key_kind: subscription.key_kind, index_slot };
+        if self.index_set(indexed, set.id_set()).is_err() {
+            self.unsubscribe(handle);
+            self.drop_set(set);
+            return Err(self.subscriptions.addresses_full(count));
+        }
         self.subscriptions.shared.registry.lock().by_identity.entry(key).or_insert(id);
         Ok(Activation { subscription: handle, token: None })
     }
@@ -317,8 +318,15 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         let interests = vec![Interest { topic, filter: Filter::Set(key_kind, Arc::clone(&set)) }];
         let index_slot = registry.add_subscription(own, identity, interests, Vec::new());
         drop(registry);
-        self.index_set(topic, key_kind, index_slot, set.ids().map(|id| id.0));
+        let is_indexed =
+            self.index_set(IndexedSet { topic, key_kind, index_slot }, set.id_set()).is_ok();
+        let added = set.len();
         drop(set);
+        if !is_indexed {
+            let ended = self.subscriptions.shared.registry.lock().end(own);
+            self.cleanup(ended);
+            return Err(self.subscriptions.addresses_full(added));
+        }
         let mut guard = self.subscriptions.shared.registry.lock();
         self.subscriptions.shared.idle.wait_while(&mut guard, |registry| registry.is_publishing);
         let registry = &mut *guard;
@@ -351,22 +359,26 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         Ok(())
     }
 
-    fn index_set(
-        &self,
-        topic: Topic,
-        key_kind: KeyKind,
-        index_slot: u32,
-        ids: impl Iterator<Item = u32>,
-    ) {
-        in_batches(ids, |batch| {
-            self.subscriptions
-                .shared
-                .registry
-                .lock()
-                .index
-                .insert_ids(topic, key_kind, batch, index_slot);
-        });
+    /// Indexes a set, with the lock held for one batch at a time. Fails if more distinct addresses would be
+    /// tracked than allowed: then the caller removes the part that was indexed.
+    fn index_set(&self, set: IndexedSet, ids: &IdSet) -> Result<(), IndexFull> {
+        let IndexedSet { topic, key_kind, index_slot } = set;
+        let mut cursor = Cursor::default();
+        let mut credit = ReplacementCredit::default();
+        while let Some(batch) = cursor.next(ids) {
+            let index = &mut self.subscriptions.shared.registry.lock().index;
+            index.insert_ids(topic, key_kind, &batch, index_slot, &mut credit)?;
+        }
+        Ok(())
     }
+}
+
+/// The place of a set in the index.
+#[derive(Clone, Copy)]
+struct IndexedSet {
+    topic: Topic,
+    key_kind: KeyKind,
+    index_slot: u32,
 }
 
 impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
@@ -392,7 +404,7 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         removed: &IdSet,
         pending: Option<PendingIds>,
     ) -> (u32, Arc<AddressSet>) {
-        self.tracked_addresses = self.tracked_addresses + added.len() - removed.len();
+        self.address_pairs = self.address_pairs + added.len() - removed.len();
         let Some(subscription) = self.subscriptions.get_mut(&id) else {
             unreachable!("its listener is changing it")
         };
@@ -404,13 +416,6 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         let key = (Arc::clone(&subscription.identity), current.fingerprint());
         let empty = Arc::new(current.empty_like());
         let set = std::mem::replace(current, empty);
-        for pending in &mut subscription.pending {
-            // A removed address may be added again, and then it starts anew.
-            if removed.iter().any(|id| pending.ids.contains(id)) {
-                let rest = pending.ids.iter().filter(|id| !removed.contains(*id));
-                pending.ids = Arc::new(IdSet::from_sorted_iter(rest));
-            }
-        }
         if pending.is_some() {
             self.pending_subscriptions.push(id);
         }
@@ -423,6 +428,24 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
             self.sets.remove(&set.fingerprint());
         }
         (subscription.index_slot, set)
+    }
+
+    /// Forgets that removed addresses did not count yet: one that is added again starts from then.
+    pub(crate) fn remove_pending(&mut self, id: SubscriptionId, removed: &IdSet) {
+        let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
+        for pending in &mut subscription.pending {
+            if removed.iter().any(|id| pending.ids.contains(id)) {
+                let rest = pending.ids.iter().filter(|id| !removed.contains(*id));
+                pending.ids = Arc::new(IdSet::from_sorted_iter(rest));
+            }
+        }
+    }
+
+    /// Takes back an addition that did not fit.
+    pub(crate) fn cancel_addition(&mut self, id: SubscriptionId, token: Option<u64>) {
+        if let Some(subscription) = self.subscriptions.get_mut(&id) {
+            subscription.pending.retain(|pending| Some(pending.token) != token);
+        }
     }
 
     pub(crate) fn restore_set(&mut self, id: SubscriptionId, set: Arc<AddressSet>) {

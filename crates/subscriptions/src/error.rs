@@ -2,39 +2,73 @@
 
 use crate::queue::CloseReason;
 
-/// Why a subscription was refused. All or nothing: nothing has changed.
+/// Why a subscription was refused. All or nothing: nothing has changed. The texts are those that clients read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubscribeError {
     /// The subscriptions of all listeners are at the limit. Fix: raise the limit.
-    #[error("the node has {limit} subscriptions, the most it may have")]
+    #[error("Node subscription limit reached")]
     NodeFull {
-        /// The limit.
+        /// Subscriptions that the node may have.
         limit: usize,
     },
     /// The subscriptions of this listener are at the limit. Fix: end some, or raise the limit.
-    #[error("the connection has {limit} subscriptions, the most it may have")]
+    #[error(
+        "Connection subscription limit reached: {limit} (pubsub.subscriptions_per_connection_max)"
+    )]
     ListenerFull {
-        /// The limit.
+        /// Subscriptions that a listener may have.
         limit: usize,
     },
-    /// All sets together would exceed the limit of addresses. Fix: raise the limit.
-    #[error("the node tracks as many addresses as it may: {limit}")]
+    /// All sets together would have more distinct addresses than the limit. Fix: raise the limit.
+    #[error(
+        "Node address limit reached: {added} addresses do not fit into {limit} distinct ones \
+         (--max-tracked-addresses)"
+    )]
     AddressesFull {
-        /// The limit.
+        /// The addresses of the request.
+        added: usize,
+        /// Distinct addresses that the node may track.
+        limit: usize,
+    },
+    /// The subscriptions would have more pairs with an address than the limit. Fix: raise the limit.
+    #[error(
+        "Node address limit reached: {pairs} addresses of all subscriptions, at most {limit} \
+         (pubsub.tracked_pairs_max)"
+    )]
+    AddressPairsFull {
+        /// Pairs that the node would have with the request.
+        pairs: usize,
+        /// Pairs that the node may have.
+        limit: usize,
+    },
+    /// The sets of this listener's owner would exceed the limit of addresses. Fix: raise the limit.
+    #[error(
+        "Client address limit reached: {addresses} addresses, at most {limit} \
+         (pubsub.tracked_addresses_per_client_max)"
+    )]
+    OwnerAddressesFull {
+        /// Addresses that the owner would have with the request.
+        addresses: usize,
+        /// Addresses that an owner may have.
         limit: usize,
     },
     /// This listener's sets would exceed the limit of addresses. Fix: raise the limit.
-    #[error("the connection may track {limit} addresses")]
+    #[error(
+        "Connection address limit reached: {addresses} addresses, at most {limit} \
+         (pubsub.tracked_addresses_per_connection_max)"
+    )]
     ListenerAddressesFull {
-        /// The limit.
+        /// Addresses that the listener would have with the request.
+        addresses: usize,
+        /// Addresses that a listener may have.
         limit: usize,
     },
     /// The address table is full.
     #[error(transparent)]
     Addresses(#[from] address::TableFull),
     /// This listener has no set of that id.
-    #[error("no such subscription")]
+    #[error("Invalid subscription id.")]
     Unknown,
     /// This listener is closed.
     #[error(transparent)]
@@ -45,6 +79,6 @@ pub enum SubscribeError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the node has {limit} listeners, the most it may have")]
 pub struct ListenError {
-    /// The limit.
+    /// Listeners that the node may have.
     pub limit: usize,
 }

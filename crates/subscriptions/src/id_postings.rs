@@ -56,11 +56,29 @@ impl IdPostings {
         self.ids == 0
     }
 
-    /// Allocates memory for `ids` scattered ids.
+    /// Whether an id has subscriptions.
+    pub(crate) fn has(&self, id: u32) -> bool {
+        self.posting(id) != PostingRef::EMPTY
+    }
+
+    /// Whether a subscription is the only one of an id.
+    pub(crate) fn has_only(&self, id: u32, index_slot: u32) -> bool {
+        let word = self.posting(id);
+        let mut one = 0;
+        self.lists.index_slots(&word, &mut one) == [index_slot]
+    }
+
+    /// Allocates memory for `ids` scattered ids, which is never freed.
     pub(crate) fn reserve(&mut self, ids: usize) {
         for shard in &mut self.shards {
-            shard.resize(slots_for(ids.div_ceil(SHARDS)));
+            shard.reserved = slots_for(ids.div_ceil(SHARDS));
+            shard.resize(shard.reserved);
         }
+    }
+
+    /// Whether memory is reserved.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.shards.iter().any(|shard| shard.reserved > 0)
     }
 
     /// Inserts a subscription under sorted ids that do not have it.
@@ -232,6 +250,8 @@ fn ids_of_page(number: u32) -> impl Iterator<Item = u32> {
 struct Shard {
     slots: Box<[(u32, PostingRef)]>,
     used: usize,
+    /// Slots that it keeps, however few are used.
+    reserved: usize,
 }
 
 fn hash(id: u32) -> u64 {
@@ -305,7 +325,7 @@ impl Shard {
             }
         }
         self.slots[hole] = (0, PostingRef::EMPTY);
-        if self.slots.len() > 16 && self.used * 4 < self.slots.len() {
+        if self.slots.len() > self.reserved.max(16) && self.used * 4 < self.slots.len() {
             self.resize(slots_for(self.used + self.used / 4 + 2));
         }
         word
@@ -313,7 +333,7 @@ impl Shard {
 
     fn resize(&mut self, slots: usize) {
         // Never full: at least one more slot than ids.
-        let slots = slots.max(slots_for(self.used + 1));
+        let slots = slots.max(slots_for(self.used + 1)).max(self.reserved);
         let old = std::mem::replace(
             &mut self.slots,
             vec![(0, PostingRef::EMPTY); slots].into_boxed_slice(),
@@ -379,6 +399,23 @@ mod tests {
         }
         assert!(postings.is_empty() && postings.pages.is_empty() && postings.lists.is_empty());
         assert_eq!(postings.scattered, 0);
+    }
+
+    #[test]
+    fn reserved_memory_stays_when_ids_come_and_go() {
+        let mut postings = IdPostings::default();
+        postings.reserve(100_000);
+        let reserved = postings.bytes();
+        // Far apart, so that none of them is in a page.
+        let ids: Vec<u32> = (0..50_000).map(|n| n * 1_000).collect();
+        for _ in 0..2 {
+            postings.insert(&ids, 3);
+            assert_eq!(postings.bytes(), reserved, "nothing was allocated");
+            assert!(postings.has(1_000) && postings.has_only(1_000, 3) && !postings.has(1));
+            postings.remove(&ids, 3);
+            assert!(postings.is_empty() && postings.is_reserved());
+            assert_eq!(postings.bytes(), reserved, "nothing was freed");
+        }
     }
 
     fn check(postings: &IdPostings, sets: &BTreeMap<u32, BTreeSet<u32>>) {

@@ -20,6 +20,7 @@
 //! Not here: sockets, wire formats, time, tasks. The caller decides what is published, and when.
 #![forbid(unsafe_code)]
 
+mod address_counts;
 mod address_set;
 mod address_set_subscription;
 mod block_log;
@@ -48,7 +49,7 @@ pub use filter::{ExactKey, Filter, Interest, Position, Topic};
 pub use ids::SubscriptionId;
 pub use limits::Limits;
 pub use listener::{Listener, UnsubscribeTask};
-pub use queue::{CloseReason, Conflated, Delivery, Message, Next};
+pub use queue::{CloseReason, Conflated, Delivery, Hold, Message, Next};
 pub use queue_memory::{Charge, OwnerId, QueueMemory};
 pub use registry::{
     AfterDelivery, Match, Matches, MemoryUsage, Publication, Stats, Steps, Subscriptions,

@@ -10,14 +10,16 @@ pub struct Limits {
     pub subscriptions_max: usize,
     /// Subscriptions of one listener.
     pub subscriptions_per_listener_max: usize,
-    /// Addresses of all sets; an address counts for each distinct subscription that has it, and a shared subscription
-    /// counts once. Memory: at most 16 bytes each, and the address table's for each that is in any set.
+    /// Distinct addresses of all sets: an address counts once, however many subscriptions have it. Memory: that of the
+    /// address table.
     pub addresses_max: usize,
-    /// Addresses in the sets of one listener.
+    /// Pairs of a distinct subscription and an address of its sets; a shared subscription counts once. Memory: at most
+    /// 16 bytes each.
+    pub address_pairs_max: usize,
+    /// Addresses in the sets of all listeners of one owner; each set counts, also a shared one.
+    pub addresses_per_owner_max: usize,
+    /// Addresses in the sets of one listener; each set counts.
     pub addresses_per_listener_max: usize,
-    /// Scattered addresses for which each topic and key kind allocates memory on its first use. 0: on demand. Memory:
-    /// about 9 bytes each.
-    pub preallocated_ids: usize,
     /// Steps of each commitment that are retained for clients that resume. Memory: the blocks.
     pub retained_steps: usize,
     /// Bytes of the blocks of those steps, each block counted once. Beyond that the oldest steps are evicted, of any
@@ -27,8 +29,8 @@ pub struct Limits {
     pub unrooted_max: usize,
     /// Messages that may wait for one listener.
     pub queue_messages_max: usize,
-    /// Bytes that may wait for one listener. Worst-case memory: this times the listeners, if they
-    /// share no message.
+    /// Bytes that may wait for one listener: those of the messages, and of an entry in its queue for each. Worst-case
+    /// memory: this times the listeners, if they share no message.
     pub queue_bytes_max: usize,
     /// Bytes that may wait for all listeners, including messages that are being written. A shared message
     /// counts once. Above it listeners are closed (`eviction`).

@@ -6,13 +6,15 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use ledger::KeyKind;
+use parking_lot::MutexGuard;
 
+use crate::address_counts::AddressCounts;
 use crate::address_set::{AddressSet, ReleaseTask};
 use crate::error::{ListenError, SubscribeError};
 use crate::filter::{Filter, Interest, Position, Topic};
 use crate::id_set::Cursor;
 use crate::ids::{ListenerId, SubscriptionId};
-use crate::queue::{CloseReason, Message, Next, Queue};
+use crate::queue::{CloseReason, Hold, Message, Next, Queue};
 use crate::queue_memory::OwnerId;
 use crate::registry::{
     Registry, Subscriber, Subscription, Subscriptions, count_addresses, fingerprint,
@@ -53,26 +55,52 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         interests: Vec<Interest>,
         after: Position,
     ) -> Result<SubscriptionId, SubscribeError> {
+        self.subscribe_and_lock(identity, interests, after).map(|(id, _)| id)
+    }
+
+    /// As [`Self::subscribe`], and the messages of the subscription wait until the listener knows its id: until
+    /// [`Self::release`]. Also if the listener has the subscription already: its client does not know so.
+    pub fn subscribe_on_hold(
+        &self,
+        identity: S,
+        interests: Vec<Interest>,
+        after: Position,
+    ) -> Result<SubscriptionId, SubscribeError> {
+        // Nothing is delivered while the registry is locked.
+        let (id, _registry) = self.subscribe_and_lock(identity, interests, after)?;
+        self.queue.hold(id);
+        Ok(id)
+    }
+
+    #[expect(
+        clippy::type_complexity,
+        reason = "the lock of the registry, while the caller needs it"
+    )]
+    fn subscribe_and_lock(
+        &self,
+        identity: S,
+        interests: Vec<Interest>,
+        after: Position,
+    ) -> Result<(SubscriptionId, MutexGuard<'_, Registry<S, M, B>>), SubscribeError> {
         if let Some(reason) = self.queue.closed() {
             return Err(reason.into());
         }
         let key = (Arc::new(identity), fingerprint(&interests));
         let count = count_addresses(&interests);
-        let mut registry = self.subscriptions.shared.registry.lock();
-        let registry = &mut *registry;
+        let mut guard = self.subscriptions.shared.registry.lock();
+        let registry = &mut *guard;
         let known = registry.by_identity.get(&key).copied();
         let entry = registry.listener_entry(self.id);
         if let Some(id) = known
             && entry.subscriptions.contains_key(&id)
         {
-            return Ok(id);
+            return Ok((id, guard));
         }
-        registry.check(
-            &self.subscriptions,
-            self.id,
-            count,
-            if known.is_some() { 0 } else { count },
-        )?;
+        let pairs = if known.is_some() { 0 } else { count };
+        registry.check(&self.subscriptions, self.id, AddressCounts { own: count, pairs })?;
+        if known.is_none() && !registry.index.has_room_for(&interests) {
+            return Err(self.subscriptions.addresses_full(count));
+        }
         let id = known.unwrap_or_else(|| registry.new_id());
         let subscriber = Subscriber {
             listener: self.id,
@@ -95,7 +123,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
                 }
             }
         }
-        Ok(id)
+        Ok((id, guard))
     }
 
     /// Ends a subscription of this listener, and drops its queued messages. False if the listener has none of that id.
@@ -125,6 +153,24 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         self.cleanup(ended);
         self.subscriptions.enforce_memory_limit();
         true
+    }
+
+    /// Takes the holds of the subscriptions that were made since the last call ([`Self::subscribe_on_hold`]).
+    pub fn take_new_holds(&self) -> Vec<Hold> {
+        self.queue.take_new_holds()
+    }
+
+    /// Whether messages wait for this hold. They do not if the subscription was ended or made again.
+    pub fn has_hold(&self, hold: Hold) -> bool {
+        self.queue.has_hold(hold)
+    }
+
+    /// Ends a hold. The caller then sends the last message, if it was published meanwhile ([`Self::finish`]). `wake` is
+    /// not called: take the messages with [`Self::next`].
+    pub fn release(&self, hold: Hold) {
+        // A publication finds all of its listeners on hold, or none.
+        let _registry = self.subscriptions.shared.registry.lock();
+        self.queue.release(hold);
     }
 
     /// The number of its subscriptions.
@@ -300,13 +346,13 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
             .find(|subscriber| subscriber.listener == listener && subscriber.handle == handle)
     }
 
-    /// Whether a listener may have one more subscription, of `count` addresses, `new` of which are new to the node.
+    /// Whether a listener may have one more subscription with these addresses. The distinct ones are checked when they
+    /// are indexed.
     pub(crate) fn check(
         &mut self,
         subscriptions: &Subscriptions<S, M, B>,
         listener: ListenerId,
-        count: usize,
-        new: usize,
+        added: AddressCounts,
     ) -> Result<(), SubscribeError> {
         let limits = &subscriptions.shared.limits;
         let limit = limits.subscriptions_per_listener_max;
@@ -317,27 +363,7 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         if self.pairs >= limit || !self.has_free_slot() {
             return Err(SubscribeError::NodeFull { limit });
         }
-        self.check_addresses(subscriptions, listener, count, new)
-    }
-
-    /// Whether a listener may have `count` more addresses, `new` of which are new to the node.
-    pub(crate) fn check_addresses(
-        &mut self,
-        subscriptions: &Subscriptions<S, M, B>,
-        listener: ListenerId,
-        count: usize,
-        new: usize,
-    ) -> Result<(), SubscribeError> {
-        let limits = &subscriptions.shared.limits;
-        let limit = limits.addresses_per_listener_max;
-        if self.listener_entry(listener).tracked_addresses + count > limit {
-            return Err(SubscribeError::ListenerAddressesFull { limit });
-        }
-        let limit = limits.addresses_max;
-        if self.tracked_addresses + new > limit {
-            return Err(SubscribeError::AddressesFull { limit });
-        }
-        Ok(())
+        self.check_addresses(subscriptions, listener, added)
     }
 
     /// Records that a listener has a subscription.
@@ -348,9 +374,8 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         id: SubscriptionId,
         count: usize,
     ) {
-        let entry = self.listener_entry(listener);
-        entry.subscriptions.insert(handle, id);
-        entry.tracked_addresses += count;
+        self.listener_entry(listener).subscriptions.insert(handle, id);
+        self.count_addresses(listener, count);
         self.pairs += 1;
     }
 }

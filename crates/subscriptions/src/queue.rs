@@ -1,18 +1,21 @@
 //! One listener's queue: the memory of a slow client, and how it is bounded.
 //!
-//! In: messages, from the publisher. Out: the same, in order, to the connection that writes them to the client.
-//! Bounds: `Limits::queue_messages_max` and `Limits::queue_bytes_max`.
+//! In: messages, from the publisher. Out: the same, those of a subscription in order, to the connection that writes them
+//! to the client.
+//! Bounds: `Limits::queue_messages_max`, and `Limits::queue_bytes_max`, where a message counts with its entry.
 //! Invariant: a full queue never blocks the publisher. Messages of subscriptions that allow it are conflated: the queue
 //! stores the newest state of each item, which is delivered as one message after all others. If the queue is still too
 //! full, it is emptied and closed with the reason.
 //! The messages of one subscription may be paused ([`Queue::pause_delivery`]), so that the connection can write
-//! something else before them; they count like the others.
-//! A long message that is being written stays here ([`Queue::start_writing`]), so that its memory is freed as soon as
-//! the queue is evicted, even while the socket is full.
+//! something else before them; they count like the others. The messages of a new subscription are held until its
+//! listener knows the id ([`Queue::hold`]), apart from the others, which do not wait for them. A long message that is
+//! being written stays here ([`Queue::start_writing`]), so that its memory is freed as soon as the queue is evicted,
+//! even while the socket is full.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 
 use crate::filter::Position;
@@ -117,6 +120,15 @@ pub enum Next<M, K> {
     Closed(CloseReason),
 }
 
+/// A new subscription whose messages wait until its listener knows the id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The id of the subscription.
+    pub subscription: SubscriptionId,
+    /// Distinguishes the holds of a subscription that is ended and made again.
+    number: u64,
+}
+
 /// The queue.
 pub(crate) struct Queue<M: Message> {
     inner: Mutex<Inner<M>>,
@@ -137,7 +149,21 @@ struct Inner<M: Message> {
     /// The message that is being written.
     writing: Option<M>,
     paused: Option<SubscriptionId>,
+    /// The subscriptions that are on hold, with their messages.
+    holds: HashMap<SubscriptionId, HeldMessages<M>>,
+    /// Number of messages in `holds`.
+    held_count: usize,
+    /// Holds that the connection has not taken yet.
+    new_holds: Vec<Hold>,
+    holds_count: u64,
     closed: Option<CloseReason>,
+}
+
+/// The messages of a subscription that is on hold. They are not conflated: only sets conflate, which are never on hold.
+struct HeldMessages<M> {
+    /// The number of its newest hold.
+    number: u64,
+    messages: VecDeque<Delivery<M>>,
 }
 
 impl<M: Message> Queue<M> {
@@ -150,6 +176,10 @@ impl<M: Message> Queue<M> {
             charged: 0,
             writing: None,
             paused: None,
+            holds: HashMap::default(),
+            held_count: 0,
+            new_holds: Vec::new(),
+            holds_count: 0,
             closed: None,
         };
         Self { inner: Mutex::new(inner), memory, wake }
@@ -164,12 +194,13 @@ impl<M: Message> Queue<M> {
         }
         let was_empty = inner.is_empty();
         let pushed = inner.push(limits, delivery);
+        let has_first = was_empty && !inner.is_empty();
         inner.recount(&self.memory);
         drop(inner);
         if let Err(reason) = pushed {
             return self.close(reason);
         }
-        if was_empty {
+        if has_first {
             (self.wake)();
         }
     }
@@ -184,10 +215,13 @@ impl<M: Message> Queue<M> {
         inner.closed = Some(reason);
         inner.bytes = 0;
         inner.conflated_bytes = 0;
+        inner.held_count = 0;
+        inner.new_holds = Vec::new();
+        let held = std::mem::take(&mut inner.holds);
         let dropped = (std::mem::take(&mut inner.messages), std::mem::take(&mut inner.conflated));
         inner.recount(&self.memory);
         drop(inner);
-        drop(dropped);
+        drop((held, dropped));
         (self.wake)();
     }
 
@@ -226,7 +260,9 @@ impl<M: Message> Queue<M> {
     /// The approximate bytes that evicting it frees. Cost: O(messages).
     pub(crate) fn memory(&self) -> usize {
         let inner = self.inner.lock();
-        let queued: usize = inner.messages.iter().map(|delivery| delivery.body.memory()).sum();
+        let held = inner.holds.values().flat_map(|held| &held.messages);
+        let queued = inner.messages.iter().chain(held);
+        let queued: usize = queued.map(|delivery| delivery.body.memory()).sum();
         let writing = inner.writing.as_ref().map_or(0, Message::memory);
         inner.charged + queued + writing
     }
@@ -236,8 +272,10 @@ impl<M: Message> Queue<M> {
         if let Some(reason) = inner.closed {
             return Next::Closed(reason);
         }
-        let next =
-            if inner.messages.is_empty() { inner.take_conflated() } else { inner.take_message(0) };
+        let next = match inner.messages.is_empty() {
+            true => inner.take_conflated(),
+            false => inner.take_message(0),
+        };
         inner.recount(&self.memory);
         next
     }
@@ -269,10 +307,61 @@ impl<M: Message> Queue<M> {
         self.inner.lock().paused = subscription;
     }
 
+    /// Holds the messages of a subscription, also the queued ones: its listener does not know the id yet. Cost:
+    /// O(messages).
+    pub(crate) fn hold(&self, subscription: SubscriptionId) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        // A repeated call must not extend a hold.
+        if inner.closed.is_some() || inner.holds.contains_key(&subscription) {
+            return;
+        }
+        inner.holds_count += 1;
+        let hold = Hold { subscription, number: inner.holds_count };
+        let messages = inner.extract_messages(subscription);
+        inner.held_count += messages.len();
+        inner.holds.insert(subscription, HeldMessages { number: hold.number, messages });
+        inner.new_holds.push(hold);
+        inner.recount(&self.memory);
+    }
+
+    /// Removes the holds that were not taken yet.
+    pub(crate) fn take_new_holds(&self) -> Vec<Hold> {
+        let mut inner = self.inner.lock();
+        let taken = std::mem::take(&mut inner.new_holds);
+        if !taken.is_empty() {
+            inner.recount(&self.memory);
+        }
+        taken
+    }
+
+    /// Whether a subscription is still held by this hold.
+    pub(crate) fn has_hold(&self, hold: Hold) -> bool {
+        self.inner.lock().has_hold(hold)
+    }
+
+    /// Ends a hold, if it is the newest of its subscription. Its messages come after those that are queued.
+    pub(crate) fn release(&self, hold: Hold) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        if inner.has_hold(hold)
+            && let Some(mut held) = inner.holds.remove(&hold.subscription)
+        {
+            inner.held_count -= held.messages.len();
+            inner.messages.append(&mut held.messages);
+            inner.recount(&self.memory);
+        }
+    }
+
+    /// Whether a subscription is on hold.
+    pub(crate) fn is_on_hold(&self, subscription: SubscriptionId) -> bool {
+        self.inner.lock().holds.contains_key(&subscription)
+    }
+
     /// Queued messages and their bytes. The conflated messages of a subscription count as one.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         let inner = self.inner.lock();
-        (inner.messages.len() + inner.conflated.len(), inner.bytes)
+        (inner.messages_count() + inner.conflated.len(), inner.bytes)
     }
 
     /// Whether another thread has the lock just now.
@@ -299,6 +388,10 @@ impl<M: Message> Queue<M> {
             inner.bytes -= conflated.bytes;
             inner.conflated_bytes -= conflated.bytes;
         }
+        if let Some(held) = inner.holds.remove(&subscription) {
+            inner.held_count -= held.messages.len();
+            inner.bytes -= held.messages.iter().map(|delivery| delivery.bytes).sum::<usize>();
+        }
         inner.recount(&self.memory);
     }
 }
@@ -310,9 +403,13 @@ impl<M: Message> Drop for Queue<M> {
 }
 
 impl<M: Message> Inner<M> {
-    /// Charges the entries and the conflated messages. The bodies of messages are charged where they are encoded.
+    /// Charges the entries, the holds and the conflated messages. The bodies of messages are charged where they are
+    /// encoded.
     fn recount(&mut self, memory: &QueueMemory) {
-        let now = self.messages.len() * size_of::<Delivery<M>>() + self.conflated_bytes;
+        let now = self.messages_count() * size_of::<Delivery<M>>()
+            + self.conflated_bytes
+            + self.holds.len() * size_of::<(SubscriptionId, HeldMessages<M>)>()
+            + self.new_holds.len() * size_of::<Hold>();
         memory.replace(self.charged, now);
         self.charged = now;
     }
@@ -328,7 +425,23 @@ impl<M: Message> Inner<M> {
         }
     }
 
-    fn pop_where(&mut self, predicate: impl FnMut(&Delivery<M>) -> bool) -> Next<M, M::Conflated> {
+    fn has_hold(&self, hold: Hold) -> bool {
+        self.holds.get(&hold.subscription).is_some_and(|held| held.number == hold.number)
+    }
+
+    /// Removes the queued messages of a subscription, in order. They still count.
+    fn extract_messages(&mut self, subscription: SubscriptionId) -> VecDeque<Delivery<M>> {
+        let is_extracted = |delivery: &Delivery<M>| delivery.subscription == subscription;
+        if !self.messages.iter().any(is_extracted) {
+            return VecDeque::new();
+        }
+        let (extracted, others) =
+            std::mem::take(&mut self.messages).into_iter().partition(is_extracted);
+        self.messages = others;
+        extracted
+    }
+
+    fn pop_where(&mut self, predicate: impl Fn(&Delivery<M>) -> bool) -> Next<M, M::Conflated> {
         if let Some(reason) = self.closed {
             return Next::Closed(reason);
         }
@@ -347,8 +460,14 @@ impl<M: Message> Inner<M> {
         Next::Message(delivery)
     }
 
+    /// Whether there is nothing to take; messages may be on hold.
     fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.conflated.is_empty()
+    }
+
+    /// Number of messages, those on hold included.
+    fn messages_count(&self) -> usize {
+        self.messages.len() + self.held_count
     }
 
     fn push(&mut self, limits: &Limits, delivery: Delivery<M>) -> Result<(), CloseReason> {
@@ -375,23 +494,36 @@ impl<M: Message> Inner<M> {
             self.check_capacity(limits, delivery.bytes).map_err(|_| reason)?;
         }
         self.bytes += delivery.bytes;
-        self.messages.push_back(delivery);
+        match self.holds.get_mut(&delivery.subscription) {
+            Some(held) => {
+                self.held_count += 1;
+                held.messages.push_back(delivery);
+            }
+            None => self.messages.push_back(delivery),
+        }
         Ok(())
     }
 
     fn check_capacity(&self, limits: &Limits, bytes: usize) -> Result<(), CloseReason> {
-        if self.messages.len() >= limits.queue_messages_max {
+        if self.messages_count() >= limits.queue_messages_max {
             return Err(CloseReason::MessagesFull { limit: limits.queue_messages_max });
         }
-        if self.bytes + bytes > limits.queue_bytes_max {
-            return Err(CloseReason::BytesFull { limit: limits.queue_bytes_max });
-        }
-        Ok(())
+        let limit = limits.queue_bytes_max;
+        let needed = self.bytes_with_entries() + size_of::<Delivery<M>>() + bytes;
+        if needed > limit { Err(CloseReason::BytesFull { limit }) } else { Ok(()) }
     }
 
     fn check_bytes(&self, limits: &Limits) -> Result<(), CloseReason> {
         let limit = limits.queue_bytes_max;
-        if self.bytes > limit { Err(CloseReason::BytesFull { limit }) } else { Ok(()) }
+        if self.bytes_with_entries() > limit {
+            return Err(CloseReason::BytesFull { limit });
+        }
+        Ok(())
+    }
+
+    /// Bytes of the messages and of their entries in the queue.
+    fn bytes_with_entries(&self) -> usize {
+        self.bytes + self.messages_count() * size_of::<Delivery<M>>()
     }
 
     fn conflate(&mut self, delivery: Delivery<M>) {
@@ -413,186 +545,4 @@ impl<M: Message> Inner<M> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    const LIMITS: Limits = Limits {
-        listeners_max: 1,
-        subscriptions_max: 1,
-        subscriptions_per_listener_max: 1,
-        addresses_max: 1,
-        addresses_per_listener_max: 1,
-        preallocated_ids: 0,
-        retained_steps: 0,
-        retained_bytes: 0,
-        unrooted_max: 0,
-        queue_messages_max: 3,
-        queue_bytes_max: 10,
-        queues_bytes_max: usize::MAX,
-    };
-    const ONE: SubscriptionId = SubscriptionId(1);
-    const TWO: SubscriptionId = SubscriptionId(2);
-
-    impl Message for &'static str {
-        type Conflated = Vec<&'static str>;
-
-        fn conflate(self, state: &mut Self::Conflated) -> usize {
-            state.push(self);
-            1
-        }
-    }
-
-    fn queue() -> (Queue<&'static str>, Arc<AtomicUsize>) {
-        let wakes = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&wakes);
-        let wake = move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-        };
-        (Queue::new(Arc::default(), Box::new(wake)), wakes)
-    }
-
-    fn push(
-        queue: &Queue<&'static str>,
-        to: SubscriptionId,
-        body: &'static str,
-        bytes: usize,
-        conflates: bool,
-    ) {
-        let at = Position(bytes as u64);
-        let delivery = Delivery { sequence: 7, subscription: to, body, bytes, at, conflates };
-        queue.push(&LIMITS, delivery);
-    }
-
-    fn taken(queue: &Queue<&'static str>) -> Option<&'static str> {
-        match queue.pop() {
-            Next::Message(delivery) => Some(delivery.body),
-            Next::Empty | Next::Conflated(_) | Next::Closed(_) => None,
-        }
-    }
-
-    #[test]
-    fn messages_come_in_order() {
-        let (queue, wakes) = queue();
-        push(&queue, ONE, "a", 1, false);
-        push(&queue, ONE, "b", 1, false);
-        assert_eq!(wakes.load(Ordering::Relaxed), 1, "woken once, by the first");
-        assert_eq!((taken(&queue), taken(&queue), taken(&queue)), (Some("a"), Some("b"), None));
-        push(&queue, ONE, "c", 1, false);
-        assert_eq!(wakes.load(Ordering::Relaxed), 2);
-        assert_eq!(taken(&queue), Some("c"));
-    }
-
-    #[test]
-    fn one_message_too_many_closes_it() {
-        let (queue, wakes) = queue();
-        for _ in 0..4 {
-            push(&queue, ONE, "a", 1, false);
-        }
-        assert_eq!(wakes.load(Ordering::Relaxed), 2, "for the first and for the end");
-        assert_eq!(queue.pop(), Next::Closed(CloseReason::MessagesFull { limit: 3 }));
-        push(&queue, ONE, "b", 1, false);
-        queue.close(CloseReason::ShutDown);
-        assert_eq!(queue.pop(), Next::Closed(CloseReason::MessagesFull { limit: 3 }));
-    }
-
-    #[test]
-    fn one_byte_too_many_closes_it() {
-        let (queue, _) = queue();
-        push(&queue, ONE, "a", 10, false);
-        assert_eq!(taken(&queue), Some("a"));
-        push(&queue, ONE, "b", 4, false);
-        push(&queue, ONE, "c", 7, false);
-        assert_eq!(queue.pop(), Next::Closed(CloseReason::BytesFull { limit: 10 }));
-    }
-
-    #[test]
-    fn conflated_messages_free_space_and_come_last() {
-        let (queue, _) = queue();
-        push(&queue, ONE, "a", 3, true);
-        push(&queue, TWO, "b", 3, false);
-        push(&queue, ONE, "c", 3, true);
-        push(&queue, TWO, "d", 3, false);
-        push(&queue, ONE, "e", 3, true);
-        assert_eq!((taken(&queue), taken(&queue)), (Some("b"), Some("d")));
-        let Next::Conflated(one) = queue.pop() else { panic!("one subscription was conflated") };
-        assert_eq!((one.subscription, one.messages, one.sequence), (ONE, 3, 7));
-        assert_eq!(one.state, ["a", "c", "e"]);
-        push(&queue, ONE, "f", 10, true);
-        assert_eq!(taken(&queue), Some("f"), "all bytes were released");
-    }
-
-    #[test]
-    fn a_paused_subscription_waits_and_stays_in_order() {
-        let (queue, _) = queue();
-        push(&queue, ONE, "a", 1, false);
-        push(&queue, TWO, "b", 1, false);
-        push(&queue, ONE, "c", 2, false);
-        queue.pause_delivery(Some(ONE));
-        let message = |next| match next {
-            Next::Message(Delivery { body, .. }) => Some(body),
-            Next::Empty | Next::Conflated(_) | Next::Closed(_) => None,
-        };
-        assert_eq!(message(queue.pop_message()), Some("b"));
-        assert_eq!(message(queue.pop_message()), None);
-        assert_eq!(message(queue.pop_until(ONE, Position(1))), Some("a"));
-        assert_eq!(message(queue.pop_until(ONE, Position(1))), None, "it was published at 2");
-        queue.pause_delivery(None);
-        assert_eq!(message(queue.pop_message()), Some("c"));
-    }
-
-    #[test]
-    fn conflated_messages_are_bounded_too() {
-        let (queue, _) = queue();
-        for _ in 0..20 {
-            push(&queue, ONE, "a", 1, true);
-        }
-        assert_eq!(queue.pop(), Next::Closed(CloseReason::BytesFull { limit: 10 }));
-    }
-
-    #[test]
-    fn messages_of_an_ended_subscription_are_dropped_and_their_bytes_released() {
-        let (queue, _) = queue();
-        push(&queue, ONE, "a", 6, true);
-        push(&queue, TWO, "b", 4, false);
-        push(&queue, ONE, "c", 4, true);
-        queue.remove_subscription(ONE);
-        push(&queue, TWO, "d", 6, false);
-        assert_eq!((taken(&queue), taken(&queue), taken(&queue)), (Some("b"), Some("d"), None));
-    }
-
-    #[test]
-    fn entries_are_charged_until_they_are_taken_removed_conflated_or_dropped() {
-        let memory: Arc<QueueMemory> = Arc::default();
-        let queue = Queue::new(Arc::clone(&memory), Box::new(|| ()));
-        let entry = size_of::<Delivery<&'static str>>();
-        push(&queue, ONE, "a", 1, false);
-        push(&queue, ONE, "b", 1, false);
-        push(&queue, TWO, "c", 1, true);
-        assert_eq!(memory.bytes(), 3 * entry);
-        assert_eq!(taken(&queue), Some("a"));
-        assert_eq!(memory.bytes(), 2 * entry);
-        push(&queue, TWO, "d", 1, true);
-        push(&queue, TWO, "e", 1, true);
-        assert_eq!(memory.bytes(), entry + 3, "three were conflated, a byte each");
-        queue.remove_subscription(ONE);
-        assert_eq!(memory.bytes(), 3);
-        push(&queue, ONE, "f", 1, false);
-        drop(queue);
-        assert_eq!(memory.bytes(), 0);
-    }
-
-    #[test]
-    fn a_message_that_is_written_outlives_a_close_and_not_an_eviction() {
-        let (queue, wakes) = queue();
-        assert_eq!(queue.start_writing("a"), Ok(()));
-        queue.close(CloseReason::ShutDown);
-        assert_eq!(queue.writing(), Some("a"));
-        queue.evict(CloseReason::NodeBytesFull { limit: 7 });
-        assert_eq!((queue.writing(), queue.closed()), (None, Some(CloseReason::ShutDown)));
-        assert_eq!(wakes.load(Ordering::Relaxed), 2, "for the close and for the eviction");
-        assert_eq!(queue.start_writing("b"), Err(CloseReason::ShutDown));
-    }
-}
+mod tests;

@@ -2,11 +2,9 @@
 //!
 //! Shape: one lock over the tables; each listener's queue has its own, taken inside it (lock order:
 //! registry, then queue). Connections hold the registry's lock to subscribe and to unsubscribe, the publisher to look
-//! up matches and to deliver messages; it encodes the messages in between, without the lock. Large sets are indexed and
-//! removed in batches of `BATCH_IDS`.
+//! up matches and to deliver; it encodes in between, without the lock. Large sets are processed `BATCH_IDS` at a time.
 //! Invariant: an id is allocated once. A message for a subscription that has ended meanwhile is dropped.
-//! Invariant: the last message of a subscription is delivered, and its listener removed, in one step, so a last message
-//! is delivered at most once.
+//! Invariant: the last message of a subscription is delivered at most once: its listener is removed in the same step.
 //! Not here: what listeners do (`listener`), which are closed at the limit (`eviction`), sets that change
 //! (`address_set_subscription`, `set_update`).
 
@@ -40,8 +38,10 @@ pub struct Stats {
     pub subscriptions: usize,
     /// Distinct subscriptions; a shared one counts once.
     pub distinct: usize,
-    /// Addresses of sets, as `Limits::addresses_max` counts them.
+    /// Distinct addresses of all sets ([`Limits::addresses_max`]).
     pub tracked_addresses: usize,
+    /// Pairs of a distinct subscription and an address ([`Limits::address_pairs_max`]).
+    pub tracked_pairs: usize,
     /// Messages that wait in all queues.
     pub queue_messages: usize,
     /// Bytes that wait in all queues; a shared message counts in each.
@@ -119,8 +119,9 @@ pub enum AfterDelivery {
 /// #     subscriptions_max: 100,
 /// #     subscriptions_per_listener_max: 100,
 /// #     addresses_max: 100,
+/// #     address_pairs_max: 100,
+/// #     addresses_per_owner_max: 100,
 /// #     addresses_per_listener_max: 100,
-/// #     preallocated_ids: 0,
 /// #     retained_steps: 1,
 /// #     retained_bytes: 100,
 /// #     unrooted_max: 1,
@@ -187,7 +188,10 @@ pub(crate) struct Registry<S, M: Message, B> {
     pub(crate) pending_subscriptions: Vec<SubscriptionId>,
     /// Pairs of a listener and a subscription.
     pub(crate) pairs: usize,
-    pub(crate) tracked_addresses: usize,
+    /// Pairs of a distinct subscription and an address of its sets.
+    pub(crate) address_pairs: usize,
+    /// Addresses in the sets of each owner's listeners, of owners that have any.
+    pub(crate) addresses_by_owner: HashMap<OwnerId, usize>,
     next_subscription: u64,
     next_listener: u64,
 }
@@ -243,7 +247,7 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         let retention =
             Retention { steps_max: limits.retained_steps, bytes_max: limits.retained_bytes };
         let registry = Registry {
-            index: Index::new(limits.preallocated_ids),
+            index: Index::new(limits.addresses_max),
             subscriptions: HashMap::default(),
             by_identity: HashMap::default(),
             sets: HashMap::default(),
@@ -255,13 +259,20 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
             is_publishing: false,
             pending_subscriptions: Vec::new(),
             pairs: 0,
-            tracked_addresses: 0,
-            next_subscription: 0,
+            address_pairs: 0,
+            addresses_by_owner: HashMap::default(),
+            next_subscription: 1,
             next_listener: 0,
         };
         let registry = Mutex::new(registry);
         let (memory, eviction_lock, idle) = (Arc::default(), Mutex::default(), Condvar::new());
         Self { shared: Arc::new(Shared { limits, memory, eviction_lock, registry, idle }) }
+    }
+
+    /// Allocates memory for `ids` scattered addresses of sets under a topic and a key kind, which is never freed: at
+    /// most 11 bytes each.
+    pub fn reserve(&self, topic: Topic, key_kind: KeyKind, ids: usize) {
+        self.shared.registry.lock().index.reserve(topic, key_kind, ids);
     }
 
     /// Sets the tip of each commitment: at the start, or after a gap. Drops all retained steps.
@@ -331,7 +342,8 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         Matches { registry: self.shared.registry.lock() }
     }
 
-    /// Delivers messages to the listeners of their subscriptions, in order, and then enforces the memory limit
+    /// Delivers messages to the listeners of their subscriptions, in order. A listener that is on hold gets no last
+    /// message: it catches up ([`crate::Listener::release`]). Then enforces the memory limit
     /// ([`Self::enforce_memory_limit`]). Returns the number of deliveries, which is also the cost.
     pub fn deliver(&self, messages: impl IntoIterator<Item = Publication<M>>) -> usize {
         let mut delivered = 0;
@@ -340,10 +352,12 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         for message in messages {
             let id = message.subscription;
             let Some(subscription) = registry.subscriptions.get_mut(&id) else { continue };
-            for subscriber in subscription
-                .subscribers
-                .iter_mut()
-                .filter(|subscriber| subscriber.after < message.at)
+            let is_last = message.after_delivery == AfterDelivery::End;
+            let gets = |subscriber: &Subscriber<M>| {
+                subscriber.after < message.at && !(is_last && subscriber.is_on_hold())
+            };
+            for subscriber in
+                subscription.subscribers.iter_mut().filter(|subscriber| gets(subscriber))
             {
                 let delivery = subscriber.delivery(message.body.clone(), message.bytes, message.at);
                 subscriber.queue.push(&self.shared.limits, delivery);
@@ -387,7 +401,8 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
             listeners: registry.listeners.len(),
             subscriptions: registry.pairs,
             distinct: registry.subscriptions.len(),
-            tracked_addresses: registry.tracked_addresses,
+            tracked_addresses: registry.index.tracked_count(),
+            tracked_pairs: registry.address_pairs,
             retained_bytes: registry.block_log.retained_bytes(),
         }
     }
@@ -415,7 +430,9 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
                 .iter()
                 .all(|id| !registry.subscriptions.contains_key(id))
             && registry.index_slots.len() == registry.free_slots.len()
-            && (registry.index.is_empty() || self.shared.limits.preallocated_ids > 0)
+            && registry.address_pairs == 0
+            && registry.addresses_by_owner.is_empty()
+            && registry.index.is_empty()
     }
 
     /// The configured limits.
@@ -471,6 +488,12 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
         found.into_iter().map(|index_slot| self.registry.match_at(index_slot)).collect()
     }
 
+    /// Whether all listeners of a subscription are on hold, and catch up with its last message by themselves.
+    pub fn is_on_hold(&self, id: SubscriptionId) -> bool {
+        let subscription = self.registry.subscriptions.get(&id);
+        subscription.is_some_and(|it| it.subscribers.iter().all(Subscriber::is_on_hold))
+    }
+
     /// The subscriptions to the publication of `topic` with an exact key.
     pub fn matching_exact(&self, topic: Topic, key: &[u8]) -> Vec<Match<S>> {
         let found = self.registry.index.matching_exact(topic, key);
@@ -517,6 +540,10 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
 }
 
 impl<M: Message> Subscriber<M> {
+    fn is_on_hold(&self) -> bool {
+        self.queue.is_on_hold(self.handle)
+    }
+
     pub(crate) fn delivery(&mut self, mut body: M, mut bytes: usize, at: Position) -> Delivery<M> {
         if self.conflates {
             bytes += body.conflation_bytes();
@@ -577,7 +604,7 @@ impl<S, M: Message, B> Registry<S, M, B> {
         }
     }
 
-    /// An id that no subscription had before.
+    /// An id that no subscription had before, from 1 on: some clients take 0 for no subscription.
     pub(crate) fn new_id(&mut self) -> SubscriptionId {
         self.next_subscription += 1;
         SubscriptionId(self.next_subscription - 1)
@@ -606,7 +633,7 @@ impl<S, M: Message, B> Registry<S, M, B> {
         subscribers: Vec<Subscriber<M>>,
     ) -> u32 {
         let index_slot = self.allocate_slot(id);
-        self.tracked_addresses += count_addresses(&interests);
+        self.address_pairs += count_addresses(&interests);
         let subscription =
             Subscription { identity, index_slot, interests, subscribers, pending: Vec::new() };
         self.subscriptions.insert(id, subscription);
@@ -678,14 +705,16 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         self.pairs -= 1;
         self.pending_starts.retain(|pending_start| pending_start.handle != handle);
         let subscription = self.subscriptions.get_mut(&id)?;
-        entry.tracked_addresses -= count_addresses(&subscription.interests);
+        let tracked = count_addresses(&subscription.interests);
         let mut subscribers = subscription.subscribers.iter();
         if let Some(at) = subscribers
             .position(|subscriber| subscriber.handle == handle && subscriber.listener == listener)
         {
             subscription.subscribers.swap_remove(at);
         }
-        Some(if subscription.subscribers.is_empty() { self.end(id) } else { None })
+        let is_ended = subscription.subscribers.is_empty();
+        self.release_addresses(listener, tracked);
+        Some(if is_ended { self.end(id) } else { None })
     }
 
     /// Removes the subscribers that subscribed before a position.
@@ -695,16 +724,17 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
             return None; // it has ended, and is removed from the index elsewhere
         }
         let tracked = count_addresses(&subscription.interests);
-        for subscriber in
-            subscription.subscribers.extract_if(.., |subscriber| subscriber.after < at)
-        {
-            if let Some(entry) = self.listeners.get_mut(&subscriber.listener) {
-                entry.subscriptions.remove(&subscriber.handle);
-                entry.tracked_addresses -= tracked;
+        let ended = subscription.subscribers.extract_if(.., |it| it.after < at && !it.is_on_hold());
+        let ended: Vec<_> = ended.map(|it| (it.listener, it.handle)).collect();
+        let has_others = !subscription.subscribers.is_empty();
+        for (listener, handle) in ended {
+            if let Some(entry) = self.listeners.get_mut(&listener) {
+                entry.subscriptions.remove(&handle);
                 self.pairs -= 1;
+                self.release_addresses(listener, tracked);
             }
         }
-        if !subscription.subscribers.is_empty() {
+        if has_others {
             return None;
         }
         let (id, ended) = self.end(id)?;
@@ -721,7 +751,7 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
     ) -> Option<(SubscriptionId, Subscription<S, M>)> {
         let subscription = self.subscriptions.get_mut(&id)?;
         let key = (Arc::clone(&subscription.identity), fingerprint(&subscription.interests));
-        self.tracked_addresses -= count_addresses(&subscription.interests);
+        self.address_pairs -= count_addresses(&subscription.interests);
         let ended = Subscription {
             identity: Arc::clone(&subscription.identity),
             index_slot: subscription.index_slot,

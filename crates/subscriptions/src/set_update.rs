@@ -3,7 +3,8 @@
 //! Shape: the added and the removed ids are computed, batch by batch. Then, under one short lock of the registry, the
 //! limits are checked and the set is taken out to be changed. Then ids are inserted into the index and removed from it,
 //! the new set is merged and restored, and the rest is released, all batch by batch.
-//! Invariant: a change that has taken the set out is completed: dropping it runs the remaining steps.
+//! Invariant: a change that has taken the set out is completed, or undone if the node has no room for its addresses:
+//! dropping it runs the remaining steps.
 //! Not in steps: giving a listener its own copy of a shared set, which costs O(set).
 
 use std::hash::Hash;
@@ -11,11 +12,13 @@ use std::sync::Arc;
 
 use ledger::KeyKind;
 
+use crate::address_counts::AddressCounts;
 use crate::address_set::{AddressSet, ReleaseTask};
 use crate::error::SubscribeError;
 use crate::filter::{Position, Topic};
 use crate::id_set::{Cursor, IdSet};
 use crate::ids::SubscriptionId;
+use crate::index::{IndexFull, ReplacementCredit};
 use crate::listener::Listener;
 use crate::queue::Message;
 use crate::registry::PendingIds;
@@ -35,6 +38,8 @@ enum Phase {
     Diff(Box<DiffPhase>),
     Insert(Box<DetachedSet>, Cursor),
     Remove(Box<DetachedSet>, Cursor),
+    /// Removes the inserted ids of a change that did not fit.
+    Undo(Box<DetachedSet>, Cursor),
     Merge(Box<MergePhase>),
     Release(SetChangeResult, ReleaseTask),
     Finished,
@@ -46,6 +51,8 @@ struct DiffPhase {
     change: SetChange,
     added: IdSet,
     removed: IdSet,
+    /// Removed ids that only this subscription has.
+    exclusive: usize,
     added_cursor: Cursor,
     removed_cursor: Cursor,
 }
@@ -56,6 +63,7 @@ struct DetachedSet {
     old: Arc<AddressSet>,
     change: SetChange,
     removed: IdSet,
+    credit: ReplacementCredit,
     result: SetChangeResult,
 }
 
@@ -88,6 +96,7 @@ impl<S: Eq + Hash, M: Message, B> SetUpdate<S, M, B> {
             change,
             added: IdSet::default(),
             removed: IdSet::default(),
+            exclusive: 0,
             added_cursor: Cursor::default(),
             removed_cursor: Cursor::default(),
         };
@@ -101,7 +110,8 @@ impl<S: Eq + Hash, M: Message, B> SetUpdate<S, M, B> {
     pub fn step(&mut self) -> Result<Option<SetChangeResult>, SubscribeError> {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Finished) {
             Phase::Diff(mut diff) => {
-                if diff.step() {
+                if let Some(removed) = diff.step() {
+                    diff.exclusive += self.count_exclusive(&removed);
                     Phase::Diff(diff)
                 } else {
                     match self.take_set(*diff)? {
@@ -110,21 +120,37 @@ impl<S: Eq + Hash, M: Message, B> SetUpdate<S, M, B> {
                     }
                 }
             }
-            Phase::Insert(detached, mut cursor) => match cursor.next(&detached.result.added.0) {
-                Some(batch) => {
-                    let index = &mut self.listener.subscriptions.shared.registry.lock().index;
-                    index.insert_ids(self.topic, self.key_kind, &batch, detached.index_slot);
-                    Phase::Insert(detached, cursor)
+            Phase::Insert(mut detached, mut cursor) => {
+                match cursor.next(&detached.result.added.0) {
+                    Some(batch) => match self.insert_ids(&mut detached, &batch) {
+                        Ok(()) => Phase::Insert(detached, cursor),
+                        Err(IndexFull) => Phase::Undo(detached, Cursor::default()),
+                    },
+                    None => Phase::Remove(detached, Cursor::default()),
                 }
-                None => Phase::Remove(detached, Cursor::default()),
-            },
-            Phase::Remove(detached, mut cursor) => match cursor.next(&detached.removed) {
+            }
+            Phase::Remove(mut detached, mut cursor) => match cursor.next(&detached.removed) {
                 Some(batch) => {
-                    let index = &mut self.listener.subscriptions.shared.registry.lock().index;
-                    index.remove_ids(self.topic, self.key_kind, &batch, detached.index_slot);
+                    self.remove_ids(&mut detached, &batch);
                     Phase::Remove(detached, cursor)
                 }
-                None => Phase::Merge(Box::new(self.start_merge(*detached))),
+                None => {
+                    self.settle(&mut detached);
+                    let mut registry = self.listener.subscriptions.shared.registry.lock();
+                    registry.remove_pending(self.id, &detached.removed);
+                    drop(registry);
+                    Phase::Merge(Box::new(self.start_merge(*detached)))
+                }
+            },
+            Phase::Undo(mut detached, mut cursor) => match cursor.next(&detached.result.added.0) {
+                Some(batch) => {
+                    self.remove_ids(&mut detached, &batch);
+                    Phase::Undo(detached, cursor)
+                }
+                None => {
+                    self.settle(&mut detached);
+                    return Err(self.undo(*detached));
+                }
             },
             Phase::Merge(mut merge) => {
                 if merge.step() {
@@ -154,7 +180,7 @@ impl<S: Eq + Hash, M: Message, B> SetUpdate<S, M, B> {
         &self,
         diff: DiffPhase,
     ) -> Result<Result<DetachedSet, SetChangeResult>, SubscribeError> {
-        let DiffPhase { set, change, added, removed, .. } = diff;
+        let DiffPhase { set, change, added, removed, exclusive, .. } = diff;
         let listener = &*self.listener;
         let added = AddedIds(Arc::new(added));
         let (more, less) = (added.len(), removed.len());
@@ -168,9 +194,8 @@ impl<S: Eq + Hash, M: Message, B> SetUpdate<S, M, B> {
         let mut registry = listener.subscriptions.shared.registry.lock();
         let shared = registry.subscriptions.get(&self.id);
         let is_exclusive = shared.is_some_and(|shared| shared.subscribers.len() == 1);
-        let new_to_node = if is_exclusive { growth } else { len };
-        let checked =
-            registry.check_addresses(&listener.subscriptions, listener.id, growth, new_to_node);
+        let counts = AddressCounts { own: growth, pairs: if is_exclusive { growth } else { len } };
+        let checked = registry.check_addresses(&listener.subscriptions, listener.id, counts);
         if let Err(refused) = checked {
             drop(registry);
             listener.drop_set(set);
@@ -183,18 +208,67 @@ impl<S: Eq + Hash, M: Message, B> SetUpdate<S, M, B> {
         });
         result.activation =
             token.map(|token| Activation { subscription: self.handle, token: Some(token) });
-        let entry = registry.listener_entry(listener.id);
-        entry.tracked_addresses = entry.tracked_addresses + more - less;
+        registry.count_addresses(listener.id, more);
+        registry.release_addresses(listener.id, less);
         if !is_exclusive {
             drop(registry);
-            listener.detach_set(self.handle, self.id, &set, change, pending)?;
+            let detached = listener.detach_set(self.handle, self.id, &set, change, pending);
+            if detached.is_err() {
+                let mut registry = listener.subscriptions.shared.registry.lock();
+                registry.count_addresses(listener.id, less);
+                registry.release_addresses(listener.id, more);
+            }
             listener.drop_set(set);
-            return Ok(Err(result));
+            return detached.map(|()| Err(result));
         }
         let (index_slot, old) = registry.take_set(self.id, &result.added, &removed, pending);
         drop(registry);
         drop(set);
-        Ok(Ok(DetachedSet { index_slot, old, change, removed, result }))
+        let credit = ReplacementCredit::new(exclusive);
+        Ok(Ok(DetachedSet { index_slot, old, change, removed, credit, result }))
+    }
+
+    /// The number of ids that only this subscription has.
+    fn count_exclusive(&self, ids: &[u32]) -> usize {
+        let registry = self.listener.subscriptions.shared.registry.lock();
+        let Some(subscription) = registry.subscriptions.get(&self.id) else { return 0 };
+        let index_slot = subscription.index_slot;
+        registry.index.count_exclusive(self.topic, self.key_kind, ids, index_slot)
+    }
+
+    fn insert_ids(&self, detached: &mut DetachedSet, ids: &[u32]) -> Result<(), IndexFull> {
+        let DetachedSet { index_slot, credit, .. } = detached;
+        let index = &mut self.listener.subscriptions.shared.registry.lock().index;
+        index.insert_ids(self.topic, self.key_kind, ids, *index_slot, credit)
+    }
+
+    fn remove_ids(&self, detached: &mut DetachedSet, ids: &[u32]) {
+        let DetachedSet { index_slot, credit, .. } = detached;
+        let index = &mut self.listener.subscriptions.shared.registry.lock().index;
+        let removed = index.remove_ids(self.topic, self.key_kind, ids, *index_slot);
+        index.settle(credit, removed);
+    }
+
+    /// Ends the use of a set's credit.
+    fn settle(&self, detached: &mut DetachedSet) {
+        let index = &mut self.listener.subscriptions.shared.registry.lock().index;
+        index.settle(&mut detached.credit, usize::MAX);
+    }
+
+    /// Restores a set whose change did not fit. Returns why.
+    fn undo(&self, detached: DetachedSet) -> SubscribeError {
+        let DetachedSet { old, removed, result, .. } = detached;
+        let set = self.listener.intern_set(self.listener.make_set_exclusive(old));
+        let added = result.added.len();
+        let less = removed.len();
+        let mut registry = self.listener.subscriptions.shared.registry.lock();
+        registry.cancel_addition(self.id, result.activation.and_then(|it| it.token));
+        registry.address_pairs = registry.address_pairs + less - added;
+        registry.count_addresses(self.listener.id, less);
+        registry.release_addresses(self.listener.id, added);
+        registry.restore_set(self.id, set);
+        drop(registry);
+        self.listener.subscriptions.addresses_full(added)
     }
 
     fn start_merge(&self, detached: DetachedSet) -> MergePhase {
@@ -235,15 +309,15 @@ impl<S: Eq + Hash, M: Message, B> Drop for SetUpdate<S, M, B> {
 }
 
 impl DiffPhase {
-    /// Compares the next batch of ids. False if there are none.
-    fn step(&mut self) -> bool {
+    /// Compares the next batch of ids. Returns those that a replacement removes; `None` if no batch is left.
+    fn step(&mut self) -> Option<Vec<u32>> {
         let (current, change) = (self.set.id_set(), self.change.set().id_set());
         if !matches!(self.change, SetChange::Remove(_))
             && let Some(mut batch) = self.added_cursor.next(change)
         {
             batch.retain(|id| !current.contains(*id));
             self.added.add(&batch);
-            return true;
+            return Some(Vec::new());
         }
         let removed = match self.change {
             SetChange::Add(_) => None,
@@ -256,9 +330,10 @@ impl DiffPhase {
                 batch
             }),
         };
-        let Some(batch) = removed else { return false };
+        let batch = removed?;
         self.removed.add(&batch);
-        true
+        // Nothing is inserted before a removal alone.
+        Some(if matches!(self.change, SetChange::Replace(_)) { batch } else { Vec::new() })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The cached accounts, evicted by the clock algorithm.
 //!
 //! Shape: a ring of keys and a hand. A use sets the reference bit of its key. The hand clears the bits and evicts keys
-//! without one. So keys that are used often stay, at the cost of one lookup a use.
+//! without one. So frequently used keys stay, at the cost of one lookup for each use.
 //! Bounds: bytes; each key counts with its overhead beyond its data. Keys are evicted only on request, so that the
 //! accounts of one transaction stay together.
 
@@ -30,7 +30,7 @@ impl ClockCache {
         Self { entries: HashMap::default(), ring: VecDeque::new(), bytes: 0, bytes_max }
     }
 
-    /// Marks a key as used. False if it is not cached.
+    /// Marks a key as used. Returns `false` if it is not cached.
     pub(crate) fn touch(&mut self, key: &Pubkey) -> bool {
         let Some(entry) = self.entries.get_mut(key) else { return false };
         entry.is_referenced = true;
@@ -50,7 +50,7 @@ impl ClockCache {
         self.bytes += data_bytes;
     }
 
-    /// Evicts a key and returns it. `None` if the bytes are within the bound.
+    /// Evicts a key and returns it. Returns `None` if the bytes are within the bound.
     pub(crate) fn evict_one(&mut self) -> Option<Pubkey> {
         while self.bytes > self.bytes_max {
             let key = self.ring.pop_front()?;
@@ -75,7 +75,7 @@ impl ClockCache {
         self.ring.drain(..)
     }
 
-    /// Bytes in use, and their bound.
+    /// Returns the bytes in use, and their bound.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> (usize, usize) {
         (self.bytes, self.bytes_max)

@@ -1,4 +1,4 @@
-//! Which of Agave's features are active in a ledger: its feature accounts say so.
+//! The features of Agave that are active in a ledger, by its feature accounts.
 
 use solana_feature_gate_interface::from_account;
 use solana_feature_set::{FEATURE_NAMES, FeatureSet};
@@ -6,7 +6,7 @@ use solana_pubkey::Pubkey;
 
 use crate::AccountSource;
 
-/// The features that are active in the accounts of a ledger.
+/// Returns the features that are active in the accounts of a ledger.
 pub fn active_in(accounts: &impl AccountSource) -> FeatureSet {
     feature_set_where(|key| {
         let feature = accounts.account(key).and_then(|account| from_account(&account.0));
@@ -14,7 +14,7 @@ pub fn active_in(accounts: &impl AccountSource) -> FeatureSet {
     })
 }
 
-/// The same, each feature with its activation slot.
+/// Returns the active features, each with its activation slot.
 pub fn activated_in(accounts: &impl AccountSource) -> FeatureSet {
     let activated = |key: &Pubkey| {
         let feature = accounts.account(key).and_then(|account| from_account(&account.0));
@@ -28,7 +28,8 @@ pub fn activated_in(accounts: &impl AccountSource) -> FeatureSet {
     )
 }
 
-/// The features of this release for which `is_active` holds, active since the first slot. The others are inactive.
+/// Returns the features of this release for which `is_active` holds, active since the first slot. The others are
+/// inactive.
 pub fn feature_set_where(is_active: impl Fn(&Pubkey) -> bool) -> FeatureSet {
     let (active, inactive): (Vec<Pubkey>, Vec<Pubkey>) =
         FEATURE_NAMES.keys().copied().partition(|key| is_active(key));

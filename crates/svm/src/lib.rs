@@ -1,11 +1,11 @@
 //! Executes Solana transactions on accounts in memory: a VM, its working set, and simulation.
 //!
 //! Shape: a [`WorkingSet`] loads the accounts that a transaction names from an [`AccountSource`] and runs it on its
-//! [`Vm`]. The [`ExecutionOutcome`] says what changed; the caller writes it back. A [`SimulationPool`] does the same
-//! for a reader's view and writes nothing. [`sysvars`] and [`nonce`] are the parts of a block that are not transactions,
-//! and [`status_meta`] is the record of an execution.
+//! [`Vm`]. The [`ExecutionOutcome`] has the changes; the caller writes them back. A [`SimulationPool`] does the same
+//! for a reader's view and writes nothing. [`sysvars`] and [`nonce`] are the parts of a block that are not
+//! transactions, and [`status_meta`] is the record of an execution.
 //! Bounds: the accounts and programs of a working set are bounded (`working_set`).
-//! Not here: which transactions a block contains, in which order, and what a block is (`localnet`).
+//! Not here: the transactions of a block, their order, and the rules of blocks (`localnet`).
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -48,6 +48,6 @@ mod working_set;
 
 pub use runtime_limits::RuntimeLimits;
 pub use signature_fee::LAMPORTS_PER_SIGNATURE;
-pub use simulation_pool::SimulationPool;
+pub use simulation_pool::{SimulatedBlock, SimulationPool};
 pub use vm::{AccountKeys, ExecutionOutcome, ReadyTransaction, Vm, is_same};
 pub use working_set::{AccountSource, Overlay, WorkingSet};

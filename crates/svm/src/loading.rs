@@ -30,7 +30,7 @@ const SET_LIMIT_TAG: u8 = 4;
 const LOADERS: [Pubkey; 4] =
     [bpf_loader_upgradeable::ID, bpf_loader::ID, bpf_loader_deprecated::ID, loader_v4::ID];
 
-/// A transaction whose accounts and programs exist.
+/// A transaction that has all its accounts and programs.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// Bytes that count against the limit.
@@ -47,7 +47,7 @@ pub(crate) struct NotLoaded {
     pub(crate) bytes: u32,
 }
 
-/// The limit of the bytes that a message may load. `None` if one of its instructions sets it.
+/// Returns the limit of the bytes that a message may load. `None` if one of its instructions sets it.
 pub(crate) fn bytes_max(message: &VersionedMessage) -> Option<u32> {
     if let VersionedMessage::V1(message) = message {
         return Some(message.config.loaded_accounts_data_size_limit.unwrap_or(0));
@@ -60,7 +60,7 @@ pub(crate) fn bytes_max(message: &VersionedMessage) -> Option<u32> {
     (!sets_limit).then_some(BYTES_MAX_DEFAULT)
 }
 
-/// Checks what a message loads. `accounts` are those of `keys`, empty where there is none. `program_data_bytes` returns
+/// Checks the load of a message. `accounts` are those of `keys`; missing ones are empty. `program_data_bytes` returns
 /// the size of the code account of a program among `keys`, if that account exists.
 pub(crate) fn load(
     message: &VersionedMessage,
@@ -92,14 +92,14 @@ pub(crate) fn load(
         return Err(NotLoaded { err, bytes: bytes_max });
     }
     let bytes = u32::try_from(bytes).unwrap_or(bytes_max);
-    let undeployed = undeployed(message, keys, accounts);
+    let undeployed = find_undeployed(message, keys, accounts);
     undeployed
         .map(|undeployed| Loaded { bytes, undeployed })
         .map_err(|err| NotLoaded { err, bytes })
 }
 
-/// The programs that a message calls and that are not deployed.
-fn undeployed(
+/// Returns the programs that a message calls and that are not deployed.
+fn find_undeployed(
     message: &VersionedMessage,
     keys: &[Pubkey],
     accounts: &[AccountSharedData],
@@ -143,7 +143,7 @@ mod tests {
         AccountSharedData::new(1, bytes, &owner)
     }
 
-    /// A program whose code is under [`CODE`].
+    /// Returns a program with its code under [`CODE`].
     fn program() -> AccountSharedData {
         let mut data = vec![2, 0, 0, 0];
         data.extend_from_slice(CODE.as_ref());
@@ -158,7 +158,7 @@ mod tests {
         VersionedMessage::Legacy(Message::new(&[call], Some(&PAYER)))
     }
 
-    /// Bytes of a message that names `keys` and may load `bytes_max`.
+    /// Returns the counted bytes of a message that names `keys` and may load `bytes_max`.
     fn bytes(
         message: &VersionedMessage,
         keyed: &[(Pubkey, AccountSharedData)],
@@ -178,7 +178,7 @@ mod tests {
         let exceeded = TransactionError::MaxLoadedAccountsDataSizeExceeded;
         assert_eq!(bytes(&call(), &own, sum - 1), Err((exceeded, sum - 1)));
 
-        // Code that is named counts as an account, and not once more.
+        // A code account that the message names counts once.
         let mut named = own.to_vec();
         named.push((CODE, account(bpf_loader_upgradeable::ID, 500)));
         assert_eq!(bytes(&call(), &named, sum), Ok(sum - 500));

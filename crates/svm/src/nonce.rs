@@ -1,4 +1,4 @@
-//! Durable nonces: which transactions use one, and how its account advances.
+//! Durable nonces: the transactions that use one, and the advance of its account.
 //!
 //! Why here: a failed transaction changes nothing, but its nonce must advance.
 
@@ -14,8 +14,8 @@ use solana_transaction::versioned::VersionedTransaction;
 
 use crate::signature_fee::LAMPORTS_PER_SIGNATURE;
 
-/// The nonce account that the first instruction of a message advances, if it does.
-fn nonce_account(message: &VersionedMessage) -> Option<Pubkey> {
+/// Returns the nonce account that the first instruction of a message advances, if it does.
+pub fn named_account(message: &VersionedMessage) -> Option<Pubkey> {
     let first = message.instructions().first()?;
     let keys = message.static_account_keys();
     let program = keys.get(usize::from(first.program_id_index))?;
@@ -30,12 +30,12 @@ fn nonce_account(message: &VersionedMessage) -> Option<Pubkey> {
     is_writable(message, index).then(|| keys.get(index).copied()).flatten()
 }
 
-/// Whether a message names a stored nonce instead of a blockhash.
+/// Returns whether a message names a stored nonce instead of a blockhash.
 pub fn is_named(message: &VersionedMessage) -> bool {
-    nonce_account(message).is_some()
+    named_account(message).is_some()
 }
 
-/// Whether a static key is writable according to the header.
+/// Returns whether a static key is writable according to the header.
 fn is_writable(message: &VersionedMessage, index: usize) -> bool {
     let header = message.header();
     let signers = usize::from(header.num_required_signatures);
@@ -45,15 +45,16 @@ fn is_writable(message: &VersionedMessage, index: usize) -> bool {
     if index < signers { index < writable_signers } else { index < writable_others }
 }
 
-/// The nonce account of a transaction that names a stored nonce instead of a blockhash, if the nonce is right, its
-/// authority signed, and this block has not advanced it yet. `account` returns the state of a nonce account.
+/// Returns the nonce account of a transaction that names a stored nonce instead of a blockhash, if the nonce is
+/// right, its authority signed, and this block has not advanced it yet. `account` returns the state of a nonce
+/// account.
 pub fn usable<'a>(
     transaction: &VersionedTransaction,
     last_blockhash: &Hash,
     account: impl FnOnce(&Pubkey) -> Option<&'a AccountSharedData>,
 ) -> Option<Pubkey> {
     let message = &transaction.message;
-    let key = nonce_account(message)?;
+    let key = named_account(message)?;
     let next = DurableNonce::from_blockhash(last_blockhash);
     if message.recent_blockhash() == next.as_hash() {
         return None;
@@ -73,7 +74,7 @@ pub fn usable<'a>(
 
 /// Sets a nonce account to the nonce of `last_blockhash`.
 pub fn advance(account: &mut AccountSharedData, last_blockhash: &Hash) {
-    let Some(data) = initialized(account) else { return };
+    let Some(data) = parse_initialized(account) else { return };
     let next = Data::new(
         data.authority,
         DurableNonce::from_blockhash(last_blockhash),
@@ -84,7 +85,7 @@ pub fn advance(account: &mut AccountSharedData, last_blockhash: &Hash) {
     }
 }
 
-fn initialized(account: &AccountSharedData) -> Option<Data> {
+fn parse_initialized(account: &AccountSharedData) -> Option<Data> {
     use solana_account::ReadableAccount;
     if account.owner() != &solana_sdk_ids::system_program::id() || account.data().is_empty() {
         return None;

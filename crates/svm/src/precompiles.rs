@@ -1,46 +1,14 @@
-//! The precompiles: programs of the node itself that check signatures over bytes of the transaction.
+//! The accounts of the precompiles, programs of the node itself that check signatures.
 //!
-//! Shape: three builtins, one entry point. It reads its instruction, which has the offsets of signature, key and
-//! message in itself or in other instructions of the message, and checks the signature. So a precompile fails at its
-//! position among the instructions, with the checks, their order and the error codes of Agave.
-//! Bounds: 255 signatures an instruction, 8 for secp256r1; a message is at most as long as a transaction.
-//! Unlike Agave: a precompile costs 1 compute unit, not 0, and clears the return data before it, as every program of
-//! the VM does. Its log lines are removed, because Agave has none.
-//! Not here: the fee for its signatures (the VM counts them).
+//! A precompile fails at its position among the instructions, costs no compute unit and logs nothing, as in Agave.
+//! Not here: their checks (`agave_precompiles`), the fee for the signatures (the VM counts them).
 
-use ed25519_dalek::{Signature as EdSignature, VerifyingKey as EdKey};
-use k256::ecdsa::{
-    RecoveryId, Signature as SecpSignature, VerifyingKey as SecpKey, signature::hazmat,
-};
-use k256::elliptic_curve::PrimeField;
-use k256::elliptic_curve::scalar::IsHigh;
+pub(crate) use agave_precompiles::IDS;
 use litesvm::LiteSVM;
-use p256::ecdsa::{Signature as R1Signature, VerifyingKey as R1Key};
-use sha3::{Digest, Keccak256};
 use solana_account::{Account, AccountSharedData};
-use solana_instruction::error::InstructionError;
-use solana_precompile_error::PrecompileError;
-use solana_program_runtime::declare_process_instruction;
-use solana_program_runtime::invoke_context::InvokeContext;
-use solana_program_runtime::solana_sbpf::program::BuiltinFunctionDefinition;
-use solana_pubkey::Pubkey;
-use solana_sdk_ids::{ed25519_program, native_loader, secp256k1_program, secp256r1_program};
+use solana_sdk_ids::native_loader;
 
-/// All precompiles. No feature gates them: those that once did are active on mainnet.
-pub(crate) const IDS: [Pubkey; 3] =
-    [ed25519_program::ID, secp256k1_program::ID, secp256r1_program::ID];
-
-/// Index of the instruction with the offsets itself, where indices are two bytes.
-const THIS_INSTRUCTION: u16 = u16::MAX;
-const SIGNATURE_SIZE: usize = 64;
-const ED25519_KEY_SIZE: usize = 32;
-const ETH_ADDRESS_SIZE: usize = 20;
-const SECP256R1_KEY_SIZE: usize = 33;
-const SECP256R1_SIGNATURES_MAX: usize = 8;
-/// The bits of a signature's last byte that are zero in every scalar below the group's order.
-const ED25519_HIGH_BITS: u8 = 0b1110_0000;
-
-/// Adds all precompiles with their genesis accounts.
+/// Adds the genesis accounts of all precompiles. A ledger without the account of a precompile does not have it.
 pub(crate) fn add(svm: &mut LiteSVM) {
     let account = AccountSharedData::from(Account {
         lamports: 1,
@@ -50,299 +18,7 @@ pub(crate) fn add(svm: &mut LiteSVM) {
         rent_epoch: 0,
     });
     for id in IDS {
-        install(svm, id, account.clone());
-    }
-}
-
-/// Adds the precompiles whose accounts exist. A ledger that was created without them has none.
-pub(crate) fn restore(svm: &mut LiteSVM) {
-    for id in IDS {
-        if let Some(account) = svm.accounts_db().get_account(&id) {
-            install(svm, id, account);
-        }
-    }
-}
-
-fn install(svm: &mut LiteSVM, id: Pubkey, account: AccountSharedData) {
-    svm.add_builtin(id, Precompile::register);
-    // The VM has replaced the account by its own.
-    svm.set_account_no_checks(id, account);
-}
-
-/// Removes the log lines of the VM around a precompile.
-pub(crate) fn strip_logs(logs: &mut Vec<String>) {
-    let prefixes = IDS.map(|id| format!("Program {id} "));
-    logs.retain(|line| !prefixes.iter().any(|prefix| line.starts_with(prefix)));
-}
-
-declare_process_instruction!(Precompile, 1, |context| { process(context) });
-
-/// Checks the current instruction.
-fn process(context: &InvokeContext<'_, '_>) -> Result<(), InstructionError> {
-    let transaction = &context.transaction_context;
-    let current = transaction.get_current_instruction_context()?;
-    // Agave refuses to call a precompile from a program; the caller ends with this error.
-    if current.get_stack_height() != 1 {
-        return Err(InstructionError::ProgramFailedToComplete);
-    }
-    let id = *current.get_program_key()?;
-    reserve_log_space(context, &id);
-
-    let top_level =
-        transaction.get_instruction_trace_length() - transaction.number_of_cpis_in_trace();
-    let instructions = (0..top_level)
-        .map(|index| transaction.get_instruction_context_at_index_in_trace(index))
-        .collect::<Result<Vec<_>, _>>()?;
-    let datas: Vec<&[u8]> =
-        instructions.iter().map(|instruction| instruction.get_instruction_data()).collect();
-    verify(&id, current.get_instruction_data(), &datas).map_err(InstructionError::from)
-}
-
-/// Raises the log limit by the two lines that are removed later, so that they displace no others.
-fn reserve_log_space(context: &InvokeContext<'_, '_>, id: &Pubkey) {
-    let Some(log) = context.get_log_collector() else { return };
-    let Ok(mut log) = log.try_borrow_mut() else { return };
-    let lines = format!("Program {id} invoke [1]Program {id} success");
-    log.bytes_limit = log.bytes_limit.map(|limit| limit + lines.len());
-}
-
-/// Checks one instruction of a precompile. `datas` are the data of all instructions of the message.
-fn verify(id: &Pubkey, data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError> {
-    match *id {
-        ed25519_program::ID => verify_ed25519(data, datas),
-        secp256k1_program::ID => verify_secp256k1(data, datas),
-        secp256r1_program::ID => verify_secp256r1(data, datas),
-        _ => Ok(()),
-    }
-}
-
-/// Source: the Ed25519 program. Layout: count, padding, then offsets of each signature.
-fn verify_ed25519(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError> {
-    let (&[count, _], entries) =
-        data.split_first_chunk().ok_or(PrecompileError::InvalidInstructionDataSize)?;
-    if count == 0 && !entries.is_empty() {
-        return Err(PrecompileError::InvalidInstructionDataSize);
-    }
-    for offsets in parse_offsets16(usize::from(count), entries)? {
-        let signature = offsets.signature(data, datas)?;
-        let signature = EdSignature::from_slice(signature)
-            .ok()
-            .filter(|signature| signature.s_bytes()[31] & ED25519_HIGH_BITS == 0)
-            .ok_or(PrecompileError::InvalidSignature)?;
-        let key = offsets.key(data, datas, ED25519_KEY_SIZE)?;
-        let key = EdKey::try_from(key).map_err(|_| PrecompileError::InvalidPublicKey)?;
-        let message = offsets.message(data, datas)?;
-        key.verify_strict(message, &signature).map_err(|_| PrecompileError::InvalidSignature)?;
-    }
-    Ok(())
-}
-
-/// Source: the Secp256r1 program, SIMD-0075. Layout: as Ed25519's. A signature has the lower of its two possible `s`;
-/// a key is compressed.
-fn verify_secp256r1(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError> {
-    let (&[count, _], entries) =
-        data.split_first_chunk().ok_or(PrecompileError::InvalidInstructionDataSize)?;
-    let count = usize::from(count);
-    if count == 0 || count > SECP256R1_SIGNATURES_MAX {
-        return Err(PrecompileError::InvalidInstructionDataSize);
-    }
-    for offsets in parse_offsets16(count, entries)? {
-        let signature = offsets.signature(data, datas)?;
-        let key = offsets.key(data, datas, SECP256R1_KEY_SIZE)?;
-        let message = offsets.message(data, datas)?;
-        let signature = R1Signature::from_slice(signature)
-            .ok()
-            .filter(|signature| !bool::from(signature.s().is_high()))
-            .ok_or(PrecompileError::InvalidSignature)?;
-        // The decoder accepts a third kind of this length, which OpenSSL does not.
-        let key = matches!(key[0], 2 | 3)
-            .then(|| R1Key::from_sec1_bytes(key).ok())
-            .flatten()
-            .ok_or(PrecompileError::InvalidPublicKey)?;
-        let hash = solana_sha256_hasher::hash(message);
-        hazmat::PrehashVerifier::verify_prehash(&key, hash.as_ref(), &signature)
-            .map_err(|_| PrecompileError::InvalidSignature)?;
-    }
-    Ok(())
-}
-
-/// Source: the Secp256k1 program. Layout: count, then offsets of each signature. The recovery id follows the signature.
-/// The Ethereum address identifies the key that it must recover.
-fn verify_secp256k1(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError> {
-    let (&count, entries) =
-        data.split_first().ok_or(PrecompileError::InvalidInstructionDataSize)?;
-    if count == 0 && !entries.is_empty() {
-        return Err(PrecompileError::InvalidInstructionDataSize);
-    }
-    for entry in entries_of(usize::from(count), entries)? {
-        let offsets = Offsets8::parse(entry);
-        let (signature, recovery_id) = offsets.signature(datas)?;
-        // A half that is not below the order is refused now, a half of zero only after everything is read.
-        if !signature.chunks_exact(SIGNATURE_SIZE / 2).all(is_secp256k1_scalar) {
-            return Err(PrecompileError::InvalidSignature);
-        }
-        let recovery_id =
-            RecoveryId::from_byte(recovery_id).ok_or(PrecompileError::InvalidRecoveryId)?;
-        let address = offsets.address.bytes(datas, ETH_ADDRESS_SIZE)?;
-        let message = offsets.message.bytes(datas, offsets.message_size)?;
-        let key = SecpSignature::from_slice(signature)
-            .and_then(|signature| {
-                SecpKey::recover_from_prehash(
-                    Keccak256::digest(message).as_ref(),
-                    &signature,
-                    recovery_id,
-                )
-            })
-            .map_err(|_| PrecompileError::InvalidSignature)?;
-        if eth_address(&key) != address {
-            return Err(PrecompileError::InvalidSignature);
-        }
-    }
-    Ok(())
-}
-
-fn is_secp256k1_scalar(half: &[u8]) -> bool {
-    let half = <[u8; SIGNATURE_SIZE / 2]>::try_from(half).unwrap_or([u8::MAX; _]);
-    k256::Scalar::from_repr(half.into()).is_some().into()
-}
-
-/// The last bytes of the hash of a key's two coordinates.
-fn eth_address(key: &SecpKey) -> [u8; ETH_ADDRESS_SIZE] {
-    let point = key.to_sec1_point(false);
-    let hash: [u8; 32] = Keccak256::digest(&point.as_bytes()[1..]).into();
-    let mut address = [0; ETH_ADDRESS_SIZE];
-    address.copy_from_slice(&hash[32 - ETH_ADDRESS_SIZE..]);
-    address
-}
-
-/// The offsets of `count` signatures, each `SIZE` bytes. Bytes after them are ignored.
-fn entries_of<const SIZE: usize>(
-    count: usize,
-    entries: &[u8],
-) -> Result<&[[u8; SIZE]], PrecompileError> {
-    let (entries, _) = entries.as_chunks();
-    entries.get(..count).ok_or(PrecompileError::InvalidInstructionDataSize)
-}
-
-/// Offsets in the form of the Ed25519 and Secp256r1 programs: all little-endian u16.
-struct Offsets16 {
-    signature: DataRef16,
-    key: DataRef16,
-    message: DataRef16,
-    message_size: usize,
-}
-
-/// An offset in the data of an instruction.
-struct DataRef16 {
-    start: u16,
-    instruction: u16,
-}
-
-const OFFSETS16_SIZE: usize = 14;
-
-fn parse_offsets16(
-    count: usize,
-    entries: &[u8],
-) -> Result<impl Iterator<Item = Offsets16>, PrecompileError> {
-    let entries: &[[u8; OFFSETS16_SIZE]] = entries_of(count, entries)?;
-    Ok(entries.iter().map(|entry| {
-        let field = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
-        Offsets16 {
-            signature: DataRef16 { start: field(0), instruction: field(2) },
-            key: DataRef16 { start: field(4), instruction: field(6) },
-            message: DataRef16 { start: field(8), instruction: field(12) },
-            message_size: usize::from(field(10)),
-        }
-    }))
-}
-
-impl Offsets16 {
-    fn signature<'a>(
-        &self,
-        own: &'a [u8],
-        datas: &[&'a [u8]],
-    ) -> Result<&'a [u8], PrecompileError> {
-        self.signature.bytes(own, datas, SIGNATURE_SIZE)
-    }
-
-    fn key<'a>(
-        &self,
-        own: &'a [u8],
-        datas: &[&'a [u8]],
-        size: usize,
-    ) -> Result<&'a [u8], PrecompileError> {
-        self.key.bytes(own, datas, size)
-    }
-
-    fn message<'a>(&self, own: &'a [u8], datas: &[&'a [u8]]) -> Result<&'a [u8], PrecompileError> {
-        self.message.bytes(own, datas, self.message_size)
-    }
-}
-
-impl DataRef16 {
-    fn bytes<'a>(
-        &self,
-        own: &'a [u8],
-        datas: &[&'a [u8]],
-        size: usize,
-    ) -> Result<&'a [u8], PrecompileError> {
-        let data = match self.instruction {
-            THIS_INSTRUCTION => Some(own),
-            index => datas.get(usize::from(index)).copied(),
-        };
-        let start = usize::from(self.start);
-        data.and_then(|data| data.get(start..start + size))
-            .ok_or(PrecompileError::InvalidDataOffsets)
-    }
-}
-
-/// Offsets in the form of the Secp256k1 program: instruction indices are one byte, and none means "this one".
-struct Offsets8 {
-    signature: DataRef8,
-    address: DataRef8,
-    message: DataRef8,
-    message_size: usize,
-}
-
-/// An offset in the data of an instruction.
-struct DataRef8 {
-    start: u16,
-    instruction: u8,
-}
-
-const OFFSETS8_SIZE: usize = 11;
-
-impl Offsets8 {
-    fn parse(entry: &[u8; OFFSETS8_SIZE]) -> Self {
-        let field = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
-        Self {
-            signature: DataRef8 { start: field(0), instruction: entry[2] },
-            address: DataRef8 { start: field(3), instruction: entry[5] },
-            message: DataRef8 { start: field(6), instruction: entry[10] },
-            message_size: usize::from(field(8)),
-        }
-    }
-
-    /// The signature and its recovery id. The errors differ from those of key and message.
-    fn signature<'a>(&self, datas: &[&'a [u8]]) -> Result<(&'a [u8], u8), PrecompileError> {
-        let data = datas
-            .get(usize::from(self.signature.instruction))
-            .ok_or(PrecompileError::InvalidInstructionDataSize)?;
-        let start = usize::from(self.signature.start);
-        let (recovery_id, signature) = data
-            .get(start..=start + SIGNATURE_SIZE)
-            .and_then(<[u8]>::split_last)
-            .ok_or(PrecompileError::InvalidSignature)?;
-        Ok((signature, *recovery_id))
-    }
-}
-
-impl DataRef8 {
-    fn bytes<'a>(&self, datas: &[&'a [u8]], size: usize) -> Result<&'a [u8], PrecompileError> {
-        let data =
-            datas.get(usize::from(self.instruction)).ok_or(PrecompileError::InvalidDataOffsets)?;
-        let start = usize::from(self.start);
-        data.get(start..start + size).ok_or(PrecompileError::InvalidSignature)
+        svm.set_account_no_checks(id, account.clone());
     }
 }
 
@@ -350,13 +26,19 @@ impl DataRef8 {
 mod tests {
     use std::collections::HashMap;
 
-    use k256::ecdsa::SigningKey as SecpSigner;
-    use p256::ecdsa::SigningKey as R1Signer;
+    use p256::ecdsa::signature::hazmat::PrehashSigner;
+    use p256::ecdsa::{Signature, SigningKey};
     use solana_feature_set::FeatureSet;
     use solana_hash::Hash;
     use solana_instruction::Instruction;
+    use solana_instruction::error::InstructionError;
     use solana_keypair::Keypair;
     use solana_message::{Message, VersionedMessage};
+    use solana_precompile_error::PrecompileError;
+    use solana_program_runtime::declare_process_instruction;
+    use solana_program_runtime::solana_sbpf::program::BuiltinFunctionDefinition;
+    use solana_pubkey::Pubkey;
+    use solana_sdk_ids::{ed25519_program, secp256k1_program, secp256r1_program};
     use solana_signer::Signer;
     use solana_system_interface::instruction::transfer;
     use solana_transaction::versioned::VersionedTransaction;
@@ -366,244 +48,51 @@ mod tests {
     use crate::vm::{ExecutionOutcome, Vm};
     use crate::working_set::WorkingSet;
 
-    const MESSAGE: &[u8] = b"what was signed";
     const SOL: u64 = 1_000_000_000;
 
-    fn le(fields: &[u16]) -> Vec<u8> {
-        fields.iter().flat_map(|field| field.to_le_bytes()).collect()
-    }
+    const MESSAGE: &[u8] = b"what was signed";
+    /// Units of a transfer, and of an instruction that sets the limit.
+    const BUILTIN_UNITS: u64 = 150;
 
-    /// One signature whose parts follow its offsets, all in the instruction `instruction`.
-    fn data_with_offsets16(instruction: u16, signature: &[u8], key: &[u8]) -> Vec<u8> {
+    /// Returns data with one signature, which has all parts after its offsets, in the instruction itself.
+    fn signed_data(signature: &[u8], key: &[u8]) -> Vec<u8> {
+        let own = u16::MAX;
         let key_at = 16 + signature.len() as u16;
         let message_at = key_at + key.len() as u16;
-        let size = MESSAGE.len() as u16;
-        let offsets = le(&[16, instruction, key_at, instruction, message_at, size, instruction]);
+        let offsets = [16, own, key_at, own, message_at, MESSAGE.len() as u16, own];
+        let offsets: Vec<u8> = offsets.iter().flat_map(|field| field.to_le_bytes()).collect();
         [&[1, 0][..], &offsets, signature, key, MESSAGE].concat()
     }
 
-    fn ed25519(instruction: u16) -> Vec<u8> {
+    fn ed25519() -> Instruction {
         let signer = Keypair::new_from_array([3; 32]);
-        data_with_offsets16(
-            instruction,
-            signer.sign_message(MESSAGE).as_ref(),
-            signer.pubkey().as_ref(),
-        )
+        let signature = signer.sign_message(MESSAGE);
+        call(ed25519_program::ID, signed_data(signature.as_ref(), signer.pubkey().as_ref()))
     }
 
-    fn secp256r1(instruction: u16) -> Vec<u8> {
-        let (signature, key) = secp256r1_signed();
-        data_with_offsets16(instruction, &signature.to_bytes(), &key)
+    fn wrong_ed25519() -> Instruction {
+        let mut wrong = ed25519();
+        wrong.data[20] ^= 1;
+        wrong
     }
 
-    fn secp256r1_signed() -> (R1Signature, Vec<u8>) {
-        let signer = R1Signer::from_slice(&[3; 32]).expect("a scalar");
+    fn secp256r1() -> Instruction {
+        let signer = SigningKey::from_slice(&[3; 32]).expect("a scalar");
         let hash = solana_sha256_hasher::hash(MESSAGE);
-        let signature: R1Signature =
-            hazmat::PrehashSigner::sign_prehash(&signer, hash.as_ref()).expect("a signature");
+        let signature: Signature =
+            PrehashSigner::sign_prehash(&signer, hash.as_ref()).expect("a signature");
         let key = signer.verifying_key().to_sec1_point(true).as_bytes().to_vec();
-        (signature.normalize_s(), key)
+        call(secp256r1_program::ID, signed_data(&signature.normalize_s().to_bytes(), &key))
     }
 
-    /// One signature with its recovery id and address, all in the instruction `instruction`.
-    fn data_with_offsets8(
-        instruction: u8,
-        signature: &[u8],
-        recovery_id: u8,
-        address: &[u8],
-    ) -> Vec<u8> {
-        let size = MESSAGE.len() as u8;
-        let offsets = [12, 0, instruction, 77, 0, instruction, 97, 0, size, 0, instruction];
-        [&[1][..], &offsets, signature, &[recovery_id], address, MESSAGE].concat()
+    /// Creates an instruction that checks no signature.
+    fn secp256k1() -> Instruction {
+        call(secp256k1_program::ID, vec![0])
     }
 
-    fn secp256k1_signed() -> (SecpSignature, u8, [u8; 20]) {
-        let signer = SecpSigner::from_slice(&[3; 32]).expect("a scalar");
-        let hash: [u8; 32] = Keccak256::digest(MESSAGE).into();
-        let (signature, recovery_id) = signer.sign_prehash_recoverable(&hash);
-        (signature, recovery_id.to_byte(), eth_address(signer.verifying_key()))
-    }
-
-    fn secp256k1(instruction: u8) -> Vec<u8> {
-        let (signature, recovery_id, address) = secp256k1_signed();
-        data_with_offsets8(instruction, &signature.to_bytes(), recovery_id, &address)
-    }
-
-    #[track_caller]
-    fn check(id: Pubkey, data: &[u8], expected: Result<(), PrecompileError>) {
-        assert_eq!(verify(&id, data, &[data]), expected);
-    }
-
-    /// `data` with one byte replaced.
-    fn with(data: &[u8], at: usize, byte: u8) -> Vec<u8> {
-        let mut data = data.to_vec();
-        assert_ne!(data[at], byte, "the byte is that already");
-        data[at] = byte;
-        data
-    }
-
-    fn flipped(data: &[u8], at: usize) -> Vec<u8> {
-        with(data, at, data[at] ^ 1)
-    }
-
-    #[test]
-    fn ed25519_checks_in_agaves_order() {
-        use PrecompileError::*;
-        let id = ed25519_program::ID;
-        let good = ed25519(THIS_INSTRUCTION);
-        check(id, &good, Ok(()));
-        check(id, &ed25519(0), Ok(()));
-        // The second byte is padding.
-        check(id, &with(&good, 1, 9), Ok(()));
-        for index in [16, 79, 112, good.len() - 1] {
-            let result = verify(&id, &flipped(&good, index), &[]);
-            assert!(result.is_err(), "byte {index} is not checked");
-        }
-        check(id, &flipped(&good, good.len() - 1), Err(InvalidSignature));
-        // The top bits of a signature are checked before the key.
-        let no_point = [2; 32];
-        check(
-            id,
-            &data_with_offsets16(THIS_INSTRUCTION, &[0x10; 64], &no_point),
-            Err(InvalidPublicKey),
-        );
-        check(
-            id,
-            &data_with_offsets16(THIS_INSTRUCTION, &[0xff; 64], &no_point),
-            Err(InvalidSignature),
-        );
-        // A key of small order signs anything, and strictly nothing.
-        let mut identity = [0; 32];
-        identity[0] = 1;
-        let signature = [identity, [0; 32]].concat();
-        check(
-            id,
-            &data_with_offsets16(THIS_INSTRUCTION, &signature, &identity),
-            Err(InvalidSignature),
-        );
-    }
-
-    #[test]
-    fn ed25519_offsets_stay_within_their_instruction() {
-        use PrecompileError::*;
-        let id = ed25519_program::ID;
-        let good = ed25519(THIS_INSTRUCTION);
-        for (at, byte) in [(3, 1), (7, 1), (11, 1), (10, 200), (12, 16), (4, 1), (8, 1), (14, 1)] {
-            check(id, &with(&good, at, byte), Err(InvalidDataOffsets));
-        }
-        check(id, &[], Err(InvalidInstructionDataSize));
-        check(id, &[0], Err(InvalidInstructionDataSize));
-        check(id, &[0, 0], Ok(()));
-        check(id, &[0, 0, 0], Err(InvalidInstructionDataSize));
-        check(id, &good[..15], Err(InvalidInstructionDataSize));
-        check(id, &[255; 100], Err(InvalidInstructionDataSize));
-    }
-
-    #[test]
-    fn secp256r1_checks_in_agaves_order() {
-        use PrecompileError::*;
-        let id = secp256r1_program::ID;
-        let good = secp256r1(THIS_INSTRUCTION);
-        check(id, &good, Ok(()));
-        check(id, &secp256r1(0), Ok(()));
-        check(id, &flipped(&good, good.len() - 1), Err(InvalidSignature));
-        check(id, &flipped(&good, 20), Err(InvalidSignature));
-        // The other of the two signatures that ECDSA accepts.
-        let (signature, key) = secp256r1_signed();
-        let high = R1Signature::from_scalars(signature.r(), -signature.s()).expect("a signature");
-        check(
-            id,
-            &data_with_offsets16(THIS_INSTRUCTION, &high.to_bytes(), &key),
-            Err(InvalidSignature),
-        );
-        check(id, &data_with_offsets16(THIS_INSTRUCTION, &[0; 64], &key), Err(InvalidSignature));
-        check(
-            id,
-            &data_with_offsets16(THIS_INSTRUCTION, &[0xff; 64], &[9; 33]),
-            Err(InvalidSignature),
-        );
-        // The kinds of keys that OpenSSL knows.
-        for kind in [0, 4, 5, 6] {
-            check(id, &with(&good, 80, kind), Err(InvalidPublicKey));
-        }
-        // The other key with the same x.
-        check(id, &flipped(&good, 80), Err(InvalidSignature));
-    }
-
-    #[test]
-    fn secp256r1_offsets_stay_within_their_instruction() {
-        use PrecompileError::*;
-        let id = secp256r1_program::ID;
-        let good = secp256r1(THIS_INSTRUCTION);
-        for (at, byte) in [(3, 1), (7, 1), (11, 1), (10, 200), (12, 16), (4, 1), (8, 1), (14, 1)] {
-            check(id, &with(&good, at, byte), Err(InvalidDataOffsets));
-        }
-        for empty in [&[][..], &[0], &[0, 0], &[0, 0, 0], &good[..15]] {
-            check(id, empty, Err(InvalidInstructionDataSize));
-        }
-        let entry = &good[2..16];
-        let counted = |count: u8| [&[count, 0][..], &entry.repeat(usize::from(count))].concat();
-        // Too many signatures are refused for their number, not for their offsets.
-        check(id, &counted(9), Err(InvalidInstructionDataSize));
-        assert_ne!(verify(&id, &counted(8), &[]), Err(InvalidInstructionDataSize));
-    }
-
-    #[test]
-    fn secp256k1_checks_in_agaves_order() {
-        use PrecompileError::*;
-        let id = secp256k1_program::ID;
-        let good = secp256k1(0);
-        check(id, &good, Ok(()));
-        check(id, &flipped(&good, good.len() - 1), Err(InvalidSignature));
-        check(id, &flipped(&good, 20), Err(InvalidSignature));
-        check(id, &flipped(&good, 77), Err(InvalidSignature));
-        check(id, &with(&good, 76, 4), Err(InvalidRecoveryId));
-        // Both signatures that ECDSA accepts recover the key.
-        let (signature, recovery_id, address) = secp256k1_signed();
-        let high = SecpSignature::from_scalars(signature.r(), -signature.s()).expect("a signature");
-        check(id, &data_with_offsets8(0, &high.to_bytes(), recovery_id ^ 1, &address), Ok(()));
-        check(
-            id,
-            &data_with_offsets8(0, &high.to_bytes(), recovery_id, &address),
-            Err(InvalidSignature),
-        );
-        // Over the order before the recovery id, zero after it.
-        check(id, &data_with_offsets8(0, &[0xff; 64], 4, &address), Err(InvalidSignature));
-        check(id, &data_with_offsets8(0, &[0; 64], 4, &address), Err(InvalidRecoveryId));
-        check(id, &data_with_offsets8(0, &[0; 64], 0, &address), Err(InvalidSignature));
-    }
-
-    #[test]
-    fn secp256k1_offsets_stay_within_their_instruction() {
-        use PrecompileError::*;
-        let id = secp256k1_program::ID;
-        let good = secp256k1(0);
-        check(id, &with(&good, 3, 1), Err(InvalidInstructionDataSize));
-        check(id, &with(&good, 6, 1), Err(InvalidDataOffsets));
-        check(id, &with(&good, 11, 1), Err(InvalidDataOffsets));
-        for at in [2, 5, 8, 10] {
-            check(id, &with(&good, at, 1), Err(InvalidSignature));
-        }
-        check(id, &[], Err(InvalidInstructionDataSize));
-        check(id, &[0], Ok(()));
-        check(id, &[0, 0], Err(InvalidInstructionDataSize));
-        check(id, &good[..11], Err(InvalidInstructionDataSize));
-        // A signature whose recovery id would be past the end.
-        check(id, &good[..76], Err(InvalidSignature));
-        // There is no "own instruction" here.
-        check(id, &with(&good, 3, 255), Err(InvalidInstructionDataSize));
-    }
-
-    #[test]
-    fn signatures_may_lie_in_another_instruction() {
-        let cases = [(ed25519_program::ID, ed25519(1)), (secp256r1_program::ID, secp256r1(1))];
-        for (id, data) in cases {
-            assert_eq!(verify(&id, &data[..16], &[&[], &data]), Ok(()));
-            let outside = verify(&id, &data[..16], &[&data]);
-            assert_eq!(outside, Err(PrecompileError::InvalidDataOffsets));
-        }
-        let data = secp256k1(1);
-        assert_eq!(verify(&secp256k1_program::ID, &data[..12], &[&[], &data]), Ok(()));
+    fn unit_limit(units: u64) -> Instruction {
+        let data = [&[2][..], &(units as u32).to_le_bytes()].concat();
+        call(solana_sdk_ids::compute_budget::ID, data)
     }
 
     fn call(program_id: Pubkey, data: Vec<u8>) -> Instruction {
@@ -622,10 +111,9 @@ mod tests {
     fn a_precompile_fails_in_instruction_order_and_the_fee_is_paid() {
         let mut vm = Vm::new(FeatureSet::all_enabled());
         let payer = Keypair::new();
-        let wrong = || call(ed25519_program::ID, flipped(&ed25519(THIS_INSTRUCTION), 20));
         let pay = |lamports| transfer(&payer.pubkey(), &Pubkey::new_from_array([5; 32]), lamports);
 
-        let outcome = run(&mut vm, &[pay(SOL / 2), wrong()], &payer);
+        let outcome = run(&mut vm, &[pay(SOL / 2), wrong_ed25519()], &payer);
         let err = InstructionError::Custom(PrecompileError::InvalidSignature as u32);
         assert_eq!(outcome.result, Err(TransactionError::InstructionError(1, err)));
         assert!(outcome.is_included);
@@ -637,7 +125,7 @@ mod tests {
         let logs = [format!("Program {system} invoke [1]"), format!("Program {system} success")];
         assert_eq!(outcome.logs, logs);
 
-        let outcome = run(&mut vm, &[pay(2 * SOL), wrong()], &payer);
+        let outcome = run(&mut vm, &[pay(2 * SOL), wrong_ed25519()], &payer);
         let err = InstructionError::Custom(1);
         assert_eq!(outcome.result, Err(TransactionError::InstructionError(0, err)));
     }
@@ -646,21 +134,52 @@ mod tests {
     fn instructions_after_a_precompile_run_and_only_they_are_logged() {
         let mut vm = Vm::new(FeatureSet::all_enabled());
         let payer = Keypair::new();
-        let instructions = [
-            call(ed25519_program::ID, ed25519(THIS_INSTRUCTION)),
-            // The offsets of these two refer to themselves by index.
-            call(secp256k1_program::ID, secp256k1(1)),
-            call(secp256r1_program::ID, secp256r1(2)),
-            transfer(&payer.pubkey(), &payer.pubkey(), 1),
-        ];
+        let pay = transfer(&payer.pubkey(), &payer.pubkey(), 1);
+        let instructions = [ed25519(), secp256k1(), secp256r1(), pay];
         let outcome = run(&mut vm, &instructions, &payer);
         assert_eq!(outcome.result, Ok(()));
         assert_eq!(outcome.logs.len(), 2, "{:?}", outcome.logs);
-        assert_eq!(outcome.fee, 20_000);
+        assert_eq!(outcome.fee, 15_000);
+    }
+
+    #[test]
+    fn a_precompile_consumes_no_compute_unit() {
+        let mut vm = Vm::new(FeatureSet::all_enabled());
+        let payer = Keypair::new();
+        let pay = || transfer(&payer.pubkey(), &payer.pubkey(), 1);
+        let exact = unit_limit(3 * BUILTIN_UNITS);
+        let checked = [exact, pay(), ed25519(), secp256k1(), secp256r1(), pay(), ed25519()];
+        let outcome = run(&mut vm, &checked, &payer);
+        assert_eq!((outcome.result, outcome.units_consumed), (Ok(()), 3 * BUILTIN_UNITS));
+
+        let outcome = run(&mut vm, &[pay(), ed25519(), wrong_ed25519(), pay()], &payer);
+        let err = InstructionError::Custom(PrecompileError::InvalidSignature as u32);
+        let failed = Err(TransactionError::InstructionError(2, err));
+        assert_eq!((outcome.result, outcome.units_consumed), (failed, BUILTIN_UNITS));
+    }
+
+    declare_process_instruction!(Returner, 1, |context| {
+        let current = context.transaction_context.get_current_instruction_context()?;
+        let program = *current.get_program_key()?;
+        context.transaction_context.set_return_data(program, MESSAGE.to_vec())
+    });
+
+    #[test]
+    fn a_precompile_keeps_the_return_data_before_it() {
+        let mut vm = Vm::new(FeatureSet::all_enabled());
+        let returner = Pubkey::new_from_array([7; 32]);
+        vm.svm_mut().add_builtin(returner, Returner::register);
+        let instructions = [call(returner, Vec::new()), ed25519(), secp256k1(), secp256r1()];
+        let outcome = run(&mut vm, &instructions, &Keypair::new());
+        assert_eq!(outcome.result, Ok(()));
+        assert_eq!(
+            (outcome.return_data.program_id, outcome.return_data.data.as_slice()),
+            (returner, MESSAGE)
+        );
     }
 
     declare_process_instruction!(Caller, 1, |context| {
-        context.native_invoke_signed(call(ed25519_program::ID, ed25519(THIS_INSTRUCTION)), &[])
+        context.native_invoke_signed(ed25519(), &[])
     });
 
     #[test]
@@ -672,14 +191,14 @@ mod tests {
         let program = solana_instruction::AccountMeta::new_readonly(ed25519_program::ID, false);
         outer.accounts.push(program);
         let outcome = run(&mut vm, &[outer], &Keypair::new());
-        let err = InstructionError::ProgramFailedToComplete;
+        let err = InstructionError::UnsupportedProgramId;
         assert_eq!(outcome.result, Err(TransactionError::InstructionError(0, err)));
     }
 
     #[test]
     fn a_restored_ledger_has_the_precompiles_with_which_it_was_created() {
         let payer = Keypair::new();
-        let instruction = call(ed25519_program::ID, ed25519(THIS_INSTRUCTION));
+        let instruction = ed25519();
         let vm = Vm::new(FeatureSet::all_enabled());
         let accounts = || vm.accounts().map(|(key, account)| (*key, account.clone()));
         let mut restored =

@@ -1,4 +1,4 @@
-//! Accounts of programs under the upgradeable loader: what they say, and one that cannot be called.
+//! Accounts of programs under the upgradeable loader: their contents, and one that cannot be called.
 
 use ledger::Slot;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
@@ -15,7 +15,7 @@ const DEPLOYED_SLOT_AT: usize = 4;
 const PROGRAM_DATA_KEY_AT: usize = 4;
 const PROGRAM_SIZE: usize = 36;
 
-/// The address of the code of a program of the upgradeable loader.
+/// Returns the address of the code of a program of the upgradeable loader.
 pub(crate) fn program_data_key(program: &AccountSharedData) -> Option<Pubkey> {
     let is_program = program.owner() == &bpf_loader_upgradeable::id()
         && program.data().first() == Some(&PROGRAM_TAG);
@@ -26,7 +26,7 @@ pub(crate) fn program_data_key(program: &AccountSharedData) -> Option<Pubkey> {
     Pubkey::try_from(key).ok()
 }
 
-/// The slot in which a program's code was deployed, from its program data.
+/// Returns the slot in which a program's code was deployed, from its program data.
 pub(crate) fn deployed_slot(program_data: &AccountSharedData) -> Option<Slot> {
     let is_ours = program_data.owner() == &bpf_loader_upgradeable::id()
         && program_data.data().first() == Some(&PROGRAM_DATA_TAG);
@@ -34,8 +34,8 @@ pub(crate) fn deployed_slot(program_data: &AccountSharedData) -> Option<Slot> {
     is_ours.then_some(Slot::from_le_bytes(*slot))
 }
 
-/// A program whose code account is its own address `key`, which is not one. A call of it fails as one of a program that
-/// is not deployed.
+/// Returns a program with its own address `key` as its code account, which is not one. A call of it fails as one of a
+/// program that is not deployed.
 pub(crate) fn closed_program(key: &Pubkey) -> AccountSharedData {
     let mut data = vec![0; PROGRAM_SIZE];
     data[0] = PROGRAM_TAG;

@@ -2,6 +2,8 @@
 //!
 //! Shape: a few scratch VMs. Each run loads the accounts that the transaction names from the view, runs it, and evicts
 //! them again. Programs and sysvars stay until the view has newer ones (`working_set`).
+//! A ledger without a clock names the block in which the transaction would run ([`SimulatedBlock`]): its views may be
+//! hours old. Any other ledger simulates in the block of the view.
 //! Bounds: one simulation at a time for each VM; others wait. Call it from the CPU pool, which bounds the callers.
 //! Invariant: a simulation does not touch the executing thread or its accounts.
 
@@ -14,7 +16,7 @@ use solana_transaction_error::TransactionError;
 
 use crate::vm::ExecutionOutcome;
 use crate::working_set::{AccountSource, Overlay, WorkingSet};
-use crate::{nonce, status_meta};
+use crate::{nonce, status_meta, sysvars};
 
 /// Blocks for which a simulation accepts a blockhash. As in Agave, they are 6 fewer than the 150 for which the
 /// transaction is valid: it must still be valid when it has been forwarded to the leader.
@@ -33,39 +35,66 @@ const SYSVARS: [Pubkey; 9] = [
     sysvar::clock::ID,
 ];
 
-/// VMs that simulate.
+/// A pool of VMs for simulations.
 pub struct SimulationPool {
     idle: Mutex<Vec<ScratchVm>>,
     freed: Condvar,
     template: WorkingSet,
+    checks_blockhash: bool,
+}
+
+/// The block in which a transaction would run.
+#[derive(Clone, Copy)]
+pub struct SimulatedBlock<'a> {
+    /// The view with the accounts that the transaction finds.
+    pub accounts: &'a View,
+    /// The view with the sysvars of the block.
+    pub sysvars: &'a View,
+    /// Time of the block in seconds since 1970, if it is not that of the sysvars.
+    pub unix_timestamp: Option<i64>,
+}
+
+impl<'a> SimulatedBlock<'a> {
+    /// Creates the block of a view, with its own sysvars.
+    pub fn from_view(view: &'a View) -> Self {
+        Self { accounts: view, sysvars: view, unix_timestamp: None }
+    }
 }
 
 struct ScratchVm {
     set: WorkingSet,
     /// Block and time of the loaded sysvars.
     sysvars_of: Option<(BlockId, i64)>,
+    checks_blockhash: bool,
 }
 
 impl SimulationPool {
-    /// `count` VMs like `template`.
+    /// Creates a pool of `count` VMs like `template`.
     pub fn new(template: WorkingSet, count: usize) -> Self {
         let idle = (0..count.max(1)).map(|_| ScratchVm::new(template.clone_programs())).collect();
-        Self { idle: Mutex::new(idle), freed: Condvar::new(), template }
+        Self { idle: Mutex::new(idle), freed: Condvar::new(), template, checks_blockhash: true }
     }
 
-    /// Runs a transaction on the state of a view, after others that `written` is from. `refusal` is the reason why a
+    /// Sets whether only recent blockhashes are accepted, or any.
+    #[must_use]
+    pub fn with_blockhash_check(self, checks_blockhash: bool) -> Self {
+        Self { checks_blockhash, ..self }
+    }
+
+    /// Runs a transaction in a block, after the transactions that wrote `written`. `refusal` is the reason why the
     /// block would not contain it, if that is known already.
     pub fn simulate(
         &self,
-        view: &View,
+        block: SimulatedBlock<'_>,
         written: &WrittenAccounts,
         request: SimulationRequest,
         refusal: Option<TransactionError>,
     ) -> Result<Simulation, SimulationError> {
         request.transaction.sanitize().map_err(|err| SimulationError::Sanitize(err.to_string()))?;
         let mut scratch = self.take_vm();
+        scratch.checks_blockhash = self.checks_blockhash;
         let run =
-            std::panic::AssertUnwindSafe(|| scratch.simulate(view, written, request, refusal));
+            std::panic::AssertUnwindSafe(|| scratch.simulate(block, written, request, refusal));
         let simulated = std::panic::catch_unwind(run);
         let reusable = simulated.is_ok().then_some(scratch);
         self.idle
@@ -88,40 +117,42 @@ impl SimulationPool {
 
 impl ScratchVm {
     fn new(set: WorkingSet) -> Self {
-        Self { set, sysvars_of: None }
+        Self { set, sysvars_of: None, checks_blockhash: true }
     }
 
     fn simulate(
         &mut self,
-        view: &View,
+        block: SimulatedBlock<'_>,
         written: &WrittenAccounts,
         request: SimulationRequest,
         refusal: Option<TransactionError>,
     ) -> Result<Simulation, SimulationError> {
+        let view = block.accounts;
         let bank = view.meta();
         let last_blockhash = bank.last_blockhash();
         let mut transaction = request.transaction;
         if request.replace_recent_blockhash {
             transaction.message.set_recent_blockhash(last_blockhash);
         }
-        self.load_sysvars(view);
+        self.load_sysvars(block);
         // A run that panicked may have left accounts of another view.
         self.set.clear();
         let source = Overlay { written, source: view };
         self.set.load(&source, &transaction.message);
 
         let recent = transaction.message.recent_blockhash();
-        let is_recent =
-            bank.blockhashes.age(recent).is_some_and(|age| age <= SIMULATED_BLOCKHASH_AGE_MAX);
+        let is_recent = !self.checks_blockhash
+            || bank.blockhashes.age(recent).is_some_and(|age| age <= SIMULATED_BLOCKHASH_AGE_MAX);
         let nonce = (!is_recent)
             .then(|| nonce::usable(&transaction, &last_blockhash, |key| self.set.vm().account(key)))
             .flatten();
         let is_known = nonce.is_some() || is_recent;
-        // As in Agave: a transaction whose blockhash is too old is not looked up.
+        // As in Agave, a transaction with too old a blockhash is not looked up.
         let refusal = if is_known { refusal } else { Some(TransactionError::BlockhashNotFound) };
         let outcome = self.set.run(&transaction, nonce, &last_blockhash);
-        let tokens =
-            status_meta::token_balances(&outcome, |mint| self.set.account(&source, mint).cloned());
+        let tokens = status_meta::token_balances(&outcome, &transaction.message, |mint| {
+            self.set.account(&source, mint).cloned()
+        });
         self.set.clear();
 
         let (outcome, err) = match refusal {
@@ -154,21 +185,24 @@ impl ScratchVm {
         })
     }
 
-    fn load_sysvars(&mut self, view: &View) {
-        let state = (view.block(), view.meta().unix_timestamp);
-        if self.sysvars_of == Some(state) {
-            return;
-        }
-        for key in SYSVARS {
-            if let Some(account) = view.account(&key) {
-                self.set.vm_mut().put(key, &account.0);
+    fn load_sysvars(&mut self, block: SimulatedBlock<'_>) {
+        let SimulatedBlock { sysvars, unix_timestamp, .. } = block;
+        let state = (sysvars.block(), sysvars.meta().unix_timestamp);
+        if self.sysvars_of != Some(state) {
+            for key in SYSVARS {
+                if let Some(account) = sysvars.account(&key) {
+                    self.set.vm_mut().put(key, &account.0);
+                }
             }
+            self.sysvars_of = Some(state);
         }
-        self.sysvars_of = Some(state);
+        if let Some(unix_timestamp) = unix_timestamp {
+            sysvars::set_time(self.set.vm_mut(), unix_timestamp);
+        }
     }
 }
 
-/// The outcome of a run that no block would contain: it loaded nothing, paid nothing and changed nothing.
+/// Returns the outcome of a run that no block would contain: it loaded nothing, paid nothing and changed nothing.
 fn as_before(outcome: ExecutionOutcome) -> ExecutionOutcome {
     ExecutionOutcome {
         is_included: false,

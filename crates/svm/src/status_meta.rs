@@ -2,6 +2,7 @@
 
 use solana::TokenBalance;
 use solana_account::{AccountSharedData, ReadableAccount};
+use solana_message::VersionedMessage;
 use solana_pubkey::Pubkey;
 use solana_transaction_context::transaction::TransactionReturnData;
 use solana_transaction_status::{
@@ -11,12 +12,14 @@ use spl_generic_token::is_known_spl_token_id;
 
 use crate::vm::ExecutionOutcome;
 
-/// The status metadata of an executed transaction. `account` returns accounts that it does not name.
+/// Returns the status metadata of an executed transaction with this message. `account` returns accounts that it does
+/// not name.
 pub fn transaction_status_meta(
     outcome: &ExecutionOutcome,
+    message: &VersionedMessage,
     account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
 ) -> TransactionStatusMeta {
-    let tokens = token_balances(outcome, account);
+    let tokens = token_balances(outcome, message, account);
     let ran = outcome.is_executed;
     TransactionStatusMeta {
         status: outcome.result.clone(),
@@ -36,17 +39,17 @@ pub fn transaction_status_meta(
     }
 }
 
-/// Lamports of accounts, in order.
+/// Returns the lamports of accounts, in order.
 pub fn lamports(accounts: &[AccountSharedData]) -> Vec<u64> {
     accounts.iter().map(ReadableAccount::lamports).collect()
 }
 
-/// The return data of the last program, if it returned any.
+/// Returns the return data of the last program, if it returned any.
 pub fn return_data(data: &TransactionReturnData) -> Option<TransactionReturnData> {
     (!data.data.is_empty()).then(|| data.clone())
 }
 
-/// The inner instructions of each instruction that has some.
+/// Returns the inner instructions of each instruction that has some.
 pub fn inner_instructions(outcome: &ExecutionOutcome) -> Vec<InnerInstructions> {
     let lists = outcome.inner_instructions.iter().enumerate();
     lists
@@ -66,24 +69,36 @@ pub fn inner_instructions(outcome: &ExecutionOutcome) -> Vec<InnerInstructions> 
 
 /// Token balances of a transaction's accounts.
 pub struct TokenBalances {
-    /// Before the transaction.
+    /// Balances before the transaction.
     pub before: Vec<TransactionTokenBalance>,
-    /// After it.
+    /// Balances after the transaction.
     pub after: Vec<TransactionTokenBalance>,
 }
 
-/// Token balances of a transaction's accounts, before and after. `account` returns a mint that the transaction does
-/// not name.
+/// Returns the token balances of a transaction's accounts, before and after. `account` returns a mint that the
+/// transaction does not name. As in Agave, there are none unless the transaction names a token program, and none of
+/// accounts that are token programs or that its instructions call.
 pub fn token_balances(
     outcome: &ExecutionOutcome,
+    message: &VersionedMessage,
     mut account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
 ) -> TokenBalances {
+    if !outcome.keys.iter().any(is_known_spl_token_id) {
+        return TokenBalances { before: Vec::new(), after: Vec::new() };
+    }
+    let is_program = |index: usize| {
+        let mut instructions = message.instructions().iter();
+        outcome.keys.get(index).is_some_and(is_known_spl_token_id)
+            || instructions.any(|it| usize::from(it.program_id_index) == index)
+    };
     let mut balances = |accounts: &[AccountSharedData]| -> Vec<TransactionTokenBalance> {
         let indexed = accounts.iter().enumerate();
         indexed
             .filter(|(_, holding)| is_known_spl_token_id(holding.owner()))
+            .filter(|(index, _)| !is_program(*index))
             .filter_map(|(index, holding)| {
-                let mint = |key: &Pubkey| named(outcome, key).cloned().or_else(|| account(key));
+                let mint =
+                    |key: &Pubkey| find_named(outcome, key).cloned().or_else(|| account(key));
                 let balance = TokenBalance::from_account(holding, mint)?;
                 Some(TransactionTokenBalance {
                     account_index: index as u8,
@@ -98,8 +113,8 @@ pub fn token_balances(
     TokenBalances { before: balances(&outcome.before), after: balances(&outcome.after) }
 }
 
-/// An account that the transaction names, also if the transaction creates it.
-fn named<'a>(outcome: &'a ExecutionOutcome, key: &Pubkey) -> Option<&'a AccountSharedData> {
+/// Returns an account that the transaction names, also if the transaction creates it.
+fn find_named<'a>(outcome: &'a ExecutionOutcome, key: &Pubkey) -> Option<&'a AccountSharedData> {
     let index = outcome.keys.iter().position(|known| known == key)?;
     let pair = [outcome.after.get(index)?, outcome.before.get(index)?];
     pair.into_iter().find(|account| account.lamports() > 0)

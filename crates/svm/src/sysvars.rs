@@ -23,7 +23,7 @@ const RECENT_BLOCKHASHES: usize = 150;
 /// Bytes of the full sysvar: a count, then a hash and a fee for each entry.
 const RECENT_BLOCKHASHES_BYTES: usize = 8 + RECENT_BLOCKHASHES * 40;
 
-/// The rent epoch of accounts that the runtime makes.
+/// The rent epoch of accounts that the runtime creates.
 const RENT_EPOCH_AT_GENESIS: u64 = 0;
 
 /// Every sysvar that has an account.
@@ -42,18 +42,19 @@ pub const ALL: [Pubkey; 10] = [
 
 /// The inputs of the sysvars of a new block.
 pub struct SlotContext<'a> {
-    /// The slot of the block.
+    /// The slot of the new block.
     pub slot: Slot,
-    /// That of its parent.
+    /// The slot of its parent block.
     pub parent_slot: Slot,
     /// The bank hash of the parent.
     pub parent_hash: Hash,
     /// The blockhashes that transactions of the block may name.
     pub blockhashes: &'a BlockhashQueue,
-    /// Seconds since 1970.
+    /// Time of the block in seconds since 1970.
     pub unix_timestamp: i64,
-    /// Epoch and stake of the epoch that the parent ended, if this slot starts another.
-    pub ended_epoch: Option<(u64, StakeHistoryEntry)>,
+    /// The epochs that ended since the parent, each with its stake, the oldest first. Empty if this slot is in the same
+    /// epoch as its parent; several if slots were passed over.
+    pub ended_epochs: &'a [(u64, StakeHistoryEntry)],
 }
 
 /// Updates the sysvars for a new slot. Returns the changed accounts.
@@ -71,9 +72,11 @@ pub fn start_slot(vm: &mut Vm, context: &SlotContext<'_>) -> Vec<Pubkey> {
 
     let mut changed =
         vec![ids::slot_hashes::ID, ids::slot_history::ID, ids::recent_blockhashes::ID];
-    if let Some((epoch, entry)) = &context.ended_epoch {
+    if !context.ended_epochs.is_empty() {
         let mut history = stake_history(vm);
-        history.add(*epoch, entry.clone());
+        for (epoch, entry) in context.ended_epochs {
+            history.add(*epoch, entry.clone());
+        }
         set_stake_history(vm, &history);
         changed.push(ids::stake_history::ID);
     }
@@ -82,7 +85,7 @@ pub fn start_slot(vm: &mut Vm, context: &SlotContext<'_>) -> Vec<Pubkey> {
     let schedule: EpochSchedule = vm.svm().get_sysvar();
     let epoch = schedule.get_epoch(context.slot);
     let starts_epoch = epoch != before.epoch;
-    let unix_timestamp = context.unix_timestamp.max(before.unix_timestamp);
+    let unix_timestamp = context.unix_timestamp;
     vm.svm_mut().set_sysvar(&Clock {
         slot: context.slot,
         epoch_start_timestamp: if starts_epoch {
@@ -101,13 +104,14 @@ pub fn start_slot(vm: &mut Vm, context: &SlotContext<'_>) -> Vec<Pubkey> {
     changed
 }
 
-/// Updates only the time: a block that waits for its one transaction gets the time of the transaction.
+/// Updates only the time. Returns the changed account, if it is another time.
 pub fn set_time(vm: &mut Vm, unix_timestamp: i64) -> Option<Pubkey> {
     let mut clock: Clock = vm.svm().get_sysvar();
-    if clock.unix_timestamp >= unix_timestamp {
+    if clock.unix_timestamp == unix_timestamp {
         return None;
     }
     clock.unix_timestamp = unix_timestamp;
+    clock.epoch_start_timestamp = clock.epoch_start_timestamp.min(unix_timestamp);
     let rent_epoch = rent_epoch(vm, &ids::clock::ID);
     vm.svm_mut().set_sysvar(&clock);
     fund(vm, &ids::clock::ID, rent_epoch);
@@ -121,7 +125,7 @@ pub fn set_epoch_rewards(vm: &mut Vm, rewards: &EpochRewards) {
     fund(vm, &ids::epoch_rewards::ID, rent_epoch);
 }
 
-/// The stake history sysvar.
+/// Returns the stake history sysvar.
 pub fn stake_history(vm: &Vm) -> StakeHistory {
     vm.account(&ids::stake_history::ID)
         .and_then(|account| bincode::deserialize(account.data()).ok())
@@ -141,25 +145,41 @@ pub fn set_stake_history(vm: &mut Vm, history: &StakeHistory) {
     vm.put(ids::stake_history::ID, &account);
 }
 
+/// The inputs of the sysvars of genesis.
+pub struct GenesisContext<'a> {
+    /// The slot of the first block.
+    pub slot: Slot,
+    /// Time of genesis in seconds since 1970.
+    pub unix_timestamp: i64,
+    /// The time at which its epoch started.
+    pub epoch_start_timestamp: i64,
+    /// The epoch schedule of the ledger.
+    pub schedule: &'a EpochSchedule,
+    /// The queue with the genesis hash.
+    pub blockhashes: &'a BlockhashQueue,
+    /// The stakes of the epochs before.
+    pub stake_history: &'a StakeHistory,
+}
+
 /// Sets the sysvars of genesis.
-pub fn genesis(
-    vm: &mut Vm,
-    schedule: &EpochSchedule,
-    blockhashes: &BlockhashQueue,
-    unix_timestamp: i64,
-) {
+pub fn genesis(vm: &mut Vm, context: &GenesisContext<'_>) {
+    let GenesisContext { slot, unix_timestamp, epoch_start_timestamp, schedule, .. } = *context;
     vm.svm_mut().set_sysvar(schedule);
     vm.svm_mut().set_sysvar(&SlotHashes::new(&[]));
-    vm.svm_mut().set_sysvar(&SlotHistory::default());
+    let mut history = SlotHistory::default();
+    if slot > 0 {
+        history.add(slot);
+    }
+    vm.svm_mut().set_sysvar(&history);
     vm.svm_mut().set_sysvar(&Clock {
-        slot: 0,
-        epoch_start_timestamp: unix_timestamp,
-        epoch: 0,
-        leader_schedule_epoch: schedule.get_leader_schedule_epoch(0),
+        slot,
+        epoch_start_timestamp,
+        epoch: schedule.get_epoch(slot),
+        leader_schedule_epoch: schedule.get_leader_schedule_epoch(slot),
         unix_timestamp,
     });
-    set_recent_blockhashes(vm, blockhashes);
-    set_stake_history(vm, &StakeHistory::default());
+    set_recent_blockhashes(vm, context.blockhashes);
+    set_stake_history(vm, context.stake_history);
     let sysvars: Vec<Pubkey> = vm
         .accounts()
         .filter(|(_, account)| account.owner() == &ids::ID)
@@ -179,7 +199,7 @@ fn set_recent_blockhashes(vm: &mut Vm, blockhashes: &BlockhashQueue) {
     vm.svm_mut().set_sysvar(&sysvar);
 }
 
-/// The rent epoch of a sysvar, which does not change.
+/// Returns the rent epoch of a sysvar, which does not change.
 fn rent_epoch(vm: &Vm, key: &Pubkey) -> u64 {
     vm.account(key).map_or(RENT_EPOCH_AT_GENESIS, ReadableAccount::rent_epoch)
 }

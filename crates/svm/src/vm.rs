@@ -1,7 +1,7 @@
 //! The VM behind one interface: it runs a transaction and reports exactly which accounts change. The caller writes
 //! the changes back.
 //!
-//! Shape: LiteSVM runs each transaction once, on `&self`. [`Vm::execute`] turns its result into an
+//! Shape: LiteSVM runs each transaction once, on `&self`. [`Vm::execute`] converts its result into an
 //! [`ExecutionOutcome`], with fee and nonce of a failed transaction. [`Vm::put`] writes accounts back.
 //! Invariant: a panic inside the VM ends that transaction only. Execution takes `&self`, so no partial change stays.
 //! Not here: whether a transaction may run at all (`executor`), how the accounts that it names are loaded
@@ -33,12 +33,10 @@ use solana_transaction_error::TransactionError;
 
 use crate::loading::{self, Loaded, NotLoaded};
 use crate::program_account::{closed_program, program_data_key};
-use crate::runtime_limits::RuntimeLimits;
+use crate::runtime_limits::{LOG_BYTES_MAX, RuntimeLimits};
 use crate::signature_fee::LAMPORTS_PER_SIGNATURE;
 use crate::{nonce, precompiles};
 
-/// Bytes of logs that are recorded for a transaction, as in Agave.
-const LOG_BYTES_MAX: usize = 10_000;
 /// Accounts that a transaction may name without the feature that raises the limit.
 const ACCOUNT_LOCKS_MAX_BEFORE: usize = 64;
 
@@ -52,7 +50,7 @@ pub struct Vm {
 /// The outcome of an execution or a simulation.
 #[derive(Debug)]
 pub struct ExecutionOutcome {
-    /// What it ended with.
+    /// The result of the transaction.
     pub result: Result<(), TransactionError>,
     /// Whether a block may contain it: it paid its fee, whatever its result.
     pub is_included: bool,
@@ -62,13 +60,13 @@ pub struct ExecutionOutcome {
     pub loaded_bytes: u32,
     /// The fee in lamports that it paid.
     pub fee: u64,
-    /// What the programs logged.
+    /// The log lines of the programs.
     pub logs: Vec<String>,
     /// The instructions that its programs called, one list for each of its own.
     pub inner_instructions: InnerInstructionsList,
-    /// What the last program returned.
+    /// Return data of the last program that set any.
     pub return_data: TransactionReturnData,
-    /// Compute units.
+    /// Compute units that were consumed.
     pub units_consumed: u64,
     /// Addresses from lookup tables.
     pub loaded_addresses: LoadedAddresses,
@@ -81,7 +79,7 @@ pub struct ExecutionOutcome {
 }
 
 impl ExecutionOutcome {
-    /// The accounts that changed, and programs whose code changed.
+    /// Returns the accounts that changed, and programs with changed code.
     pub fn writes(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> + Clone {
         let pairs = self.keys.iter().zip(self.before.iter().zip(&self.after));
         pairs
@@ -89,7 +87,7 @@ impl ExecutionOutcome {
             .map(|(key, (_, after))| (*key, after))
     }
 
-    /// Each account that it names, before and after.
+    /// Returns each account that it names, before and after.
     pub fn changes(
         &self,
     ) -> impl Iterator<Item = (&Pubkey, &AccountSharedData, &AccountSharedData)> {
@@ -97,8 +95,8 @@ impl ExecutionOutcome {
         pairs.map(|(key, (before, after))| (key, before, after))
     }
 
-    /// Whether this is a program whose code changed. An upgrade writes only the program data, but the program has
-    /// to be loaded again.
+    /// Returns whether this is a program with changed code. An upgrade writes only the program data, but the program
+    /// has to be loaded again.
     fn is_upgraded(&self, program: &AccountSharedData) -> bool {
         if !program.executable() {
             return false;
@@ -108,7 +106,11 @@ impl ExecutionOutcome {
         index.is_some_and(|index| !is_same(&self.before[index], &self.after[index]))
     }
 
-    fn refused(keys: AccountKeys, before: Vec<AccountSharedData>, err: TransactionError) -> Self {
+    fn new_refused(
+        keys: AccountKeys,
+        before: Vec<AccountSharedData>,
+        err: TransactionError,
+    ) -> Self {
         Self {
             result: Err(err),
             is_included: false,
@@ -131,7 +133,7 @@ impl ExecutionOutcome {
 pub struct AccountKeys {
     /// Static keys, then loaded writable, then loaded read-only.
     pub all: Vec<Pubkey>,
-    /// Those from lookup tables.
+    /// The keys from lookup tables.
     pub loaded: LoadedAddresses,
 }
 
@@ -144,7 +146,7 @@ impl AccountKeys {
     }
 }
 
-/// A transaction whose accounts are loaded, ready to run.
+/// A transaction with loaded accounts, ready to run.
 pub struct ReadyTransaction {
     keys: AccountKeys,
     /// Each key's account, in the order of the keys.
@@ -153,8 +155,8 @@ pub struct ReadyTransaction {
 }
 
 impl ReadyTransaction {
-    /// The programs that it calls and that are not deployed, with their accounts.
-    pub fn undeployed(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> {
+    /// Returns the programs that it calls and that are not deployed, with their accounts.
+    pub fn undeployed_programs(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> {
         let pairs = self.keys.all.iter().zip(&self.before);
         pairs
             .filter(|(key, _)| self.loaded.undeployed.contains(key))
@@ -169,7 +171,7 @@ struct Terms {
 }
 
 impl Vm {
-    /// A VM with features and builtins, with their accounts and the sysvars. It has no other programs.
+    /// Creates a VM with features and builtins, with their accounts and the sysvars. It has no other programs.
     pub fn new(features: FeatureSet) -> Self {
         let svm = Self::without_programs(features).svm.with_sysvars().with_feature_accounts();
         let mut vm = Self { svm, limits: RuntimeLimits::default() };
@@ -177,7 +179,7 @@ impl Vm {
         vm
     }
 
-    /// A VM with features and the builtins that they allow. Its only accounts are those of the builtins.
+    /// Returns a VM with features and the builtins that they allow. Its only accounts are those of the builtins.
     pub fn without_programs(features: FeatureSet) -> Self {
         let svm = LiteSVM::default()
             .with_feature_set(features)
@@ -189,48 +191,43 @@ impl Vm {
         Self { svm, limits: RuntimeLimits::default() }
     }
 
-    /// The same with other limits of transactions.
+    /// Replaces the runtime limits of transactions.
     #[must_use]
     pub fn with_limits(self, limits: RuntimeLimits) -> Self {
         Self { svm: limits.apply(self.svm), limits }
     }
 
-    /// The limits of transactions.
+    /// Returns the limits of transactions.
     pub fn limits(&self) -> RuntimeLimits {
         self.limits
     }
 
-    /// The features that are active.
+    /// Returns the features that are active.
     pub fn features(&self) -> &FeatureSet {
         self.svm.get_feature_set_ref()
     }
 
-    /// Adds the precompiles whose accounts exist.
-    pub fn restore_precompiles(&mut self) {
-        precompiles::restore(&mut self.svm);
-    }
-
-    /// Every account in the VM.
+    /// Returns every account in the VM.
     pub fn accounts(&self) -> impl Iterator<Item = (&Pubkey, &AccountSharedData)> {
         self.svm.accounts_db().inner.iter()
     }
 
-    /// One account.
+    /// Returns the account of a key.
     pub fn account(&self, key: &Pubkey) -> Option<&AccountSharedData> {
         self.svm.accounts_db().get_account_ref(key)
     }
 
-    /// The VM itself, to write sysvars.
+    /// Returns the VM itself, to write sysvars.
     pub fn svm_mut(&mut self) -> &mut LiteSVM {
         &mut self.svm
     }
 
-    /// The VM itself, to read sysvars and rent.
+    /// Returns the VM itself, to read sysvars and rent.
     pub fn svm(&self) -> &LiteSVM {
         &self.svm
     }
 
-    /// The keys that a message names, lookup tables resolved.
+    /// Returns the keys that a message names, lookup tables resolved.
     pub fn keys(&self, message: &VersionedMessage) -> Result<AccountKeys, TransactionError> {
         let loaded = match message.address_table_lookups() {
             Some(lookups) if !lookups.is_empty() => {
@@ -256,35 +253,35 @@ impl Vm {
             Ok(keys) => keys,
             Err(err) => {
                 let keys = AccountKeys::new(message, LoadedAddresses::default());
-                let before = self.accounts_of(&keys.all);
-                return Err(Box::new(ExecutionOutcome::refused(keys, before, err)));
+                let before = self.read_accounts(&keys.all);
+                return Err(Box::new(ExecutionOutcome::new_refused(keys, before, err)));
             }
         };
-        let before = self.accounts_of(&keys.all);
+        let before = self.read_accounts(&keys.all);
         if self.limits.account_locks.is_some_and(|limit| keys.all.len() > limit) {
             let err = TransactionError::TooManyAccountLocks;
-            return Err(Box::new(ExecutionOutcome::refused(keys, before, err)));
+            return Err(Box::new(ExecutionOutcome::new_refused(keys, before, err)));
         }
         // Most transactions set no limit, and their budget need not be parsed for it.
         let (bytes_max, terms) = match loading::bytes_max(message) {
             Some(bytes_max) => (bytes_max, None),
             None => match self.terms(transaction, &keys, &before) {
                 Ok(terms) => (terms.loaded_bytes_max, Some(terms)),
-                Err(err) => return Err(Box::new(ExecutionOutcome::refused(keys, before, err))),
+                Err(err) => return Err(Box::new(ExecutionOutcome::new_refused(keys, before, err))),
             },
         };
         if matches!(message, VersionedMessage::V1(_)) && !self.features().snapshot().enable_tx_v1 {
             let err = TransactionError::UnsupportedVersion;
-            return Err(Box::new(ExecutionOutcome::refused(keys, before, err)));
+            return Err(Box::new(ExecutionOutcome::new_refused(keys, before, err)));
         }
         match loading::load(message, &keys.all, &before, bytes_max, program_data_bytes) {
             Ok(loaded) => Ok(ReadyTransaction { keys, before, loaded }),
             Err(NotLoaded { err, bytes }) => {
                 let terms = terms.map_or_else(|| self.terms(transaction, &keys, &before), Ok);
                 Err(Box::new(match terms {
-                    Err(err) => ExecutionOutcome::refused(keys, before, err),
+                    Err(err) => ExecutionOutcome::new_refused(keys, before, err),
                     Ok(Terms { fee, .. }) => {
-                        let mut outcome = ExecutionOutcome::refused(keys, before, err);
+                        let mut outcome = ExecutionOutcome::new_refused(keys, before, err);
                         outcome.charge(fee, nonce, last_blockhash);
                         outcome.loaded_bytes = self.fee_only_bytes(bytes, nonce, &outcome);
                         outcome
@@ -294,7 +291,8 @@ impl Vm {
         }
     }
 
-    /// Bytes that count for a transaction that only pays: its loaded accounts, or its payer and nonce account.
+    /// Returns the bytes that count for a transaction that only pays: its loaded accounts, or its payer and nonce
+    /// account.
     fn fee_only_bytes(
         &self,
         loaded: u32,
@@ -311,7 +309,8 @@ impl Vm {
         u32::try_from(bytes.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
-    /// The fee and the load limit of a transaction, or why no block may contain it. In the order of Agave's checks.
+    /// Returns the fee and the load limit of a transaction, or why no block may contain it. In the order of Agave's
+    /// checks.
     fn terms(
         &self,
         transaction: &VersionedTransaction,
@@ -340,7 +339,7 @@ impl Vm {
         Ok(Terms { fee, loaded_bytes_max: budget.loaded_accounts_data_size_limit })
     }
 
-    /// Accounts that a transaction may name.
+    /// Returns the maximum number of accounts that a transaction may name.
     fn account_locks_max(&self) -> usize {
         if self.features().snapshot().increase_tx_account_lock_limit {
             MAX_TX_ACCOUNT_LOCKS
@@ -360,15 +359,14 @@ impl Vm {
         last_blockhash: &Hash,
     ) -> ExecutionOutcome {
         let ReadyTransaction { keys, before, loaded } = ready;
-        // The VM takes the message's blockhash for the newest one, to which nonces advance. Nothing else reads it,
+        // The VM advances nonces to the message's blockhash, as if it were the newest one. Nothing else reads it,
         // so it is set to the newest one.
         let mut transaction_to_run = transaction.clone();
         transaction_to_run.message.set_recent_blockhash(*last_blockhash);
         // Boxed in the closure, so that unwinding carries a pointer and not the whole result.
         let run = || self.svm.simulate_transaction(transaction_to_run).map_err(Box::new);
         match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(mut info)) => {
-                precompiles::strip_logs(&mut info.meta.logs);
+            Ok(Ok(info)) => {
                 let mut after = before.clone();
                 for (key, mut account) in info.post_accounts {
                     trim(&mut account);
@@ -392,16 +390,15 @@ impl Vm {
                     after,
                 }
             }
-            Ok(Err(mut failed)) => {
-                precompiles::strip_logs(&mut failed.meta.logs);
+            Ok(Err(failed)) => {
                 // LiteSVM returns a signature only if the transaction got a context, which needs a payer that can
-                // pay. A transaction whose programs or accounts do not load pays as well.
+                // pay. A transaction that fails to load its programs or accounts pays as well.
                 let fee = failed.meta.fee;
                 let is_executed = failed.meta.signature != Signature::default();
                 let included = is_executed
                     || (is_load_failure(&failed.err)
                         && self.check_payer(before.first(), fee).is_ok());
-                let mut outcome = ExecutionOutcome::refused(keys, before, failed.err);
+                let mut outcome = ExecutionOutcome::new_refused(keys, before, failed.err);
                 outcome.is_executed = is_executed;
                 outcome.logs = failed.meta.logs;
                 outcome.inner_instructions = failed.meta.inner_instructions;
@@ -420,7 +417,7 @@ impl Vm {
                     InstructionError::ProgramFailedToComplete,
                 );
                 tracing::error!(signature = ?transaction.signatures.first(), "the VM panicked");
-                let mut outcome = ExecutionOutcome::refused(keys, before, err);
+                let mut outcome = ExecutionOutcome::new_refused(keys, before, err);
                 outcome.is_executed = true;
                 outcome.loaded_bytes = loaded.bytes;
                 outcome.charge(fee, nonce, last_blockhash);
@@ -466,7 +463,7 @@ impl Vm {
         self.svm.set_account_no_checks(key, program.clone());
     }
 
-    /// The slot that programs see.
+    /// Returns the slot that programs see.
     pub fn slot(&self) -> Slot {
         self.svm.accounts_db().sysvar_cache.get_clock().map_or(0, |clock| clock.slot)
     }
@@ -478,7 +475,7 @@ impl Vm {
         let _ = self.svm.set_account(key, closed_program(&key).into());
     }
 
-    /// Removes an account.
+    /// Removes an account from the VM.
     pub fn remove(&mut self, key: Pubkey) {
         // An account without lamports and without code is removed, and cannot fail to load.
         let _ = self.svm.set_account(key, solana_account::Account::default());
@@ -508,7 +505,7 @@ impl Vm {
         Ok(())
     }
 
-    fn accounts_of(&self, keys: &[Pubkey]) -> Vec<AccountSharedData> {
+    fn read_accounts(&self, keys: &[Pubkey]) -> Vec<AccountSharedData> {
         keys.iter().map(|key| self.account(key).cloned().unwrap_or_default()).collect()
     }
 }
@@ -527,7 +524,7 @@ fn trim(account: &mut AccountSharedData) {
     }
 }
 
-/// Whether two accounts are equal. Shared data is not compared byte by byte, because programs are large.
+/// Returns whether two accounts are equal. Shared data is not compared byte by byte, because programs are large.
 pub fn is_same(one: &AccountSharedData, other: &AccountSharedData) -> bool {
     if std::ptr::eq(one.data(), other.data()) {
         return one.lamports() == other.lamports()
@@ -538,7 +535,7 @@ pub fn is_same(one: &AccountSharedData, other: &AccountSharedData) -> bool {
     one == other
 }
 
-/// Whether a transaction failed because an account or a program does not load.
+/// Returns whether a transaction failed because an account or a program does not load.
 fn is_load_failure(err: &TransactionError) -> bool {
     matches!(
         err,
@@ -672,7 +669,8 @@ mod tests {
     fn a_written_account_has_no_spare_capacity() {
         let mut vm = Vm::new(every_feature());
         vm.svm_mut().add_builtin(PROGRAM, Writes::register);
-        let (payer, written) = (Keypair::new(), Pubkey::new_from_array([8; 32]));
+        let payer = Keypair::new();
+        let written = Pubkey::new_from_array([8; 32]);
         let wallet = AccountSharedData::new(1 << 30, 0, &solana_sdk_ids::system_program::ID);
         vm.put(payer.pubkey(), &wallet);
         vm.put(written, &AccountSharedData::new(1 << 30, 100, &PROGRAM));
@@ -699,7 +697,8 @@ mod tests {
     #[test]
     fn a_nonce_advances_once_a_block_whatever_blockhash_its_transactions_name() {
         let mut vm = Vm::new(every_feature());
-        let (payer, nonce) = (Keypair::new(), Pubkey::new_unique());
+        let payer = Keypair::new();
+        let nonce = Pubkey::new_unique();
         let system = solana_sdk_ids::system_program::ID;
         vm.put(payer.pubkey(), &AccountSharedData::new(1 << 40, 0, &system));
         let hash = |n| Hash::new_from_array([n; 32]);

@@ -7,7 +7,7 @@
 //! to about six times as much. So at most 64 MiB and 400 MiB, plus the accounts of one transaction. Past the bound of
 //! programs all of them are evicted, and are loaded again when they are named.
 //! Invariant: a loaded account equals that of the source. An absent account is cached as absent.
-//! Not here: what the ledger's state is (`query`), running (`vm`).
+//! Not here: the ledger's state (`query`), running (`vm`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const ELF_BYTES_MAX: usize = 64 << 20;
 
 /// The accounts of a ledger as of one block.
 pub trait AccountSource {
-    /// The account of `key`.
+    /// Returns the account of `key`.
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>>;
 }
 
@@ -57,9 +57,9 @@ impl AccountSource for query::Ledger<Account, BlockInfo> {
 
 /// The accounts of a ledger after transactions that it does not have yet.
 pub struct Overlay<'a, S> {
-    /// What these transactions wrote.
+    /// The accounts that these transactions wrote.
     pub written: &'a WrittenAccounts,
-    /// All other accounts.
+    /// The source of all other accounts.
     pub source: &'a S,
 }
 
@@ -73,7 +73,7 @@ impl<S: AccountSource> AccountSource for Overlay<'_, S> {
 #[derive(Clone)]
 struct Program {
     account: Arc<Account>,
-    /// The account with its code, if that is a separate one.
+    /// The account with its code, if that is separate.
     data: Option<Arc<Account>>,
     /// Whether it may be called, which is not the case in its deployment slot.
     is_visible: bool,
@@ -95,14 +95,14 @@ pub struct WorkingSet {
     pinned: HashSet<Pubkey, RandomState>,
     /// Whether every change of the source is written here as well.
     write_through: bool,
-    /// An account of the VM is no program any more. Only a new VM drops its code.
+    /// Whether an account of the VM has ceased to be a program. Only a new VM drops its code.
     is_outdated: bool,
-    /// Addresses that were called and are not deployed programs. The VM stores an entry for each.
+    /// Addresses of calls that are not deployed programs. The VM stores an entry for each.
     closed: HashSet<Pubkey, RandomState>,
 }
 
 impl WorkingSet {
-    /// A VM with the sysvars and builtin programs of `source` only.
+    /// Creates a VM with the sysvars and builtin programs of `source` only.
     pub fn new(source: &impl AccountSource, features: FeatureSet) -> Self {
         let mut set = Self::empty(Vm::without_programs(features));
         let builtins: Vec<Pubkey> = set.vm.accounts().map(|(key, _)| *key).collect();
@@ -112,11 +112,10 @@ impl WorkingSet {
             }
             set.pinned.insert(key);
         }
-        set.vm.restore_precompiles();
         set
     }
 
-    /// The same with other limits of transactions.
+    /// Replaces the runtime limits of transactions.
     #[must_use]
     pub fn with_limits(self, limits: RuntimeLimits) -> Self {
         Self { vm: self.vm.with_limits(limits), ..self }
@@ -135,7 +134,7 @@ impl WorkingSet {
         }
     }
 
-    /// A copy without plain accounts: for simulations, which load those of their view.
+    /// Returns a copy without plain accounts: for simulations, which load those of their view.
     pub fn clone_programs(&self) -> Self {
         let mut set = Self {
             vm: self.vm.clone(),
@@ -154,17 +153,17 @@ impl WorkingSet {
         set
     }
 
-    /// The VM, to read it.
+    /// Returns the VM for reading only.
     pub fn vm(&self) -> &Vm {
         &self.vm
     }
 
-    /// The VM, to update pinned accounts.
+    /// Returns the VM, to update pinned accounts.
     pub fn vm_mut(&mut self) -> &mut Vm {
         &mut self.vm
     }
 
-    /// Loads the accounts that a transaction needs and that are not loaded: those that it names itself, its lookup
+    /// Loads the missing accounts that a transaction needs: those that it names itself, its lookup
     /// tables, and those that it names by the tables.
     pub fn load(&mut self, source: &impl AccountSource, message: &VersionedMessage) {
         self.evict_excess();
@@ -184,7 +183,7 @@ impl WorkingSet {
         for lookup in lookups {
             self.load_one(source, &lookup.account_key);
         }
-        // A transaction whose tables do not resolve fails, so it needs only its own keys.
+        // A transaction with unresolved tables fails, so it needs only its own keys.
         if !lookups.is_empty()
             && let Ok(keys) = self.vm.keys(message)
         {
@@ -192,7 +191,7 @@ impl WorkingSet {
         }
     }
 
-    /// Runs a transaction whose accounts were loaded. Writes nothing.
+    /// Runs a transaction after its accounts were loaded. Writes nothing.
     pub fn run(
         &mut self,
         transaction: &VersionedTransaction,
@@ -205,7 +204,7 @@ impl WorkingSet {
             Err(outcome) => return *outcome,
         };
         let undeployed: Vec<(Pubkey, AccountSharedData)> =
-            ready.undeployed().map(|(key, account)| (key, account.clone())).collect();
+            ready.undeployed_programs().map(|(key, account)| (key, account.clone())).collect();
         // Agave starts such a call and then fails it. The VM does so only if the account looks like a program.
         for (key, account) in &undeployed {
             self.vm.put_closed(*key, account);
@@ -218,7 +217,7 @@ impl WorkingSet {
         outcome
     }
 
-    /// One account, loaded if needed.
+    /// Returns one account, and loads it if needed.
     pub fn account(
         &mut self,
         source: &impl AccountSource,
@@ -242,7 +241,7 @@ impl WorkingSet {
         }
     }
 
-    /// Takes these accounts from the source again, which went back to a state before they were written. A program among
+    /// Reads these accounts from the source again, which reverted to a state before they were written. A program among
     /// them evicts all programs.
     ///
     /// Cost: a lookup for each account, whatever is cached.
@@ -286,7 +285,7 @@ impl WorkingSet {
         self.is_outdated = true;
     }
 
-    /// Evicts all plain accounts.
+    /// Evicts all accounts that are not programs.
     pub fn clear(&mut self) {
         for key in self.plain.drain() {
             if !self.programs.contains_key(&key) {
@@ -295,7 +294,7 @@ impl WorkingSet {
         }
     }
 
-    /// Bytes of a program's code account that was loaded with it.
+    /// Returns the size of a program's code account that was loaded with it.
     fn program_data_bytes(&self, key: &Pubkey) -> Option<usize> {
         Some(self.programs.get(key)?.data.as_ref()?.0.data().len())
     }
@@ -353,13 +352,13 @@ impl WorkingSet {
         self.put_program(key, &account.0);
     }
 
-    /// Whether a program's visibility is up to date: it may be called, or it was deployed in this slot.
+    /// Returns whether a program's visibility is up to date: it may be called, or it was deployed in this slot.
     fn is_settled(&self, program: &Program) -> bool {
         let deployed = || program.data.as_ref().and_then(|data| deployed_slot(&data.0));
         program.is_visible || deployed() == Some(self.vm.slot())
     }
 
-    /// Writes a program whose code is in the VM.
+    /// Writes a program that already has its code in the VM.
     fn put_program(&mut self, key: Pubkey, account: &AccountSharedData) {
         let data = program_data_key(account).and_then(|key| self.vm.account(&key));
         let is_visible = data.and_then(deployed_slot) != Some(self.vm.slot());
@@ -424,11 +423,10 @@ impl WorkingSet {
                 None => self.vm.remove(*key),
             }
         }
-        self.vm.restore_precompiles();
     }
 }
 
-/// Whether the VM compiles the account. Builtin programs are code of the VM itself.
+/// Returns whether the VM compiles the account. Builtin programs are code of the VM itself.
 fn is_program(account: &AccountSharedData) -> bool {
     account.executable() && account.owner() != &native_loader::ID && account.lamports() > 0
 }
@@ -459,7 +457,7 @@ mod tests {
 
     type Map = HashMap<Pubkey, AccountSharedData>;
 
-    /// Accounts of a new ledger, with the SPL programs. They were deployed one slot earlier.
+    /// Returns the accounts of a new ledger, with the SPL programs. They were deployed one slot earlier.
     fn genesis() -> Map {
         let mut vm = Vm::new(FeatureSet::all_enabled());
         let mut clock: Clock = vm.svm().get_sysvar();
@@ -484,10 +482,10 @@ mod tests {
 
     fn transfer(from: &Keypair, to: &Pubkey, lamports: u64) -> VersionedTransaction {
         let transfer = solana_system_interface::instruction::transfer(&from.pubkey(), to, lamports);
-        signed(transfer, from)
+        sign(transfer, from)
     }
 
-    fn signed(instruction: Instruction, payer: &Keypair) -> VersionedTransaction {
+    fn sign(instruction: Instruction, payer: &Keypair) -> VersionedTransaction {
         let message = Message::new(&[instruction], Some(&payer.pubkey()));
         VersionedTransaction::try_new(VersionedMessage::Legacy(message), &[payer])
             .expect("signers fit")
@@ -507,7 +505,7 @@ mod tests {
         }
     }
 
-    /// `InitializeMint2` without a freeze authority. Adds the mint's account to `map`.
+    /// Returns an `InitializeMint2` without a freeze authority. Adds the mint's account to `map`.
     fn make_mint(map: &mut Map, program: Pubkey, payer: &Keypair) -> VersionedTransaction {
         let mint = Pubkey::new_unique();
         map.insert(mint, AccountSharedData::new(1 << 30, 82, &program));
@@ -515,7 +513,7 @@ mod tests {
         data.extend([7; 32]);
         data.push(0);
         let accounts = vec![AccountMeta::new(mint, false)];
-        signed(Instruction { program_id: program, accounts, data }, payer)
+        sign(Instruction { program_id: program, accounts, data }, payer)
     }
 
     #[test]
@@ -543,7 +541,8 @@ mod tests {
     #[test]
     fn an_account_that_is_closed_and_created_again_is_up_to_date() {
         let mut map = genesis();
-        let (payer, brief) = (wallet(&mut map), Keypair::new());
+        let payer = wallet(&mut map);
+        let brief = Keypair::new();
         let mut set = working_set(&map);
         let fee = LAMPORTS_PER_SIGNATURE;
         for _ in 0..3 {
@@ -589,7 +588,7 @@ mod tests {
         let transaction = make_mint(&mut map, token_2022::id(), &payer);
         assert_eq!(run(&mut simulation, &map, &transaction), Ok(()));
 
-        // In one view the code is no valid program, and in another the program does not exist.
+        // In one view the code is invalid, and in another the program does not exist.
         let mut broken = map.clone();
         let code = program_data_key(&map[&token_2022::id()]).expect("it is upgradeable");
         broken.get_mut(&code).expect("it has code").data_as_mut_slice()[45..].fill(1);
@@ -599,16 +598,17 @@ mod tests {
         assert!(run(&mut simulation, &without, &transaction).is_err());
         assert_eq!(run(&mut simulation, &map, &transaction), Ok(()));
 
-        // The same after all programs were evicted.
+        // Run again after all programs were evicted.
         simulation.elf_bytes += ELF_BYTES_MAX;
         assert_eq!(run(&mut simulation, &map, &transaction), Ok(()));
         assert!(run(&mut simulation, &broken, &transaction).is_err());
     }
 
     #[test]
-    fn reloaded_accounts_are_those_of_the_source() {
+    fn reloaded_accounts_equal_the_source() {
         let mut map = genesis();
-        let (payer, other) = (wallet(&mut map), wallet(&mut map).pubkey());
+        let payer = wallet(&mut map);
+        let other = wallet(&mut map).pubkey();
         let mut set = working_set(&map);
         let transaction = make_mint(&mut map, token::id(), &payer);
         execute(&mut set, &mut map, &transaction);
@@ -629,7 +629,7 @@ mod tests {
         assert!(set.programs.contains_key(&token::id()), "no program was written");
         execute(&mut set, &mut source, &transfer(&payer, &new, 1 << 30));
 
-        // The program was not deployed in the state to which the source goes back.
+        // The program was not deployed in the state to which the source reverts.
         let code = program_data_key(&before[&token::id()]).expect("it is upgradeable");
         source.remove(&token::id());
         set.reload(&source, [token::id(), code].iter());
@@ -644,7 +644,7 @@ mod tests {
     }
 
     #[test]
-    fn called_addresses_that_are_not_deployed_are_evicted_past_the_bound_of_programs() {
+    fn undeployed_addresses_are_evicted_past_the_program_bound() {
         let mut map = genesis();
         let payer = wallet(&mut map);
         let mut set = working_set(&map);
@@ -655,7 +655,7 @@ mod tests {
             let program_id = Pubkey::new_unique();
             map.insert(program_id, AccountSharedData::new(1, 0, &owner));
             let call = Instruction { program_id, accounts: Vec::new(), data: Vec::new() };
-            let transaction = signed(call, &payer);
+            let transaction = sign(call, &payer);
             set.load(&map, &transaction.message);
             assert_eq!(set.run(&transaction, None, &Hash::default()).result, unsupported);
             assert_eq!(set.account(&map, &program_id), map.get(&program_id));

@@ -9,7 +9,7 @@ use query::{
     View,
 };
 
-use crate::{BlockMeta, ForkEvent, Model, TestRecord};
+use crate::{ForkEvent, Model, ModelBlock, TestRecord};
 
 /// So small that sets often overflow, become empty and are filled again.
 const RANK_BOUNDS: RankBounds = RankBounds { scanned_max: 4, entries_max: 10, refill_batch_len: 3 };
@@ -17,9 +17,9 @@ const RANK_BOUNDS: RankBounds = RankBounds { scanned_max: 4, entries_max: 10, re
 /// A `query::Ledger` under the fork injector, and its model.
 pub struct ForkHarness {
     /// The ledger's writer.
-    pub ledger: Ledger<TestRecord, BlockMeta>,
+    pub ledger: Ledger<TestRecord, ModelBlock>,
     /// The ledger's reader, for other threads.
-    pub reader: Reader<TestRecord, BlockMeta>,
+    pub reader: Reader<TestRecord, ModelBlock>,
     /// The expected state.
     pub model: Model<TestRecord>,
     /// The model at the last publish.
@@ -30,9 +30,9 @@ pub struct ForkHarness {
 
 /// A view, and the results that it must return as long as it lives.
 pub struct PinnedView {
-    view: View<TestRecord, BlockMeta>,
+    view: View<TestRecord, ModelBlock>,
     block: BlockId,
-    meta: BlockMeta,
+    meta: ModelBlock,
     records: BTreeMap<Address, Arc<TestRecord>>,
     slots: BTreeMap<Address, Slot>,
     ids: BTreeMap<Address, AddressId>,
@@ -188,7 +188,7 @@ impl PinnedView {
     /// same addresses. `key` supplies a few keys to look up.
     pub fn check(
         &self,
-        reader: &Reader<TestRecord, BlockMeta>,
+        reader: &Reader<TestRecord, ModelBlock>,
         address: Address,
         (facet, key): (KeyKind, Address),
     ) {

@@ -366,5 +366,6 @@ fn executed(
         },
         account_keys: vec![pubkey],
         is_vote: false,
+        visibility: Default::default(),
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use loadgen::HttpResponse;
+use http_client::HttpResponse;
 use serde_json::{Value, json};
 use solana_hash::Hash;
 
@@ -17,12 +17,12 @@ const EXECUTION_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A client with one connection.
-pub struct JsonRpcClient(loadgen::Client);
+pub struct JsonRpcClient(http_client::Client);
 
 impl JsonRpcClient {
     /// Connects to a node.
     pub fn open(address: SocketAddr) -> Result<Self> {
-        Ok(Self(loadgen::Client::open(address)?))
+        Ok(Self(http_client::Client::open(address)?))
     }
 
     /// Calls a method and returns its result.

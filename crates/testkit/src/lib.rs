@@ -6,6 +6,10 @@
 //! [`Model`] of plain maps, and compares the two.
 //! Bounds: the run's length and the injector's limits. The same seed gives the same events.
 //! A producer of whole blocks, for a node under forks, is in [`forked_chain`] (feature `forked-chain`).
+//! A ledger that a test writes block by block is in [`test_ledger`], one with accounts of each kind in
+//! [`sample_ledger`], and a service that records transactions in [`fake_transaction_service`] (feature `test-ledger`).
+//! The real server on such a ledger is in [`solana_node`], and a client that sends any bytes in [`raw_http_client`]
+//! (feature `solana-node`). Waiting for a value is in [`eventually`] (feature `eventually`).
 //! What a test's cluster is, unless it says otherwise, is in [`cluster_info`] (feature `cluster-info`).
 //! A node as a child process is in [`node`], calls and funded accounts on it in [`json_rpc_client`] and [`transfers`],
 //! and clients around it in [`scenario`] (feature `scenario`).
@@ -23,6 +27,10 @@ pub mod child_process;
 pub mod clock;
 #[cfg(feature = "cluster-info")]
 pub mod cluster_info;
+#[cfg(feature = "eventually")]
+pub mod eventually;
+#[cfg(feature = "test-ledger")]
+pub mod fake_transaction_service;
 mod fork_harness;
 mod fork_injector;
 #[cfg(feature = "forked-chain")]
@@ -36,9 +44,17 @@ mod model;
 pub mod node;
 #[cfg(feature = "geyser")]
 pub mod raw_geyser_source;
+#[cfg(feature = "solana-node")]
+pub mod raw_http_client;
+#[cfg(feature = "test-ledger")]
+pub mod sample_ledger;
 #[cfg(feature = "scenario")]
 pub mod scenario;
+#[cfg(feature = "solana-node")]
+pub mod solana_node;
 pub mod synthetic;
+#[cfg(feature = "test-ledger")]
+pub mod test_ledger;
 mod test_record;
 #[cfg(feature = "toy-api")]
 pub mod toy_api;
@@ -48,5 +64,5 @@ pub mod zipf;
 
 pub use fork_harness::{ForkHarness, PinnedView};
 pub use fork_injector::{ForkEvent, ForkInjector};
-pub use model::{BlockMeta, Model};
+pub use model::{Model, ModelBlock};
 pub use test_record::{TestRecord, TestRecordGenerator};

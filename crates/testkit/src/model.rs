@@ -7,7 +7,7 @@ use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record, Slot};
 
 /// The block facts of the tests' ledgers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockMeta {
+pub struct ModelBlock {
     /// Which block.
     pub block: BlockId,
     /// Number of its writes.
@@ -32,14 +32,14 @@ pub struct Model<R> {
 #[derive(Clone, Debug)]
 struct Block<R> {
     parent: Option<BlockId>,
-    meta: BlockMeta,
+    meta: ModelBlock,
     written: BTreeMap<Address, Option<Arc<R>>>,
 }
 
 impl<R: Record> Model<R> {
     /// An empty ledger at a complete root.
     pub fn new(root: BlockId) -> Self {
-        let facts = BlockMeta { block: root, writes: 0, is_complete: true };
+        let facts = ModelBlock { block: root, writes: 0, is_complete: true };
         let block = Block { parent: None, meta: facts, written: BTreeMap::new() };
         let blocks = BTreeMap::from([(root, block)]);
         Self {
@@ -74,7 +74,7 @@ impl<R: Record> Model<R> {
     }
 
     /// The facts of `block`.
-    pub fn meta(&self, block: BlockId) -> BlockMeta {
+    pub fn meta(&self, block: BlockId) -> ModelBlock {
         self.blocks[&block].meta
     }
 
@@ -155,7 +155,7 @@ impl<R: Record> Model<R> {
 
     /// As `query::Ledger::open`.
     pub fn open(&mut self, block: BlockId, parent: BlockId) {
-        let facts = BlockMeta { block, writes: 0, is_complete: false };
+        let facts = ModelBlock { block, writes: 0, is_complete: false };
         let opened = Block { parent: Some(parent), meta: facts, written: BTreeMap::new() };
         self.blocks.insert(block, opened);
         self.processed = block;

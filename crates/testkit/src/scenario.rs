@@ -1,7 +1,7 @@
 //! Whole-node scenarios: tasks around a [`Node`](crate::node::Node) that run until a condition is met. A scenario is a
 //! few lines:
 //!
-//! ```ignore
+//! ```text
 //! let node = NodeCommand::dev(program).args(["--slot-ms", "200"]).start()?;
 //! let memory = MemorySampler::new(&node, Duration::from_secs(1));
 //! let mut scenario = Scenario::default();

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use ledger::{Address, BlockId, Change, KeyKind};
 use peak_alloc::PeakAlloc;
 use query::{Ledger, LedgerConfig};
-use testkit::{BlockMeta, TestRecord, TestRecordGenerator};
+use testkit::{ModelBlock, TestRecord, TestRecordGenerator};
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
@@ -40,7 +40,7 @@ impl Fresh {
 
 #[test]
 fn what_closed_accounts_leave_is_used_again() {
-    let facts = |block| Arc::new(BlockMeta { block, writes: 0, is_complete: true });
+    let facts = |block| Arc::new(ModelBlock { block, writes: 0, is_complete: true });
     let block = |slot| BlockId { slot, version: 0 };
     let config = LedgerConfig::new(2 * RECORDS as u32);
     let (mut ledger, reader) = Ledger::new(config, block(0), facts(block(0)));

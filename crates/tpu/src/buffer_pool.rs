@@ -1,7 +1,7 @@
 //! Reusable receive buffers. The pool holds a handle of each buffer; a handle gets its memory back
 //! when the last slice of it is dropped.
 //!
-//! Shape: handles whose slices may still live are in a queue, oldest first; free handles are on a
+//! Shape: handles that may still have live slices are in a queue, oldest first; free handles are on a
 //! stack. Each take checks the head of the queue and uses the buffer that was freed last. So the
 //! number of buffers in use is that of live slices, and they stay in the processor's cache, however
 //! many buffers a burst left.
@@ -14,15 +14,15 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 
-/// How many handles are checked before a buffer is allocated.
+/// Maximum handles that are checked before a buffer is allocated.
 const RECLAIM_ATTEMPTS_MAX: usize = 4;
 /// One take in `TAKES_PER_EXTRA_RECLAIM` checks a second handle, so that the queue shrinks after a
 /// burst.
 const TAKES_PER_EXTRA_RECLAIM: usize = 4;
 
-/// Buffers of one size.
+/// Reusable buffers of one size.
 pub(crate) struct BufferPool {
-    /// Released buffers whose slices may still live.
+    /// Released buffers that may still have live slices.
     in_use: VecDeque<BytesMut>,
     /// Buffers without live slices.
     free: Vec<BytesMut>,
@@ -30,7 +30,7 @@ pub(crate) struct BufferPool {
     free_min: usize,
     buffer_bytes: usize,
     len_max: usize,
-    /// Buffers allocated.
+    /// Number of buffers that were allocated.
     pub(crate) made: u64,
     /// Buffers taken since the last [`BufferPool::shrink`].
     taken: usize,

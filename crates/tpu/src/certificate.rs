@@ -33,12 +33,12 @@ pub struct TlsIdentity {
 }
 
 impl TlsIdentity {
-    /// The identity of a keypair: its secret seed and its public key.
+    /// Creates the identity of a keypair: its secret seed and its public key.
     pub fn new(seed: [u8; 32], pubkey: Pubkey) -> Self {
         Self { pubkey, seed }
     }
 
-    /// Its public key.
+    /// Returns the public key of the identity.
     pub fn pubkey(&self) -> Pubkey {
         self.pubkey
     }
@@ -47,7 +47,7 @@ impl TlsIdentity {
         PrivatePkcs8KeyDer::from([&PKCS8_PREFIX[..], &self.seed].concat())
     }
 
-    /// The certificate of this key for "localhost", signed by the key itself.
+    /// Returns the certificate of this key for "localhost", signed by the key itself.
     fn certificate(&self) -> Result<CertificateDer<'static>, TlsError> {
         let key = KeyPair::try_from(&self.key())?;
         let mut params = CertificateParams::new(["localhost".to_owned()])?;
@@ -56,7 +56,7 @@ impl TlsIdentity {
         Ok(params.self_signed(&key)?.der().clone())
     }
 
-    /// TLS of the server: clients must send a certificate.
+    /// Returns the TLS configuration of the server: clients must send a certificate.
     pub(crate) fn server_config(&self) -> Result<QuicServerConfig, TlsError> {
         let provider = provider();
         let mut tls = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -70,7 +70,7 @@ impl TlsIdentity {
     }
 }
 
-/// TLS of the client, as in Solana's clients: it accepts any server and sends our certificate.
+/// Returns the TLS configuration of a client like Solana's: it accepts any server and sends our certificate.
 pub fn client_config(identity: &TlsIdentity) -> Result<QuicClientConfig, TlsError> {
     let provider = provider();
     let mut tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -86,14 +86,14 @@ pub fn client_config(identity: &TlsIdentity) -> Result<QuicClientConfig, TlsErro
     Ok(QuicClientConfig::try_from(tls)?)
 }
 
-/// TLS could not be set up.
+/// Why TLS could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// The key or the certificate is refused.
+    /// TLS refuses the key or the certificate.
     #[error("TLS refuses the identity")]
     Identity(#[from] rustls::Error),
-    /// The key is no Ed25519 key, or its certificate cannot be signed.
+    /// The key is not an Ed25519 key, or its certificate cannot be signed.
     #[error("create the certificate of the identity")]
     Certificate(#[from] rcgen::Error),
     /// The provider has no suite for QUIC's first packets.
@@ -101,23 +101,48 @@ pub enum TlsError {
     Cipher(#[from] NoInitialCipherSuite),
 }
 
-/// The Ed25519 key in a certificate, if it has one.
-pub(crate) fn pubkey_of(certificate: &CertificateDer<'_>) -> Option<Pubkey> {
+/// Returns the Ed25519 key in a certificate, if it has one.
+pub(crate) fn find_pubkey(certificate: &CertificateDer<'_>) -> Option<Pubkey> {
     let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
     let spki = certificate.subject_public_key_info();
     let key = spki.as_ref().strip_prefix(&SPKI_PREFIX)?;
     Pubkey::try_from(key).ok()
 }
 
-/// ring with X25519 only: Solana's nodes use it, and fewer key exchanges can be attacked.
+/// Returns ring with X25519 only: Solana's nodes use it, and fewer key exchanges can be attacked.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
     provider.kx_groups.retain(|group| group.name() == NamedGroup::X25519);
     Arc::new(provider)
 }
 
-fn not_in_quic() -> rustls::Error {
-    rustls::Error::General("QUIC uses TLS 1.3 only".into())
+/// The methods that both verifiers have, because rustls has a trait for each side: they check that the peer has the
+/// private key of its certificate.
+macro_rules! verify_handshake_signature {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Err(rustls::Error::General("QUIC uses TLS 1.3 only".into()))
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            let algorithms = &self.0.signature_verification_algorithms;
+            verify_tls13_signature(message, cert, signed, algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.0.signature_verification_algorithms.supported_schemes()
+        }
+    };
 }
 
 /// Accepts any certificate, and checks that the peer has its private key.
@@ -138,27 +163,7 @@ impl ClientCertVerifier for AcceptAnyKey {
         Ok(ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(not_in_quic())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    verify_handshake_signature!();
 }
 
 impl ServerCertVerifier for AcceptAnyKey {
@@ -173,27 +178,7 @@ impl ServerCertVerifier for AcceptAnyKey {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(not_in_quic())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    verify_handshake_signature!();
 }
 
 #[cfg(test)]
@@ -208,12 +193,12 @@ mod tests {
         let keypair = Keypair::new();
         let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
         let certificate = identity.certificate().expect("the key is valid");
-        assert_eq!(pubkey_of(&certificate), Some(keypair.pubkey()));
+        assert_eq!(find_pubkey(&certificate), Some(keypair.pubkey()));
     }
 
     #[test]
     fn an_invalid_certificate_has_no_key() {
-        assert_eq!(pubkey_of(&CertificateDer::from(vec![0x30, 0x03, 1, 2, 3])), None);
-        assert_eq!(pubkey_of(&CertificateDer::from(Vec::new())), None);
+        assert_eq!(find_pubkey(&CertificateDer::from(vec![0x30, 0x03, 1, 2, 3])), None);
+        assert_eq!(find_pubkey(&CertificateDer::from(Vec::new())), None);
     }
 }

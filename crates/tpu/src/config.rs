@@ -6,18 +6,18 @@ use std::time::Duration;
 /// The memory of an idle connection: the state of QUIC and TLS. Measured over 1,000 of them.
 pub const CONNECTION_BYTES: u64 = 45_000;
 
-/// Limits. What exceeds one of them is refused and counted by cause (see [`crate::DropReason`]).
+/// Limits of the port. Traffic that exceeds a limit is refused and counted by cause (see [`crate::DropReason`]).
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Threads that read sockets, each with its own socket on the same port. Default 1. Memory: about
-    /// 2 MiB each for what one read brings, and the receive buffers below.
+    /// 2 MiB each for the datagrams of one read, and the receive buffers below.
     pub shards: usize,
     /// Threads that check signatures. Default 1; a core checks some 20,000 a second.
     pub verify_threads: usize,
 
-    /// Connections at once. Default 4,000. Memory: [`CONNECTION_BYTES`] each when idle; busy ones add what
-    /// `streams_max` says.
+    /// Connections at once. Default 4,000. Memory: [`CONNECTION_BYTES`] each when idle; busy ones add the memory of
+    /// `streams_max`.
     pub connections_max: usize,
     /// Connections from one address. Default 4,000: in a local network many clients share one
     /// address. A public node should set about 100.
@@ -42,7 +42,7 @@ pub struct Config {
     /// Bytes of a transaction of version 1. Default 4,096. Older versions have 1,232.
     pub transaction_bytes_max: usize,
     /// Bytes of unfinished transactions of one shard. Default 33,554,432. One connection may use as
-    /// much as is still free; a stream beyond that is stopped. Memory: this.
+    /// much as is still free; a stream beyond that is stopped. Memory: as many bytes.
     pub unfinished_bytes_max: usize,
     /// Milliseconds from a stream's first frame to its end; it is then stopped. Default 10,000: a
     /// client on a bad line with 512 open streams needs some seconds to finish all of them.
@@ -84,10 +84,10 @@ pub struct Config {
     pub queue_max: usize,
     /// Milliseconds in which an equal transaction is refused unchecked. Default 10,000.
     pub repeat_ms: u64,
-    /// Transactions whose hashes are stored for that. Default 262,144. Memory: two generations of
+    /// Transactions that this filter remembers by their hashes. Default 262,144. Memory: two generations of
     /// 16 bytes each, so 8 MiB.
     pub repeats_max: usize,
-    /// Milliseconds that a checked transaction waits for room in the ledger's queue. Default 1,000. Then it
+    /// Milliseconds that a checked transaction waits for space in the ledger's queue. Default 1,000. Then it
     /// is refused.
     pub hand_over_ms: u64,
 
@@ -137,20 +137,20 @@ impl Default for Config {
     }
 }
 
-/// An invalid setting.
+/// A setting that is out of its range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("quic.{name} is {value}: {expected}")]
 pub struct ConfigError {
-    /// Its name.
+    /// Name of the setting, without the table.
     pub name: &'static str,
-    /// Its value.
+    /// Value of the setting in the file.
     pub value: u64,
-    /// What is valid.
+    /// Description of the valid values.
     pub expected: &'static str,
 }
 
 impl Config {
-    /// Checks every number.
+    /// Checks that every number is in its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let at_least_one: [(&'static str, u64); 13] = [
             ("shards", self.shards as u64),
@@ -208,7 +208,7 @@ impl Config {
     }
 }
 
-/// Bytes of a transaction below version 1: what fits into a packet.
+/// Bytes of a transaction below version 1: the size of a packet.
 pub(crate) const PACKET_BYTES_MAX: usize = 1_232;
 
 #[cfg(test)]

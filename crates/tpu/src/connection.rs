@@ -24,27 +24,27 @@ use crate::transaction::{PeerId, ReceivedTransaction};
 /// is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseCode {
-    /// It was idle, or the node is stopping.
+    /// The connection was idle, or the node is stopping.
     Dropped = 1,
     /// There are too many connections.
     TooMany = 4,
-    /// It broke too many streams.
+    /// The connection broke too many streams.
     InvalidStream = 5,
-    /// Its handshake took too long.
+    /// The handshake took too long.
     Slow = 6,
 }
 
-/// Error code of STOP_SENDING.
+/// Error code of our STOP_SENDING frames.
 const STOP_SENDING_CODE: u32 = 5;
 /// Broken streams are counted over this interval.
 const BROKEN_STREAMS_INTERVAL: Duration = Duration::from_secs(60);
-/// A connection that sends more stream frames for each stream than this only makes work: a
+/// A connection that sends more stream frames for each stream than this only causes work: a
 /// transaction fits into four datagrams.
 const FRAMES_PER_STREAM_MAX: u64 = 64;
 /// Frames that a connection may send before that limit applies.
 const FRAMES_FREE: u64 = 16_384;
 
-/// State of a connection.
+/// Stage of the life of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionState {
     Handshake,
@@ -53,21 +53,21 @@ pub(crate) enum ConnectionState {
     Closed,
 }
 
-/// One connection.
+/// A connection, and the streams that it has open.
 pub(crate) struct Connection {
     pub(crate) inner: quinn_proto::Connection,
-    /// The address under which it is counted. The client may have moved since.
+    /// The address under which it is counted. The client may have moved afterwards.
     pub(crate) address: IpAddr,
     pub(crate) state: ConnectionState,
     pub(crate) since: Instant,
-    /// When its last datagram arrived.
+    /// Time at which its last datagram arrived.
     pub(crate) last_datagram_at: Instant,
-    /// When its last transaction arrived.
+    /// Time at which its last transaction arrived.
     pub(crate) last_transaction_at: Instant,
     /// Streams that may be open at once.
     pub(crate) window: u32,
     pub(crate) needs_processing: bool,
-    /// The peer has closed it: nothing may be sent any more.
+    /// Whether the peer has closed it: nothing may be sent after that.
     pub(crate) is_closed_by_peer: bool,
     /// The first deadline in `Timers` for this connection.
     pub(crate) deadline: Option<Instant>,
@@ -88,11 +88,21 @@ struct UnfinishedStream {
     since: Instant,
 }
 
-/// Result of reading a stream.
+/// Result of one read of a stream.
 enum ReadOutcome {
     Whole,
     Incomplete,
     Refused(DropReason),
+}
+
+/// The parts of a driver that a connection needs to read its streams.
+pub(crate) struct StreamReader<'a> {
+    pub(crate) peer: PeerId,
+    pub(crate) now: Instant,
+    pub(crate) reassembler: &'a mut Reassembler,
+    /// The transactions that were received.
+    pub(crate) out: &'a mut Vec<ReceivedTransaction>,
+    pub(crate) stats: &'a mut DriverStats,
 }
 
 impl Connection {
@@ -118,47 +128,30 @@ impl Connection {
     }
 
     /// Reads all streams that were opened since the last call.
-    pub(crate) fn accept_streams(
-        &mut self,
-        peer: PeerId,
-        now: Instant,
-        reassembler: &mut Reassembler,
-        out: &mut Vec<ReceivedTransaction>,
-        stats: &mut DriverStats,
-    ) {
+    pub(crate) fn accept_streams(&mut self, mut reader: StreamReader<'_>) {
         while let Some(id) = self.inner.streams().accept(Dir::Uni) {
-            let fresh = UnfinishedStream { partial: PartialTransaction::Nothing, since: now };
-            self.read_stream(id, fresh, peer, now, reassembler, out, stats);
+            let since = reader.now;
+            let fresh = UnfinishedStream { partial: PartialTransaction::Nothing, since };
+            self.read_stream(id, fresh, &mut reader);
         }
     }
 
-    /// Continues to read a stream.
-    pub(crate) fn resume_stream(
-        &mut self,
-        id: StreamId,
-        peer: PeerId,
-        now: Instant,
-        reassembler: &mut Reassembler,
-        out: &mut Vec<ReceivedTransaction>,
-        stats: &mut DriverStats,
-    ) {
+    /// Continues to read an unfinished stream.
+    pub(crate) fn resume_stream(&mut self, id: StreamId, mut reader: StreamReader<'_>) {
         // A stream that is not in the map was stopped, or was read to its end.
         let Some(unfinished) = self.unfinished.remove(&id) else { return };
-        reassembler.resume_partial(&unfinished.partial, &mut self.unfinished_bytes);
-        self.read_stream(id, unfinished, peer, now, reassembler, out, stats);
+        reader.reassembler.resume_partial(&unfinished.partial, &mut self.unfinished_bytes);
+        self.read_stream(id, unfinished, &mut reader);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of a driver, borrowed apart")]
     fn read_stream(
         &mut self,
         id: StreamId,
         unfinished: UnfinishedStream,
-        peer: PeerId,
-        now: Instant,
-        reassembler: &mut Reassembler,
-        out: &mut Vec<ReceivedTransaction>,
-        stats: &mut DriverStats,
+        reader: &mut StreamReader<'_>,
     ) {
+        let StreamReader { peer, now, reassembler, out, stats } = reader;
+        let now = *now;
         let UnfinishedStream { mut partial, since } = unfinished;
         let outcome = {
             let mut stream = self.inner.recv_stream(id);
@@ -185,7 +178,7 @@ impl Connection {
                 self.ended += 1;
                 self.last_transaction_at = now;
                 match reassembler.finish(partial) {
-                    Some(bytes) => deliver(bytes, peer, since, out, stats),
+                    Some(bytes) => deliver(bytes, *peer, since, out, stats),
                     None => self.record_broken_stream(DropReason::Empty, now, stats),
                 }
             }
@@ -204,7 +197,7 @@ impl Connection {
         }
     }
 
-    /// Stops a stream.
+    /// Stops a stream, and counts it by cause.
     fn stop_stream(
         &mut self,
         id: StreamId,
@@ -250,18 +243,18 @@ impl Connection {
         true
     }
 
-    /// Whether it has broken more streams than it may.
+    /// Returns whether it has broken more streams than `config` allows.
     pub(crate) fn breaks_too_much(&self, config: &Config) -> bool {
         self.broken > config.broken_streams_max
     }
 
-    /// Whether it sends far more frames than its streams need. Reading the statistics has a cost.
+    /// Returns whether it sends far more frames than its streams need. Reading the statistics has a cost.
     pub(crate) fn wastes_frames(&self) -> bool {
         self.inner.stats().frame_rx.stream
             > FRAMES_FREE + FRAMES_PER_STREAM_MAX * (self.ended + u64::from(self.window))
     }
 
-    /// Sets how many streams may be open at once. Returns whether the value has changed.
+    /// Sets the number of streams that may be open at once. Returns whether the value has changed.
     pub(crate) fn set_window(&mut self, window: u32) -> bool {
         let changes = self.window != window;
         if changes {

@@ -5,7 +5,7 @@
 //! Invariant: each [`ConnectionAdmission::on_incoming`] that accepts is followed by exactly one of
 //! `on_handshake_failed` and `admit`. An `admit` that succeeds is followed by exactly one
 //! `on_closed`.
-//! Not here: how many streams a connection may open (`stream_window`).
+//! Not here: the number of streams that a connection may open (`stream_window`).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ use crate::stream_window::PeerLoad;
 use crate::transaction::PeerId;
 use crate::weights::Weights;
 
-/// Addresses whose handshake rate is stored: about 4 MB.
+/// Addresses with a stored handshake rate: about 4 MB.
 const RATED_ADDRESSES_MAX: usize = 65_536;
 
 /// Decision about a first packet.
@@ -51,7 +51,7 @@ pub struct ConnectionAdmission {
     state: Mutex<State>,
     /// Incremented whenever a stream window may have to change.
     version: AtomicU64,
-    /// The API keys whose identities are admitted; `None`: any identity is.
+    /// The API keys that list the admitted identities; `None`: any identity is admitted.
     api_keys: Option<Arc<ApiKeys>>,
 }
 
@@ -65,13 +65,13 @@ struct State {
     weights: Weights,
     /// The sum of weights of connected identities that have one.
     weights_sum: u64,
-    /// Connections of all others.
+    /// Number of connections of all others.
     unweighted_connections: usize,
     global_bucket: TokenBucket,
     address_buckets: AddressBuckets,
 }
 
-/// Key of a peer. A certificate whose key is not Ed25519 has no identity.
+/// Key of a peer. A certificate with another key than Ed25519 has no identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Identity(Pubkey),
@@ -89,9 +89,9 @@ struct Peer {
 }
 
 impl Peer {
-    /// The ledger's client to which its transactions are counted. An identity costs nothing to
-    /// create, so only identities in the weights file have a share of their own. All others of an
-    /// address are one client, as over RPC. The identities of an API key are the client that the key is over RPC.
+    /// Returns the ledger's client that its transactions count for. It costs nothing to create an
+    /// identity, so only identities in the weights file have a share of their own. All others of an
+    /// address are one client, as over RPC. The identities of an API key are the client of that key.
     fn sender(&self) -> Sender {
         if let Some(number) = self.api_key {
             let sender = Sender::from(ClientId::from_key(number));
@@ -107,7 +107,7 @@ impl Peer {
 }
 
 impl ConnectionAdmission {
-    /// Creates it without connections.
+    /// Creates the admission of a server without connections.
     pub fn new(config: Arc<Config>, now: Instant) -> Self {
         let per_minute = config.handshakes_per_address_per_minute;
         let address_rate = HandshakeRate::new(per_minute, Duration::from_secs(60));
@@ -125,11 +125,13 @@ impl ConnectionAdmission {
             global_bucket: TokenBucket::default(),
             address_buckets: AddressBuckets::new(address_rate, RATED_ADDRESSES_MAX),
         };
-        let (state, version) = (Mutex::new(state), AtomicU64::new(0));
+        let state = Mutex::new(state);
+        let version = AtomicU64::new(0);
         Self { config, global_rate, started: now, state, version, api_keys: None }
     }
 
-    /// The same, which admits only the identities that API keys list, and any other if clients without a key are served.
+    /// Restricts admission to the identities that API keys list. If clients without a key are served, any other
+    /// identity is admitted too.
     #[must_use]
     pub fn with_api_keys(self, api_keys: Option<Arc<ApiKeys>>) -> Self {
         Self { api_keys, ..self }
@@ -169,14 +171,14 @@ impl ConnectionAdmission {
         IncomingDecision::Accept
     }
 
-    /// A handshake failed.
+    /// Releases the counts of a failed handshake.
     pub(crate) fn on_handshake_failed(&self, address: IpAddr) {
         let state = &mut *self.state.lock();
         state.handshakes -= 1;
         state.release_connection(address);
     }
 
-    /// A handshake is complete: admits the peer or refuses it.
+    /// Admits or refuses a peer after its handshake.
     pub(crate) fn admit(
         &self,
         address: IpAddr,
@@ -184,7 +186,7 @@ impl ConnectionAdmission {
     ) -> Result<(PeerId, Sender), DropReason> {
         let state = &mut *self.state.lock();
         state.handshakes -= 1;
-        let Ok(api_key) = self.api_key_of(identity) else {
+        let Ok(api_key) = self.find_api_key(identity) else {
             state.release_connection(address);
             return Err(DropReason::Unauthorized);
         };
@@ -211,13 +213,13 @@ impl ConnectionAdmission {
         Ok((PeerId(at), sender))
     }
 
-    fn api_key_of(&self, identity: Option<Pubkey>) -> Result<Option<KeyNumber>, AuthError> {
+    fn find_api_key(&self, identity: Option<Pubkey>) -> Result<Option<KeyNumber>, AuthError> {
         let Some(keys) = &self.api_keys else { return Ok(None) };
         let identity = identity.map(|identity| identity.to_string());
         keys.authenticate_identity(identity.as_deref().unwrap_or_default())
     }
 
-    /// An admitted connection has ended.
+    /// Releases the counts of an admitted connection that has ended.
     pub(crate) fn on_closed(&self, address: IpAddr, peer: PeerId) {
         let state = &mut *self.state.lock();
         state.release_connection(address);
@@ -237,7 +239,7 @@ impl ConnectionAdmission {
         self.version.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The load on which a peer's windows depend.
+    /// Returns the load on which a peer's windows depend.
     pub(crate) fn peer_load(&self, peer: PeerId) -> PeerLoad {
         let state = self.state.lock();
         let entry = state.peers.get(peer.0 as usize).and_then(Option::as_ref);
@@ -249,12 +251,12 @@ impl ConnectionAdmission {
         }
     }
 
-    /// Incremented with every change on which windows depend.
+    /// Returns a number that is incremented with every change on which windows depend.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Whether more than 9 in 10 connections are in use. Connections without transactions are then
+    /// Returns whether more than 9 in 10 connections are in use. Connections without transactions are then
     /// closed.
     pub(crate) fn is_crowded(&self) -> bool {
         self.state.lock().connections * 10 > self.config.connections_max * 9
@@ -282,7 +284,7 @@ impl ConnectionAdmission {
         all
     }
 
-    /// Drops stale entries and releases memory. Call it from time to time.
+    /// Drops stale entries and releases memory. It must be called periodically.
     pub(crate) fn evict_stale(&self, now: Instant) {
         let state = &mut *self.state.lock();
         state.address_buckets.evict_full(now.saturating_duration_since(self.started));
@@ -297,7 +299,7 @@ impl ConnectionAdmission {
         state.by_key.shrink_to(state.by_key.len() * 2);
     }
 
-    /// Connections, including those whose handshake is not complete.
+    /// Returns the number of connections, including those with an incomplete handshake.
     pub fn connections(&self) -> usize {
         self.state.lock().connections
     }
@@ -381,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn identities_of_api_keys_are_the_clients_that_the_keys_are_and_others_are_refused() {
+    fn api_keys_admit_their_identities_and_others_are_refused() {
         let hash = api_keys::KeyHash::of_key(b"a key");
         let identities = [key(1), key(2)].map(|it| it.expect("an identity").to_string());
         let file = format!(
@@ -421,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_of_an_address_have_a_rate() {
+    fn handshakes_from_an_address_have_a_rate() {
         let (admission, now) =
             admission(Config { handshakes_per_address_per_minute: 60, ..Config::default() });
         let accepted = |at| {

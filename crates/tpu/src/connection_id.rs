@@ -1,4 +1,4 @@
-//! Connection ids that contain their shard. So a client whose address has changed is found although
+//! Connection ids that contain their shard. So a client with a new address is found although
 //! the kernel delivers its datagrams to another socket.
 //!
 //! Shape: eight bytes, the shard's number and seven random ones.
@@ -8,7 +8,7 @@ use std::time::Duration;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
 use rand::Rng;
 
-/// Bytes of a connection id.
+/// Length of a connection id in bytes.
 const CID_BYTES: usize = 8;
 
 /// Generates the ids of one shard.
@@ -37,9 +37,9 @@ impl ConnectionIdGenerator for ShardConnectionIds {
     }
 }
 
-/// The shard of a datagram's connection, if the connection is established. Earlier packets carry an
+/// Returns the shard of a datagram's connection, if the connection is established. Earlier packets carry an
 /// id that the client has chosen.
-pub(crate) fn shard_of(datagram: &[u8]) -> Option<u8> {
+pub(crate) fn parse_shard(datagram: &[u8]) -> Option<u8> {
     match datagram {
         [first, shard, ..] if first & 0x80 == 0 => Some(*shard),
         _ => None,

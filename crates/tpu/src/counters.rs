@@ -9,9 +9,9 @@ use metrics::{BucketBounds, Histogram, Histograms};
 /// Why something was refused, or a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
-    /// A transaction of more bytes than its version has.
+    /// The transaction has more bytes than its version allows.
     TooLong,
-    /// A stream that ended without a byte.
+    /// The stream ended without a byte.
     Empty,
     /// The client reset the stream before its end.
     Reset,
@@ -25,19 +25,19 @@ pub enum DropReason {
     QueueFull,
     /// An equal transaction arrived recently.
     Repeated,
-    /// It has been executed already.
+    /// The transaction has been executed already.
     Executed,
-    /// Its bytes are not a transaction.
+    /// The bytes are not a transaction.
     Malformed,
     /// A signature is not valid for its key and message.
     Signature,
     /// The ledger's queue was full for as long as the transaction may wait.
     LedgerFull,
-    /// The node is shutting down.
+    /// The node is shutting down, or the queue is closed.
     Closed,
-    /// A handshake that exceeded the rates or the number in progress.
+    /// The handshake exceeded the rates or the number in progress.
     HandshakeRate,
-    /// A handshake that was not complete in time, or failed.
+    /// The handshake was not complete in time, or failed.
     HandshakeFailed,
     /// Too many connections in total.
     ConnectionsFull,
@@ -45,15 +45,15 @@ pub enum DropReason {
     AddressFull,
     /// Too many connections of the identity.
     IdentityFull,
-    /// An identity that no API key lists, if clients need one.
+    /// No API key lists the identity, and clients need one.
     Unauthorized,
-    /// A connection closed for broken or stalled streams.
+    /// The connection was closed for broken or stalled streams.
     Misbehaved,
-    /// A datagram longer than any that we agreed to.
+    /// The datagram is longer than any that we agreed to.
     DatagramTooLong,
 }
 
-/// Every cause, with its name.
+/// Every cause, with its name in metrics.
 const DROP_REASONS: [(DropReason, &str); 21] = [
     (DropReason::TooLong, "too_long"),
     (DropReason::Empty, "empty"),
@@ -81,19 +81,19 @@ const DROP_REASONS: [(DropReason, &str); 21] = [
 /// Steps of a verification thread, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerifyStep {
-    /// Whether an equal transaction arrived recently.
+    /// Checks whether an equal transaction arrived recently.
     Repeated,
-    /// Whether its bytes are a transaction.
+    /// Checks whether its bytes are a transaction.
     Shape,
-    /// Whether it has been executed already.
+    /// Checks whether it has been executed already.
     Executed,
-    /// Whether its signatures are good.
+    /// Checks whether its signatures are valid.
     Signatures,
-    /// Sending to the ledger, including the wait for a full queue, and forwarding.
+    /// Sends it to the ledger, including the wait for a full queue, and forwards it.
     HandOver,
 }
 
-/// Every step, with its name.
+/// Every step, with its name in metrics.
 const VERIFY_STEPS: [(VerifyStep, &str); 5] = [
     (VerifyStep::Repeated, "repeated"),
     (VerifyStep::Shape, "shape"),
@@ -102,7 +102,7 @@ const VERIFY_STEPS: [(VerifyStep, &str); 5] = [
     (VerifyStep::HandOver, "hand_over"),
 ];
 
-/// How long each step took, summed over some transactions.
+/// Duration of each step, summed over some transactions.
 #[derive(Default)]
 pub(crate) struct VerifyStepTimes([Duration; VERIFY_STEPS.len()]);
 
@@ -129,32 +129,32 @@ impl Default for LatencyHistogram {
 pub struct Counters {
     /// Complete transactions received.
     pub received: AtomicU64,
-    /// Their bytes.
+    /// Bytes of the complete transactions.
     pub received_bytes: AtomicU64,
     /// Transactions that the ledger accepted.
     pub accepted: AtomicU64,
-    /// Datagrams read.
+    /// Datagrams that the sockets returned.
     pub datagrams: AtomicU64,
-    /// Rounds in which they were read.
+    /// Rounds in which datagrams were read.
     pub rounds: AtomicU64,
-    /// Receive buffers allocated.
+    /// Receive buffers that were allocated.
     pub buffers_made: AtomicU64,
-    /// Connections admitted.
+    /// Connections that were admitted.
     pub connections: AtomicU64,
-    /// Connections that are open.
+    /// Connections that are open now.
     pub open: AtomicU64,
-    /// Retry tokens sent.
+    /// Retry tokens that were sent.
     pub retries: AtomicU64,
     /// Bytes of unfinished transactions.
     pub unfinished_bytes: AtomicU64,
     refused: [AtomicU64; DROP_REASONS.len()],
     latency: LatencyHistogram,
-    /// Nanoseconds.
+    /// Nanoseconds of each verification step.
     steps: [AtomicU64; VERIFY_STEPS.len()],
 }
 
 impl Counters {
-    /// Counts one refusal.
+    /// Counts one refusal of a cause.
     pub fn refuse(&self, cause: DropReason) {
         self.refuse_many(cause, 1);
     }
@@ -172,7 +172,7 @@ impl Counters {
         self.latency.0.record(0, latency);
     }
 
-    /// Adds what a batch's steps took.
+    /// Adds the durations of a batch's steps.
     pub(crate) fn record_steps(&self, steps: &VerifyStepTimes) {
         for (count, took) in self.steps.iter().zip(steps.0) {
             let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -180,7 +180,7 @@ impl Counters {
         }
     }
 
-    /// All counts as they are now.
+    /// Returns the present values of all counters.
     pub fn snapshot(&self) -> MetricsSnapshot {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         MetricsSnapshot {
@@ -201,51 +201,51 @@ impl Counters {
     }
 }
 
-/// A snapshot of all counters.
+/// A snapshot of all counters of the port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsSnapshot {
     /// Complete transactions received.
     pub received: u64,
-    /// Their bytes.
+    /// Bytes of the complete transactions.
     pub received_bytes: u64,
     /// Transactions that the ledger accepted.
     pub accepted: u64,
-    /// Datagrams read.
+    /// Datagrams that the sockets returned.
     pub datagrams: u64,
-    /// Rounds in which they were read.
+    /// Rounds in which datagrams were read.
     pub rounds: u64,
-    /// Receive buffers allocated.
+    /// Receive buffers that were allocated.
     pub buffers_made: u64,
-    /// Connections admitted.
+    /// Connections that were admitted.
     pub connections: u64,
-    /// Connections that are open.
+    /// Connections that are open now.
     pub open: u64,
-    /// Retry tokens sent.
+    /// Retry tokens that were sent.
     pub retries: u64,
     /// Bytes of unfinished transactions.
     pub unfinished_bytes: u64,
-    /// Time from first byte to the ledger of the accepted.
+    /// Time from the first byte of accepted transactions to the ledger.
     pub latency: Histogram,
     refused: [u64; DROP_REASONS.len()],
     steps: [u64; VERIFY_STEPS.len()],
 }
 
 impl MetricsSnapshot {
-    /// Total time that the verification threads spent in each step, by its name.
+    /// Returns the total time that the verification threads spent in each step, by its name.
     pub fn steps(&self) -> impl Iterator<Item = (&'static str, Duration)> + '_ {
         VERIFY_STEPS.iter().zip(self.steps).map(|((_, name), ns)| (*name, Duration::from_nanos(ns)))
     }
 
-    /// How often something was refused for `cause`.
-    pub fn refused(&self, cause: DropReason) -> u64 {
+    /// Returns the number of refusals with this cause.
+    pub fn count_refused(&self, cause: DropReason) -> u64 {
         self.refused[cause as usize]
     }
 
-    /// All causes with a count above 0, by name.
+    /// Returns all causes with a count above 0, by name.
     pub fn drop_reasons(&self) -> impl Iterator<Item = (&'static str, u64)> {
         DROP_REASONS
             .iter()
-            .map(|(cause, name)| (*name, self.refused(*cause)))
+            .map(|(cause, name)| (*name, self.count_refused(*cause)))
             .filter(|(_, n)| *n > 0)
     }
 }

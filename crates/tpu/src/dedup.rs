@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 use foldhash::quality::RandomState;
 use parking_lot::Mutex;
 
-/// Hashes in a bucket.
+/// Number of hashes in a bucket.
 const BUCKET: usize = 8;
 
-/// Buckets of hashes.
+/// The buckets of one generation.
 type Generation = [[AtomicU64; BUCKET]];
 
 /// Recent transactions, for all threads.
@@ -79,7 +79,7 @@ impl DedupFilter {
         Some(fingerprint)
     }
 
-    /// Removes a transaction that was not accepted, so that it may be sent again.
+    /// Removes a transaction that was not accepted. It may then be sent again.
     pub(crate) fn forget(&self, fingerprint: u64) {
         for generation in [0, 1] {
             for entry in self.bucket(generation, fingerprint) {
@@ -112,7 +112,7 @@ impl DedupFilter {
     fn bucket(&self, generation: usize, fingerprint: u64) -> &[AtomicU64; BUCKET] {
         let made = || (0..self.buckets).map(|_| Default::default()).collect();
         let buckets = self.generations[generation].get_or_init(made);
-        // The number of buckets is a power of two; the mask keeps the index inside.
+        // The number of buckets is a power of two; the mask limits the index to it.
         &buckets[fingerprint as usize & (buckets.len() - 1)]
     }
 }

@@ -4,7 +4,7 @@
 //! Shape: a round is any number of [`Driver::handle_datagram`], then one [`Driver::drive`]. `drive`
 //! processes once every connection that has events: its timers, its streams, its packets. The
 //! larger the round, the fewer packets are sent back and the fewer allocations are made. Between
-//! rounds nothing happens before [`Driver::next_timeout`]. `Driver::sweep` handles what needs no
+//! rounds nothing happens before [`Driver::next_timeout`]. `Driver::sweep` handles everything that needs no
 //! precise time: stalled streams, idle connections, windows, unused buffers.
 //! Invariant: no unread bytes are left in `quinn-proto` on purpose. Backpressure is the number of
 //! streams that may be open (`stream_window`), because unread bytes pin the buffers in which they
@@ -23,9 +23,9 @@ use quinn_proto::{
 use rustls::pki_types::CertificateDer;
 
 use crate::buffer_pool::BufferPool;
-use crate::certificate::{TlsError, TlsIdentity, pubkey_of};
+use crate::certificate::{TlsError, TlsIdentity, find_pubkey};
 use crate::config::Config;
-use crate::connection::{CloseCode, Connection, ConnectionState};
+use crate::connection::{CloseCode, Connection, ConnectionState, StreamReader};
 use crate::connection_admission::{ConnectionAdmission, IncomingDecision};
 use crate::connection_id::ShardConnectionIds;
 use crate::counters::{Counters, DropReason};
@@ -45,23 +45,23 @@ const STREAM_WINDOW_BYTES: u32 = 16_384;
 const BATCH: usize = 256;
 /// Streams are read before the end of a round if each connection has at least this many datagrams.
 const DATAGRAMS_PER_CONNECTION_MIN: usize = 4;
-/// Interval between sweeps.
+/// Interval between two sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between the checks for rare conditions.
 const SLOW_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// The endpoint's tables are rebuilt after the last connection has closed if at least this many
 /// were open at once.
 const ENDPOINT_REBUILD_CONNECTIONS_MIN: usize = 64;
-/// How often a connection is processed in one round if each pass creates more work.
+/// Maximum passes over a connection in one round if each pass creates more work.
 const PROCESS_PASSES_MAX: usize = 4;
 
-/// Sends datagrams.
+/// A socket, or a simulated one.
 pub trait DatagramSender {
     /// Sends one datagram. It may be lost.
     fn send(&mut self, transmit: &Transmit, datagram: &[u8]);
 }
 
-/// What all shards of a server share.
+/// State that all shards of a server share.
 pub(crate) struct SharedConfig {
     pub(crate) config: Arc<Config>,
     pub(crate) admission: Arc<ConnectionAdmission>,
@@ -96,11 +96,11 @@ impl SharedConfig {
     }
 }
 
-/// Limits of a connection before its peer is known: no streams.
+/// Returns the limits of a connection before its peer is known: no streams.
 fn transport(config: &Config) -> TransportConfig {
     let mut transport = TransportConfig::default();
-    // We close idle connections ourselves, with a code. This timeout is for connections whose peer
-    // is unreachable.
+    // We close idle connections ourselves, with a code. This timeout is for connections with an
+    // unreachable peer.
     let idle_ms = config.idle_timeout_ms.saturating_add(2_000).min(600_000) as u32;
     transport
         .max_concurrent_uni_streams(VarInt::from_u32(0))
@@ -116,7 +116,7 @@ fn transport(config: &Config) -> TransportConfig {
     transport
 }
 
-/// The driver of one endpoint.
+/// The state of one endpoint and its connections.
 pub struct Driver {
     shared: Arc<SharedConfig>,
     shard: u8,
@@ -226,7 +226,7 @@ impl Driver {
         }
     }
 
-    /// Ends a round.
+    /// Ends a round: processes its connections.
     pub fn drive(
         &mut self,
         now: Instant,
@@ -257,13 +257,13 @@ impl Driver {
         }
     }
 
-    /// When [`Driver::drive`] must be called if no datagram arrives.
+    /// Returns the time at which [`Driver::drive`] must be called if no datagram arrives.
     pub fn next_timeout(&self) -> Option<Instant> {
         let sweep = (self.open > 0).then(|| self.swept_at + SWEEP_INTERVAL);
         self.timers.next().into_iter().chain(sweep).min()
     }
 
-    /// Connections, including those that are closing.
+    /// Returns the number of connections, including those that are closing.
     pub fn connections(&self) -> usize {
         self.open
     }
@@ -346,7 +346,7 @@ impl Driver {
                 }
             }
             if connection.is_closed_by_peer {
-                // Nothing more may be sent. Late packets of the peer are answered with a stateless
+                // Nothing more may be sent. Late packets of the peer get a stateless
                 // reset, so the connection's state is not needed: thousands that close at once
                 // release their memory at once.
                 self.endpoint.handle_event(ConnectionHandle(at), EndpointEvent::drained());
@@ -396,18 +396,22 @@ impl Driver {
                         &mut self.stats,
                     );
                 }
-                (
-                    Event::Stream(StreamEvent::Opened { dir: Dir::Uni }),
-                    ConnectionState::Open(peer),
-                ) => {
-                    let (reassembler, batch) = (&mut self.reassembler, &mut self.batch);
-                    connection.accept_streams(peer, now, reassembler, batch, &mut self.stats);
+                (Event::Stream(event), ConnectionState::Open(peer)) => {
+                    let reader = StreamReader {
+                        peer,
+                        now,
+                        reassembler: &mut self.reassembler,
+                        out: &mut self.batch,
+                        stats: &mut self.stats,
+                    };
+                    match event {
+                        StreamEvent::Opened { dir: Dir::Uni } => connection.accept_streams(reader),
+                        StreamEvent::Readable { id } => connection.resume_stream(id, reader),
+                        // We send no streams.
+                        _ => {}
+                    }
                 }
-                (Event::Stream(StreamEvent::Readable { id }), ConnectionState::Open(peer)) => {
-                    let (reassembler, batch) = (&mut self.reassembler, &mut self.batch);
-                    connection.resume_stream(id, peer, now, reassembler, batch, &mut self.stats);
-                }
-                // We send no streams and accept no datagrams.
+                // We accept no datagrams.
                 _ => {}
             }
         }
@@ -552,7 +556,7 @@ impl Driver {
     }
 }
 
-/// Whether the peer closed the connection or does not know it any more.
+/// Returns whether the peer closed the connection or no longer knows it.
 fn is_closed_by_peer(reason: &ConnectionError) -> bool {
     matches!(
         reason,
@@ -562,7 +566,7 @@ fn is_closed_by_peer(reason: &ConnectionError) -> bool {
     )
 }
 
-/// A handshake is complete: admits the peer, or closes the connection with the reason.
+/// Admits the peer after its handshake, or closes the connection with the reason.
 fn admit(
     shared: &SharedConfig,
     connection: &mut Connection,
@@ -574,7 +578,7 @@ fn admit(
         .crypto_session()
         .peer_identity()
         .and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
-    let identity = certificates.and_then(|chain| chain.first().and_then(pubkey_of));
+    let identity = certificates.and_then(|chain| chain.first().and_then(find_pubkey));
     match shared.admission.admit(connection.address, identity) {
         Ok((peer, sender)) => {
             stats.admitted += 1;
@@ -591,7 +595,7 @@ fn admit(
     }
 }
 
-/// A connection has ended or is about to end: reports this once to the admission.
+/// Reports to the admission, once, that a connection has ended or is about to end.
 fn end_connection(
     shared: &SharedConfig,
     connection: &mut Connection,

@@ -29,8 +29,8 @@ impl DriverStats {
         }
     }
 
-    /// Adds the counts to `counters`. `buffers_made` is how many receive buffers the driver has allocated so far,
-    /// `unfinished_bytes` what its unfinished transactions have now.
+    /// Adds the counts to `counters`. `buffers_made` is the number of receive buffers that the driver has allocated
+    /// so far, `unfinished_bytes` the present bytes of its unfinished transactions.
     pub(crate) fn publish(
         &mut self,
         buffers_made: u64,
@@ -53,7 +53,7 @@ impl DriverStats {
         counters.open.fetch_sub(stats.ended, Ordering::Relaxed);
         add(&counters.buffers_made, buffers_made - stats.buffers_made);
         self.buffers_made = buffers_made;
-        // It wraps around if there are fewer than before, and the sum is right again.
+        // The difference wraps around if there are fewer than before; the sum is still right.
         let change = unfinished_bytes.wrapping_sub(stats.unfinished_bytes);
         counters.unfinished_bytes.fetch_add(change, Ordering::Relaxed);
         self.unfinished_bytes = unfinished_bytes;

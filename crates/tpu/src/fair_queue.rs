@@ -1,7 +1,7 @@
 //! The queue of transactions that wait for signature verification: one queue for each peer, served
 //! round-robin by weight.
 //!
-//! Bounds: `len_max` transactions in total, each of which pins a receive buffer (2 KiB).
+//! Bounds: `len_max` transactions in total. Each pins a receive buffer (2 KiB).
 //! When full: a peer that has more waiting than its share of the queue is refused its newest
 //! transaction. If the sender has less than its share, the newest transaction of another peer is
 //! dropped. So a flood costs only the peers that send it.
@@ -22,9 +22,9 @@ use crate::transaction::{PeerId, ReceivedTransaction, TransactionSink};
 /// Transactions that a peer of weight 1 may have popped in one round. Others have `weight` times as
 /// many.
 const QUANTUM: usize = 4;
-/// Maximum for any peer.
+/// Maximum transactions of any peer in a round.
 const QUANTUM_MAX: usize = 64;
-/// Empty queues whose memory is retained for reuse: peers change too often to allocate each time.
+/// Empty queues with retained memory: peers change too often to allocate each time.
 const SPARE_MAX: usize = 64;
 
 /// The queue between the shards and the verification threads.
@@ -41,12 +41,12 @@ struct Inner {
     peers: Vec<PeerQueue>,
     /// Peers with waiting transactions, in the order in which they are served.
     active: VecDeque<u32>,
-    /// The sum of their weights.
+    /// The sum of the weights of active peers.
     active_weight: u64,
     len: usize,
     /// Memory of queues that are empty.
     spare: Vec<VecDeque<ReceivedTransaction>>,
-    /// Waiting threads.
+    /// Number of threads that wait for transactions.
     sleeping: usize,
     is_closed: bool,
 }
@@ -70,7 +70,7 @@ impl Default for PeerQueue {
 }
 
 impl FairQueue {
-    /// An empty queue.
+    /// Creates an empty queue for `len_max` transactions.
     pub fn new(len_max: usize, counters: Arc<Counters>) -> Self {
         Self {
             inner: Mutex::default(),
@@ -82,7 +82,7 @@ impl FairQueue {
     }
 
     /// Moves up to `count` transactions to `into`, each with its sender. Waits up to `timeout` for
-    /// the first. Returns false once the queue is closed and empty.
+    /// the first. Returns `false` once the queue is closed and empty.
     pub fn pop(
         &self,
         into: &mut Vec<(ReceivedTransaction, Sender)>,
@@ -106,7 +106,7 @@ impl FairQueue {
         inner.len > 0 || !into.is_empty() || !inner.is_closed
     }
 
-    /// The same for peers whose client is not in `full`: at most one round, without waiting.
+    /// Pops from peers with a client that is not in `full`: at most one round, without waiting.
     pub(crate) fn pop_except(
         &self,
         into: &mut Vec<(ReceivedTransaction, Sender)>,
@@ -135,12 +135,12 @@ impl FairQueue {
         self.arrived.notify_all();
     }
 
-    /// Number of waiting transactions.
+    /// Returns the number of waiting transactions.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether no transaction is waiting.
+    /// Returns whether no transaction is waiting.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -213,18 +213,19 @@ impl Inner {
         }
     }
 
-    /// How many transactions a peer of this weight may have waiting in a full queue.
+    /// Returns the number of transactions that a peer of this weight may have waiting in a full queue.
     fn share(&self, weight: u32, len_max: usize) -> usize {
         let weight = u64::from(weight);
         let all = self.active_weight.max(weight);
         (len_max as u64 * weight / all).max(1) as usize
     }
 
-    /// Pushes one transaction. Returns how many were refused for it, itself included.
+    /// Pushes one transaction. Returns the number of transactions that were refused for it, itself included.
     fn push(&mut self, received: ReceivedTransaction, len_max: usize) -> u64 {
         let peer = received.peer;
         let peer_queue = self.peer_queue(peer);
-        let (waiting, weight) = (peer_queue.waiting.len(), peer_queue.weight());
+        let waiting = peer_queue.waiting.len();
+        let weight = peer_queue.weight();
         // Count its weight before its share is computed.
         if waiting == 0 {
             if let Some(spare) = self.spare.pop() {
@@ -326,7 +327,7 @@ mod tests {
         let queue = queue(100);
         queue.push_batch(&mut batch(0, 1_000));
         queue.push_batch(&mut batch(1, 10));
-        assert_eq!(queue.counters.snapshot().refused(DropReason::QueueFull), 910);
+        assert_eq!(queue.counters.snapshot().count_refused(DropReason::QueueFull), 910);
         let all = pop(&queue, usize::MAX);
         let flood: Vec<usize> = all.iter().filter(|(of, _)| *of == 0).map(|(_, n)| *n).collect();
         // The newest were dropped.
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_of_a_client_can_be_skipped() {
+    fn a_clients_peers_can_be_skipped() {
         let queue = queue(100);
         for peer in 0..3 {
             queue.set_peer_weight(PeerId(peer), ClientId(u128::from(peer / 2)).into());
@@ -375,7 +376,7 @@ mod tests {
             queue.push_batch(&mut batch(peer, 2));
         }
         assert_eq!(pop(&queue, 100).len(), 4);
-        assert_eq!(queue.counters.snapshot().refused(DropReason::QueueFull), 16);
+        assert_eq!(queue.counters.snapshot().count_refused(DropReason::QueueFull), 16);
         queue.push_batch(&mut batch(3, 2));
         assert_eq!(pop(&queue, 100).len(), 2);
         assert_eq!(queue.inner.lock().active_weight, 0);
@@ -391,6 +392,6 @@ mod tests {
         assert!(queue.pop(&mut into, 100, Duration::ZERO));
         assert_eq!(into.len(), 5);
         assert!(!queue.pop(&mut Vec::new(), 100, Duration::ZERO));
-        assert_eq!(queue.counters.snapshot().refused(DropReason::Closed), 7);
+        assert_eq!(queue.counters.snapshot().count_refused(DropReason::Closed), 7);
     }
 }

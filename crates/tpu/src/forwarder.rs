@@ -34,7 +34,7 @@ use crate::socket::{self, Socket, Unsent};
 /// The first and the longest delay between two attempts to connect.
 const RECONNECT_BACKOFF: (Duration, Duration) =
     (Duration::from_millis(100), Duration::from_secs(5));
-/// How long a transaction is retried if this node never knew its blockhash. It may be a durable
+/// Time for which a transaction is retried if this node never knew its blockhash. It may be a durable
 /// nonce.
 const UNKNOWN_BLOCKHASH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between the checks for expired transactions.
@@ -43,7 +43,7 @@ const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(2);
 /// A connection without packets for this long is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Datagrams read at once.
+/// Maximum datagrams that are read at once.
 const ROUND_MAX: usize = 1_024;
 /// Streams written before the socket is read again.
 const WRITES_MAX: usize = 1_024;
@@ -54,19 +54,19 @@ pub type BlockhashCheck = Box<dyn Fn(&Hash) -> bool + Send + Sync>;
 /// Counts of the transactions for one destination.
 #[derive(Debug, Default)]
 pub struct DestinationStats {
-    /// Written to a stream, for the first time or again.
+    /// Transactions written to a stream, for the first time or again.
     pub sent: AtomicU64,
-    /// Acknowledged completely.
+    /// Transactions that were acknowledged completely.
     pub delivered: AtomicU64,
-    /// In flight when a connection broke, and waiting again.
+    /// Transactions in flight when a connection broke, which wait again.
     pub requeued: AtomicU64,
-    /// Stopped by the peer.
+    /// Transactions that the peer stopped.
     pub refused: AtomicU64,
-    /// Dropped because their blockhash expired.
+    /// Transactions that were dropped because their blockhash expired.
     pub expired: AtomicU64,
-    /// Dropped because too many were waiting.
+    /// Transactions that were dropped because too many were waiting.
     pub queue_full: AtomicU64,
-    /// Connections made.
+    /// Connections that were established.
     pub connections: AtomicU64,
     /// Connections, or attempts to connect, that failed.
     pub broken: AtomicU64,
@@ -92,7 +92,7 @@ impl fmt::Display for DestinationStats {
     }
 }
 
-/// A running forwarder. Drop stops it and discards what is not delivered.
+/// A running forwarder. Dropping it stops it and discards the transactions that are not delivered.
 pub struct Forwarder {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -104,7 +104,7 @@ struct Shared {
     waker: UnixStream,
     is_blockhash_valid: BlockhashCheck,
     len_max: usize,
-    /// Of all transactions that are not delivered yet, each counted once.
+    /// Bytes of all transactions that are not delivered yet, each counted once.
     waiting_bytes: Arc<AtomicU64>,
 }
 
@@ -151,7 +151,7 @@ impl Drop for WaitingBytes {
 impl Forwarder {
     /// Starts a forwarder to `destinations`.
     ///
-    /// Errors: no socket or thread, or an identity that TLS refuses.
+    /// Fails without a free socket or thread, or if TLS refuses the identity.
     pub fn start(
         destinations: &[SocketAddr],
         identity: &TlsIdentity,
@@ -236,12 +236,13 @@ impl Forwarder {
         }
     }
 
-    /// Bytes of the transactions that are not delivered yet. One that waits for several destinations counts once.
+    /// Returns the bytes of the transactions that are not delivered yet. One that waits for several destinations
+    /// counts once.
     pub fn waiting_bytes(&self) -> u64 {
         self.shared.waiting_bytes.load(Ordering::Relaxed)
     }
 
-    /// The counts of each destination.
+    /// Returns the counts of each destination.
     pub fn destinations(&self) -> Vec<(SocketAddr, Arc<DestinationStats>)> {
         self.shared.destinations.lock().clone()
     }
@@ -265,14 +266,14 @@ impl Shared {
     }
 }
 
-/// The forwarder could not be started.
+/// Why the forwarder could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForwarderError {
     /// The system has no more sockets or threads.
     #[error("open the forwarder's socket")]
     Io(#[from] io::Error),
-    /// TLS refuses the identity.
+    /// TLS refuses the identity of the node.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
@@ -310,18 +311,18 @@ struct ForwarderThread {
     expiry_checked_at: Instant,
 }
 
-/// One destination.
+/// A destination with its transactions.
 struct DestinationConnection {
     address: SocketAddr,
     stats: Arc<DestinationStats>,
     waiting: VecDeque<Arc<PendingTransaction>>,
     open: Option<OpenConnection>,
-    /// When to connect next, and the delay after that.
+    /// Time of the next attempt to connect, and the delay after that.
     retry_at: Instant,
     retry_after: Duration,
 }
 
-/// Its connection.
+/// An open connection to a destination.
 struct OpenConnection {
     handle: ConnectionHandle,
     connection: Connection,
@@ -351,7 +352,7 @@ impl ForwarderThread {
         }
     }
 
-    /// Distributes new transactions to the destinations. Returns true if the forwarder is stopping.
+    /// Distributes new transactions to the destinations. Returns `true` if the forwarder is stopping.
     fn drain_inbox(&mut self, now: Instant) -> bool {
         let (received, new_destinations) = {
             let mut inbox = self.shared.inbox.lock();
@@ -440,7 +441,8 @@ impl ForwarderThread {
             {
                 destination.connect(&mut self.endpoint, &self.config, now);
             }
-            let (socket, unsent) = (&self.socket, &mut self.unsent);
+            let socket = &self.socket;
+            let unsent = &mut self.unsent;
             has_more |=
                 destination.drive(&mut self.endpoint, now, socket, unsent, &mut self.scratch);
         }

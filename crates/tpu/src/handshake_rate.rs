@@ -10,14 +10,14 @@ use pool::TokenBucket;
 /// Handshakes at a steady rate, after a burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HandshakeRate {
-    /// The time of one handshake.
+    /// The interval between two handshakes.
     interval: Duration,
-    /// The time of a burst.
+    /// The length of a burst, in time.
     burst: Duration,
 }
 
 impl HandshakeRate {
-    /// `count` handshakes each `period`. The first `count` may come at once.
+    /// Creates the rate of `count` handshakes each `period`. The first `count` may come at once.
     pub(crate) fn new(count: u32, period: Duration) -> Self {
         // `Config::check` refuses 0.
         Self { interval: period / count.max(1), burst: period }
@@ -31,7 +31,7 @@ impl HandshakeRate {
 
 /// A bucket for each address.
 ///
-/// Bounds: `len_max` addresses, about 64 bytes each. Addresses whose bucket is full again are
+/// Bounds: `len_max` addresses, about 64 bytes each. Addresses with a full bucket are
 /// removed. While the table is full, a new address is let through: the global bucket and retry
 /// tokens still apply.
 pub(crate) struct AddressBuckets {
@@ -45,7 +45,7 @@ impl AddressBuckets {
         Self { buckets: HashMap::default(), rate, len_max }
     }
 
-    /// Whether one more from `address` is within the rate.
+    /// Takes a token for one more handshake from `address`. Returns whether it is within the rate.
     pub(crate) fn take_token(&mut self, address: IpAddr, now: Duration) -> bool {
         if self.buckets.len() >= self.len_max && !self.buckets.contains_key(&address) {
             return true;
@@ -53,7 +53,7 @@ impl AddressBuckets {
         self.rate.take_token(self.buckets.entry(address).or_default(), now)
     }
 
-    /// Removes addresses whose bucket is full again.
+    /// Removes addresses that have a full bucket again.
     pub(crate) fn evict_full(&mut self, now: Duration) {
         self.buckets.retain(|_, bucket| !bucket.is_full(now));
         if self.buckets.capacity() > 64 && self.buckets.len() < self.buckets.capacity() / 4 {

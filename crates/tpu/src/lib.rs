@@ -5,7 +5,7 @@
 //! [`TransactionSink`]; in a node this is the fair queue (`fair_queue`). The threads behind it drop
 //! duplicates, check signatures and send to the [`chain_solana::TransactionSender`] (`sigverify`).
 //! [`Forwarder`] sends accepted transactions to other nodes.
-//! Bounds: [`Config`], each with its memory. What exceeds a bound is refused and counted by cause.
+//! Bounds: [`Config`], each with its memory. Traffic that exceeds a bound is refused and counted by cause.
 //! Not here: the QUIC state machine (`quinn-proto`), execution (`localnet`). Why: docs/quic.md.
 #![forbid(unsafe_code)]
 

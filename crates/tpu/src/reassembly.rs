@@ -1,4 +1,4 @@
-//! From a stream's chunks to a transaction: not copied if it arrived in one piece, else joined in a
+//! From a stream's chunks to a transaction: not copied if it arrived in one piece, otherwise joined in a
 //! reused buffer.
 //!
 //! Bounds: a transaction's length by its version; the bytes of all unfinished transactions. A
@@ -43,7 +43,7 @@ impl PartialTransaction {
         }
     }
 
-    /// Adds a piece.
+    /// Adds a piece to a partial transaction.
     pub(crate) fn add(
         &mut self,
         piece: Bytes,
@@ -87,7 +87,7 @@ impl Reassembler {
         if first >= VERSION_1 { self.large_bytes } else { PACKET_BYTES_MAX }
     }
 
-    /// A buffer of the right size that begins with `first`.
+    /// Returns a buffer of the right size that starts with `first`.
     fn take_buffer(&mut self, first: &[u8]) -> BytesMut {
         let is_large = first.first().is_some_and(|byte| *byte >= VERSION_1);
         let mut joined =
@@ -96,7 +96,7 @@ impl Reassembler {
         joined
     }
 
-    /// The finished transaction.
+    /// Returns the finished transaction.
     pub(crate) fn finish(&mut self, partial: PartialTransaction) -> Option<Bytes> {
         match partial {
             PartialTransaction::Nothing => None,
@@ -159,12 +159,12 @@ impl Reassembler {
         self.recycle(first, joined);
     }
 
-    /// Bytes of unfinished transactions.
+    /// Returns the bytes of unfinished transactions.
     pub(crate) fn unfinished_bytes(&self) -> u64 {
         self.unfinished_bytes as u64
     }
 
-    /// Buffers allocated so far.
+    /// Returns the number of buffers allocated so far.
     pub(crate) fn buffers_made(&self) -> u64 {
         self.packets.made + self.large.made
     }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_that_of_the_version() {
+    fn the_length_limit_depends_on_the_version() {
         let mut reassembler = reassembler();
         assert!(join(&mut reassembler, &[&[1; 1_000], &[1; 232]]).is_ok());
         assert_eq!(join(&mut reassembler, &[&[1; 1_000], &[1; 233]]), Err(DropReason::TooLong));
@@ -219,7 +219,9 @@ mod tests {
     fn unfinished_transactions_are_bounded_and_release_their_memory() {
         let mut reassembler = reassembler();
         let begin = || PartialTransaction::Whole(Bytes::from_static(b"begin"));
-        let (mut stored, mut greedy, mut modest) = (Vec::new(), 0, 0);
+        let mut stored = Vec::new();
+        let mut greedy = 0;
+        let mut modest = 0;
         while let Ok(partial) = reassembler.store_partial(begin(), &mut greedy) {
             stored.push(partial);
         }

@@ -3,16 +3,16 @@
 //! In: bytes. Out: whether the counts at their beginning match each other and the length.
 //! Not here: full sanitization (`VersionedTransaction::sanitize`), signatures (`sigverify`).
 
-/// Bytes of a signature.
+/// Length of a signature in bytes.
 const SIGNATURE: usize = 64;
-/// Bytes of a key, and of a blockhash.
+/// Length of a key, and of a blockhash, in bytes.
 const KEY: usize = 32;
 /// The highest bit of the first byte marks versioned messages.
 const VERSIONED: u8 = 0x80;
 /// Signatures that fit into a packet, with their keys and the rest: Agave's own bound.
 const SIGNATURES_MAX: usize = 12;
 
-/// Whether these bytes may be a transaction.
+/// Returns whether these bytes may be a transaction.
 pub(crate) fn precheck(bytes: &[u8]) -> bool {
     match bytes.first() {
         // From version 1 on, signatures are at the end. The decoder checks everything.
@@ -35,7 +35,8 @@ fn precheck_message(message: &[u8], signatures: usize) -> bool {
         _ => return false,
     };
     let [required, readonly_signed, _, keys, rest @ ..] = message else { return false };
-    let (required, keys) = (usize::from(*required), usize::from(*keys));
+    let required = usize::from(*required);
+    let keys = usize::from(*keys);
     required == signatures
         && usize::from(*readonly_signed) < required
         && required <= keys

@@ -23,14 +23,14 @@ use crate::weights::{self, WeightsError, WeightsFile};
 /// Interval of checks for a changed weights file.
 const WEIGHTS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The server could not be started.
+/// Why the server could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// An invalid setting.
+    /// A setting is out of its range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// TLS refuses the identity.
+    /// TLS refuses the identity of the node.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The weights file is invalid.
@@ -39,15 +39,15 @@ pub enum ServerError {
     /// The port is in use, or the system has no more sockets or threads.
     #[error("listen for QUIC on {address}")]
     Listen {
-        /// The address.
+        /// The address of the port.
         address: SocketAddr,
-        /// The system's error.
+        /// The system's error of the bind.
         #[source]
         err: io::Error,
     },
 }
 
-/// A running server. Drop closes all connections and joins its threads.
+/// A running server. Dropping it closes all connections and joins its threads.
 pub struct Server {
     address: SocketAddr,
     inboxes: Arc<[Arc<Inbox>]>,
@@ -69,7 +69,7 @@ impl Server {
         Self::start_with_keys(config, address, identity, sink, counters, None)
     }
 
-    /// The same for the identities that API keys list.
+    /// Starts the server for the identities that API keys list.
     pub fn start_with_keys(
         config: Arc<Config>,
         address: SocketAddr,
@@ -136,17 +136,17 @@ impl Server {
         Ok(server)
     }
 
-    /// The address on which it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its counters.
+    /// Returns the counters of the port.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// Its connections.
+    /// Returns the admission of connections.
     pub fn admission(&self) -> &Arc<ConnectionAdmission> {
         &self.admission
     }

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use quinn_proto::EcnCodepoint;
 
 use crate::clock;
-use crate::connection_id::shard_of;
+use crate::connection_id::parse_shard;
 use crate::counters::Counters;
 use crate::driver::Driver;
 use crate::socket::{Socket, Unsent, wait_for_waker};
@@ -69,7 +69,7 @@ impl Inbox {
         }
     }
 
-    /// Stops the shard.
+    /// Stops the thread of the shard.
     pub(crate) fn stop(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
         self.wake();
@@ -81,7 +81,7 @@ impl Inbox {
     }
 }
 
-/// State of a shard's thread.
+/// State of the thread of a shard.
 pub(crate) struct Shard {
     pub(crate) number: u8,
     pub(crate) driver: Driver,
@@ -122,11 +122,12 @@ impl Shard {
     /// Reads the available datagrams. Returns their number.
     fn read_round(&mut self, own: &Inbox, unsent: &mut Unsent) -> io::Result<usize> {
         let Self { driver, socket, inboxes, number, sink, .. } = self;
-        let (mut count, mut count_at_last_read) = (0, 0);
+        let mut count = 0;
+        let mut count_at_last_read = 0;
         while count < ROUND_MAX {
             let now = clock::now();
             let read = socket.receive(unsent, |remote, local_ip, ecn, datagram, out| {
-                let to = shard_of(datagram).filter(|to| to != number);
+                let to = parse_shard(datagram).filter(|to| to != number);
                 match to.and_then(|to| inboxes.get(usize::from(to))) {
                     Some(inbox) => {
                         let datagram = datagram.to_vec();

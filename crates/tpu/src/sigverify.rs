@@ -6,7 +6,7 @@
 //! one.
 //! Bounds: one batch of 64 for each thread, and [`PENDING_MAX`] checked transactions that wait for
 //! the ledger's queue, about 4 KiB each. While a transaction of a client is pending, no more of
-//! that client are popped, so the fair queue fills up and decides what is refused. Transactions of
+//! that client are popped, so the fair queue fills up and decides which of them are refused. Transactions of
 //! other clients continue. After `hand_over_ms` a pending transaction is refused.
 //! Invariant: every popped transaction is accepted or counted under a cause. The pending
 //! transactions of one client stay in order within a thread.
@@ -35,14 +35,14 @@ use crate::transaction::ReceivedTransaction;
 
 /// Transactions that a thread pops at once.
 const BATCH: usize = 64;
-/// How long a thread waits for transactions.
+/// Maximum time that a thread waits for transactions.
 const POP_TIMEOUT: Duration = Duration::from_millis(100);
 /// Transactions of a thread that may wait for the ledger's queue.
 const PENDING_MAX: usize = 1_024;
 /// Delay before a full ledger is tried again.
 const LEDGER_RETRY_BACKOFF: Duration = Duration::from_millis(1);
 
-/// What all threads share.
+/// State that all threads share.
 struct Shared {
     config: Arc<Config>,
     queue: Arc<FairQueue>,
@@ -130,7 +130,7 @@ impl Shared {
         }
     }
 
-    /// Pops a batch of clients without pending transactions. Returns false once there will be no
+    /// Pops a batch of clients without pending transactions. Returns `false` once there will be no
     /// more.
     fn pop(
         &self,
@@ -188,7 +188,7 @@ impl Shared {
     fn hand_over_pending(&self, pending: &mut VecDeque<CheckedTransaction>, now: Instant) {
         let timeout = Duration::from_millis(self.config.hand_over_ms);
         let is_ending = self.is_ending.load(Ordering::Relaxed);
-        // Clients whose share is full: their other transactions are not tried.
+        // Clients with a full share: their other transactions are not tried.
         let mut full: Vec<ClientId> = Vec::new();
         for checked in std::mem::take(pending) {
             let client = checked.sender.client;
@@ -217,13 +217,13 @@ impl Shared {
     /// Sends a transaction to the ledger.
     fn hand_over(&self, checked: &CheckedTransaction) -> Result<(), HandOverError> {
         let CheckedTransaction { verified, received, sender, fingerprint, .. } = checked;
-        // A copy costs a hundredth of the verification, and a full queue drops what it refuses.
+        // A copy costs a hundredth of the verification, and a full queue drops refused transactions.
         match self.transaction_sender.send(*sender, verified.clone()) {
             Ok(()) => {}
             Err(SendError::QueueFull { .. } | SendError::UpstreamBusy { .. }) => {
                 return Err(HandOverError::Full);
             }
-            Err(SendError::Closed) => {
+            Err(SendError::NoLeader | SendError::Closed) => {
                 self.dedup.forget(*fingerprint);
                 return Err(HandOverError::Closed);
             }
@@ -271,15 +271,15 @@ struct CheckedTransaction {
     sender: Sender,
     /// Its fingerprint in the dedup filter.
     fingerprint: u64,
-    /// When its verification finished.
+    /// Time at which its verification finished.
     since: Instant,
 }
 
 /// Why the ledger did not accept a transaction.
 enum HandOverError {
-    /// Its queue is full.
+    /// The queue of the ledger is full.
     Full,
-    /// It has ended.
+    /// The transaction service has ended.
     Closed,
 }
 
@@ -408,7 +408,8 @@ mod tests {
         let config = Arc::new(Config { hand_over_ms: 5, ..Config::default() });
         let counters = Arc::<Counters>::default();
         let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
-        let (transaction_sender, sink) = (Arc::new(BoundedLedger::new(0)), Arc::clone(&queue));
+        let transaction_sender = Arc::new(BoundedLedger::new(0));
+        let sink = Arc::clone(&queue);
         let stages = SigVerifyStage::start(
             config,
             queue,
@@ -418,7 +419,8 @@ mod tests {
             None,
         );
         let stages = stages.expect("threads");
-        let (bytes, deadline) = (transfer(2), clock::now() + Duration::from_secs(60));
+        let bytes = transfer(2);
+        let deadline = clock::now() + Duration::from_secs(60);
         for refused in 1..=2 {
             let bytes = Bytes::from(bytes.clone());
             sink.push_batch(&mut vec![ReceivedTransaction {
@@ -426,17 +428,17 @@ mod tests {
                 peer: PeerId(0),
                 since: clock::now(),
             }]);
-            while counters.snapshot().refused(DropReason::LedgerFull) < refused {
+            while counters.snapshot().count_refused(DropReason::LedgerFull) < refused {
                 assert!(clock::now() < deadline, "it is not refused");
                 std::thread::yield_now();
             }
         }
         drop(stages);
-        assert_eq!(counters.snapshot().refused(DropReason::Repeated), 0);
+        assert_eq!(counters.snapshot().count_refused(DropReason::Repeated), 0);
     }
 
     #[test]
-    fn pending_transactions_of_one_client_do_not_delay_other_clients() {
+    fn one_clients_pending_transactions_do_not_delay_others() {
         let [flood, other] = [1, 2].map(ClientId);
         let config = Arc::new(Config { hand_over_ms: 86_400_000, ..Config::default() });
         let counters = Arc::<Counters>::default();
@@ -454,7 +456,8 @@ mod tests {
         let stages = stages.expect("threads");
         let put = |peer: u32, client: ClientId, lamports: std::ops::Range<u64>| -> Vec<Signature> {
             queue.set_peer_weight(PeerId(peer), client.into());
-            let (mut batch, mut signatures) = (Vec::new(), Vec::new());
+            let mut batch = Vec::new();
+            let mut signatures = Vec::new();
             for lamports in lamports {
                 let bytes = transfer(lamports);
                 signatures.push(decode(&bytes).expect("a transaction").signatures[0]);

@@ -15,7 +15,7 @@ use crate::driver::DatagramSender;
 
 /// Maximum bytes of a message that offload may have joined.
 const OFFLOADED_BYTES: usize = 65_536;
-/// Distance of two messages with offload, in bytes. It is not a power of two: else all messages
+/// Distance of two messages with offload, in bytes. It is not a power of two: otherwise all messages
 /// would share the same few sets of the processor's cache.
 const OFFLOADED_STRIDE: usize = OFFLOADED_BYTES + 14_912;
 /// Messages a call if they consist of many datagrams each: about 80.
@@ -86,7 +86,8 @@ impl Socket {
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
         let len = self.messages;
-        let (slices, metas) = (&mut slices[..len], &mut self.metas[..len]);
+        let slices = &mut slices[..len];
+        let metas = &mut self.metas[..len];
         let messages = match self.state.recv((&self.inner).into(), slices, metas) {
             Ok(messages) => messages,
             Err(err) if err.kind() == io::ErrorKind::WouldBlock => return Ok(0),
@@ -110,7 +111,7 @@ impl Socket {
         Ok(count)
     }
 
-    /// A sender for this socket.
+    /// Returns a sender for this socket.
     pub(crate) fn sender<'a>(&'a self, out: &'a mut Unsent) -> SocketSender<'a> {
         SocketSender { socket: &self.inner, state: &self.state, out }
     }
@@ -141,7 +142,7 @@ fn wait(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
 #[derive(Default)]
 pub(crate) struct Unsent(pub(crate) u64);
 
-/// Sends one datagram a call.
+/// Sends one datagram in each call.
 pub(crate) struct SocketSender<'a> {
     socket: &'a UdpSocket,
     state: &'a UdpSocketState,

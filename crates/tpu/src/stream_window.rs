@@ -1,8 +1,8 @@
-//! How many streams a connection may have open at once.
+//! The number of streams that a connection may have open at once.
 //!
 //! Shape: identities with a weight share three quarters of all streams by weight; all others share
 //! the rest equally. Without weighted identities the others share all streams. While the queue
-//! fills up, a peer that has more waiting than its share gets a smaller window, so that it slows
+//! fills up, a peer that has more waiting than its share gets a smaller window. So it slows
 //! down before it is refused.
 
 use crate::config::Config;
@@ -20,7 +20,7 @@ pub(crate) struct PeerLoad {
     pub(crate) unweighted_connections: usize,
 }
 
-/// Streams open at once for a connection.
+/// Returns the number of streams that a connection may have open at once.
 pub(crate) fn window(config: &Config, load: PeerLoad) -> u32 {
     let all = config.streams_max as u64;
     let weighted = if load.weights > 0 { all / 4 * 3 } else { 0 };
@@ -34,7 +34,7 @@ pub(crate) fn window(config: &Config, load: PeerLoad) -> u32 {
     share.clamp(config.window_min, config.window_max)
 }
 
-/// The window while the queue is `pressure` full, from 0 to 1.
+/// Returns the window while the queue is `pressure` full, from 0 to 1.
 pub(crate) fn under_pressure(config: &Config, window: u32, pressure: f32, over_share: bool) -> u32 {
     if pressure < 0.5 || !over_share {
         return window;

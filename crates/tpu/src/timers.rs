@@ -17,12 +17,12 @@ impl Timers {
         self.heap.push(Reverse((when, at)));
     }
 
-    /// The first deadline.
+    /// Returns the earliest deadline, if any.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse((when, _))| *when)
     }
 
-    /// The next connection whose deadline has passed, with that deadline.
+    /// Removes and returns the next connection that has passed its deadline, with that deadline.
     pub(crate) fn due(&mut self, now: Instant) -> Option<(Instant, usize)> {
         self.next().filter(|when| *when <= now)?;
         self.heap.pop().map(|Reverse(entry)| entry)

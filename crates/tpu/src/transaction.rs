@@ -10,15 +10,15 @@ use chain_solana::Sender;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerId(pub u32);
 
-/// One complete transaction.
+/// One complete transaction as it arrived.
 #[derive(Clone, Debug)]
 pub struct ReceivedTransaction {
-    /// Its bytes: a slice of the datagram's buffer if it arrived in one piece. The buffer is reused
+    /// Bytes of the transaction: a slice of the datagram's buffer if it arrived in one piece. The buffer is reused
     /// when the last slice of it is dropped.
     pub bytes: Bytes,
-    /// Its sender.
+    /// The peer that sent the transaction.
     pub peer: PeerId,
-    /// When its first byte was read.
+    /// Time at which its first byte was read.
     pub since: Instant,
 }
 
@@ -27,12 +27,12 @@ pub trait TransactionSink: Send + Sync + 'static {
     /// Takes all of `batch` and leaves it empty, so that its memory is reused.
     fn push_batch(&self, batch: &mut Vec<ReceivedTransaction>);
 
-    /// How full the queue behind it is: 0 for empty, 1 for full.
+    /// Returns the fill level of the queue behind it: 0 for empty, 1 for full.
     fn pressure(&self) -> f32 {
         0.0
     }
 
-    /// Whether `peer` has more waiting than its share.
+    /// Returns whether `peer` has more waiting than its share.
     fn is_over_share(&self, _peer: PeerId) -> bool {
         false
     }

@@ -1,6 +1,6 @@
 //! The file of identities and weights.
 //!
-//! Shape: a line is a public key and a weight from 1 to 1,000,000; `#` begins a comment.
+//! Shape: a line is a public key and a weight from 1 to 1,000,000; a comment starts with `#`.
 //! Bounds: 100,000 lines. A file that cannot be read or has a bad line changes nothing, and is logged.
 
 use std::collections::HashMap;
@@ -11,44 +11,44 @@ use std::time::SystemTime;
 use foldhash::quality::RandomState;
 use solana_pubkey::Pubkey;
 
-/// Lines that are read.
+/// Maximum lines that are read.
 const LINES_MAX: usize = 100_000;
-/// The highest weight.
+/// The highest valid weight.
 const WEIGHT_MAX: u32 = 1_000_000;
 
-/// Weights by identity.
+/// Weights of identities in the file.
 pub(crate) type Weights = HashMap<Pubkey, u32, RandomState>;
 
-/// A weights file is invalid.
+/// Why a weights file is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeightsError {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("read {path} (quic.weights)")]
     Io {
-        /// Its path.
+        /// Path of the weights file.
         path: PathBuf,
-        /// The system's error.
+        /// The system's error of the read.
         #[source]
         err: std::io::Error,
     },
     /// A line is not `PUBKEY WEIGHT`.
     #[error("{path}, line {line}: a public key and a weight from 1 to 1000000 are expected")]
     Line {
-        /// Its path.
+        /// Path of the weights file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
     },
-    /// It has too many lines.
+    /// The file has too many lines.
     #[error("{path} has more than 100000 lines (quic.weights)")]
     TooLong {
-        /// Its path.
+        /// Path of the weights file.
         path: PathBuf,
     },
 }
 
-/// Reads a weights file.
+/// Reads and checks a weights file.
 pub(crate) fn read(path: &Path) -> Result<Weights, WeightsError> {
     let text =
         fs::read_to_string(path).map_err(|err| WeightsError::Io { path: path.to_owned(), err })?;

@@ -22,7 +22,7 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use store::{ByteReader, ByteWriter, DecodeError, Directory};
 
-use crate::error::{ForkError, file_error};
+use crate::error::{UpstreamForkError, file_error};
 
 /// The file's first bytes: the format. The genesis hash follows.
 const MAGIC: &[u8; 8] = b"HYFORK01";
@@ -80,7 +80,7 @@ impl DiskCache {
         dir: &Path,
         genesis: &Hash,
         (pin, bytes_max): (Option<u64>, u64),
-    ) -> Result<Self, ForkError> {
+    ) -> Result<Self, UpstreamForkError> {
         let dir = dir.join(genesis.to_string());
         let lock = Directory::lock(&dir)?;
         let path = dir.join(FILE);
@@ -94,7 +94,7 @@ impl DiskCache {
         Ok(cache)
     }
 
-    fn read_all(&mut self, genesis: &Hash) -> Result<(), ForkError> {
+    fn read_all(&mut self, genesis: &Hash) -> Result<(), UpstreamForkError> {
         let Self { file, path, newest, bytes, dropped_bytes, pin, .. } = self;
         let length = file.metadata().map_err(file_error("read", path))?.len();
         let header = [MAGIC.as_slice(), genesis.as_ref()].concat();
@@ -109,7 +109,7 @@ impl DiskCache {
         let mut found = [0; HEADER_BYTES as usize];
         reader.read_exact(&mut found).map_err(file_error("read", path))?;
         if found != *header {
-            return Err(ForkError::Foreign { path: path.clone() });
+            return Err(UpstreamForkError::Foreign { path: path.clone() });
         }
         let (mut offset, mut body) = (HEADER_BYTES, Vec::new());
         while let Some(record) = read_record(&mut reader, &mut body) {
@@ -183,6 +183,11 @@ impl DiskCache {
     /// The newest slot of all records that count.
     pub(crate) fn newest_slot(&self) -> Option<u64> {
         self.newest.values().map(|position| position.slot).max()
+    }
+
+    /// Whether an address has a record.
+    pub(crate) fn has(&self, pubkey: &Pubkey) -> bool {
+        self.newest.contains_key(pubkey)
     }
 
     /// Addresses with a record.
@@ -306,7 +311,7 @@ mod tests {
         fs::rename(dir.path().join(GENESIS.to_string()), dir.path().join(other.to_string()))
             .expect("it is renamed");
         let err = DiskCache::open(dir.path(), &other, LARGE).err().expect("another cluster");
-        assert!(matches!(err, ForkError::Foreign { .. }), "{err}");
+        assert!(matches!(err, UpstreamForkError::Foreign { .. }), "{err}");
     }
 
     #[test]

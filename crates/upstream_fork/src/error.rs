@@ -9,7 +9,7 @@ use store::StoreError;
 /// One variant for each action that the user can take.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ForkError {
+pub enum UpstreamForkError {
     /// The upstream did not answer, and no cache replaces it. Fix: the URL, or a cache that was filled before.
     #[error(
         "the fork needs its upstream for the first start; later ones can do without, with --fork-cache"
@@ -64,6 +64,9 @@ pub enum ForkError {
 }
 
 /// The error of an operation on a file.
-pub(crate) fn file_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ForkError {
-    move |err| ForkError::File { what, path: path.to_owned(), err }
+pub(crate) fn file_error(
+    what: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> UpstreamForkError {
+    move |err| UpstreamForkError::File { what, path: path.to_owned(), err }
 }

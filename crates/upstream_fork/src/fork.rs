@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::{
-    AccountUpstream, AccountsRequest, FetchCall, FetchError, LedgerControl, Reader, pending,
+    AccountsRequest, FetchCall, FetchError, LedgerControl, Reader, RemoteAccounts, StartPoint,
+    pending,
 };
 use parking_lot::Mutex;
 use pool::ClientId;
@@ -21,10 +22,11 @@ use solana_transaction::versioned::VersionedTransaction;
 use crate::cache::{self, DiskCache};
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::error::ForkError;
-use crate::jobs::{Fetched, Job, JobEnd, Jobs};
+use crate::error::UpstreamForkError;
+use crate::fetch_queue::{FetchQueue, FetchReply, Fetched, QueuedFetch};
 use crate::needs::Scan;
 use crate::registry::Registry;
+use crate::start::{self, StartError};
 use crate::upstream::{Link, Upstream, now};
 use crate::worker::{self, Claims, Shared};
 
@@ -36,6 +38,7 @@ pub struct ConnectedFork {
     genesis: Hash,
     slot: u64,
     failure: Option<FetchError>,
+    start: Result<StartPoint, StartError>,
 }
 
 /// The fork of another cluster.
@@ -45,9 +48,9 @@ pub struct UpstreamFork {
 
 impl UpstreamFork {
     /// Checks the upstream, and opens the cache. It blocks.
-    pub fn connect(config: Config) -> Result<ConnectedFork, ForkError> {
+    pub fn connect(config: Config) -> Result<ConnectedFork, UpstreamForkError> {
         let upstream = Upstream::new(&config.url, config.slot, config.timeout_ms);
-        let mut link = Link::new().map_err(ForkError::Thread)?;
+        let mut link = Link::new().map_err(UpstreamForkError::Thread)?;
         let deadline = now() + Duration::from_millis(config.timeout_ms);
         let identified = upstream.identify(&mut link, &Counters::default(), deadline);
         let (genesis, slot, failure) = match identified {
@@ -57,17 +60,22 @@ impl UpstreamFork {
         if let Some(expected) = config.genesis.filter(|expected| *expected != genesis) {
             let upstream = upstream.name().to_owned();
             let (found, expected) = (genesis.to_string(), expected.to_string());
-            return Err(ForkError::OtherCluster { upstream, found, expected });
+            return Err(UpstreamForkError::OtherCluster { upstream, found, expected });
         }
         upstream.set_genesis(genesis);
         let limits = (config.slot, config.bytes_max);
         let open = |dir: &Path| DiskCache::open(dir, &genesis, limits);
-        let cache = config.cache_dir.as_deref().map(open).transpose()?;
+        let mut cache = config.cache_dir.as_deref().map(open).transpose()?;
         let cached = cache.as_ref().and_then(DiskCache::newest_slot).unwrap_or(0);
         // With those of the cache, no account is older than another one by more than the cluster's finality.
         let slot = slot.max(cached);
         upstream.set_min_slot(config.slot.map_or(slot, |pin| slot.min(pin)));
-        Ok(ConnectedFork { upstream, cache, config, genesis, slot, failure })
+        let fetched = match &failure {
+            Some(err) => Err(err.clone()),
+            None => upstream.accounts(&mut link, &Counters::default(), deadline, &start::SYSVARS),
+        };
+        let start = start::start_point(fetched, cache.as_mut());
+        Ok(ConnectedFork { upstream, cache, config, genesis, slot, failure, start })
     }
 
     /// Whether a transaction names accounts that are missing.
@@ -81,10 +89,10 @@ impl UpstreamFork {
         &self,
         client: ClientId,
         request: AccountsRequest,
-        end: JobEnd,
+        end: FetchReply,
     ) -> Result<(), FetchError> {
         let deadline = now() + self.shared.timeout;
-        self.shared.jobs.push(client, Job { request, deadline, end })
+        self.shared.fetches.push(client, QueuedFetch { request, deadline, end })
     }
 
     /// Reads accounts of the ledger. A view of an older block sees fetched accounts as they were fetched.
@@ -103,13 +111,13 @@ impl ConnectedFork {
         self,
         reader: Reader,
         control: Arc<dyn LedgerControl>,
-    ) -> Result<Arc<UpstreamFork>, ForkError> {
+    ) -> Result<Arc<UpstreamFork>, UpstreamForkError> {
         let Self { upstream, cache, config, .. } = self;
         let registry = Arc::new(Registry::new(config.bytes_max));
         let base = Arc::clone(&registry) as Arc<dyn query::BaseRecords<solana::Account>>;
         let shared = Arc::new(Shared {
             registry,
-            jobs: Jobs::default(),
+            fetches: FetchQueue::default(),
             upstream,
             cache: cache.map(Mutex::new),
             reader: reader.with_base(base),
@@ -121,9 +129,9 @@ impl ConnectedFork {
         let fork = Arc::new(UpstreamFork { shared });
         for _ in 0..config.requests_max {
             let (shared, link) =
-                (Arc::clone(&fork.shared), Link::new().map_err(ForkError::Thread)?);
+                (Arc::clone(&fork.shared), Link::new().map_err(UpstreamForkError::Thread)?);
             let thread = std::thread::Builder::new().name("fork".into());
-            thread.spawn(move || worker::run(&shared, link)).map_err(ForkError::Thread)?;
+            thread.spawn(move || worker::run(&shared, link)).map_err(UpstreamForkError::Thread)?;
         }
         Ok(fork)
     }
@@ -143,9 +151,16 @@ impl ConnectedFork {
         self.slot
     }
 
-    /// Accounts in the cache.
+    /// Slot, time and epochs of the upstream, or as the cache has them.
+    pub fn start_point(&self) -> Result<&StartPoint, &StartError> {
+        self.start.as_ref()
+    }
+
+    /// Accounts in the cache, without the sysvars of [`Self::start_point`].
     pub fn cached_accounts(&self) -> usize {
-        self.cache.as_ref().map_or(0, DiskCache::len)
+        let sysvars =
+            |cache: &DiskCache| start::SYSVARS.iter().filter(|key| cache.has(key)).count();
+        self.cache.as_ref().map_or(0, |cache| cache.len() - sysvars(cache))
     }
 
     /// Why the upstream did not answer, if it did not.
@@ -155,24 +170,24 @@ impl ConnectedFork {
 }
 
 /// The cluster of the cache, if the upstream does not answer.
-fn offline_genesis(config: &Config, err: &FetchError) -> Result<Hash, ForkError> {
-    let Some(dir) = &config.cache_dir else { return Err(ForkError::Upstream(err.clone())) };
+fn offline_genesis(config: &Config, err: &FetchError) -> Result<Hash, UpstreamForkError> {
+    let Some(dir) = &config.cache_dir else { return Err(UpstreamForkError::Upstream(err.clone())) };
     let clusters = cache::clusters(dir);
     if let Some(genesis) = config.genesis {
         return if clusters.contains(&genesis) {
             Ok(genesis)
         } else {
-            Err(ForkError::Upstream(err.clone()))
+            Err(UpstreamForkError::Upstream(err.clone()))
         };
     }
     match clusters.as_slice() {
-        [] => Err(ForkError::Upstream(err.clone())),
+        [] => Err(UpstreamForkError::Upstream(err.clone())),
         [genesis] => Ok(*genesis),
-        all => Err(ForkError::Ambiguous { dir: dir.clone(), clusters: all.len() }),
+        all => Err(UpstreamForkError::Ambiguous { dir: dir.clone(), clusters: all.len() }),
     }
 }
 
-impl AccountUpstream for UpstreamFork {
+impl RemoteAccounts for UpstreamFork {
     fn is_missing(&self, request: &AccountsRequest) -> bool {
         !self.shared.scan(|scan| scan.add(request), |scan| scan.is_complete())
     }
@@ -186,7 +201,7 @@ impl AccountUpstream for UpstreamFork {
             return Ok(None);
         }
         let (call, reply) = pending::<Fetched>();
-        self.push(client, request, JobEnd::Reply(reply))?;
+        self.push(client, request, FetchReply::Reply(reply))?;
         Ok(Some(call))
     }
 
@@ -209,6 +224,6 @@ impl AccountUpstream for UpstreamFork {
 
 impl Drop for UpstreamFork {
     fn drop(&mut self) {
-        self.shared.jobs.close();
+        self.shared.fetches.close();
     }
 }

@@ -3,7 +3,7 @@
 //! A transaction that misses nothing is queued at once. Another one waits for the upstream, and transactions that the same
 //! client sends meanwhile may overtake it. If its accounts cannot be fetched it is dropped and counted: over RPC the client
 //! has had its error before, from the method.
-//! Bounds: those of `jobs`.
+//! Bounds: those of `fetch_queue`.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use chain_solana::{
     AccountsRequest, FetchError, SendError, Sender, TransactionSender, VerifiedTransaction,
 };
 
+use crate::fetch_queue::{FetchReply, Fetched};
 use crate::fork::UpstreamFork;
-use crate::jobs::{Fetched, JobEnd};
 
 /// The transaction service of a forked ledger.
 pub struct ForkedSender {
@@ -41,7 +41,7 @@ impl TransactionSender for ForkedSender {
                 shared.counters.count_dropped_transaction();
             }
         };
-        let pushed = self.fork.push(sender.client, request, JobEnd::Then(Box::new(send)));
+        let pushed = self.fork.push(sender.client, request, FetchReply::Then(Box::new(send)));
         pushed.map_err(|err| match err {
             FetchError::TooMany { waiting, limit } => {
                 SendError::UpstreamBusy { waiting: waiting as u64, limit: limit as u64 }

@@ -2,7 +2,7 @@
 //!
 //! In: [`chain_solana::AccountsRequest`]s from any thread. Out: accounts that the ledger has written
 //! ([`chain_solana::ControlCommand::Adopt`]), or the knowledge that an account does not exist.
-//! Shape: [`ConnectedFork::start`]. A call is refused or queued at once (`jobs`). Tasks on one thread (`worker`) look into the
+//! Shape: [`ConnectedFork::start`]. A call is refused or queued at once (`fetch_queue`). Tasks on one thread (`worker`) look into the
 //! cache on disk (`cache`), ask the upstream (`upstream`), make the accounts fit the local ledger (`localize`) and hand
 //! them to the ledger. What is known is in `registry`.
 //! Invariant: no reader and not the ledger's thread waits for the network.
@@ -16,18 +16,20 @@ mod cache;
 mod config;
 mod counters;
 mod error;
+mod fetch_queue;
 mod fork;
 mod forked_sender;
-mod jobs;
 mod localize;
 mod metrics;
 mod needs;
 mod registry;
 mod response;
+mod start;
 mod upstream;
 mod worker;
 
 pub use config::Config;
-pub use error::ForkError;
+pub use error::UpstreamForkError;
 pub use fork::{ConnectedFork, UpstreamFork};
 pub use forked_sender::ForkedSender;
+pub use start::StartError;

@@ -21,7 +21,7 @@ pub(crate) fn is_local_only(pubkey: &Pubkey) -> bool {
 }
 
 /// The account as the local ledger takes it over; `None` if it does not.
-pub(crate) fn localized(account: Arc<Account>) -> Option<Arc<Account>> {
+pub(crate) fn localize(account: Arc<Account>) -> Option<Arc<Account>> {
     let owner = *account.0.owner();
     if [sysvar::ID, native_loader::ID, feature::ID].contains(&owner) {
         return None;
@@ -82,7 +82,7 @@ mod tests {
             data
         };
         let upgradeable = bpf_loader_upgradeable::ID;
-        let local = localized(account(upgradeable, &program_data(u64::MAX))).expect("it is taken");
+        let local = localize(account(upgradeable, &program_data(u64::MAX))).expect("it is taken");
         assert_eq!(local.0.data(), program_data(0));
 
         let listed = [Pubkey::new_from_array([9; 32]); 3];
@@ -97,19 +97,19 @@ mod tests {
             table.serialize_for_tests().expect("it serializes")
         };
         let tables = address_lookup_table::ID;
-        let local = localized(account(tables, &table(300_000_000, 2))).expect("it is taken");
+        let local = localize(account(tables, &table(300_000_000, 2))).expect("it is taken");
         assert_eq!(local.0.data(), table(0, 3));
     }
 
     #[test]
     fn accounts_of_the_ledger_itself_are_not_taken_and_others_stay_as_they_are() {
         for owner in [sysvar::ID, native_loader::ID, feature::ID] {
-            assert!(localized(account(owner, b"x")).is_none());
+            assert!(localize(account(owner, b"x")).is_none());
         }
         assert!(is_local_only(&sysvar::clock::ID) && !is_local_only(&Pubkey::default()));
         for owner in [Pubkey::default(), bpf_loader_upgradeable::ID, address_lookup_table::ID] {
             let other = account(owner, b"abc");
-            assert_eq!(localized(Arc::clone(&other)).map(|it| it.0.clone()), Some(other.0.clone()));
+            assert_eq!(localize(Arc::clone(&other)).map(|it| it.0.clone()), Some(other.0.clone()));
         }
     }
 }

@@ -24,7 +24,7 @@ impl Collector for UpstreamFork {
         let bytes_max = shared.registry.bytes_max();
         out.single("hydrant_fork_upstream_bytes_max", MetricKind::Gauge, help, bytes_max);
         let help = "Requests that wait for a thread that asks the upstream.";
-        let waiting = shared.jobs.len() as u64;
+        let waiting = shared.fetches.len() as u64;
         out.single("hydrant_fork_upstream_requests_waiting", MetricKind::Gauge, help, waiting);
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &shared.counters;

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chain_solana::ACCOUNT_BYTES_MAX;
 use serde::Deserialize;
-use solana::Account;
+use solana::{Account, JsonU64};
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 
@@ -48,17 +48,17 @@ struct InContext<T> {
 
 #[derive(Deserialize)]
 struct Context {
-    slot: u64,
+    slot: JsonU64,
 }
 
 /// An account as `getMultipleAccounts` has it in base64.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct JsonAccount {
-    lamports: u64,
+    lamports: JsonU64,
     owner: String,
     executable: bool,
-    rent_epoch: u64,
+    rent_epoch: JsonU64,
     data: (String, String),
 }
 
@@ -93,11 +93,13 @@ pub(crate) fn accounts(
         decoded.map_err(|why| format!("the account {address}: {why}"))
     };
     let accounts = addresses.iter().zip(result.value).map(decode).collect::<Result<_, _>>()?;
-    Ok(Ok(AccountsAt { slot: result.context.slot, accounts }))
+    Ok(Ok(AccountsAt { slot: result.context.slot.into(), accounts }))
 }
 
 fn decode_account(account: JsonAccount) -> Result<Arc<Account>, String> {
     let JsonAccount { lamports, owner, executable, rent_epoch, data: (text, encoding) } = account;
+    let lamports = u64::from(lamports);
+    let rent_epoch = rent_epoch.into();
     if encoding != "base64" {
         return Err(format!("data in {encoding:?}, and base64 was requested"));
     }

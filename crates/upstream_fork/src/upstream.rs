@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use chain_solana::FetchError;
-use loadgen::{Connection, Endpoint, LoadError};
+use http_client::{Connection, Endpoint, HttpClientError};
 use parking_lot::RwLock;
 use serde_json::json;
 use solana_hash::Hash;
@@ -110,7 +110,7 @@ impl Upstream {
         let params = r#"[{"commitment":"finalized"}]"#;
         let body = self.call(link, counters, deadline, "getSlot", params)?;
         let slot = response::result(&body).map_err(|why| self.unreachable(why))?;
-        Ok((genesis, slot.map_err(|err| self.refused(err))?))
+        Ok((genesis, slot.map_err(|err| self.refusal_error(err))?))
     }
 
     fn call_text(
@@ -123,7 +123,7 @@ impl Upstream {
     ) -> Result<String, FetchError> {
         let body = self.call(link, counters, deadline, method, params)?;
         let text = response::result(&body).map_err(|why| self.unreachable(why))?;
-        text.map_err(|err| self.refused(err))
+        text.map_err(|err| self.refusal_error(err))
     }
 
     fn call(
@@ -137,7 +137,7 @@ impl Upstream {
         let request =
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
         self.try_call(link, counters, deadline, &request, Ok)
-            .map_err(|failure| self.failed(failure))
+            .map_err(|failure| self.failure_error(failure))
     }
 
     /// The accounts of `addresses`, each with its slot.
@@ -155,7 +155,7 @@ impl Upstream {
             let read = |body: Vec<u8>| match response::accounts(&body, addresses) {
                 Ok(Ok(accounts)) => Ok(accounts),
                 Ok(Err(err)) if BUSY_CODES.contains(&err.code) => Err(Failure::Busy(err.message)),
-                Ok(Err(err)) => Err(Failure::Final(self.refused(err))),
+                Ok(Err(err)) => Err(Failure::Final(self.refusal_error(err))),
                 Err(why) => Err(Failure::Final(self.unreachable(why))),
             };
             match self.try_call(link, counters, deadline, &request, read) {
@@ -172,7 +172,7 @@ impl Upstream {
                     let (first, second) = addresses.split_at(addresses.len() / 2);
                     calls.extend([second, first]);
                 }
-                Err(failure) => return Err(self.failed(failure)),
+                Err(failure) => return Err(self.failure_error(failure)),
             }
         }
         Ok(found)
@@ -273,14 +273,14 @@ impl Upstream {
 
     /// A new connection to the same cluster.
     async fn connect(&self) -> Result<(Endpoint, Connection), Failure> {
-        let broken = |err: LoadError| Failure::Broken(describe(&err));
+        let broken = |err: HttpClientError| Failure::Broken(describe(&err));
         let url = self.url.clone();
         // It resolves the name, which may block.
         let endpoint = tokio::task::spawn_blocking(move || Endpoint::parse(&url)).await;
         let endpoint = endpoint.map_err(|_| Failure::Final(FetchError::Closed))?;
         let endpoint = endpoint.map_err(|err| match err {
             // The URL may have a secret.
-            LoadError::Url { why, .. } => Failure::Broken(why),
+            HttpClientError::Url { why, .. } => Failure::Broken(why),
             err => broken(err),
         })?;
         let opened = Connection::open_with_body_limit(endpoint.clone(), RESPONSE_BYTES_MAX).await;
@@ -293,7 +293,7 @@ impl Upstream {
         let found: String = match response::result(&body).map_err(unreachable)? {
             Ok(found) => found,
             Err(err) if BUSY_CODES.contains(&err.code) => return Err(Failure::Busy(err.message)),
-            Err(err) => return Err(Failure::Final(self.refused(err))),
+            Err(err) => return Err(Failure::Final(self.refusal_error(err))),
         };
         if found != expected.to_string() {
             let why =
@@ -303,7 +303,7 @@ impl Upstream {
         Ok((endpoint, connection))
     }
 
-    fn failed(&self, failure: Failure) -> FetchError {
+    fn failure_error(&self, failure: Failure) -> FetchError {
         match failure {
             Failure::Final(err) => err,
             Failure::Broken(why) => self.unreachable(why),
@@ -312,17 +312,17 @@ impl Upstream {
             }
             Failure::Busy(why) | Failure::Late(why) => {
                 let (upstream, timeout_ms) = (self.name.clone(), self.timeout_ms);
-                FetchError::TimedOut { upstream, timeout_ms, why: shortened(&why) }
+                FetchError::TimedOut { upstream, timeout_ms, why: shorten(&why) }
             }
         }
     }
 
     fn unreachable(&self, why: String) -> FetchError {
-        FetchError::Unreachable { upstream: self.name.clone(), why: shortened(&why) }
+        FetchError::Unreachable { upstream: self.name.clone(), why: shorten(&why) }
     }
 
-    fn refused(&self, CallError { code, message }: CallError) -> FetchError {
-        FetchError::Refused { upstream: self.name.clone(), code, message: shortened(&message) }
+    fn refusal_error(&self, CallError { code, message }: CallError) -> FetchError {
+        FetchError::Refused { upstream: self.name.clone(), code, message: shorten(&message) }
     }
 }
 
@@ -348,13 +348,13 @@ async fn exchange(connection: &mut Connection, request: &[u8]) -> Result<Vec<u8>
             Err(Failure::Broken(format!("HTTP {status}: a redirect is not followed")))
         }
         Ok((status, None)) => Err(Failure::Broken(format!("HTTP {status}"))),
-        Err(LoadError::Sink(_)) if is_too_long => Err(Failure::TooLong),
+        Err(HttpClientError::Sink(_)) if is_too_long => Err(Failure::TooLong),
         Err(err) => Err(Failure::Broken(describe(&err))),
     }
 }
 
 /// An error with its causes.
-fn describe(err: &LoadError) -> String {
+fn describe(err: &HttpClientError) -> String {
     let mut text = err.to_string();
     let mut source = std::error::Error::source(err);
     while let Some(err) = source {
@@ -365,7 +365,7 @@ fn describe(err: &LoadError) -> String {
 }
 
 /// A message of a stranger for a message of ours.
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     text.chars().filter(|char| !char.is_control()).take(MESSAGE_CHARS_MAX).collect()
 }
 
@@ -395,7 +395,7 @@ mod tests {
         ] {
             assert_eq!(host(url), name);
         }
-        assert_eq!(shortened("a\r\nb\u{7}").as_str(), "ab");
-        assert_eq!(shortened(&"x".repeat(1_000)).len(), MESSAGE_CHARS_MAX);
+        assert_eq!(shorten("a\r\nb\u{7}").as_str(), "ab");
+        assert_eq!(shorten(&"x".repeat(1_000)).len(), MESSAGE_CHARS_MAX);
     }
 }

@@ -20,8 +20,8 @@ use solana_pubkey::Pubkey;
 
 use crate::cache::{CachedAccount, DiskCache};
 use crate::counters::Counters;
-use crate::jobs::{Fetched, Job, Jobs};
-use crate::localize::localized;
+use crate::fetch_queue::{FetchQueue, Fetched, QueuedFetch};
+use crate::localize::localize;
 use crate::needs::Scan;
 use crate::registry::Registry;
 use crate::upstream::{Link, Upstream, now};
@@ -35,7 +35,7 @@ const ARRIVAL_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// What all threads share.
 pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
-    pub(crate) jobs: Jobs,
+    pub(crate) fetches: FetchQueue,
     pub(crate) upstream: Upstream,
     pub(crate) cache: Option<Mutex<DiskCache>>,
     /// With the records of the registry below its own.
@@ -87,18 +87,18 @@ impl Drop for Claim<'_> {
 
 /// Fetches for one request after the other, until the queue is closed.
 pub(crate) fn run(shared: &Shared, mut link: Link) {
-    while let Some(job) = shared.jobs.pop() {
-        if job.end.is_abandoned() {
+    while let Some(fetch) = shared.fetches.pop() {
+        if fetch.end.is_abandoned() {
             continue;
         }
         // A bug of ours ends only this request.
-        let fetched = catch_unwind(AssertUnwindSafe(|| shared.fetch(&job, &mut link)));
+        let fetched = catch_unwind(AssertUnwindSafe(|| shared.fetch(&fetch, &mut link)));
         let result = fetched.unwrap_or_else(|_| Err(ControlError::Panicked.into()));
         if let Err(err) = &result {
             shared.counters.count_failed_request();
             tracing::warn!(%err, "accounts of the upstream could not be fetched");
         }
-        job.end.send(result);
+        fetch.end.send(result);
     }
 }
 
@@ -119,21 +119,21 @@ impl Shared {
         read(&scan)
     }
 
-    fn fetch(&self, job: &Job, link: &mut Link) -> Fetched {
+    fn fetch(&self, fetch: &QueuedFetch, link: &mut Link) -> Fetched {
         let mut rounds = 0;
         loop {
             let (missing, is_complete) = self.scan(
-                |scan| scan.add(&job.request),
+                |scan| scan.add(&fetch.request),
                 |scan| (scan.missing.clone(), scan.is_complete()),
             );
             if is_complete {
                 return Ok(());
             }
-            if now() >= job.deadline || rounds >= ROUNDS_MAX {
+            if now() >= fetch.deadline || rounds >= ROUNDS_MAX {
                 return Err(self.timed_out("other requests for the same accounts took as long"));
             }
             match self.claims.claim(&missing) {
-                None => self.claims.wait(job.deadline.min(now() + ARRIVAL_POLL_INTERVAL)),
+                None => self.claims.wait(fetch.deadline.min(now() + ARRIVAL_POLL_INTERVAL)),
                 Some(claim) => {
                     rounds += 1;
                     // Another thread may have fetched them between the scan and the claim.
@@ -141,7 +141,7 @@ impl Shared {
                         self.registry.knowledge(key) == crate::registry::Knowledge::Unknown
                     };
                     let keys: Vec<_> = claim.keys.iter().filter(unknown).copied().collect();
-                    self.take_over(&keys, job.deadline, link)?;
+                    self.take_over(&keys, fetch.deadline, link)?;
                 }
             }
         }
@@ -164,7 +164,7 @@ impl Shared {
             self.store(&fetched);
             found.extend(fetched);
         }
-        let local = found.into_iter().map(|it| (it.pubkey, it.account.and_then(localized)));
+        let local = found.into_iter().map(|it| (it.pubkey, it.account.and_then(localize)));
         let adopted = self.registry.mark_fetched(local.collect())?;
         let result = self.hand_over(&adopted, deadline);
         if result.is_err() {

@@ -10,11 +10,10 @@ use std::time::Duration;
 use foldhash::quality::RandomState;
 use lattice::{BankHashInputs, HardFork, LtHash, crossed_hard_forks};
 use ledger::BlockId;
-use solana::{Account, lt_hash};
+use solana::{Account, VotedStake, lt_hash};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
-use crate::tally::VotedStake;
 use crate::verdict::{Verdict, WRITTEN_LISTED_MAX};
 
 /// The bank from which a verifier starts: that of a snapshot, or one that was verified before.

@@ -28,8 +28,7 @@ pub use bank::{AccountChange, AccountHash, FrozenBank, LatticeChange, RootBank, 
 pub use error::VerifierError;
 pub use reports::SourceId;
 pub use slot_hashes::{newest_slot_hash, slot_hashes};
-pub use stakes::{EpochStakes, VOTERS_MAX, VoterStake};
-pub use tally::VotedStake;
-pub use verdict::{Level, Mismatch, Reporter, Verdict, VerdictChange, WRITTEN_LISTED_MAX};
+pub use stakes::{StakedVoters, VOTERS_MAX};
+pub use verdict::{Verdict, VerdictChange, WRITTEN_LISTED_MAX};
 pub use verifier::{SLOTS_AHEAD_MAX, Verifier, VerifierConfig, VerifierUsage};
 pub use vote::{SignedVote, UnverifiedVote, VoteError};

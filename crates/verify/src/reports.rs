@@ -26,7 +26,7 @@ impl SourceReports {
     }
 
     /// The hash that at least `required` sources list for a slot. `None` if there are several such hashes.
-    pub(crate) fn agreed(&self, slot: Slot, required: usize) -> Option<Hash> {
+    pub(crate) fn agreed_hash(&self, slot: Slot, required: usize) -> Option<Hash> {
         if required == 0 {
             return None;
         }

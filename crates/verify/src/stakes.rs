@@ -1,37 +1,28 @@
-//! The stakes of an epoch: whose vote counts for its slots, and how much.
+//! The voters of an epoch, sorted for counting: whose vote counts for its slots, and how much.
 
 use std::ops::RangeInclusive;
 
 use ledger::Slot;
+use solana::EpochVoter;
 use solana_pubkey::Pubkey;
 
 /// Maximum number of vote accounts of an epoch. Mainnet has about 1,000, and SIMD-0357 limits them to 2,000.
 pub const VOTERS_MAX: usize = 65_536;
 
-/// A vote account with stake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VoterStake {
-    /// Its address.
-    pub vote_account: Pubkey,
-    /// The key that signs its votes in this epoch.
-    pub authorized_voter: Pubkey,
-    /// Lamports that are delegated to it.
-    pub stake: u64,
-}
-
-/// The stakes of one epoch.
+/// The vote accounts whose votes count for the slots of one epoch, with their stakes.
 #[derive(Clone, Debug)]
-pub struct EpochStakes {
+pub struct StakedVoters {
     slots: RangeInclusive<Slot>,
     /// Sorted by vote account.
-    voters: Vec<VoterStake>,
+    voters: Vec<EpochVoter>,
     total: u128,
 }
 
-impl EpochStakes {
-    /// The stakes for votes on `slots`. Of two entries of a vote account the later one counts, and beyond
-    /// [`VOTERS_MAX`] those with the least stake are left out. They still count in the total.
-    pub fn new(slots: RangeInclusive<Slot>, mut voters: Vec<VoterStake>) -> Self {
+impl StakedVoters {
+    /// Makes the table for votes on `slots`. Of two entries of a vote account the later one counts. Beyond
+    /// [`VOTERS_MAX`] those with the least stake are left out; they still count in the total, as does an account
+    /// without an authorized voter, whose votes do not count.
+    pub fn new(slots: RangeInclusive<Slot>, mut voters: Vec<EpochVoter>) -> Self {
         voters.reverse();
         voters.sort_by_key(|voter| voter.vote_account);
         voters.dedup_by_key(|voter| voter.vote_account);
@@ -50,7 +41,7 @@ impl EpochStakes {
     }
 
     /// The stake of a vote account; 0 if it has none.
-    pub fn stake_of(&self, vote_account: &Pubkey) -> u64 {
+    pub fn stake(&self, vote_account: &Pubkey) -> u64 {
         self.voter(vote_account).map_or(0, |(_, voter)| voter.stake)
     }
 
@@ -60,14 +51,14 @@ impl EpochStakes {
     }
 
     /// The number of a vote account, and the account.
-    pub(crate) fn voter(&self, vote_account: &Pubkey) -> Option<(usize, &VoterStake)> {
-        let find = |voter: &VoterStake| voter.vote_account.cmp(vote_account);
+    pub(crate) fn voter(&self, vote_account: &Pubkey) -> Option<(usize, &EpochVoter)> {
+        let find = |voter: &EpochVoter| voter.vote_account.cmp(vote_account);
         let number = self.voters.binary_search_by(find).ok()?;
         Some((number, &self.voters[number]))
     }
 
     /// The vote accounts, in the order of their addresses.
-    pub fn voters(&self) -> &[VoterStake] {
+    pub fn voters(&self) -> &[EpochVoter] {
         &self.voters
     }
 
@@ -83,7 +74,7 @@ impl EpochStakes {
 
     /// Bytes that the stakes occupy.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.voters.capacity() * size_of::<VoterStake>()
+        size_of::<Self>() + self.voters.capacity() * size_of::<EpochVoter>()
     }
 }
 
@@ -93,15 +84,16 @@ mod tests {
 
     #[test]
     fn two_thirds_of_the_stake_are_not_enough() {
-        let voter = |n: u8| VoterStake {
+        let voter = |n: u8| EpochVoter {
             vote_account: Pubkey::new_from_array([n; 32]),
-            authorized_voter: Pubkey::default(),
+            node: Pubkey::default(),
+            authorized_voter: None,
             stake: 100,
         };
-        let stakes = EpochStakes::new(0..=31, vec![voter(1), voter(2), voter(3), voter(1)]);
+        let stakes = StakedVoters::new(0..=31, vec![voter(1), voter(2), voter(3), voter(1)]);
         assert_eq!((stakes.len(), stakes.total), (3, 300));
         assert!(!stakes.is_supermajority(200));
         assert!(stakes.is_supermajority(201));
-        assert!(!EpochStakes::new(0..=31, Vec::new()).is_supermajority(0));
+        assert!(!StakedVoters::new(0..=31, Vec::new()).is_supermajority(0));
     }
 }

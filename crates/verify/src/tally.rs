@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use ledger::Slot;
+use solana::{EpochVoter, VotedStake};
 use solana_hash::Hash;
 
-use crate::stakes::{EpochStakes, VoterStake};
+use crate::stakes::StakedVoters;
 
 /// Hashes of a slot that no bank has, at most: more than one means that validators contradict each other.
 const OTHER_HASHES_MAX: usize = 8;
@@ -51,17 +52,6 @@ pub(crate) struct Decision {
     pub(crate) voted: VotedStake,
 }
 
-/// The stake of the votes that decided, in lamports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VotedStake {
-    /// The slot that the votes are for: the bank's own, or that of a descendant.
-    pub slot: Slot,
-    /// Stake of the votes that were counted until they were enough.
-    pub stake: u128,
-    /// Stake of all vote accounts.
-    pub total: u128,
-}
-
 /// The votes for all slots above the root.
 #[derive(Default)]
 pub(crate) struct VoteTallies(BTreeMap<Slot, SlotTally>);
@@ -71,8 +61,8 @@ impl VoteTallies {
     pub(crate) fn add(
         &mut self,
         (slot, hash): (Slot, Hash),
-        (number, voter): (usize, &VoterStake),
-        stakes: &EpochStakes,
+        (number, voter): (usize, &EpochVoter),
+        stakes: &StakedVoters,
         is_bank: impl Fn(&Hash) -> bool,
     ) -> bool {
         let tally = self.0.entry(slot).or_insert_with(|| SlotTally::Open(Vec::new()));
@@ -91,14 +81,15 @@ impl VoteTallies {
         let stake = hashes[index].stake;
         let is_decided = stakes.is_supermajority(stake);
         if is_decided {
-            let voted = VotedStake { slot, stake, total: stakes.total() };
+            let total = stakes.total();
+            let voted = VotedStake { slot, voted: lamports(stake), total: lamports(total) };
             *tally = SlotTally::Decided(Decision { hash, voted });
         }
         is_decided
     }
 
     /// The hash that more than two thirds of the stake voted for.
-    pub(crate) fn decided(&self, slot: Slot) -> Option<Decision> {
+    pub(crate) fn decision(&self, slot: Slot) -> Option<Decision> {
         match self.0.get(&slot)? {
             SlotTally::Decided(decision) => Some(*decision),
             SlotTally::Open(_) => None,
@@ -106,7 +97,7 @@ impl VoteTallies {
     }
 
     /// Removes the votes for the slots of an epoch.
-    pub(crate) fn remove_epoch(&mut self, stakes: &EpochStakes) {
+    pub(crate) fn remove_epoch(&mut self, stakes: &StakedVoters) {
         self.0.retain(|slot, _| !stakes.slots().contains(slot));
     }
 
@@ -126,6 +117,11 @@ impl VoteTallies {
         });
         self.0.len() * (size_of::<Slot>() + size_of::<SlotTally>()) + hashes.sum::<usize>()
     }
+}
+
+/// A sum of stakes in lamports. All SOL fit; only made-up stakes can exceed 64 bits.
+fn lamports(stake: u128) -> u64 {
+    u64::try_from(stake).unwrap_or(u64::MAX)
 }
 
 /// Makes space for a hash that no bank has. False if all others have as much stake.

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use lattice::{BankHashInputs, HardFork, LtHash, crossed_hard_forks};
 use ledger::{BlockId, Slot};
+use solana::{BankMismatch, HashReporter, VerificationLevel, VotedStake};
 use solana_hash::Hash;
 
 use crate::bank::{Bank, ChildReport, FrozenBank, ParentHashes, RootBank, SummedBank, sum_changes};
 use crate::error::VerifierError;
 use crate::reports::{SourceId, SourceReports};
-use crate::stakes::EpochStakes;
-use crate::tally::{VoteTallies, VotedStake};
-use crate::verdict::{Level, Mismatch, Reporter, Verdict, VerdictChange};
+use crate::stakes::StakedVoters;
+use crate::tally::VoteTallies;
+use crate::verdict::{Verdict, VerdictChange};
 use crate::vote::SignedVote;
 
 /// Votes and reports count for slots up to this many above the root: 200 seconds of 400 ms slots.
@@ -56,7 +57,7 @@ pub struct Verifier {
     reports: SourceReports,
     tallies: VoteTallies,
     /// The oldest first.
-    stakes: Vec<EpochStakes>,
+    stakes: Vec<StakedVoters>,
 }
 
 impl Verifier {
@@ -120,7 +121,7 @@ impl Verifier {
 
     /// Sets the stakes of an epoch. Only votes for slots of such an epoch count. Votes that were counted with other
     /// stakes of the epoch are dropped, and of four epochs the oldest one.
-    pub fn set_epoch_stakes(&mut self, stakes: EpochStakes) {
+    pub fn set_epoch_stakes(&mut self, stakes: StakedVoters) {
         self.stakes.retain(|known| known.slots().start() != stakes.slots().start());
         self.tallies.remove_epoch(&stakes);
         self.stakes.push(stakes);
@@ -137,7 +138,7 @@ impl Verifier {
 
     /// Whether enough stake voted for one hash of a slot, which may be that of no bank here.
     pub fn is_decided(&self, slot: Slot) -> bool {
-        self.tallies.decided(slot).is_some()
+        self.tallies.decision(slot).is_some()
     }
 
     /// A bank froze: computes its hash. Its parent is the root, or was passed before.
@@ -249,7 +250,7 @@ impl Verifier {
         let voter =
             stakes.and_then(|stakes| Some((stakes, stakes.voter(vote.vote().vote_account())?)));
         let Some((stakes, (number, voter))) = voter else { return Vec::new() };
-        if !vote.is_signed_by(&voter.authorized_voter) {
+        if !voter.authorized_voter.is_some_and(|key| vote.is_signed_by(&key)) {
             return Vec::new();
         }
         let (banks, tallies) = (&self.banks, &mut self.tallies);
@@ -345,7 +346,7 @@ impl Verifier {
     /// Banks and bytes in use.
     pub fn usage(&self) -> VerifierUsage {
         let banks = self.banks.values().map(Bank::bytes).sum::<usize>();
-        let stakes = self.stakes.iter().map(EpochStakes::bytes).sum::<usize>();
+        let stakes = self.stakes.iter().map(StakedVoters::bytes).sum::<usize>();
         let bytes =
             size_of::<Self>() + banks + stakes + self.reports.bytes() + self.tallies.bytes();
         VerifierUsage { banks: self.banks.len(), bytes }
@@ -368,7 +369,7 @@ impl Verifier {
     /// Judges all banks of a slot again, and the ancestors of one that enough stake voted for.
     fn judge_slot(&mut self, slot: Slot, now: Duration) -> Vec<VerdictChange> {
         let mut changed = Vec::new();
-        let voted = self.tallies.decided(slot);
+        let voted = self.tallies.decision(slot);
         let blocks: Vec<BlockId> = banks_at(&self.banks, slot).map(|(block, _)| block).collect();
         for block in blocks {
             if let Some(decision) = voted
@@ -404,7 +405,7 @@ impl Verifier {
 
     /// Judges a bank. Returns its verdict if that changed.
     fn judge(&mut self, block: BlockId, now: Duration) -> Option<VerdictChange> {
-        let verdict = self.verdict_of(block)?;
+        let verdict = self.judge_reports(block)?;
         let bank = self.banks.get_mut(&block)?;
         if bank.verdict == verdict {
             return None;
@@ -415,35 +416,40 @@ impl Verifier {
     }
 
     /// The verdict that follows from all reports so far. Votes count before sources, and those before a child.
-    fn verdict_of(&self, block: BlockId) -> Option<Verdict> {
+    fn judge_reports(&self, block: BlockId) -> Option<Verdict> {
         let bank = self.banks.get(&block)?;
         if bank.voted.is_some() {
-            return Some(Verdict::Matched(Level::Voted));
+            return Some(Verdict::Matched(VerificationLevel::Voted));
         }
-        let agreed = self.reports.agreed(block.slot, self.config.sources_required);
+        let agreed = self.reports.agreed_hash(block.slot, self.config.sources_required);
         // The cluster may have voted for another bank of the slot, which is on another fork.
         let is_no_banks = |hash: &Hash| {
             !banks_at(&self.banks, block.slot).any(|(_, bank)| bank.bank_hash == *hash)
         };
-        let voted = self.tallies.decided(block.slot).map(|decision| decision.hash);
+        let voted = self.tallies.decision(block.slot).map(|decision| decision.hash);
         let mismatch = if let Some(voted) = voted.filter(is_no_banks) {
-            Some((voted, Reporter::Votes))
+            Some((voted, HashReporter::Votes))
         } else if let ChildReport::Differs(hash) = bank.child_report {
-            Some((hash, Reporter::Child))
+            Some((hash, HashReporter::Child))
         } else {
-            agreed.filter(is_no_banks).map(|agreed| (agreed, Reporter::Sources))
+            agreed.filter(is_no_banks).map(|agreed| (agreed, HashReporter::Sources))
         };
         Some(match mismatch {
-            Some((reported, reporter)) => Verdict::Mismatch(Mismatch {
-                computed: bank.bank_hash,
-                reported,
-                reporter,
+            Some((reported, reporter)) => Verdict::Mismatch {
+                mismatch: BankMismatch {
+                    slot: block.slot,
+                    computed: bank.bank_hash,
+                    reported,
+                    reporter,
+                    accounts_written: bank.written.clone(),
+                    accounts_written_len: bank.written_len,
+                },
                 is_first: self.is_first_mismatch(bank),
-                accounts_written: bank.written.clone(),
-                accounts_written_len: bank.written_len,
-            }),
-            None if agreed == Some(bank.bank_hash) => Verdict::Matched(Level::Agreed),
-            None if bank.child_report == ChildReport::Equal => Verdict::Matched(Level::Sequence),
+            },
+            None if agreed == Some(bank.bank_hash) => Verdict::Matched(VerificationLevel::Agreed),
+            None if bank.child_report == ChildReport::Equal => {
+                Verdict::Matched(VerificationLevel::Sequence)
+            }
             None => Verdict::Pending,
         })
     }
@@ -451,7 +457,7 @@ impl Verifier {
     fn is_first_mismatch(&self, bank: &Bank) -> bool {
         let mut next = bank.parent;
         while let Some(bank) = self.banks.get(&next) {
-            if matches!(bank.verdict, Verdict::Mismatch(_)) {
+            if matches!(bank.verdict, Verdict::Mismatch { .. }) {
                 return false;
             }
             next = bank.parent;

@@ -5,14 +5,14 @@ use hyper::Response;
 use hyper::header::HeaderMap;
 use rest::StaticResponse;
 
-/// What the paths of all files begin with.
+/// The common prefix of the paths of all files.
 pub(crate) const PREFIX: &str = "/console/";
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
-/// A file of the page.
+/// A file that the page loads, by name.
 pub(crate) struct AssetFile {
     pub(crate) name: &'static str,
     pub(crate) media: &'static str,
@@ -77,12 +77,12 @@ impl Assets {
         Self { folder, responses: FILES.iter().map(response).collect() }
     }
 
-    /// The path of a file.
+    /// Returns the path at which a file is served.
     pub(crate) fn path(&self, name: &str) -> String {
         format!("{}{name}", self.folder)
     }
 
-    /// The response to a request for this path, if there is such a file in this version.
+    /// Returns the response to a request for this path, if there is such a file in this version.
     pub(crate) fn respond(
         &self,
         path: &str,

@@ -33,7 +33,7 @@ fn every_file_is_listed_and_every_import_leads_to_one() {
 }
 
 #[test]
-fn no_file_makes_html_of_text_or_code_of_text_or_loads_from_elsewhere() {
+fn no_file_converts_text_to_html_or_code_or_loads_elsewhere() {
     let forbidden = [
         "innerHTML",
         "outerHTML",
@@ -56,7 +56,7 @@ fn no_file_makes_html_of_text_or_code_of_text_or_loads_from_elsewhere() {
         for word in forbidden {
             assert!(!file.text.contains(word), "{}: {word}", file.name);
         }
-        // The one other address is the name of SVG's elements.
+        // The only other address is the XML namespace of SVG.
         let without_names = file.text.replace("http://www.w3.org/2000/svg", "");
         let urls = without_names.matches("http://").count();
         let own = without_names.matches("`http://${own.").count();
@@ -90,7 +90,7 @@ fn all_files_together_are_small() {
 }
 
 #[test]
-fn the_figures_of_the_listed_traffic_are_those_of_the_scripts() {
+fn the_listed_traffic_has_the_intervals_in_the_scripts() {
     let traffic: serde_json::Value = serde_json::from_str(crate::TRAFFIC).expect("it is JSON");
     let constants = traffic["constants"].as_object().expect("figures by file and name");
     assert_eq!(constants.len(), 5);
@@ -129,8 +129,9 @@ fn a_file_is_sent_compressed_once_and_then_not_at_all() {
 }
 
 #[test]
-fn a_file_of_another_version_does_not_exist() {
-    let (assets, headers) = (Assets::new(), HeaderMap::new());
+fn a_file_from_another_version_does_not_exist() {
+    let assets = Assets::new();
+    let headers = HeaderMap::new();
     for path in ["/console/", "/console/app.js", "/console/000000000000/app.js"] {
         assert!(assets.respond(path, &headers).is_none(), "{path}");
     }

@@ -2,8 +2,8 @@
 
 use hyper::header::{self, HeaderMap};
 
-/// Whether `Accept` lists HTML by its name. `*/*` alone is not enough: programs send it, and they get what they got
-/// before there was a page.
+/// Returns whether `Accept` lists HTML by its name. `*/*` alone is not enough: programs send it, and they get the
+/// response that they got before there was a page.
 pub(crate) fn accepts_html(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|range| {

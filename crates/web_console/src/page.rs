@@ -11,16 +11,16 @@ use rpc_solana::SolanaServer;
 
 use crate::assets::{Assets, FILES};
 
-/// Who makes the blocks of the ledger.
+/// The producer of the ledger's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LedgerKind {
-    /// This node.
+    /// This node makes the blocks itself.
     Local,
-    /// Validators, which this node follows.
+    /// Validators make the blocks, and this node follows them.
     Followed,
 }
 
-/// What the page says without scripts.
+/// The state that the page shows without scripts.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeState {
     health: String,
@@ -34,11 +34,13 @@ pub(crate) struct NodeState {
 }
 
 impl NodeState {
-    /// The state of a node now. Cost: some microseconds.
+    /// Returns the state of a node now. Cost: some microseconds.
     pub(crate) fn read(server: &SolanaServer) -> Self {
-        let (api, info) = (&server.api, &server.api.cluster_info);
+        let api = &server.api;
+        let info = &server.api.cluster_info;
         let levels = [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized];
         let health = match server.context.health.status() {
+            _ if server.context.is_draining() => "draining".to_owned(),
             Status::Ok => "ok".to_owned(),
             Status::Behind { slots } => format!("behind by {slots} slots"),
             Status::Unknown => "unknown".to_owned(),
@@ -80,8 +82,8 @@ impl Page {
         Self { kind, links, icon }
     }
 
-    /// The page. The scripts read how to reach the node from the attributes of `html`: `data-websocket` is the path at
-    /// which this port accepts WebSocket.
+    /// Returns the page. The scripts read how to reach the node from the attributes of `html`: `data-websocket` is
+    /// the path at which this port accepts WebSocket.
     pub(crate) fn render(&self, node: &NodeState) -> String {
         let (name, kind) = match self.kind {
             LedgerKind::Local => ("local", "local ledger"),
@@ -90,9 +92,11 @@ impl Page {
         let faucet = if node.has_faucet { "<a href=\"#/faucet\">Faucet</a>" } else { "" };
         let [processed, confirmed, finalized] = node.slots;
         let verified = node.verified.map_or_else(|| "none".to_owned(), |slot| slot.to_string());
-        let (links, icon) = (&self.links, &self.icon);
+        let links = &self.links;
+        let icon = &self.icon;
         let NodeState { health, has_faucet, slot_ms, genesis, identity, .. } = node;
-        let (version, api_version) = (env!("CARGO_PKG_VERSION"), rpc_solana::api_version());
+        let version = env!("CARGO_PKG_VERSION");
+        let api_version = rpc_solana::api_version();
         format!(
             r##"<!doctype html>
 <html lang="en" data-ledger="{name}" data-faucet="{has_faucet}" data-slot-ms="{slot_ms}" data-websocket="/">
@@ -130,7 +134,7 @@ impl Page {
     }
 }
 
-/// A state for tests.
+/// Returns the state of a node for tests.
 #[cfg(test)]
 pub(crate) fn example_state() -> NodeState {
     NodeState {
@@ -149,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_the_state_of_the_node_without_scripts() {
+    fn the_page_has_the_nodes_state_without_scripts() {
         let page = Page::new(LedgerKind::Followed, &Assets::new());
         let html = page.render(&example_state());
         for text in ["behind by 7 slots", "1203", "1202", "1171", "GENESIS", "IDENTITY"] {

@@ -1,9 +1,9 @@
-//! What a browser may do with the page.
+//! The permissions of the page in the browser.
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// Scripts, styles and connections of this node only; no inline script or style, no form, no frame. The last two lines
-/// let the browser refuse every script that turns a text into HTML, whatever the text is.
+/// let the browser refuse every script that writes a text as HTML, whatever the text is.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
@@ -24,7 +24,7 @@ const HEADERS: [(HeaderName, HeaderValue); 5] = [
     ),
 ];
 
-/// Adds the headers.
+/// Adds the security headers of the page.
 pub(crate) fn write(headers: &mut HeaderMap) {
     for (name, value) in HEADERS {
         headers.insert(name, value);

@@ -1,6 +1,5 @@
 //! The page and its files on the port of JSON-RPC, before the paths of another API.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use http_server::{ResponseBody, text_response};
@@ -8,7 +7,7 @@ use hyper::header;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use jsonrpc::error::RpcError;
-use jsonrpc::{HttpApi, HttpApiRequest};
+use jsonrpc::{HttpApi, HttpApiRequest, HttpApiResponse};
 use rest::StaticResponse;
 use rpc_solana::{SolanaApi, SolanaServer};
 
@@ -27,7 +26,7 @@ pub struct WithConsole {
 }
 
 impl WithConsole {
-    /// The console of a ledger of this kind, and the requests of `other`.
+    /// Creates the console of a ledger of this kind, and the requests of `other`.
     pub fn new(kind: LedgerKind, other: Arc<dyn HttpApi<SolanaApi>>) -> Self {
         let assets = Assets::new();
         Self { page: Page::new(kind, &assets), assets, other }
@@ -37,7 +36,8 @@ impl WithConsole {
         if let Err(err) = request.method_client.admit(&server.context) {
             return too_many(err);
         }
-        let (path, headers) = (request.head.uri.path(), &request.head.headers);
+        let path = request.head.uri.path();
+        let headers = &request.head.headers;
         let found = if path == "/" {
             let page = self.page.render(&NodeState::read(server));
             Some(StaticResponse::plain(HTML, page.into_bytes()).respond(headers))
@@ -56,7 +56,7 @@ impl WithConsole {
     }
 }
 
-/// The refusal of a client that reached its rate limit, with the seconds that it has to wait.
+/// Returns the refusal of a client that reached its rate limit, with the seconds that it has to wait.
 fn too_many(err: RpcError) -> Response<ResponseBody> {
     let wait_ms = err.data.as_ref().and_then(|data| data["retryAfterMs"].as_u64());
     let seconds = wait_ms.unwrap_or_default() / 1_000 + 1;
@@ -65,7 +65,8 @@ fn too_many(err: RpcError) -> Response<ResponseBody> {
     refusal
 }
 
-/// Whether a request is for the console: it reads, and it is for a file or comes from a browser that loads a page.
+/// Returns whether a request is for the console: it reads, and it is for a file or comes from a browser that loads a
+/// page.
 fn is_for_console(head: &Parts) -> bool {
     let path = head.uri.path();
     matches!(head.method, Method::GET | Method::HEAD)
@@ -85,9 +86,9 @@ impl HttpApi<SolanaApi> for WithConsole {
         &'a self,
         server: &'a Arc<SolanaServer>,
         request: HttpApiRequest,
-    ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>> {
+    ) -> HttpApiResponse<'a> {
         if is_for_console(&request.head) {
-            return Box::pin(std::future::ready(self.respond(server, &request)));
+            return HttpApiResponse::Ready(self.respond(server, &request));
         }
         self.other.handle(server, request)
     }

@@ -5,7 +5,7 @@ mod readers;
 
 use ledger::Address;
 
-/// The address of number `n`. Of 10, seven have 32 bytes.
+/// Returns the address of number `n`. Of 10, seven have 32 bytes.
 pub(crate) fn address(n: u32) -> Address {
     let mut bytes = [b'p'; 36];
     bytes[..4].copy_from_slice(&n.to_le_bytes());

@@ -10,7 +10,7 @@ use crate::address;
 const LIMIT: u32 = 3_000;
 const WORLD: u32 = 5_000;
 
-/// What a reader's snapshot knows: these addresses by these ids, while its epoch lives.
+/// A reader's knowledge: these addresses have these ids while its epoch lives.
 struct Snapshot {
     _epoch: Epoch,
     known: BTreeMap<u32, AddressId>,
@@ -59,7 +59,7 @@ fn the_table_behaves_like_plain_maps() {
             }
         }
         assert_eq!(table.len(), counts.len());
-        assert!(table.allocated() <= LIMIT as usize);
+        assert!(table.allocated_ids() <= LIMIT as usize);
         let found = table.lookup(&address(n));
         if let Some((id, _)) = counts.get(&n) {
             assert_eq!(found, Some(*id));
@@ -81,7 +81,7 @@ fn the_table_behaves_like_plain_maps() {
     }
     snapshots.clear();
     (0..3).for_each(|_| drop(table.epoch()));
-    assert_eq!((table.len(), table.allocated()), (0, 0));
+    assert_eq!((table.len(), table.allocated_ids()), (0, 0));
     for n in 0..LIMIT {
         assert!(table.retain(&address(n)).is_ok(), "every id is free again");
     }

@@ -19,7 +19,9 @@ fn what_was_registered_is_found_while_shards_grow() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|threads| {
         for seed in 0..2 {
-            let (table, registered, is_over) = (&table, &registered, &is_over);
+            let table = &table;
+            let registered = &registered;
+            let is_over = &is_over;
             threads.spawn(move || {
                 let mut rng = fastrand::Rng::with_seed(seed);
                 while !is_over.load(Ordering::Relaxed) {
@@ -57,7 +59,10 @@ fn a_pinned_epoch_retains_its_addresses_while_ids_are_reused() {
     let reads = AtomicU32::new(0);
     std::thread::scope(|threads| {
         for _ in 0..2 {
-            let (table, now, is_over, reads) = (&table, &now, &is_over, &reads);
+            let table = &table;
+            let now = &now;
+            let is_over = &is_over;
+            let reads = &reads;
             threads.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
                     let version = now.load_full();

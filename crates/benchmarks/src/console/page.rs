@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ::loadgen::{Connection, Endpoint};
 use anyhow::{Context, Result, ensure};
+use http_client::{Connection, Endpoint};
 use serde_json::Value;
 use testkit::scenario::{Client, Task, task};
 use tokio::time::{Instant, sleep_until};

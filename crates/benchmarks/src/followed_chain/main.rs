@@ -211,7 +211,7 @@ fn follow_chain(snapshot: &SnapshotFile, slots: &Arc<[Slot]>, pace: Pace) -> Res
         sources: vec![SourceConfig { url: format!("http://{}", source.address), x_token: None }],
         stream: StreamConfig::default(),
         feed: FeedConfig::default(),
-        history: HistoryLimits { slots_max: 64, bytes_max: 1 << 30 },
+        history: HistoryLimits { blocks_max: 64, bytes_max: 1 << 30 },
         verify: VerifyMode::Sequence,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),

@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use ::loadgen::{Connection, Endpoint};
 use anyhow::{Context, Result, bail, ensure};
 use api_keys::{ApiKeys, Caller, Charge, Credentials, KeyFile};
+use http_client::{Connection, Endpoint};
 
 use super::key_text::entry;
 use crate::index::heap;

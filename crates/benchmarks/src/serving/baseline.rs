@@ -53,7 +53,7 @@ impl Ratio {
 }
 
 /// The cost that a quarter of the rounds did not exceed. It is the largest of these, so it is no single lucky round.
-fn lower_quartile(rounds: &[f64]) -> f64 {
+pub(super) fn lower_quartile(rounds: &[f64]) -> f64 {
     let rounds = sorted(rounds.to_vec());
     rounds.get(rounds.len().saturating_sub(1) / 4).copied().unwrap_or(f64::NAN)
 }

@@ -9,8 +9,9 @@
 
 use std::net::SocketAddr;
 
-use ::loadgen::{Endpoint, Stream, status_ok};
+use ::loadgen::{Stream, status_ok};
 use anyhow::Result;
+use http_client::Endpoint;
 
 use super::rounds::{Case, Rounds};
 use super::server::Server;

@@ -8,8 +8,9 @@
 
 use std::net::SocketAddr;
 
-use ::loadgen::{Endpoint, Report, Run, Stream, StreamStats};
+use ::loadgen::{Report, Run, Stream, StreamStats};
 use anyhow::Result;
+use http_client::Endpoint;
 
 use super::server::{Server, cores};
 use super::size::{SCAN_NICE, Size};

@@ -1,6 +1,7 @@
-//! The suites of Agave's `accounts-cluster-bench`, program-accounts, every route of REST, an account and a list that
-//! the client has already (`-unchanged`, 304, compared with the same as `-one`), and a mix of all methods. Suites that
-//! read accounts run over the synthetic ledger, suites that need transactions over `hydrant dev`.
+//! The suites of Agave's `accounts-cluster-bench`, program-accounts, every route of REST, the same from a client that
+//! has the responses (`-304`), an account and a list that the client has already (`-unchanged`, 304, compared with the
+//! same as `-one`), and a mix of all methods. Suites that read accounts run over the synthetic ledger, suites that need
+//! transactions over `hydrant dev`.
 //!
 //! Rounds are short, so that there are several in the time (`Size::short`). The one route that writes is
 //! offered each transaction once, before the others.
@@ -8,8 +9,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ::loadgen::{Client, Endpoint, Mix, Report, RunLength, Stream, status_ok};
+use ::loadgen::{Mix, Report, RunLength, Stream, status_ok};
 use anyhow::{Context, Result, ensure};
+use http_client::{Client, Endpoint};
 use loadgen_solana::{DiscoveryConfig, InputKinds, Inputs, RestSuite, Suite, SuiteError};
 use process_usage::Process;
 use solana_signer::Signer as _;
@@ -32,6 +34,9 @@ const HISTORY_SUITES: [Suite; 4] =
 
 /// Its response is a walk over the whole ledger. Metrics have one reader, which waits.
 const SINGLE_CONNECTION_SUITE: &str = "rest-metrics";
+
+/// The end of the name of a suite from a client that has the responses.
+pub(super) const NOT_MODIFIED: &str = "-304";
 
 /// Number and interval of the polls for finalized blocks. Thirteen seconds are usual.
 const POLLS_MAX: usize = 240;
@@ -121,7 +126,7 @@ fn cases(
 ) -> Result<Vec<Case>> {
     let endpoint = Endpoint::from(address);
     let case = |stream| Case { address, stream, constant: 0 };
-    let over_http = |name, requests, connections, judge| {
+    let over_http = |name: &str, requests, connections, judge| {
         let stream = Stream::closed_loop(name, requests, connections);
         case(Stream { classifier: judge, ..stream })
     };
@@ -135,6 +140,11 @@ fn cases(
         let connections = if suite.name == SINGLE_CONNECTION_SUITE { 1 } else { CONNECTIONS };
         let requests = suite.requests(client, found)?;
         cases.push(over_http(suite.name, requests, connections, suite.classifier()));
+        if let Some(revalidated) = suite.into_revalidation() {
+            let name = format!("{}{NOT_MODIFIED}", suite.name);
+            let requests = revalidated.requests(client, found)?;
+            cases.push(over_http(&name, requests, connections, revalidated.classifier()));
+        }
     }
     let mixed = mixed(suites, found, &endpoint)?;
     cases.push(case(Stream::closed_loop(name_of_mix, mixed, CONNECTIONS)));

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use ::loadgen::{Client, Endpoint};
 use anyhow::{Result, ensure};
+use http_client::{Client, Endpoint};
 use serde_json::{Value, json};
 use testkit::synthetic::{Kind, Synthetic, SyntheticConfig};
 

@@ -3,9 +3,9 @@
 //! A time is the median of sequential calls with complete responses over one connection on loopback. A growth is the
 //! larger ledger's time over the smaller one's.
 
-use ::loadgen::{Client, HttpResponse};
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
+use http_client::{Client, HttpResponse};
 use serde_json::{Value, json};
 use testkit::clock::now;
 use testkit::synthetic::{KnownOwner, Synthetic, SyntheticConfig};

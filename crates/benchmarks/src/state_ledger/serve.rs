@@ -6,16 +6,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use anyhow::Result;
-use chain_solana::{
-    ComputedVerification, History, HistoryLimits, InflationSchedule, OneNodeCluster, Reader,
-    SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
-    TransactionSender, VerifiedTransaction, View, WrittenAccounts,
-};
+use chain_solana::{History, HistoryLimits, Reader};
 use http_server::{Listeners, Socket, WebSocketHandler};
-use jsonrpc::{Health, SystemClock};
+use jsonrpc::SystemClock;
 use ledger::Commitment;
 use pool::{ClientId, Limits, Pool, RateLimiter};
-use rpc_solana::{SolanaApi, SolanaServer};
+use rpc_solana::{SolanaApi, SolanaApiBuilder, SolanaServer};
 use testkit::cluster_info::cluster_info;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -29,7 +25,8 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
     println!("serving {}", listener.local_addr()?);
     let (stop, stopped) = oneshot::channel::<()>();
     let listeners = Listeners { rpc: listener, pubsub: None };
-    let node = Arc::new(server(api(reader)?, 1 << 24));
+    let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
+    let node = Arc::new(server(api(reader, Arc::new(pool)).build(), 1 << 24));
     let server = runtime.spawn(jsonrpc::serve(node, Arc::new(NoPubSub), None, listeners, async {
         // An error means that the other end has closed the connection.
         let _ = stopped.await;
@@ -40,40 +37,14 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
     waited
 }
 
-fn api(reader: &Reader) -> Result<SolanaApi> {
-    let cluster_info = Arc::new(cluster_info());
-    let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
-    let limits = HistoryLimits { slots_max: 1, bytes_max: 0 };
+/// A builder of the API of a ledger without history.
+fn api(reader: &Reader, pool: Arc<Pool>) -> SolanaApiBuilder {
+    let limits = HistoryLimits { blocks_max: 1, bytes_max: 0 };
     let history = Arc::new(History::new(limits, reader.view(Commitment::Finalized).block()));
-    let verification = ComputedVerification::new(reader.clone(), Arc::clone(&history));
-    Ok(SolanaApi {
-        verification: Arc::new(verification),
-        cluster: Arc::new(OneNodeCluster::new(
-            Arc::clone(&cluster_info),
-            InflationSchedule::default(),
-        )),
-        cluster_info,
-        reader: reader.clone(),
-        history,
-        transaction_sender: Arc::new(RejectingLedger),
-        simulator: Arc::new(RejectingLedger),
-        faucet: None,
-        fork_control: None,
-        upstream: None,
-        account_upstream: None,
-        snapshots: None,
-        notified: Arc::default(),
-        older_statuses: None,
-        bundles: Arc::default(),
-        cheatcodes: Arc::default(),
-        pool: Arc::new(pool),
-        health: Arc::new(Health::default()),
-        metrics: SolanaApi::new_metrics(),
-        config: rpc_solana::Config::default(),
-    })
+    SolanaApi::builder(Arc::new(cluster_info()), reader.clone(), history, pool)
 }
 
-/// The same with other settings.
+/// The ledger's server with the settings of a benchmark.
 pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<SolanaServer> {
     let Settings { cpu_threads: threads, slice_us, nice, inline_bytes, cache_bytes, .. } =
         *settings;
@@ -84,32 +55,12 @@ pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<SolanaSe
     })?;
     let config =
         rpc_solana::Config { inline_bytes_max: inline_bytes, ..rpc_solana::Config::default() };
-    Ok(server(SolanaApi { pool: Arc::new(pool), config, ..api(reader)? }, cache_bytes))
+    Ok(server(api(reader, Arc::new(pool)).config(config).build(), cache_bytes))
 }
 
 fn server(api: SolanaApi, cache_bytes: u64) -> SolanaServer {
     let response_cache = response_cache::ResponseCache::new(cache_bytes);
     api.into_server(Arc::new(response_cache), Arc::new(RateLimiter::new(Limits::default())))
-}
-
-/// A ledger that accepts no transaction and simulates none.
-struct RejectingLedger;
-
-impl TransactionSender for RejectingLedger {
-    fn send(&self, _: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
-        Err(SendError::Closed)
-    }
-}
-
-impl Simulator for RejectingLedger {
-    fn simulate_after(
-        &self,
-        _: &View,
-        _: &WrittenAccounts,
-        _: SimulationRequest,
-    ) -> Result<Simulation, SimulationError> {
-        Err(SimulationError::Sanitize("this ledger executes nothing".to_owned()))
-    }
 }
 
 /// Rejects WebSocket connections.

@@ -166,6 +166,7 @@ impl Ledger {
             meta,
             account_keys: keys,
             is_vote: false,
+            visibility: Default::default(),
         }
     }
 }

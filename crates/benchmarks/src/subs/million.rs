@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ::loadgen::{Connection, Endpoint};
 use anyhow::{Context, Result, anyhow, ensure};
+use http_client::{Connection, Endpoint};
 use parking_lot::Mutex;
 use serde_json::json;
 use testkit::clock::now;

@@ -55,8 +55,9 @@ fn test_subscriptions() -> TestSubscriptions {
         subscriptions_max: 1 << 20,
         subscriptions_per_listener_max: 10,
         addresses_max: 1 << 27,
+        address_pairs_max: 1 << 27,
+        addresses_per_owner_max: 1 << 27,
         addresses_per_listener_max: 1 << 27,
-        preallocated_ids: 0,
         retained_steps: 4,
         retained_bytes: 1 << 30,
         unrooted_max: 1 << 20,
@@ -181,7 +182,7 @@ fn bytes_without_table(name: &str, sets: &[Vec<u32>], known: u32) -> Result<f64>
     let before = heap::now();
     let clients = (0..).zip(sets).map(|(n, set)| subscribed(&subs, &table, n, set.iter().copied()));
     let clients: Vec<Client> = clients.collect::<Result<_>>()?;
-    let pairs = subs.stats().tracked_addresses;
+    let pairs = subs.stats().tracked_pairs;
     let all = (heap::now() - before) as f64 / pairs as f64;
     println!("  {name}: {pairs} pairs of {unique} addresses, {all:.1} besides the table");
     drop(clients);

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::loadgen::{Connection, Endpoint};
 use anyhow::{Context, Result};
+use http_client::{Connection, Endpoint};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use solana_hash::Hash;

@@ -1,4 +1,4 @@
-//! Blocks, transactions and signatures by address, for a limited number of recent slots of a ledger that may fork.
+//! Blocks, transactions and signatures by address, for a limited number of recent blocks of a ledger that may fork.
 //!
 //! In: transactions as they are executed, frozen blocks, and the moves of the tips, in order, from the one writer. A
 //! block is stored without its account writes.

@@ -142,6 +142,12 @@ impl HistorySnapshot {
         found.filter(move |block| block.id.slot <= newest)
     }
 
+    /// Returns how many blocks `lower` is below `upper`. `None` if one of the two slots has no retained block.
+    pub fn height_difference(&self, lower: Slot, upper: Slot) -> Option<u64> {
+        let height = |slot| Some(self.chain.get(&slot)?.block.block_height);
+        height(upper)?.checked_sub(height(lower)?)
+    }
+
     /// The oldest slot with a retained block.
     pub fn first_slot(&self) -> Option<Slot> {
         self.chain.iter().find(|(_, stored)| !stored.is_jump).map(|(slot, _)| *slot)
@@ -187,6 +193,11 @@ impl HistorySnapshot {
     /// Whether a retained block is on the chain of the tip.
     pub(super) fn contains(&self, id: BlockId) -> bool {
         self.chain.get(&id.slot).is_some_and(|stored| stored.block.id == id)
+    }
+
+    /// The number of frozen blocks on the chain.
+    pub(super) fn len(&self) -> usize {
+        self.chain.len()
     }
 
     pub(super) fn oldest(&self) -> Option<BlockId> {

@@ -17,8 +17,8 @@ use crate::block::{Block, ExecutedTransaction, transaction_bytes};
 use crate::block_info::BankHashComponents;
 
 const ROOT: BlockId = BlockId { slot: 0, version: 0 };
-const NO_LIMITS: HistoryLimits = HistoryLimits { slots_max: u64::MAX, bytes_max: u64::MAX };
-/// Blocks above the root in the random test; it has fewer slots than `slots_max`.
+const NO_LIMITS: HistoryLimits = HistoryLimits { blocks_max: u64::MAX, bytes_max: u64::MAX };
+/// Blocks above the root in the random test; they are fewer than `blocks_max`.
 const UNROOTED_MAX: usize = 10;
 const ADDRESSES: u8 = 4;
 const SIGNATURES: usize = 40;
@@ -50,6 +50,7 @@ fn transaction(
         meta: TransactionStatusMeta::default(),
         account_keys,
         is_vote: false,
+        visibility: Default::default(),
     })
 }
 
@@ -271,15 +272,40 @@ fn a_forked_history_answers_like_its_model() {
 #[test]
 fn a_forked_history_with_limits_answers_like_its_model() {
     for seed in 0..40 {
-        let slots_max = 2 * UNROOTED_MAX as u64 + 3;
-        let limits = HistoryLimits { slots_max, bytes_max: u64::MAX };
+        let blocks_max = 2 * UNROOTED_MAX as u64 + 3;
+        let limits = HistoryLimits { blocks_max, bytes_max: u64::MAX };
         let mut harness = Harness::new(limits, seed);
         (0..400).for_each(|_| harness.step());
         harness.publish();
         let snapshot = harness.history.snapshot();
         let first = snapshot.first_slot().expect("blocks were added");
-        assert!(first > 0 && first + slots_max > harness.model.processed.slot);
+        let retained = snapshot.blocks(.., Commitment::Processed).count() as u64;
+        assert!(first > 0 && retained <= blocks_max);
     }
+}
+
+#[test]
+fn a_jump_of_slots_keeps_the_blocks_before_it() {
+    let id = |slot| BlockId { slot, version: slot };
+    let history = History::new(HistoryLimits { blocks_max: 4, bytes_max: u64::MAX }, ROOT);
+    let slots = [1, 2, 432_000, 864_000, 1_000_000_000];
+    for (index, slot) in slots.into_iter().enumerate() {
+        let parent = index.checked_sub(1).map_or(0, |before| slots[before]);
+        let one = transaction((slot, 0), signature(slot, 0), vec![address(1)]);
+        history.record_block(&block(id(slot), id(parent), vec![one]));
+        history.set_tip(id(slot));
+        history.confirm(id(slot));
+        history.finalize(id(parent));
+        history.publish();
+    }
+    let snapshot = history.snapshot();
+    let found: Vec<Slot> =
+        snapshot.blocks(.., Commitment::Processed).map(|block| block.id.slot).collect();
+    assert_eq!((found, snapshot.first_slot()), (slots[1..].to_vec(), Some(2)));
+    let root = snapshot.newest_slot(Commitment::Finalized);
+    assert!(snapshot.block(root, Commitment::Finalized).is_some(), "the root is served");
+    assert!(snapshot.transaction(&signature(2, 0), Commitment::Finalized).is_some());
+    assert!(snapshot.transaction(&signature(1, 0), Commitment::Processed).is_none());
 }
 
 #[test]
@@ -306,7 +332,7 @@ fn what_is_reverted_leaves_no_bytes() {
 
 #[test]
 fn frozen_blocks_that_never_become_the_tip_are_bounded() {
-    let history = History::new(HistoryLimits { slots_max: 1_000, bytes_max: 20_000 }, ROOT);
+    let history = History::new(HistoryLimits { blocks_max: 1_000, bytes_max: 20_000 }, ROOT);
     let new_block = |id, parent: BlockId| {
         let one = transaction((id, 0), signature(id, 0), vec![address(1)]);
         block(BlockId { slot: id, version: id }, parent, vec![one])
@@ -347,7 +373,7 @@ const PER_BLOCK: usize = 100;
 #[test]
 fn a_transaction_is_found_by_signature_from_its_publication_until_its_block_is_removed() {
     let id = |slot| BlockId { slot, version: slot };
-    let history = History::new(HistoryLimits { slots_max: 2, bytes_max: u64::MAX }, ROOT);
+    let history = History::new(HistoryLimits { blocks_max: 2, bytes_max: u64::MAX }, ROOT);
     let mut old = Vec::new();
     for slot in 1..=4 {
         let new = |index| transaction((slot, index), signature(slot, index), Vec::new());
@@ -377,7 +403,7 @@ fn a_transaction_is_found_by_signature_from_its_publication_until_its_block_is_r
 #[test]
 fn a_history_goes_back_below_its_root_and_to_a_block_that_it_has_no_more() {
     let id = |slot| BlockId { slot, version: slot };
-    let history = History::new(HistoryLimits { slots_max: 5, bytes_max: u64::MAX }, ROOT);
+    let history = History::new(HistoryLimits { blocks_max: 5, bytes_max: u64::MAX }, ROOT);
     let add = |slot: Slot, parent: Slot| {
         let keys = vec![address(1)];
         let one = transaction((slot, 0), signature(slot, 0), keys);
@@ -408,7 +434,7 @@ fn a_history_goes_back_below_its_root_and_to_a_block_that_it_has_no_more() {
     assert_eq!(known(&history.snapshot(), 7), 0, "the open block is gone as well");
     assert_eq!(known(&before, 7), 1);
     add(8, 4);
-    assert_eq!((tips(), slots()), ([8; 3], vec![4, 8]));
+    assert_eq!((tips(), slots()), ([8; 3], vec![2, 3, 4, 8]));
     history.revert_to(id(1));
     history.publish();
     assert_eq!((tips(), slots(), history.snapshot().bytes()), ([1; 3], vec![], 0));

@@ -19,8 +19,8 @@ use crate::block::{Block, ExecutedTransaction};
 /// Limits of the retained history.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
-    /// Number of slots, from the newest down.
-    pub slots_max: u64,
+    /// Number of blocks, from the newest down. Skipped slots do not count.
+    pub blocks_max: u64,
     /// Estimated bytes of transactions and blocks.
     pub bytes_max: u64,
 }
@@ -256,11 +256,8 @@ impl WriterState {
     fn prune(&mut self, retained: BlockId) {
         // The published maps have nothing of an open block, so they differ.
         let has_open = self.all.has_open_block();
-        let highest_fork = self.forks.keys().next_back().copied();
-        let newest = self.all.newest().max(highest_fork).map_or(0, |newest| newest.slot);
-        let first_retained = newest.saturating_sub(self.limits.slots_max.saturating_sub(1));
         while let Some(lowest) = self.lowest(retained)
-            && (self.all.blocks_bytes > self.limits.bytes_max || lowest.slot < first_retained)
+            && self.exceeds_limits()
         {
             match self.forks.remove(&lowest) {
                 Some(stored) => self.all.blocks_bytes -= stored.bytes,
@@ -274,6 +271,11 @@ impl WriterState {
             }
         }
         self.freeze_maps();
+    }
+
+    fn exceeds_limits(&self) -> bool {
+        let blocks = (self.all.len() + self.forks.len()) as u64;
+        self.all.blocks_bytes > self.limits.bytes_max || blocks > self.limits.blocks_max
     }
 
     /// The lowest block that is neither that of the tip nor `retained`.

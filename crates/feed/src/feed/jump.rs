@@ -13,19 +13,10 @@ use solana_hash::Hash;
 
 use super::Feed;
 use crate::event::{DropReason, Event, GapReason};
-use crate::session::{Beginning, Session};
-use crate::update::SourceId;
+use crate::session::Session;
 
 impl<A, T, M> Feed<A, T, M> {
-    /// Opens a session of a stream that begins above the root: with all of some slot, or, if it `is_partial`, anywhere. Its
-    /// banks wait for [`Self::jump`], and their missing parents are no gaps. `None` at the bound (feed.sources_max).
-    pub fn open_detached_source(&mut self, is_partial: bool) -> Option<SourceId> {
-        self.open_session(if is_partial { Beginning::Anywhere } else { Beginning::Slot })
-    }
-
-    /// The lowest slot such that a jump to it, or to a later one, lets a detached session continue. `None` if there is no
-    /// such session, or if it has no block yet.
-    pub fn joinable_from(&self) -> Option<Slot> {
+    pub(super) fn joinable_from(&self) -> Option<Slot> {
         let detached = self.sessions.values().filter(|session| session.is_detached);
         detached.filter_map(Session::first_meta).min()
     }

@@ -9,7 +9,7 @@ use ledger::BlockId;
 use solana_pubkey::Pubkey;
 
 use super::Feed;
-use crate::account_writes::AccountWrite;
+use crate::account_writes::LastWrite;
 use crate::assembly::Assembly;
 use crate::bank::OpenId;
 use crate::config::FeedConfig;
@@ -35,14 +35,14 @@ impl<A, T, M> Feed<A, T, M> {
         self.assembly(open).is_some()
     }
 
-    /// Begins to take what an open bank has: all of it, also if some was taken before. Returns the id that the bank will
-    /// be reported with.
-    pub fn begin_taking(&mut self, open: OpenId) -> Option<BlockId> {
+    /// Reserves the id that an open bank will be reported with, and makes all of its accounts pending again. Returns the
+    /// same id for each call.
+    pub fn reserve_block(&mut self, open: OpenId) -> Option<BlockId> {
         let reserved = self.assembly(open)?.reserved;
         let id = reserved.unwrap_or_else(|| self.tree.reserve(open.slot));
         let bank = self.assembly_mut(open)?;
         bank.reserved = Some(id);
-        bank.forget_taken();
+        bank.reset_drained();
         Some(id)
     }
 
@@ -51,27 +51,27 @@ impl<A, T, M> Feed<A, T, M> {
         Some(&self.assembly(open)?.accounts.get(pubkey)?.write.account)
     }
 
-    /// Takes the accounts that an open bank has written first since the last call.
-    pub fn take_new(&mut self, open: OpenId) -> Vec<Pubkey> {
-        self.assembly_mut(open).map(Assembly::take_new).unwrap_or_default()
+    /// Removes and returns the accounts that an open bank has first written since the last call.
+    pub fn drain_first_writes(&mut self, open: OpenId) -> Vec<Pubkey> {
+        self.assembly_mut(open).map(Assembly::drain_first_writes).unwrap_or_default()
     }
 
-    /// Takes the accounts of an open bank that it has left alone for a while
-    /// ([`FeedConfig::settled_after`](crate::FeedConfig::settled_after), or more writes if the caller says so). An account that is written after it was taken is
-    /// taken again, here or as an unsettled one of the whole bank.
-    pub fn take_settled(&mut self, open: OpenId, more_after: u64) -> Vec<AccountWrite<A>>
+    /// Removes and returns the accounts that an open bank has not written for [`FeedConfig::quiescent_after`] writes, or for
+    /// `more_after` if that is more. An account that is written after it was drained is drained again, or is pending in
+    /// the whole bank.
+    pub fn drain_quiescent(&mut self, open: OpenId, more_after: u64) -> Vec<LastWrite<A>>
     where
         A: Clone,
     {
-        let FeedConfig { settled_after, settled_again_after, .. } = self.config;
-        let [settled_after, again_after] = match settled_after {
+        let FeedConfig { quiescent_after, hot_quiescent_after, .. } = self.config;
+        let [quiescent_after, again_after] = match quiescent_after {
             0 => [0, 0],
-            _ => [settled_after, settled_again_after].map(|after| after.max(more_after)),
+            _ => [quiescent_after, hot_quiescent_after].map(|after| after.max(more_after)),
         };
         let Some(bank) = self.assembly_mut(open) else { return Vec::new() };
-        let settled = bank.take_settled(settled_after, again_after);
-        let held = |pubkey: &Pubkey| Some(bank.accounts.get(pubkey)?.write.clone());
-        settled.iter().filter_map(held).collect()
+        let quiescent = bank.drain_quiescent(quiescent_after, again_after);
+        let last_write = |pubkey: &Pubkey| Some(bank.accounts.get(pubkey)?.write.clone());
+        quiescent.iter().filter_map(last_write).collect()
     }
 
     /// The transactions of an open bank from an index on, up to the first that is missing.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use feed::{
-    BlockMeta, DropReason, Event, Feed, FeedConfig, Gap, GapReason, SlotStatus, SourceId, Update,
-    UpdateKind,
+    BlockMeta, Decision, DropReason, Event, Feed, FeedConfig, Gap, GapReason, SlotStatus, SourceId,
+    StreamStart, Update, UpdateKind,
 };
 use ledger::{BlockId, Slot};
 
@@ -32,17 +32,17 @@ fn banks_that_are_approved_late_end_like_those_of_the_upstream() {
         let mut feed = Feed::new(config(), ROOT, Chain::root_hash());
         let (mut checker, now) = (Checker::new(&chain), start());
         let manner = Manner { has_ids: rng.bool(), first_version: 7 };
-        let source = feed.open_source().expect("a free source");
+        let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
         for message in messages(&chain, manner, &mut rng) {
             feed.handle(message.update(source), now);
             checker.take(&mut feed);
             if rng.u8(0..8) == 0 {
-                feed.approve(checker.tip);
+                feed.apply(Decision::Approve(checker.tip));
                 checker.take(&mut feed);
             }
         }
         for bank in checker.banks() {
-            feed.approve(bank);
+            feed.apply(Decision::Approve(bank));
             checker.take(&mut feed);
         }
         // What waited for approval lacked nothing.
@@ -63,7 +63,7 @@ struct Rig {
 impl Rig {
     fn new() -> Self {
         let mut feed = Feed::new(config(), BlockId { slot: 10, version: 0 }, hash(10));
-        let source = feed.open_source().expect("a free source");
+        let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
         Self { feed, source, now: start() }
     }
 
@@ -124,16 +124,16 @@ fn statuses_wait_for_the_approval_and_the_highest_root() {
     for slot in 11..=13 {
         rig.bank(slot);
     }
-    let tip = rig.feed.tip();
+    let tip = rig.feed.status().tip;
     rig.status(13, SlotStatus::Confirmed);
     rig.status(11, SlotStatus::Finalized);
     rig.status(12, SlotStatus::Finalized);
     let (words, _) = rig.events();
     assert!(!words.iter().any(|word| word.starts_with("confirmed")), "{words:?}");
-    rig.feed.set_root_max(Some(11));
-    rig.feed.approve(tip);
+    rig.feed.apply(Decision::LimitRoot(Some(11)));
+    rig.feed.apply(Decision::Approve(tip));
     assert_eq!(rig.events().0, ["confirmed 11", "root 11", "confirmed 13"]);
-    rig.feed.set_root_max(Some(12));
+    rig.feed.apply(Decision::LimitRoot(Some(12)));
     assert_eq!(rig.events().0, ["root 12"]);
 }
 
@@ -141,29 +141,29 @@ fn statuses_wait_for_the_approval_and_the_highest_root() {
 fn a_retracted_bank_is_dropped_with_its_descendants_and_may_come_again() {
     let mut rig = Rig::new();
     rig.bank(11);
-    let verified = rig.feed.tip();
+    let verified = rig.feed.status().tip;
     rig.bank(12);
-    let wrong = rig.feed.tip();
+    let wrong = rig.feed.status().tip;
     rig.bank(13);
     rig.status(11, SlotStatus::Confirmed);
     rig.status(12, SlotStatus::Confirmed);
-    rig.feed.approve(verified);
+    rig.feed.apply(Decision::Approve(verified));
     rig.events();
-    rig.feed.retract(verified);
+    rig.feed.apply(Decision::Retract(verified));
     assert_eq!(rig.events().0, [""; 0], "a confirmed bank stays");
-    rig.feed.retract(wrong);
+    rig.feed.apply(Decision::Retract(wrong));
     let (words, gaps) = rig.events();
     assert_eq!(words, ["dropped 13", "dropped 12", "gap", "tip 11"]);
     let gap = &gaps[0];
     assert_eq!((gap.slot, gap.resume_from, &gap.reason), (12, 11, &GapReason::Retracted));
-    rig.source = rig.feed.open_source().expect("a free source");
+    rig.source = rig.feed.open_source(StreamStart::AfterRoot).expect("a free source");
     for slot in 11..=13 {
         rig.bank(slot);
     }
     rig.status(12, SlotStatus::Confirmed);
-    let again = rig.feed.tip();
+    let again = rig.feed.status().tip;
     assert_eq!(again.slot, 13);
-    rig.feed.approve(again);
+    rig.feed.apply(Decision::Approve(again));
     let (words, _) = rig.events();
     assert_eq!(words, ["bank 12", "tip 12", "bank 13", "tip 13", "confirmed 12"]);
 }

@@ -52,8 +52,8 @@ impl<'a> Checker<'a> {
         }
         assert!(self.descends(self.confirmed, self.root), "confirmed above the root");
         assert!(self.descends(self.tip, self.confirmed), "the tip above confirmed");
-        assert_eq!((self.root, self.confirmed), (feed.root(), feed.confirmed()));
-        assert_eq!(self.tip, feed.tip());
+        assert_eq!((self.root, self.confirmed), (feed.status().root, feed.status().confirmed));
+        assert_eq!(self.tip, feed.status().tip);
     }
 
     fn apply(&mut self, event: Event<u64, u64, ()>) {

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use feed::{
-    Bank, BlockMeta, Event, Feed, FeedConfig, FeedStats, SlotStatus, SourceId, Update, UpdateKind,
+    Bank, BlockMeta, Event, Feed, FeedConfig, FeedStats, SlotStatus, SourceId, StreamStart, Update,
+    UpdateKind,
 };
 use ledger::{BlockId, Slot};
 use solana::Entry;
@@ -28,7 +29,7 @@ impl Rig {
         let config =
             FeedConfig { bytes_max: 100_000, incomplete_timeout: TIMEOUT, ..FeedConfig::default() };
         let mut feed = Feed::new(config, ROOT, hash(10));
-        let source = feed.open_source().expect("a free source");
+        let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
         Self { feed, source, now: Instant::now() }
     }
 
@@ -85,7 +86,7 @@ impl Rig {
     }
 
     fn stats(&self) -> FeedStats {
-        self.feed.stats()
+        self.feed.status().stats
     }
 }
 

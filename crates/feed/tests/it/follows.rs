@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use feed::{Feed, FeedConfig, GapReason, UpdateKind};
+use feed::{Decision, Feed, FeedConfig, GapReason, LandedVote, StreamStart, UpdateKind};
 use solana_pubkey::Pubkey;
 
 use crate::chain::{Chain, SYSVARS};
@@ -43,7 +43,7 @@ fn send(
     now: &mut Instant,
     rng: &mut Rng,
 ) {
-    let source = feed.open_source().expect("a free source");
+    let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
     for message in messages {
         *now += Duration::from_millis(rng.u64(0..20));
         feed.handle(message.update(source), *now);
@@ -82,11 +82,11 @@ fn a_stream_that_is_cut_and_resumed_loses_and_doubles_nothing() {
         let all = messages(&chain, manner, rng);
         let mut cut = 0;
         while cut < all.len() {
-            let from_slot = feed.root().slot + 1;
+            let from_slot = feed.status().root.slot + 1;
             let next = (cut + rng.usize(1..=all.len())).min(all.len());
             let mut session = replayed(&all[..cut], from_slot, rng);
             session.extend_from_slice(&all[cut..next]);
-            let source = feed.open_source().expect("a free source");
+            let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
             for message in &session {
                 now += Duration::from_millis(rng.u64(0..20));
                 feed.handle(message.update(source), now);
@@ -136,7 +136,7 @@ fn another_source_takes_over_where_one_has_a_hole() {
             assert!(is_named, "{gap:?}");
             assert_eq!(gap.resume_from, checker.root.slot + 1);
         }
-        let whole = replayed(&whole, feed.root().slot + 1, rng);
+        let whole = replayed(&whole, feed.status().root.slot + 1, rng);
         send(&mut feed, &mut checker, &whole, &mut now, rng);
         feed.handle_timeout(now);
         checker.take(&mut feed);
@@ -151,7 +151,7 @@ fn two_sources_at_once_give_each_bank_once() {
         let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start());
         let mut streams = Vec::new();
         for _ in 0..2 {
-            let source = feed.open_source().expect("a free source");
+            let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
             let all = messages(&chain, manner(rng), rng);
             streams.push((source, doubled(all, &chain, rng).into_iter()));
         }
@@ -184,10 +184,14 @@ fn the_tip_is_where_the_stake_voted() {
         let mut votes = Vec::new();
         for voter in 0..rng.u8(0..5) {
             let (slot, stake) = (rng.u64(checker.root.slot + 1..=newest + 1), rng.u64(1..100));
-            feed.record_votes([(Pubkey::from([voter; 32]), slot, stake)]);
+            feed.apply(Decision::CountVotes(vec![LandedVote {
+                voter: Pubkey::from([voter; 32]),
+                slot,
+                stake,
+            }]));
             votes.push((slot, stake));
             checker.take(&mut feed);
         }
-        assert_eq!(feed.tip(), checker.best(checker.confirmed, &votes));
+        assert_eq!(feed.status().tip, checker.best(checker.confirmed, &votes));
     });
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use feed::{
-    BlockMeta, Event, Feed, FeedConfig, Gap, GapReason, Missing, SlotStatus, SourceId, Update,
-    UpdateKind,
+    BlockMeta, Decision, Event, Feed, FeedConfig, Gap, GapReason, LandedVote, Missing, SlotStatus,
+    SourceId, StreamStart, Update, UpdateKind,
 };
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
@@ -34,18 +34,18 @@ impl Rig {
             voters_max: 10,
             sources_max: 2,
             needs_approval: false,
-            settled_after: 512,
-            settled_again_after: 1_024,
+            quiescent_after: 512,
+            hot_quiescent_after: 1_024,
         };
         let mut feed = Feed::new(config, ROOT, hash(10));
-        let source = feed.open_source().expect("a free source");
+        let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
         Self { feed, source, now: Instant::now() }
     }
 
     fn send_bytes(&mut self, slot: Slot, bytes: usize, kind: UpdateKind<u64, u64, ()>) {
         let source = self.source;
         self.feed.handle(Update { source, slot, bank_id: None, bytes, kind }, self.now);
-        let stats = self.feed.stats();
+        let stats = self.feed.status().stats;
         assert!(stats.open_bytes <= 100_000 && stats.open_banks <= 50, "{stats:?}");
     }
 
@@ -108,10 +108,10 @@ impl Rig {
         }
         assert_eq!(gaps.len(), 1, "{gaps:?}");
         assert!(!self.feed.has_source(self.source));
-        assert_eq!(self.feed.stats().open_bytes, 0);
-        let ignored = self.feed.stats().ignored;
+        assert_eq!(self.feed.status().stats.open_bytes, 0);
+        let ignored = self.feed.status().stats.ignored;
         self.status(20, SlotStatus::CreatedBank);
-        assert_eq!(self.feed.stats().ignored, ignored + 1, "a closed source is not heard");
+        assert_eq!(self.feed.status().stats.ignored, ignored + 1, "a closed source is not heard");
         gaps.remove(0)
     }
 }
@@ -188,7 +188,7 @@ fn slots_far_from_ours_are_a_gap_or_nothing() {
         rig.write(slot, SYSVARS[0], 1);
     }
     assert!(rig.events().is_empty());
-    assert_eq!((rig.feed.stats().stale, rig.feed.stats().open_banks), (22, 0));
+    assert_eq!((rig.feed.status().stats.stale, rig.feed.status().stats.open_banks), (22, 0));
     rig.bank(1_000_000);
     assert_eq!(rig.gap().reason, GapReason::ParentUnknown { parent: 999_999, root: 10 });
 }
@@ -211,7 +211,7 @@ fn endless_banks_without_a_root_end_at_the_bound_of_slots() {
         rig.bank(slot);
     }
     assert_eq!(rig.gap().reason, GapReason::Slots { slots: 51, limit: 50 });
-    assert_eq!(rig.feed.stats().unrooted_banks, 50, "reported banks stay");
+    assert_eq!(rig.feed.status().stats.unrooted_banks, 50, "reported banks stay");
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn writes_of_one_account_without_end_hold_one_account() {
     for write_version in 0..10_000 {
         rig.write(11, Pubkey::from([1; 32]), write_version);
     }
-    assert_eq!(rig.feed.stats().open_bytes, 164);
+    assert_eq!(rig.feed.status().stats.open_bytes, 164);
     assert!(rig.events().is_empty());
 }
 
@@ -262,7 +262,7 @@ fn two_metas_of_one_bank_are_a_gap() {
     let mut rig = Rig::new();
     rig.meta_after(11, (10, hash(10)), 1);
     rig.meta_after(11, (10, hash(10)), 1);
-    assert_eq!(rig.feed.stats().duplicates, 1);
+    assert_eq!(rig.feed.status().stats.duplicates, 1);
     rig.send(
         11,
         UpdateKind::BlockMeta(BlockMeta {
@@ -309,7 +309,7 @@ fn a_dead_bank_takes_its_descendants_with_it() {
         _ => None,
     });
     assert_eq!(dropped.collect::<Vec<Slot>>(), [12, 11]);
-    assert_eq!(rig.feed.tip(), ROOT);
+    assert_eq!(rig.feed.status().tip, ROOT);
     rig.status(11, SlotStatus::Dead { error: "broken".into() });
     assert!(rig.events().is_empty());
 }
@@ -322,7 +322,7 @@ fn a_confirmed_bank_is_not_dead() {
     rig.events();
     rig.status(11, SlotStatus::Dead { error: "late".into() });
     assert!(rig.events().is_empty());
-    assert_eq!(rig.feed.confirmed().slot, 11);
+    assert_eq!(rig.feed.status().confirmed.slot, 11);
 }
 
 #[test]
@@ -330,16 +330,20 @@ fn voters_beyond_the_bound_do_not_count() {
     let mut rig = Rig::new();
     rig.bank(11);
     for voter in 0..20 {
-        rig.feed.record_votes([(Pubkey::from([voter; 32]), 11, u64::MAX)]);
+        rig.feed.apply(Decision::CountVotes(vec![LandedVote {
+            voter: Pubkey::from([voter; 32]),
+            slot: 11,
+            stake: u64::MAX,
+        }]));
     }
-    assert_eq!(rig.feed.tip().slot, 11);
+    assert_eq!(rig.feed.status().tip.slot, 11);
 }
 
 #[test]
 fn sources_beyond_the_bound_are_refused() {
     let mut rig = Rig::new();
-    assert!(rig.feed.open_source().is_some());
-    assert_eq!(rig.feed.open_source(), None);
+    assert!(rig.feed.open_source(StreamStart::AfterRoot).is_some());
+    assert_eq!(rig.feed.open_source(StreamStart::AfterRoot), None);
     rig.feed.close_source(rig.source);
-    assert!(rig.feed.open_source().is_some());
+    assert!(rig.feed.open_source(StreamStart::AfterRoot).is_some());
 }

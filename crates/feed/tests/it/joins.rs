@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use feed::{Feed, FeedConfig, GapReason, SlotStatus, UpdateKind};
+use feed::{Feed, FeedConfig, GapReason, SlotStatus, StreamStart, UpdateKind};
 use ledger::Slot;
 
 use crate::chain::Chain;
@@ -42,24 +42,24 @@ fn join(seed: u64, outcomes: &mut Outcomes) {
     let blockhash = chain.canonical(slot).hash;
     let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start());
     let (cut, delay) = (rng.usize(..all.len()), rng.usize(..all.len()));
-    let mut source = feed.open_detached_source(true).expect("a free source");
+    let mut source = feed.open_source(StreamStart::MidSlot).expect("a free source");
     let mut jumped_at: Option<usize> = None;
     for (at, message) in all.iter().enumerate().skip(cut) {
         now += Duration::from_millis(rng.u64(0..20));
         feed.handle(message.update(source), now);
         checker.take(&mut feed);
-        if jumped_at.is_none() && at >= cut + delay && feed.joinable_from() <= Some(slot) {
-            assert_eq!(feed.root(), ROOT, "nothing is shown before the jump");
-            if feed.joinable_from().is_some() {
+        if jumped_at.is_none() && at >= cut + delay && feed.status().joinable_from <= Some(slot) {
+            assert_eq!(feed.status().root, ROOT, "nothing is shown before the jump");
+            if feed.status().joinable_from.is_some() {
                 assert!(feed.jump(slot, blockhash, now).is_some());
                 checker.take(&mut feed);
-                assert!(feed.root().slot >= slot);
+                assert!(feed.status().root.slot >= slot);
                 jumped_at = Some(at);
             }
         }
         if !feed.has_source(source) {
             let is_attached = jumped_at.is_some();
-            let next = if is_attached { None } else { feed.open_detached_source(true) };
+            let next = if is_attached { None } else { feed.open_source(StreamStart::MidSlot) };
             let Some(next) = next else { break };
             source = next;
         }
@@ -102,7 +102,7 @@ fn a_stream_that_begins_anywhere_joins_an_archive_and_never_mixes_two_banks() {
 fn the_end_of_a_replaced_bank_is_a_gap_and_no_part_of_its_successor() {
     for has_ids in [true, false] {
         let (mut feed, now) = (feed(), start());
-        let source = feed.open_source().expect("a free source");
+        let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
         let bank_id = has_ids.then_some(7);
         let pubkey = solana_pubkey::Pubkey::from([1; 32]);
         let write = UpdateKind::Account { pubkey, write_version: 1, account: 5 };

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use fastrand::Rng;
 use feed::{
-    Bank, BlockMeta, Event, Feed, FeedConfig, OpenId, SlotStatus, SourceId, Update, UpdateKind,
+    Bank, BlockMeta, Event, Feed, FeedConfig, OpenId, SlotStatus, SourceId, StreamStart, Update,
+    UpdateKind,
 };
 use ledger::{BlockId, Slot};
 use solana_pubkey::Pubkey;
@@ -27,10 +28,10 @@ impl Rig {
         clippy::disallowed_methods,
         reason = "the first moment; all others are counted from it"
     )]
-    fn new(settled_after: u64, settled_again_after: u64) -> Self {
-        let config = FeedConfig { settled_after, settled_again_after, ..FeedConfig::default() };
+    fn new(quiescent_after: u64, hot_quiescent_after: u64) -> Self {
+        let config = FeedConfig { quiescent_after, hot_quiescent_after, ..FeedConfig::default() };
         let mut feed = Feed::new(config, ROOT, hash(10));
-        let source = feed.open_source().expect("a free source");
+        let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
         Self { feed, source, now: Instant::now() }
     }
 
@@ -68,11 +69,11 @@ impl Rig {
         })
     }
 
-    /// Takes what is settled into `taken`. Returns how much it was.
+    /// Takes what is quiescent into `taken`. Returns how much it was.
     fn take(&mut self, open: OpenId, taken: &mut BTreeMap<Pubkey, u64>) -> usize {
-        let settled = self.feed.take_settled(open, 0);
-        taken.extend(settled.iter().map(|write| (write.pubkey, write.account)));
-        settled.len()
+        let quiescent = self.feed.drain_quiescent(open, 0);
+        taken.extend(quiescent.iter().map(|write| (write.pubkey, write.account)));
+        quiescent.len()
     }
 }
 
@@ -86,7 +87,7 @@ fn what_was_taken_and_what_is_unsettled_is_the_bank() {
         let mut rng = Rng::with_seed(seed);
         let mut rig = Rig::new(rng.u64(..20), rng.u64(..40));
         let open = rig.create(11, 1);
-        let id = rig.feed.begin_taking(open).expect("it is open");
+        let id = rig.feed.reserve_block(open).expect("it is open");
         let (mut taken, mut takes, mut version) = (BTreeMap::new(), 0, 0);
         let mut new = Vec::new();
         for _ in 0..200 {
@@ -95,28 +96,28 @@ fn what_was_taken_and_what_is_unsettled_is_the_bank() {
             let n = if rng.bool() { rng.u8(..3) } else { rng.u8(..200) };
             rig.write(11, 1, key(n), version);
             if rng.u8(..5) == 0 {
-                new.extend(rig.feed.take_new(open));
+                new.extend(rig.feed.drain_first_writes(open));
                 takes += rig.take(open, &mut taken);
             }
             if rng.u8(..60) == 0 {
                 // A caller that begins anew gets all of it once more.
                 taken.clear();
                 new.clear();
-                assert_eq!(rig.feed.begin_taking(open), Some(id), "the id stays");
+                assert_eq!(rig.feed.reserve_block(open), Some(id), "the id stays");
             }
         }
         for pubkey in SYSVARS {
             rig.write(11, 1, pubkey, version);
         }
         assert_eq!(rig.bank().map(|bank| bank.id), None);
-        new.extend(rig.feed.take_new(open));
+        new.extend(rig.feed.drain_first_writes(open));
         rig.meta(11, 1, 0);
         let bank = rig.bank().expect("it is whole");
         assert!(takes > 0, "seed {seed}");
         assert_eq!((bank.id, bank.open, rig.feed.is_open(open)), (id, open, false));
         let last: BTreeMap<Pubkey, u64> =
             bank.accounts.iter().map(|write| (write.pubkey, write.account)).collect();
-        for pubkey in &bank.unsettled {
+        for pubkey in &bank.pending {
             taken.insert(*pubkey, last[pubkey]);
         }
         assert_eq!(taken, last, "seed {seed}");
@@ -129,7 +130,7 @@ fn what_was_taken_and_what_is_unsettled_is_the_bank() {
 fn an_account_that_is_written_again_and_again_is_not_taken() {
     let mut rig = Rig::new(4, 4);
     let open = rig.create(11, 1);
-    rig.feed.begin_taking(open).expect("it is open");
+    rig.feed.reserve_block(open).expect("it is open");
     let mut taken = BTreeMap::new();
     for version in 1..=40 {
         rig.write(11, 1, key(1), version * 2);
@@ -144,7 +145,7 @@ fn an_account_that_is_written_again_and_again_is_not_taken() {
 fn an_account_that_was_written_again_waits_longer() {
     let mut rig = Rig::new(2, 6);
     let open = rig.create(11, 1);
-    rig.feed.begin_taking(open).expect("it is open");
+    rig.feed.reserve_block(open).expect("it is open");
     let mut taken = BTreeMap::new();
     for (version, n) in [(1, 1), (2, 1), (3, 2)] {
         rig.write(11, 1, key(n), version);
@@ -164,7 +165,7 @@ fn an_account_that_was_written_again_waits_longer() {
 fn all_accounts_are_taken_when_the_bank_freezes() {
     let mut rig = Rig::new(4, 4);
     let open = rig.create(11, 1);
-    rig.feed.begin_taking(open).expect("it is open");
+    rig.feed.reserve_block(open).expect("it is open");
     let mut taken = BTreeMap::new();
     for version in 1..=3 {
         rig.write(11, 1, key(version as u8), version);
@@ -202,16 +203,19 @@ fn transactions_are_taken_up_to_the_first_that_is_missing() {
 fn a_bank_that_ends_while_it_is_open_has_nothing_more() {
     let mut rig = Rig::new(0, 0);
     let first = rig.create(11, 1);
-    let id = rig.feed.begin_taking(first).expect("it is open");
+    let id = rig.feed.reserve_block(first).expect("it is open");
     rig.write(11, 1, key(1), 1);
     // Another bank of the slot replaces it.
     let second = rig.create(11, 2);
     assert_ne!(first, second);
     assert!(!rig.feed.is_open(first) && rig.feed.is_open(second));
-    assert_eq!((rig.feed.begin_taking(first), rig.feed.take_settled(first, 0)), (None, Vec::new()));
+    assert_eq!(
+        (rig.feed.reserve_block(first), rig.feed.drain_quiescent(first, 0)),
+        (None, Vec::new())
+    );
     assert!(rig.feed.open_account(first, &key(1)).is_none());
-    assert!(rig.feed.take_new(first).is_empty());
-    let other = rig.feed.begin_taking(second).expect("it is open");
+    assert!(rig.feed.drain_first_writes(first).is_empty());
+    let other = rig.feed.reserve_block(second).expect("it is open");
     assert!(other.slot == id.slot && other.version != id.version, "no id is used twice");
     rig.send(11, 2, UpdateKind::Status(SlotStatus::Dead { error: "dead".into() }));
     assert!(!rig.feed.is_open(second));

@@ -134,7 +134,7 @@ fn account_update(update: SubscribeUpdateAccount) -> Result<Option<Converted>, C
 fn transaction_update(update: SubscribeUpdateTransaction) -> Result<Converted, ConvertError> {
     let info = update.transaction.ok_or(ConvertError::Missing("transaction"))?;
     let index = info.index;
-    let transaction = Arc::new(transaction::executed(update.slot, info)?);
+    let transaction = Arc::new(transaction::convert_transaction(update.slot, info)?);
     let kind = UpdateKind::Transaction { index, transaction };
     Ok(Converted { slot: update.slot, bank_id: bank_id(Some(update.bank_id)), kind })
 }

@@ -1,6 +1,6 @@
 //! Transactions of the proto.
 
-use chain_solana::ExecutedTransaction;
+use chain_solana::{ExecutedTransaction, StatusVisibility};
 use ledger::Slot;
 use solana_hash::Hash;
 use solana_message::compiled_instruction::CompiledInstruction;
@@ -16,7 +16,7 @@ use crate::convert::fields::{array, byte, keys, pubkey};
 use crate::convert::meta;
 
 /// The transaction of an update. Its time is that of its block, which is not known yet.
-pub(crate) fn executed(
+pub(crate) fn convert_transaction(
     slot: Slot,
     info: SubscribeUpdateTransactionInfo,
 ) -> Result<ExecutedTransaction, ConvertError> {
@@ -28,7 +28,17 @@ pub(crate) fn executed(
     let keys = transaction.message.static_account_keys().iter();
     let account_keys = keys.chain(&loaded.writable).chain(&loaded.readonly).copied().collect();
     let is_vote = info.is_vote;
-    Ok(ExecutedTransaction { slot, index, block_time: 0, transaction, meta, account_keys, is_vote })
+    let visibility = StatusVisibility::default();
+    Ok(ExecutedTransaction {
+        slot,
+        index,
+        block_time: 0,
+        transaction,
+        meta,
+        account_keys,
+        is_vote,
+        visibility,
+    })
 }
 
 fn transaction(transaction: proto::Transaction) -> Result<VersionedTransaction, ConvertError> {

@@ -6,18 +6,21 @@
 //! Bounds: `transactions_max` transactions that are not in a block, with shares of clients ([`pending`]); the forwarder
 //! has [`FORWARD_MAX`] for each of [`LEADERS_MAX`] destinations. A leader that does not read, or that closes,
 //! delays no other one: each destination has its own connection and queue.
+//! While no node of the cluster can be dialled, transactions go to the upstream, and are refused without one: a
+//! transaction that is accepted and never leaves would be lost without a word.
 //! Not here: QUIC (`tpu`), preflight (`rpc_solana`).
 
 mod pending;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use chain_solana::{
-    Cluster, History, Reader, SendError, Sender, TransactionSender, VerifiedTransaction,
+    BLOCKHASHES_VALID, Cluster, History, Reader, SendError, Sender, TransactionSender,
+    VerifiedTransaction, is_dialable,
 };
 use ledger::{Commitment, Slot};
 use metrics::{Collector, Exposition, MetricKind};
@@ -26,6 +29,7 @@ use solana_epoch_schedule::EpochSchedule;
 use solana_pubkey::Pubkey;
 use tpu::{Forwarder, ForwarderError, TlsIdentity};
 
+use crate::UpstreamSender;
 use crate::clock::now;
 use pending::{End, PendingTransaction, PendingTransactions};
 
@@ -37,10 +41,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const LEADERS_MAX: usize = 3;
 /// Slots of a turn.
 const SLOTS_PER_TURN: Slot = 4;
-/// Blocks for which a blockhash is valid. A transaction with a durable nonce is sent as long.
-const BLOCKHASH_BLOCKS: u64 = 150;
 /// Transactions that wait for one leader, or that it has not acknowledged: 5 MB. Newer ones are dropped and sent again.
 const FORWARD_MAX: usize = 4_096;
+/// Time after the start in which transactions are accepted although the cluster's nodes are not known yet.
+const NODES_TIMEOUT: Duration = Duration::from_secs(10);
 /// Transactions sent before leaders are computed anew.
 const BATCH_MAX: usize = 1_024;
 
@@ -68,6 +72,10 @@ struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
     counters: Counters,
+    /// The sender of transactions while no leader can be dialled.
+    upstream: Option<UpstreamSender>,
+    /// Whether no node of the cluster can be dialled.
+    is_cut_off: AtomicBool,
 }
 
 struct Queue {
@@ -82,17 +90,20 @@ struct Counters {
     accepted: AtomicU64,
     refused: AtomicU64,
     attempts: AtomicU64,
+    upstream: AtomicU64,
     landed: AtomicU64,
     expired: AtomicU64,
     leaders: AtomicU64,
 }
 
 impl LeaderSender {
-    /// Starts the thread. `identity` is what leaders see; one without stake gets their smallest share.
+    /// Starts the thread. `identity` is what leaders see; one without stake gets their smallest share. While no leader
+    /// can be dialled, transactions go to `upstream`.
     pub fn start(
         chain: SenderChain,
         identity: &TlsIdentity,
         transactions_max: usize,
+        upstream: Option<UpstreamSender>,
     ) -> Result<Arc<Self>, ForwarderError> {
         let reader = chain.reader.clone();
         let is_valid = move |blockhash: &solana_hash::Hash| {
@@ -106,12 +117,19 @@ impl LeaderSender {
             queue: Mutex::new(Queue { pending, is_new: false, is_ending: false }),
             wake: Condvar::new(),
             counters: Counters::default(),
+            upstream,
+            is_cut_off: AtomicBool::new(false),
         });
         let thread = std::thread::Builder::new().name("send".into()).spawn({
             let shared = Arc::clone(&shared);
             move || shared.run()
         })?;
         Ok(Arc::new(Self { shared, thread: Some(thread) }))
+    }
+
+    /// Whether no node of the cluster can be dialled, so that transactions go to the upstream or are refused.
+    pub fn is_cut_off(&self) -> bool {
+        self.shared.is_cut_off.load(Ordering::Relaxed)
     }
 }
 
@@ -129,6 +147,14 @@ impl Drop for LeaderSender {
 impl TransactionSender for LeaderSender {
     fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
         let shared = &self.shared;
+        if self.is_cut_off() {
+            let Some(upstream) = &shared.upstream else {
+                shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+                return Err(SendError::NoLeader);
+            };
+            shared.counters.upstream.fetch_add(1, Ordering::Relaxed);
+            return upstream.send(sender, transaction);
+        }
         let view = shared.chain.reader.view(Commitment::Processed);
         let blockhash = *transaction.transaction().message.recent_blockhash();
         let Ok(bytes) = wincode::serialize(transaction.transaction()) else {
@@ -139,7 +165,7 @@ impl TransactionSender for LeaderSender {
             blockhash,
             bytes: bytes.into(),
             was_valid: view.meta().blockhashes.is_valid(&blockhash),
-            last_height: view.meta().block_height.saturating_add(BLOCKHASH_BLOCKS),
+            last_height: view.meta().block_height.saturating_add(BLOCKHASHES_VALID),
         };
         let mut queue = shared.queue.lock();
         let added = queue.pending.add(sender, pending, now());
@@ -158,6 +184,7 @@ impl TransactionSender for LeaderSender {
 impl Shared {
     fn run(&self) {
         let (mut destinations, mut polled_at) = (Vec::new(), None);
+        let started = now();
         loop {
             {
                 let mut queue = self.queue.lock();
@@ -174,6 +201,7 @@ impl Shared {
             if polled_at.is_none_or(is_due) {
                 polled_at = Some(now);
                 self.remove_ended();
+                self.check_nodes(now - started);
                 let leaders = self.next_leaders();
                 self.counters.leaders.store(leaders.len() as u64, Ordering::Relaxed);
                 if leaders != destinations {
@@ -187,7 +215,25 @@ impl Shared {
         }
     }
 
-    /// The addresses of the next leaders that are known.
+    /// Notes whether any node of the cluster can be dialled.
+    fn check_nodes(&self, elapsed: Duration) {
+        let is_cut_off = match self.chain.cluster.nodes() {
+            Some(nodes) => {
+                !nodes.iter().any(|node| node.tpu_quic.as_ref().is_some_and(is_dialable))
+            }
+            None => elapsed >= NODES_TIMEOUT,
+        };
+        if is_cut_off && !self.is_cut_off.swap(is_cut_off, Ordering::Relaxed) {
+            let has_upstream = self.upstream.is_some();
+            tracing::warn!(
+                has_upstream,
+                "no node of the cluster has an address that can be dialled"
+            );
+        }
+        self.is_cut_off.store(is_cut_off, Ordering::Relaxed);
+    }
+
+    /// The addresses of the next leaders that are known and can be dialled.
     fn next_leaders(&self) -> Vec<SocketAddr> {
         let SenderChain { reader, cluster, epochs, .. } = &self.chain;
         let Some(nodes) = cluster.nodes() else { return Vec::new() };
@@ -205,7 +251,7 @@ impl Shared {
         let address = |leader: &Pubkey| {
             nodes.iter().find(|node| node.identity == *leader).and_then(|node| node.tpu_quic)
         };
-        leaders.iter().filter_map(address).collect()
+        leaders.iter().filter_map(address).filter(is_dialable).collect()
     }
 
     fn remove_ended(&self) {
@@ -247,8 +293,9 @@ impl Shared {
 impl Collector for LeaderSender {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let queue = self.shared.queue.lock().pending.bytes() as u64;
+        let upstream = self.shared.upstream.as_ref().map_or(0, UpstreamSender::waiting_bytes);
         vec![
-            ("follow_send_queue", queue),
+            ("follow_send_queue", queue + upstream),
             ("follow_forwarder", self.shared.forwarder.waiting_bytes()),
         ]
     }
@@ -256,18 +303,19 @@ impl Collector for LeaderSender {
     fn write(&self, out: &mut Exposition) {
         let (shared, counters) = (&self.shared, &self.shared.counters);
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let pending = shared.queue.lock().pending.len() as u64;
+        let upstream = shared.upstream.as_ref().map_or(0, UpstreamSender::waiting);
+        let pending = shared.queue.lock().pending.len() as u64 + upstream;
         let help =
             "Transactions that were accepted and are not in a block, or not at the upstream.";
         out.single("hydrant_send_pending", MetricKind::Gauge, help, pending);
         let help = "Next leaders whose address is known.";
         out.single("hydrant_send_leaders", MetricKind::Gauge, help, count(&counters.leaders));
-        let help =
-            "Transactions for leaders: accepted or refused, each attempt, and how they ended.";
+        let help = "Transactions for leaders: accepted, refused or given to the upstream, each attempt, and how they ended.";
         let mut family = out.family("hydrant_send_events_total", MetricKind::Counter, help);
         for (event, counter) in [
             ("accepted", &counters.accepted),
             ("refused", &counters.refused),
+            ("upstream", &counters.upstream),
             ("attempt", &counters.attempts),
             ("landed", &counters.landed),
             ("expired", &counters.expired),

@@ -60,7 +60,7 @@ impl Writer {
         let Some(jump) = self.pending_jump.take() else { return Ok(()) };
         let Jump { fields, lamports, changes, done, .. } = jump;
         // What was reverted and rooted is sent before.
-        self.do_put_off()?;
+        self.run_deferred()?;
         self.publish();
         let failed = |err: LedgerError| FollowError::Ledger { bank: to, err };
         let Some(parent) = self.banks.get(&from) else { return Ok(()) };

@@ -4,7 +4,7 @@
 //! hash, and its transactions in history, which hides them.
 //! Shape: a bank's parent is the one whose hash its SlotHashes lists. The block's metadata, which comes last, has to name
 //! the same one. An account is written here when the bank has left it alone for a while
-//! (`feed.settled_after`), longer if it was written again, so that a hot account is hashed once or twice, and few accounts are
+//! (`feed.quiescent_after`), longer if it was written again, so that a hot account is hashed once or twice, and few accounts are
 //! left at the end.
 //! Bounds: [`OPEN_BANKS_MAX`] banks, and with the feed's open banks its bytes (`feed.bytes_max`). Beyond that nothing is
 //! prepared: a whole bank is then written at once.
@@ -27,7 +27,7 @@ use crate::prepared_bank::{Hashing, PreparedBank};
 /// Open banks that are prepared at once. Others wait for their turn, or until they are whole.
 const OPEN_BANKS_MAX: usize = 4;
 
-/// A node that catches up gets batches of at least this many updates. It hashes less often then: an account is settled once
+/// A node that catches up gets batches of at least this many updates. It hashes less often then: an account is quiescent once
 /// [`BATCHES_QUIET`] batches have left it alone.
 const BATCH_LARGE: u64 = 128;
 const BATCHES_QUIET: u64 = 3;
@@ -40,7 +40,7 @@ impl Writer {
     /// Applies what the open banks have since the last call. `batch_len` is the number of updates that came last: an account
     /// waits longer for its next write if they come in large batches.
     pub(super) fn prepare_banks(&mut self, batch_len: u64) -> Result<(), FollowError> {
-        let settled_after = if batch_len < BATCH_LARGE { 0 } else { batch_len * BATCHES_QUIET };
+        let quiescent_after = if batch_len < BATCH_LARGE { 0 } else { batch_len * BATCHES_QUIET };
         self.discard_ended()?;
         if self.open_banks.is_off || self.verification.is_stopped() {
             return self.discard_all();
@@ -51,10 +51,10 @@ impl Writer {
             let hashing = Hashing { nanos: &self.status.proof.hash_nanos, is_open: true };
             let hashing = self.verification.is_on().then_some(hashing);
             if let Some(hashing) = hashing {
-                bank.replace(&self.ledger, self.feed.take_new(*open), hashing);
+                bank.replace(&self.ledger, self.feed.drain_first_writes(*open), hashing);
             }
-            let settled = self.feed.take_settled(*open, settled_after);
-            let writes = settled.into_iter().map(|write| (write.pubkey, write.account.account));
+            let quiescent = self.feed.drain_quiescent(*open, quiescent_after);
+            let writes = quiescent.into_iter().map(|write| (write.pubkey, write.account.account));
             if bank.write(&mut self.ledger, writes, hashing).is_err() {
                 self.open_banks.is_off = true;
                 return self.discard_all();
@@ -64,9 +64,10 @@ impl Writer {
         }
         let bytes = self.open_banks.bytes();
         self.status.prepared_bytes.store(bytes as u64, Ordering::Relaxed);
-        let open_bytes = self.feed.open_bytes() + self.put_off.sent_bytes();
+        let feed = self.feed.status();
+        let open_bytes = feed.stats.open_bytes + self.deferred.sent_bytes();
         self.status.open_bytes.store(open_bytes as u64, Ordering::Relaxed);
-        if bytes + open_bytes > self.feed.config().bytes_max {
+        if bytes + open_bytes > feed.bytes_max {
             self.open_banks.is_off = true;
             return self.discard_all();
         }
@@ -133,7 +134,7 @@ impl Writer {
         for (open, parent) in new {
             let Some(frozen) = self.banks.get(&parent) else { continue };
             let info = Arc::clone(&frozen.info);
-            let Some(id) = self.feed.begin_taking(open) else { continue };
+            let Some(id) = self.feed.reserve_block(open) else { continue };
             let Ok(mut opened) = PreparedBank::open(&mut self.ledger, id, parent, info) else {
                 self.open_banks.is_off = true;
                 continue;
@@ -164,7 +165,7 @@ impl Writer {
 
     /// Adds the transactions of an open bank to history, if it may become the tip next.
     fn prepare_transactions(&mut self, open: OpenId, (id, parent): (BlockId, BlockId)) {
-        if !self.put_off.is_within_limits() {
+        if !self.deferred.is_within_limits() {
             return;
         }
         let clock = self.feed.open_account(open, &sysvar::clock::ID);

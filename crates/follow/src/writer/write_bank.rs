@@ -12,7 +12,7 @@ use chain_solana::{
     AccountUpdate, AccountWrite, BankHashComponents, Block, BlockInfo, ExecutedTransaction,
     LedgerEvent,
 };
-use feed::{Bank, BankAccounts};
+use feed::{Bank, BankAccounts, Decision, LastWrite};
 use ledger::{Address, BlockId};
 use query::{Ledger, LedgerError};
 use solana::Account;
@@ -37,21 +37,21 @@ type WholeBank = Bank<WrittenAccount, Arc<ExecutedTransaction>, BlockFacts>;
 impl Writer {
     pub(super) fn write_bank(&mut self, bank: WholeBank) -> Result<(), FollowError> {
         let id = bank.id;
-        self.put_off.wait_for_child();
+        self.deferred.wait_for_child();
         self.root_surplus()?;
         let prepared = self.take_prepared(bank.open, bank.parent)?;
         // The feed reports a bank after its parent, and removes it before.
         let is_known = self.banks.contains_key(&bank.parent);
         let is_full = is_known && self.verification.is_full();
         if is_full {
-            self.feed.retract(id);
+            self.feed.apply(Decision::Retract(id));
         }
         let Some(parent) = self.banks.get(&bank.parent).filter(|_| !is_full) else {
             return prepared.map_or(Ok(()), |prepared| self.discard(&prepared));
         };
         let (parent_info, previous_blockhash) = (Arc::clone(&parent.info), parent.block.blockhash);
         self.enter_epoch(id.slot, bank.parent);
-        let mut prepared = self.written(&bank, prepared, &parent_info)?;
+        let mut prepared = self.write_rest(&bank, prepared, &parent_info)?;
         let mut votes = std::mem::take(&mut prepared.landed_votes);
         votes.read(0, &bank.transactions);
         self.newest_votes = Some((id, votes));
@@ -81,7 +81,7 @@ impl Writer {
         let updates = if is_needed {
             Some(account_updates(bank.accounts))
         } else {
-            self.put_off.free_sent(bank.accounts, self.now);
+            self.deferred.free_sent(bank.accounts, self.now);
             None
         };
         self.record_votes(&prepared);
@@ -96,7 +96,7 @@ impl Writer {
             hash_components: hashes.components,
             block_time,
             transaction_count: info.transaction_count,
-            transactions: self.with_time((id, bank.parent), bank.transactions, block_time),
+            transactions: self.set_block_time((id, bank.parent), bank.transactions, block_time),
             rewards: facts.rewards,
             reward_partitions: facts.reward_partitions,
             entries: bank.entries,
@@ -132,8 +132,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The bank with all its writes: with those that were not prepared.
-    fn written(
+    /// Writes the accounts of a whole bank that were not prepared. Returns the bank with all its writes.
+    fn write_rest(
         &mut self,
         bank: &WholeBank,
         prepared: Option<PreparedBank>,
@@ -147,12 +147,12 @@ impl Writer {
                 let write = bank.accounts.get(pubkey)?;
                 Some((*pubkey, write.account.account.clone()))
             };
-            let rest = bank.unsettled.iter().filter_map(written);
+            let rest = bank.pending.iter().filter_map(written);
             prepared.write(&mut self.ledger, rest, hashing)?;
             if prepared.accounts().len() == bank.accounts.len() {
                 return Ok(prepared);
             }
-            // The feed has taken more than it gave.
+            // The feed drained accounts that were not written.
             self.discard(&prepared)?;
         }
         let (id, parent, ledger) = (bank.id, bank.parent, &mut self.ledger);
@@ -184,7 +184,7 @@ impl Writer {
 
     /// The transactions with the time of their block. Those that were prepared have it, unless the block's metadata
     /// contradicts its Clock.
-    fn with_time(
+    fn set_block_time(
         &self,
         (bank, parent): (BlockId, BlockId),
         mut transactions: Vec<Arc<ExecutedTransaction>>,
@@ -210,9 +210,10 @@ impl Writer {
                 votes.extend(self.vote_accounts.record_state(pubkey, state, slot));
             }
         }
-        self.feed.record_votes(votes);
+        self.feed.apply(Decision::CountVotes(votes));
         if self.verification.is_on() {
-            self.feed.set_root_max(self.vote_accounts.super_majority_root(slot));
+            let root_max = self.vote_accounts.super_majority_root(slot);
+            self.feed.apply(Decision::LimitRoot(root_max));
         }
     }
 }
@@ -254,10 +255,11 @@ fn account_write((pubkey, account): (Pubkey, PreparedAccount)) -> AccountWrite {
 /// The writes of a bank.
 fn account_updates(writes: BankAccounts<WrittenAccount>) -> BankUpdates {
     let mut updates = BankUpdates::new(writes.len());
-    for feed::AccountWrite { pubkey, write_version, account } in writes.into_writes() {
+    for LastWrite { pubkey, write_version, account } in writes.into_writes() {
         let WrittenAccount { account, signature } = account;
         let account = Arc::new(account);
-        updates.push(AccountUpdate { pubkey, account, write_version, signature });
+        let executed = None;
+        updates.push(AccountUpdate { pubkey, account, write_version, signature, executed });
     }
     updates
 }

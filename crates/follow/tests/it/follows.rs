@@ -17,14 +17,13 @@ use snapshot_solana::Progress;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use tempfile::TempDir;
+use testkit::eventually::eventually;
 use testkit::geyser_source::{Source, slot_of};
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdatePing};
 
 use crate::script::{Bank, account, blockhash, chain, message, signature, status};
 use crate::snapshot::{self, LAMPORTS, SLOT, WALLET};
-
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A sink that stores a word for each event.
 #[derive(Clone, Default)]
@@ -73,7 +72,7 @@ pub(crate) fn config(urls: Vec<SourceConfig>) -> FollowerConfig {
             incomplete_timeout: Duration::from_millis(300),
             ..FeedConfig::default()
         },
-        history: HistoryLimits { slots_max: 1_000, bytes_max: 1 << 30 },
+        history: HistoryLimits { blocks_max: 1_000, bytes_max: 1 << 30 },
         // The script's banks have no hashes.
         verify: VerifyMode::Off,
         agreement: AgreementConfig::default(),
@@ -121,15 +120,11 @@ impl Rig {
     }
 
     pub(crate) async fn wait(&self, what: &str, is_done: impl Fn(&Self) -> bool) {
-        let done = async {
-            while !is_done(self) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        if tokio::time::timeout(TIMEOUT, done).await.is_err() {
+        let describe = || {
             let (words, gap) = (self.words.0.lock().clone(), self.status.last_gap());
-            panic!("{what}: {:?}, {gap:?}, {words:?}", self.slots());
-        }
+            format!("{what}: {:?}, {gap:?}, {words:?}", self.slots())
+        };
+        eventually(|| is_done(self), describe).await;
     }
 
     /// Slots at processed, confirmed and finalized.

@@ -45,9 +45,10 @@ fn changed(
 fn repeat(source: &Source, update: SubscribeUpdate) -> tokio::task::JoinHandle<()> {
     let source = source.clone();
     tokio::spawn(async move {
+        let mut times = tokio::time::interval(Duration::from_millis(10));
         loop {
+            times.tick().await;
             source.send([update.clone()]);
-            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     })
 }

@@ -7,6 +7,7 @@ use follow::{ArchiveSource, FollowerConfig};
 use ledger::{Address, Commitment};
 use solana_account::ReadableAccount;
 use tempfile::TempDir;
+use testkit::archive::copy_as_lz4;
 use testkit::archive_server::ArchiveServer;
 use testkit::geyser_source::{Source, slot_of};
 use yellowstone_grpc_proto::geyser::SlotStatus;
@@ -159,6 +160,23 @@ async fn a_full_archive_is_loaded_with_the_incremental_one_on_top() {
     let incremental = State::at(138).with(NEW, 9);
     let incremental = incremental.write_incremental(joined.upstream(), 120, &[GONE]);
     joined.served.set(Some(&full), Some(&incremental));
+    joined.rig.wait_for_slots([140, 140, 138]).await;
+    assert_eq!((joined.lamports(GONE), joined.lamports(NEW)), (None, Some(9)));
+    joined.check_lamports();
+    joined.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gap_is_closed_by_archives_that_are_compressed_with_lz4() {
+    let source = Source::new(None);
+    source.limit_replay(131);
+    source.send(chain(101..=140));
+    let joined = Joined::start(&source, |_| {}).await;
+    let full = State::at(120).with(GONE, 5).write_full(joined.upstream());
+    let incremental = State::at(138).with(NEW, 9);
+    let incremental = incremental.write_incremental(joined.upstream(), 120, &[GONE]);
+    let as_lz4 = |path| copy_as_lz4(path, joined.upstream()).expect("a copy");
+    joined.served.set(Some(&as_lz4(&full)), Some(&as_lz4(&incremental)));
     joined.rig.wait_for_slots([140, 140, 138]).await;
     assert_eq!((joined.lamports(GONE), joined.lamports(NEW)), (None, Some(9)));
     joined.check_lamports();

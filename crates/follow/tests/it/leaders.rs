@@ -1,16 +1,16 @@
 //! Transactions to leaders that misbehave: one never reads, one takes no streams, one closes each connection, one does not
 //! exist. The others get everything.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chain_solana::{
     Cluster, ClusterNode, InflationSchedule, LeaderSchedule, QueueBound, SendError,
     TransactionSender, VerifiedTransaction, View, VoteStakes,
 };
-use follow::{Base, Follower, LeaderSender, SenderChain, SourceConfig};
+use follow::{Base, Follower, LeaderSender, SenderChain, SourceConfig, UpstreamSender};
 use metrics::Collector;
 use parking_lot::Mutex;
 use pool::ClientId;
@@ -23,11 +23,11 @@ use solana_message::{Message, VersionedMessage};
 use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
+use testkit::eventually::eventually;
 
 use crate::follows::config;
 use crate::snapshot;
 
-const TIMEOUT: Duration = Duration::from_secs(60);
 const QUEUE_MAX: usize = 40;
 
 /// What a leader does with its connections.
@@ -135,6 +135,10 @@ impl Cluster for Leaders {
 }
 
 fn start(leaders: Leaders) -> Arc<LeaderSender> {
+    start_with(leaders, None)
+}
+
+fn start_with(leaders: Leaders, upstream: Option<UpstreamSender>) -> Arc<LeaderSender> {
     let dir = tempfile::tempdir().expect("a directory");
     let archive = snapshot::write(dir.path());
     let limits = LedgerConfig::new(100_000);
@@ -150,7 +154,7 @@ fn start(leaders: Leaders) -> Arc<LeaderSender> {
     };
     let keypair = Keypair::new();
     let identity = tpu::TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
-    LeaderSender::start(chain, &identity, QUEUE_MAX).expect("a socket and a thread")
+    LeaderSender::start(chain, &identity, QUEUE_MAX, upstream).expect("a socket and a thread")
 }
 
 fn transaction() -> VerifiedTransaction {
@@ -163,12 +167,7 @@ fn transaction() -> VerifiedTransaction {
 }
 
 async fn wait(what: &str, is_done: impl Fn() -> bool) {
-    let done = async {
-        while !is_done() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    assert!(tokio::time::timeout(TIMEOUT, done).await.is_ok(), "{what}");
+    eventually(is_done, || what.to_owned()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,7 +193,9 @@ async fn a_leader_that_misbehaves_delays_no_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_known_leader_transactions_wait_within_their_bound() {
-    let sender = start(Leaders::new(&[None]));
+    let dialable = Some(SocketAddr::from(([127, 0, 0, 1], 1)));
+    // The one that is known is not among the next leaders.
+    let sender = start(Leaders::new(&[None, None, None, None, None, dialable]));
     let mut refused = Vec::new();
     for n in 0..2 * QUEUE_MAX {
         let client = ClientId((n % 4) as u128);
@@ -211,4 +212,58 @@ async fn without_a_known_leader_transactions_wait_within_their_bound() {
     let (part, bytes) = sender.memory()[0];
     assert_eq!(part, "follow_send_queue");
     assert!(bytes > 0 && bytes < (QUEUE_MAX * 2_048) as u64, "{bytes}");
+}
+
+/// A node that no client can dial, as one that listens on every address announced itself before.
+fn undialable() -> Leaders {
+    Leaders::new(&[None, Some(SocketAddr::from(([0, 0, 0, 0], 9_901)))])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sender_is_told_that_no_leader_can_be_dialled() {
+    let sender = start(undialable());
+    wait("the nodes are checked", || sender.is_cut_off()).await;
+    let refused = sender.send(ClientId(1).into(), transaction());
+    assert_eq!(refused, Err(SendError::NoLeader));
+    let with_one = start(Leaders::new(&[None, Some(SocketAddr::from(([127, 0, 0, 1], 1)))]));
+    with_one.send(ClientId(1).into(), transaction()).expect("it waits for that leader");
+    assert!(!with_one.is_cut_off());
+}
+
+/// Answers one request of JSON-RPC on a free port, and returns its body.
+fn upstream() -> (SocketAddr, std::thread::JoinHandle<String>) {
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    let thread = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("a connection");
+        let mut reader = BufReader::new(socket.try_clone().expect("a socket"));
+        let mut line = String::new();
+        let mut length = 0;
+        while reader.read_line(&mut line).expect("a head") > 2 {
+            let lower = line.to_ascii_lowercase();
+            if let Some(value) = lower.strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a length");
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).expect("a body");
+        let reply = r#"{"jsonrpc":"2.0","result":"","id":1}"#;
+        write!(socket, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{reply}", reply.len())
+            .expect("it reads");
+        String::from_utf8(body).expect("text")
+    });
+    (address, thread)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_upstream_gets_what_no_leader_can_be_sent() {
+    let (address, received) = upstream();
+    let endpoint = http_client::Endpoint::parse(&format!("http://{address}")).expect("a URL");
+    let upstream = UpstreamSender::start(&endpoint, QUEUE_MAX).expect("threads");
+    let sender = start_with(undialable(), Some(upstream));
+    wait("the nodes are checked", || sender.is_cut_off()).await;
+    sender.send(ClientId(1).into(), transaction()).expect("the upstream takes it");
+    let body = tokio::task::spawn_blocking(|| received.join()).await.expect("a thread");
+    assert!(body.expect("a request").contains("sendTransaction"));
 }

@@ -216,8 +216,8 @@ async fn a_bank_has_the_same_hash_whatever_the_order_of_its_updates() {
         let mut rng = Rng::with_seed(seed);
         let source = Source::new(None);
         let mut config = prepared(&source).await;
-        config.feed.settled_after = rng.u64(..30);
-        config.feed.settled_again_after = rng.u64(..60);
+        config.feed.quiescent_after = rng.u64(..30);
+        config.feed.hot_quiescent_after = rng.u64(..60);
         let (rig, mut chain) = Rig::start(config);
         for slot in 101..=110 {
             let mut updates = bank(&mut chain, slot);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::{History, HistoryLimits, Reader, Verification, VerificationLevel, VotedStake};
+use chain_solana::{History, HistoryLimits, Reader, Verification};
 use feed::FeedConfig;
 use follow::{
     AgreementConfig, Base, FollowHandle, FollowStatus, Follower, FollowerConfig, OnMismatch,
@@ -13,6 +13,7 @@ use lattice::HardFork;
 use ledger::Commitment;
 use query::LedgerConfig;
 use snapshot_solana::Progress;
+use solana::{HashReporter, VerificationLevel, VotedStake};
 use solana_pubkey::Pubkey;
 use tempfile::TempDir;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
@@ -21,9 +22,8 @@ use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate};
 use crate::proven::Proven;
 use crate::script::{account, status};
 use crate::snapshot::{self, WALLET};
+use testkit::eventually::eventually;
 use testkit::geyser_source::{Source, slot_of};
-
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn source_config(source: &Source) -> SourceConfig {
     SourceConfig { url: format!("http://{}", source.serve().await), x_token: None }
@@ -39,10 +39,10 @@ pub(crate) fn config(sources: Vec<SourceConfig>, verify: VerifyMode) -> Follower
         feed: FeedConfig {
             incomplete_timeout: Duration::from_millis(300),
             // Whatever comes is prepared at once.
-            settled_after: 0,
+            quiescent_after: 0,
             ..FeedConfig::default()
         },
-        history: HistoryLimits { slots_max: 1_000, bytes_max: 1 << 30 },
+        history: HistoryLimits { blocks_max: 1_000, bytes_max: 1 << 30 },
         verify,
         agreement: AgreementConfig::default(),
         upstream: None,
@@ -85,15 +85,11 @@ impl Rig {
     }
 
     pub(crate) async fn wait(&self, what: &str, is_done: impl Fn(&Self) -> bool) {
-        let done = async {
-            while !is_done(self) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        if tokio::time::timeout(TIMEOUT, done).await.is_err() {
+        let describe = || {
             let (gap, proof) = (self.status.last_gap(), self.status.proof().summary());
-            panic!("{what}: {:?}, {gap:?}, {proof:?}", self.slots());
-        }
+            format!("{what}: {:?}, {gap:?}, {proof:?}", self.slots())
+        };
+        eventually(|| is_done(self), describe).await;
     }
 
     /// Slots at processed, confirmed and finalized.
@@ -262,7 +258,7 @@ async fn a_bank_that_is_damaged_again_stops_the_node_and_is_never_confirmed() {
     let summary = rig.status.proof().summary();
     assert_eq!((summary.repairs, summary.verified_slot), (1, Some(101)));
     let mismatch = summary.first_mismatch.expect("it is there");
-    assert_eq!((mismatch.slot, mismatch.reporter), (102, "child"));
+    assert_eq!((mismatch.slot, mismatch.reporter), (102, HashReporter::Child));
     assert_ne!(mismatch.computed, mismatch.reported);
     assert!(mismatch.accounts_written.contains(&WALLET.into()), "{mismatch:?}");
     assert_eq!(mismatch.accounts_written_len, 5);
@@ -455,7 +451,10 @@ async fn sources_that_agree_on_another_hash_are_a_mismatch() {
     rig.wait("a mismatch", |rig| rig.status.mismatch().is_some()).await;
     let summary = rig.status.proof().summary();
     let mismatch = summary.first_mismatch.expect("it is there");
-    assert_eq!((mismatch.slot, mismatch.reporter, summary.repairs), (101, "sources", 1));
+    assert_eq!(
+        (mismatch.slot, mismatch.reporter, summary.repairs),
+        (101, HashReporter::Sources, 1)
+    );
     assert_eq!(rig.slots()[1..], [100, 100]);
     rig.stop().await;
 }

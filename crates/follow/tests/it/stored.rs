@@ -21,6 +21,7 @@ use solana::Account;
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
+use testkit::eventually::eventually;
 use testkit::geyser_source::Source;
 use yellowstone_grpc_proto::geyser::{SlotStatus, SubscribeUpdate};
 
@@ -30,7 +31,6 @@ use crate::proven::Proven;
 use crate::script::{account, status};
 use crate::snapshot;
 
-const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const GENESIS: Hash = Hash::new_from_array([42; 32]);
 /// Rooted banks that are not stored yet.
 pub(crate) const DELAY: u64 = 16;
@@ -80,14 +80,8 @@ impl Rig {
     }
 
     pub(crate) async fn wait(&self, what: &str, is_done: impl Fn(&FollowStatus) -> bool) {
-        let done = async {
-            while !is_done(&self.status) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        if tokio::time::timeout(TIMEOUT, done).await.is_err() {
-            panic!("{what}: {:?}, {:?}", self.status, self.status.proof().summary());
-        }
+        let describe = || format!("{what}: {:?}, {:?}", self.status, self.status.proof().summary());
+        eventually(|| is_done(&self.status), describe).await;
     }
 
     pub(crate) async fn stop(self) {
@@ -344,16 +338,10 @@ async fn a_directory_that_does_not_fit_is_refused_with_a_reason() {
     // A node that was killed leaves its socket behind.
     let socket = std::os::unix::net::UnixListener::bind(path.join("admin.sock")).expect("bound");
     drop(socket);
-    LedgerDirectory::new(&path).expect("ours");
-    std::fs::remove_file(path.join("admin.sock")).expect("removed");
-    std::fs::write(path.join("admin.sock"), b"mine").expect("written");
-    let foreign = LedgerDirectory::new(&path).err().map(|err| err.to_string()).unwrap_or_default();
-    assert!(foreign.contains("it holds admin.sock"), "{foreign}");
-    std::fs::remove_file(path.join("admin.sock")).expect("removed");
-    std::fs::write(path.join("notes.txt"), b"mine").expect("written");
-    let foreign = LedgerDirectory::new(&path).err().map(|err| err.to_string()).unwrap_or_default();
-    assert!(foreign.contains("it holds notes.txt"), "{foreign}");
-    std::fs::remove_file(path.join("notes.txt")).expect("removed");
+    std::fs::create_dir(path.join("lost+found")).expect("created");
+    let directory = LedgerDirectory::new(&path).expect("what else is there does not matter");
+    directory.reset().expect("there is no state");
+    assert!(path.join("lost+found").exists(), "only the state is removed");
     std::fs::create_dir(path.join("store")).expect("created");
     let dev = LedgerDirectory::new(&path).err().map(|err| err.to_string()).unwrap_or_default();
     assert!(dev.contains("hydrant dev"), "{dev}");

@@ -16,6 +16,7 @@ use lattice::HardFork;
 use ledger::Commitment;
 use testkit::archive_server::ArchiveServer;
 use testkit::clock::now;
+use testkit::eventually::eventually;
 use testkit::geyser_source::Source;
 use tokio::runtime::Runtime;
 use yellowstone_grpc_proto::geyser::SubscribeUpdate;
@@ -31,6 +32,8 @@ const KILLS_DEFAULT: usize = 4;
 const CHILD_TIMEOUT: Duration = Duration::from_secs(120);
 /// The child's environment variable: the directory, the source and the upstream.
 const CHILD: &str = "HYDRANT_TEST_FOLLOW_CHILD";
+/// The child is this test, too.
+const THIS_TEST: &str = "stored_jumps::a_follower_that_is_killed_after_a_jump_comes_back_verified_and_reports_each_bank_once";
 
 /// A source, and an upstream with its archives.
 struct Upstream {
@@ -61,12 +64,8 @@ impl Upstream {
         let before = self.source.requests().len();
         self.source.limit_replay(first_available);
         self.source.cut();
-        let another = async {
-            while self.source.requests().len() == before {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        tokio::time::timeout(CHILD_TIMEOUT, another).await.expect("another stream");
+        let has_another = || self.source.requests().len() != before;
+        eventually(has_another, || "another stream".to_owned()).await;
     }
 
     /// Serves an archive of a bank: a full one, or one on top of the snapshot.
@@ -194,23 +193,22 @@ fn gap(
     (updates, archived, first_available)
 }
 
-/// Not a test: the child of the next test runs it, until it is killed.
-#[tokio::test(flavor = "multi_thread")]
+/// The child of the test.
 #[expect(clippy::print_stdout, reason = "its parent reads how far it is")]
-async fn follow_until_killed() {
-    let Ok(paths) = env::var(CHILD) else { return };
+async fn follow_until_killed(paths: &str) {
     let [dir, source, archives] = paths.split('\n').collect::<Vec<_>>()[..] else {
         panic!("{CHILD} has three lines");
     };
     let (dir, archives) = (Path::new(dir), archives.parse().expect("an address"));
     let rig = Rig::start(config(source, archives, VerifyMode::Sequence, dir), dir);
     let (started, mut last) = (now(), None);
+    let mut looks = tokio::time::interval(Duration::from_millis(1));
     while now() - started < CHILD_TIMEOUT {
         let at = [rig.status.root(), rig.status.verified(), rig.status.stored()];
         if last.replace(at) != Some(at) {
             println!("\nat {} {} {}", at[0], at[1], at[2]);
         }
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        looks.tick().await;
     }
 }
 
@@ -229,7 +227,7 @@ impl Following {
         ];
         let starting = PROCESS_STARTS.lock();
         let mut child = Command::new(env::current_exe().expect("this test"))
-            .args(["--exact", "stored_jumps::follow_until_killed", "--nocapture"])
+            .args(["--exact", THIS_TEST, "--nocapture"])
             .env(CHILD, paths.join("\n"))
             .stdout(Stdio::piped())
             .spawn()
@@ -260,8 +258,11 @@ impl Following {
 #[test]
 #[expect(clippy::print_stdout, reason = "a run reports where it started")]
 fn a_follower_that_is_killed_after_a_jump_comes_back_verified_and_reports_each_bank_once() {
-    let kills = env::var(KILLS).map_or(KILLS_DEFAULT, |kills| kills.parse().expect("a number"));
     let runtime = Runtime::new().expect("a runtime");
+    if let Ok(paths) = env::var(CHILD) {
+        return runtime.block_on(follow_until_killed(&paths));
+    }
+    let kills = env::var(KILLS).map_or(KILLS_DEFAULT, |kills| kills.parse().expect("a number"));
     let mut starts = [0; 2];
     for seed in 0..3 {
         let upstream = runtime.block_on(Upstream::start());

@@ -1,7 +1,8 @@
 //! Votes as the proof of a bank, as the choice of the tip, and as the bound of the root.
 
-use chain_solana::{Verification, VerificationLevel};
+use chain_solana::Verification;
 use follow::{FollowerConfig, VerifyMode};
+use solana::{EpochVoter, HashReporter, VerificationLevel};
 use solana_hash::Hash;
 use solana_keypair::Keypair;
 use solana_message::{Message, VersionedMessage};
@@ -10,7 +11,7 @@ use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_vote_interface::instruction::tower_sync;
 use solana_vote_interface::state::{Lockout, TowerSync, VoteStateV4, VoteStateVersions};
-use verify::{EpochStakes, VoterStake};
+use verify::StakedVoters;
 use yellowstone_grpc_proto::geyser::subscribe_update::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{
     SlotStatus, SubscribeUpdate, SubscribeUpdateTransaction, SubscribeUpdateTransactionInfo,
@@ -36,13 +37,14 @@ impl Validators {
     }
 
     /// Their stakes, which count up to a slot.
-    fn stakes(&self, last_slot: u64) -> EpochStakes {
-        let voters = self.0.iter().enumerate().map(|(n, key)| VoterStake {
+    fn stakes(&self, last_slot: u64) -> StakedVoters {
+        let voters = self.0.iter().enumerate().map(|(n, key)| EpochVoter {
             vote_account: Self::vote_account(n),
-            authorized_voter: key.pubkey(),
+            node: key.pubkey(),
+            authorized_voter: Some(key.pubkey()),
             stake: 100,
         });
-        EpochStakes::new(0..=last_slot, voters.collect())
+        StakedVoters::new(0..=last_slot, voters.collect())
     }
 
     /// The vote of the n-th validator that is the transaction with this index of a bank.
@@ -164,7 +166,7 @@ async fn votes_for_another_hash_are_a_mismatch_after_one_repair() {
     rig.wait("a mismatch", |rig| rig.status.mismatch().is_some()).await;
     let summary = rig.status.proof().summary();
     let mismatch = summary.first_mismatch.expect("it is there");
-    assert_eq!((mismatch.slot, mismatch.reporter, summary.repairs), (102, "votes", 1));
+    assert_eq!((mismatch.slot, mismatch.reporter, summary.repairs), (102, HashReporter::Votes, 1));
     assert_eq!((mismatch.computed, mismatch.reported), (right, other.hash));
     assert_eq!(rig.slots()[1..], [100, 100]);
     rig.stop().await;

@@ -141,6 +141,14 @@ impl FilterSet {
         self.transactions.iter().chain(&self.statuses).any(|named| named.filter.is_expanded())
     }
 
+    /// Whether a filter needs accounts or entries, which restored banks do not have.
+    pub(crate) fn needs_whole_banks(&self) -> bool {
+        let in_blocks = |named: &Named<Arc<BlockFilter>>| {
+            named.filter.with_accounts || named.filter.with_entries
+        };
+        !self.accounts.is_empty() || !self.entries.is_empty() || self.blocks.iter().any(in_blocks)
+    }
+
     /// Estimated bytes, including the index.
     pub(crate) fn bytes(&self) -> usize {
         let accounts = self.accounts.iter().map(|named| named.filter.bytes());

@@ -13,7 +13,7 @@ use yellowstone_grpc_proto::geyser::{
 };
 
 use crate::client::connect;
-use crate::ledger::{TestLedger, key};
+use crate::ledger::{ScriptedLedger, key};
 
 /// What `/metrics` says of the server.
 pub(crate) fn scrape(server: &Server) -> String {
@@ -24,7 +24,7 @@ pub(crate) fn scrape(server: &Server) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_calls_read_the_ledger() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let pong = client.ping(PingRequest { count: 9 }).await.expect("a pong").into_inner();
     assert_eq!(pong.count, 9);
@@ -53,7 +53,7 @@ async fn the_calls_read_the_ledger() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gossip_has_one_node_and_deshred_is_not_served() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let gossip = client.subscribe_gossip(SubscribeGossipRequest {}).await.expect("a stream");
     let first = gossip.into_inner().message().await.expect("no error").expect("a message");
@@ -71,7 +71,7 @@ async fn health_is_served_without_a_token_and_the_rest_is_not() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "secret-token\n").expect("written");
     let config = Config { x_token_file: Some(file.path().to_owned()), ..Config::default() };
-    let ledger = TestLedger::start(config);
+    let ledger = ScriptedLedger::start(config);
     let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", ledger.address()))
         .expect("a URL")
         .connect()

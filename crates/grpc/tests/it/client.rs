@@ -59,8 +59,9 @@ impl Subscription {
 
     /// Replaces the filters, and waits until they are in effect. Returns what came before.
     pub(crate) async fn replace(&mut self, request: SubscribeRequest) -> Vec<SubscribeUpdate> {
+        self.send(request).await;
         let ping = Some(SubscribeRequestPing { id: HANDLED });
-        self.send(SubscribeRequest { ping, ..request }).await;
+        self.send(SubscribeRequest { ping, ..SubscribeRequest::default() }).await;
         let mut before = Vec::new();
         loop {
             let update = self.next().await.expect("an update");

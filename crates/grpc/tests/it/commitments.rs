@@ -14,7 +14,7 @@ use yellowstone_grpc_proto::geyser::{
 };
 
 use crate::client::{Subscription, connect};
-use crate::ledger::{FIRST, TestLedger, block_id, transaction};
+use crate::ledger::{FIRST, ScriptedLedger, block_id, transaction};
 
 /// Everything that a state follower subscribes to.
 pub(crate) fn everything(commitment: CommitmentLevel) -> SubscribeRequest {
@@ -31,7 +31,7 @@ pub(crate) fn everything(commitment: CommitmentLevel) -> SubscribeRequest {
 }
 
 /// A bank that writes account 1 twice and executes a transaction.
-fn full_bank(ledger: &mut TestLedger, slot: u64) {
+fn full_bank(ledger: &mut ScriptedLedger, slot: u64) {
     ledger.open(slot);
     ledger.write(slot, 1, 9, b"old", Some(1));
     ledger.write(slot, 2, 9, b"two", Some(1));
@@ -42,7 +42,7 @@ fn full_bank(ledger: &mut TestLedger, slot: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bank_comes_in_the_order_of_its_life() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let request = everything(CommitmentLevel::Processed);
     let mut subscription = Subscription::start(&mut client, request).await;
@@ -66,7 +66,7 @@ async fn a_bank_comes_in_the_order_of_its_life() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_jump_of_the_ledger_closes_every_client_and_nothing_before_it_is_replayed() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let levels =
         [CommitmentLevel::Processed, CommitmentLevel::Confirmed, CommitmentLevel::Finalized];
@@ -112,7 +112,7 @@ async fn a_jump_of_the_ledger_closes_every_client_and_nothing_before_it_is_repla
 
 #[tokio::test(flavor = "multi_thread")]
 async fn confirmed_and_finalized_get_each_account_once_when_the_bank_gets_there() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let [mut confirmed, mut finalized] = [
         Subscription::start(&mut client, everything(CommitmentLevel::Confirmed)).await,
@@ -135,7 +135,7 @@ async fn confirmed_and_finalized_get_each_account_once_when_the_bank_gets_there(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ancestors_get_each_status_before_their_descendants() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let request = SubscribeRequest {
         slots: [("s".to_owned(), SubscribeRequestFilterSlots::default())].into(),
@@ -167,7 +167,7 @@ async fn ancestors_get_each_status_before_their_descendants() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reverted_bank_is_never_released_and_its_replacement_has_another_id() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let mut processed =
         Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;
@@ -207,7 +207,7 @@ async fn a_reverted_bank_is_never_released_and_its_replacement_has_another_id() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn transactions_of_a_bank_that_was_whole_at_once_come_once_and_before_it_is_completed() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let request = everything(CommitmentLevel::Processed);
     let mut subscription = Subscription::start(&mut client, request).await;

@@ -8,7 +8,7 @@ use yellowstone_grpc_proto::geyser::{
 
 use crate::client::{Subscription, connect, short};
 use crate::commitments::everything;
-use crate::ledger::{FIRST, TestLedger, block_id, transaction};
+use crate::ledger::{FIRST, ScriptedLedger, block_id, transaction};
 
 fn with_entries(request: SubscribeRequest) -> SubscribeRequest {
     let filter = SubscribeRequestFilterEntry::default();
@@ -16,7 +16,7 @@ fn with_entries(request: SubscribeRequest) -> SubscribeRequest {
 }
 
 /// A bank of three transactions in two entries, and a tick.
-fn bank_with_entries(ledger: &mut TestLedger) {
+fn bank_with_entries(ledger: &mut ScriptedLedger) {
     ledger.open(FIRST);
     ledger.write(FIRST, 1, 9, b"one", Some(1));
     ledger.execute(transaction(FIRST, 0, 1, &[1]));
@@ -32,7 +32,7 @@ const ENTRIES: [&str; 3] =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_come_after_the_transactions_and_before_the_block() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let request = with_entries(everything(CommitmentLevel::Processed));
     let mut subscription = Subscription::start(&mut client, request).await;
@@ -65,7 +65,7 @@ async fn entries_come_after_the_transactions_and_before_the_block() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_has_its_entries_if_its_filter_says_so_and_always_their_number() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let blocks = |include_entries| SubscribeRequestFilterBlocks {
         include_entries,
@@ -104,7 +104,7 @@ async fn a_block_has_its_entries_if_its_filter_says_so_and_always_their_number()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_without_entries_says_that_there_are_none() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let request = with_entries(SubscribeRequest {
         blocks_meta: [("meta".to_owned(), Default::default())].into(),

@@ -1,6 +1,8 @@
 //! Each kind of filter matches what it says.
 
-use chain_solana::ExecutedTransaction;
+use std::sync::Arc;
+
+use chain_solana::{ExecutedTransaction, StatusVisibility};
 use grpc::Config;
 use solana_transaction_status::TransactionTokenBalance;
 use yellowstone_grpc_proto::cuckoo::CompressedAccountFilterSet;
@@ -17,7 +19,7 @@ use yellowstone_grpc_proto::geyser::{
 };
 
 use crate::client::{Subscription, connect};
-use crate::ledger::{FIRST, TestLedger, failed, key, transaction};
+use crate::ledger::{FIRST, ScriptedLedger, failed, key, transaction};
 
 type Accounts = SubscribeRequestFilterAccounts;
 type Transactions = SubscribeRequestFilterTransactions;
@@ -43,7 +45,7 @@ fn lamports(cmp: Cmp) -> Vec<SubscribeRequestFilterAccountsFilter> {
 
 /// The accounts of a fixed set of writes that a filter matches: 1 and 2 of owner 9, 3 of owner 8.
 async fn matched_accounts(filter: Accounts) -> Vec<String> {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let request = SubscribeRequest {
         accounts: [("f".to_owned(), filter)].into(),
@@ -64,6 +66,35 @@ async fn matched_accounts(filter: Accounts) -> Vec<String> {
             return found;
         }
         found.push(next.trim_start_matches("f: account 101 ").to_owned());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_has_a_status_before_a_client_gets_it() {
+    let transactions = SubscribeRequest {
+        transactions: [("t".to_owned(), Transactions::default())].into(),
+        ..SubscribeRequest::default()
+    };
+    let accounts = SubscribeRequest {
+        accounts: [("a".to_owned(), Accounts::default())].into(),
+        ..SubscribeRequest::default()
+    };
+    let slots = SubscribeRequest {
+        slots: [("s".to_owned(), SubscribeRequestFilterSlots::default())].into(),
+        ..SubscribeRequest::default()
+    };
+    for (request, is_told) in [(transactions, true), (accounts, true), (slots, false)] {
+        let mut ledger = ScriptedLedger::start(Config::default());
+        let mut client = connect(ledger.address()).await;
+        let mut subscription = Subscription::start(&mut client, request).await;
+        ledger.open(FIRST);
+        let visibility = StatusVisibility::hidden();
+        let executed = ExecutedTransaction { visibility, ..transaction(FIRST, 0, 1, &[1]) };
+        let executed = Arc::new(executed);
+        ledger.write_and_execute(1, &executed);
+        ledger.freeze(FIRST);
+        subscription.take(1).await;
+        assert_eq!(executed.has_status(), is_told);
     }
 }
 
@@ -115,7 +146,7 @@ fn with_owner(mut executed: ExecutedTransaction, n: u8, changes: bool) -> Execut
 
 /// The signatures of a fixed set of transactions that a filter matches.
 async fn matched_transactions(filter: Transactions) -> Vec<u8> {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let filters = [("f".to_owned(), filter)];
     let request = SubscribeRequest {
@@ -194,7 +225,7 @@ async fn transaction_filters_match_accounts_result_vote_and_token_owners() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_has_the_names_of_all_filters_and_the_slices_of_the_data() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let of = |account: u8| Accounts { account: vec![text(account)], ..Accounts::default() };
     let request = |slices: &[(u64, u64)]| SubscribeRequest {
@@ -223,7 +254,7 @@ async fn a_message_has_the_names_of_all_filters_and_the_slices_of_the_data() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slots_come_by_commitment_and_between_slots() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let slots = |by_commitment, interslot| SubscribeRequestFilterSlots {
         filter_by_commitment: Some(by_commitment),
@@ -254,7 +285,7 @@ async fn slots_come_by_commitment_and_between_slots() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_has_what_its_filter_includes() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let base = SubscribeRequestFilterBlocks::default;
     let accounts = Some(true);

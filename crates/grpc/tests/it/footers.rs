@@ -12,7 +12,7 @@ use yellowstone_grpc_proto::geyser::{
 
 use crate::client::{Subscription, connect};
 use crate::commitments::everything;
-use crate::ledger::{FIRST, TestLedger, block_id};
+use crate::ledger::{FIRST, ScriptedLedger, block_id};
 
 fn filter(include_certificates: Option<bool>) -> SubscribeRequestFilterBlockFooter {
     SubscribeRequestFilterBlockFooter { include_certificates }
@@ -28,7 +28,7 @@ fn certificate() -> Option<BlockFooterFinalCert> {
 }
 
 /// A bank with a footer, from its start to confirmed.
-fn bank_with_footer(ledger: &mut TestLedger) {
+fn bank_with_footer(ledger: &mut ScriptedLedger) {
     ledger.open(FIRST);
     ledger.write(FIRST, 1, 9, b"one", None);
     let certificates = SubscribeUpdateBlockFooter {
@@ -49,7 +49,7 @@ fn bank_with_footer(ledger: &mut TestLedger) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_footer_comes_before_the_metadata_of_its_bank_once_for_all_filters() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let request = |level| with_footers(&[("f", None), ("g", Some(true))], everything(level));
     let mut processed = Subscription::start(&mut client, request(CommitmentLevel::Processed)).await;
@@ -79,7 +79,7 @@ async fn a_footer_comes_before_the_metadata_of_its_bank_once_for_all_filters() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_are_sent_only_to_clients_that_request_them() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let mut subscriptions = Vec::new();
     for with in [None, Some(false), Some(true)] {
@@ -108,7 +108,7 @@ async fn certificates_are_sent_only_to_clients_that_request_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ledger_without_footers_sends_none_and_the_filters_are_limited() {
-    let mut ledger = TestLedger::start(Config { filters_max: 2, ..Config::default() });
+    let mut ledger = ScriptedLedger::start(Config { filters_max: 2, ..Config::default() });
     let mut client = connect(ledger.address()).await;
     let request = everything(CommitmentLevel::Processed);
     let request = with_footers(&[("f", None), ("g", Some(true))], request);

@@ -8,7 +8,7 @@ use yellowstone_grpc_proto::geyser::subscribe_update_gossip::UpdateOneof;
 use yellowstone_grpc_proto::geyser::{SubscribeGossipRequest, SubscribeUpdateGossip};
 
 use crate::client::connect;
-use crate::ledger::{TestLedger, key};
+use crate::ledger::{ScriptedLedger, key};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -23,7 +23,7 @@ fn node(n: u8, wallclock: u64) -> ContactInfo {
     }
 }
 
-async fn subscribe(ledger: &TestLedger) -> Stream {
+async fn subscribe(ledger: &ScriptedLedger) -> Stream {
     let mut client = connect(ledger.address()).await;
     let stream = client.subscribe_gossip(SubscribeGossipRequest {}).await;
     stream.expect("a stream").into_inner()
@@ -53,7 +53,7 @@ async fn next(stream: &mut Stream) -> (String, u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_client_gets_the_table_and_then_every_change() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let table = ledger.server.gossip();
     table.insert(node(1, 10));
     let mut first = subscribe(&ledger).await;
@@ -74,7 +74,7 @@ async fn each_client_gets_the_table_and_then_every_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_gets_the_last_change_and_holds_nothing() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let table = ledger.server.gossip();
     let mut stream = subscribe(&ledger).await;
     assert_eq!(next(&mut stream).await.0, "snapshot []");

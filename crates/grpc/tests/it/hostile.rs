@@ -21,9 +21,9 @@ use yellowstone_grpc_proto::geyser::{
 use crate::calls::scrape;
 use crate::client::{Subscription, connect, connect_with, wait_until};
 use crate::commitments::everything;
-use crate::ledger::{FIRST, TestLedger, key};
+use crate::ledger::{FIRST, ScriptedLedger, key};
 
-pub(crate) fn memory(ledger: &TestLedger, part: &str) -> u64 {
+pub(crate) fn memory(ledger: &ScriptedLedger, part: &str) -> u64 {
     let parts = ledger.server.metrics().memory();
     parts.iter().find(|(name, _)| *name == part).expect("a part").1
 }
@@ -31,7 +31,7 @@ pub(crate) fn memory(ledger: &TestLedger, part: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lagging_client_is_closed_and_the_others_are_not() {
     let config = Config { queue_bytes_max: 1 << 20, ..Config::default() };
-    let mut ledger = TestLedger::start(config);
+    let mut ledger = ScriptedLedger::start(config);
     let (mut slow, mut fast) = (connect(ledger.address()).await, connect(ledger.address()).await);
     let mut lagging = Subscription::start(&mut slow, everything(CommitmentLevel::Processed)).await;
     let of_one =
@@ -56,7 +56,7 @@ async fn a_lagging_client_is_closed_and_the_others_are_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_never_reads_is_disconnected() {
     let config = Config { queue_bytes_max: 1 << 20, close_timeout_ms: 50, ..Config::default() };
-    let mut ledger = TestLedger::start(config);
+    let mut ledger = ScriptedLedger::start(config);
     let small = |endpoint: Endpoint| endpoint.initial_stream_window_size(65_535);
     let mut client = connect_with(ledger.address(), small).await;
     let lagging = Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;
@@ -80,7 +80,7 @@ async fn a_client_that_never_reads_is_disconnected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn queues_are_bounded_together_and_the_largest_is_closed() {
     let config = Config { queues_bytes_max: 3 << 20, ..Config::default() };
-    let mut ledger = TestLedger::start(config);
+    let mut ledger = ScriptedLedger::start(config);
     let mut all = Vec::new();
     for _ in 0..8 {
         let mut client = connect(ledger.address()).await;
@@ -98,7 +98,7 @@ async fn queues_are_bounded_together_and_the_largest_is_closed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_too_large_ends_its_stream_only() {
     let config = Config { request_bytes_max: 10_000, ..Config::default() };
-    let ledger = TestLedger::start(config);
+    let ledger = ScriptedLedger::start(config);
     let mut client = connect(ledger.address()).await;
     let filter =
         SubscribeRequestFilterAccounts { account: vec!["x".repeat(20_000)], ..Default::default() };
@@ -125,7 +125,7 @@ async fn handshake(socket: TcpStream) -> (Sender, JoinHandle<hyper::Result<()>>)
 
 /// A call of `Ping` with these first bytes. Its body ends with the returned sender.
 async fn ping_call(
-    ledger: &TestLedger,
+    ledger: &ScriptedLedger,
     first: Bytes,
     encoding: &str,
 ) -> (mpsc::Sender<Bytes>, hyper::Request<StreamBody<Frames>>) {
@@ -146,7 +146,7 @@ async fn ping_call(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_announces_a_gibibyte_is_refused_at_its_head() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let socket = TcpStream::connect(ledger.address()).await.expect("it listens");
     let (mut sender, _connection) = handshake(socket).await;
     let (_open, request) = ping_call(&ledger, incomplete(1 << 30, 10), "identity").await;
@@ -161,7 +161,7 @@ async fn a_message_that_announces_a_gibibyte_is_refused_at_its_head() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_becomes_too_large_when_it_is_decompressed_is_refused() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let zeros = std::io::Read::take(std::io::repeat(0), 256 << 20);
     let compressed = zstd::stream::encode_all(zeros, 1).expect("memory");
     assert!(compressed.len() < 1 << 20, "{} bytes", compressed.len());
@@ -186,7 +186,7 @@ fn incomplete(length: u32, sent: usize) -> Bytes {
 #[tokio::test(flavor = "multi_thread")]
 async fn incomplete_requests_are_counted_bounded_and_released() {
     let config = Config { incoming_bytes_max: 150_000, ..Config::default() };
-    let ledger = TestLedger::start(config);
+    let ledger = ScriptedLedger::start(config);
     let socket = TcpStream::connect(ledger.address()).await.expect("it listens");
     let (mut sender, connection) = handshake(socket).await;
     let base = memory(&ledger, "grpc_connections");
@@ -220,7 +220,7 @@ async fn incomplete_requests_are_counted_bounded_and_released() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_beyond_the_bound_wait_and_bytes_that_are_no_http2_end_theirs() {
-    let ledger = TestLedger::start(Config { connections_max: 1, ..Config::default() });
+    let ledger = ScriptedLedger::start(Config { connections_max: 1, ..Config::default() });
     let mut first = connect(ledger.address()).await;
     first.ping(PingRequest { count: 1 }).await.expect("a pong");
     let mut second = TcpStream::connect(ledger.address()).await.expect("the backlog has space");
@@ -246,7 +246,7 @@ async fn events_beyond_their_bytes_are_lost_and_the_ledger_does_not_wait() {
 }
 
 async fn lose_events(config: Config) {
-    let mut ledger = TestLedger::start(config);
+    let mut ledger = ScriptedLedger::start(config);
     let mut client = connect(ledger.address()).await;
     let mut subscription =
         Subscription::start(&mut client, everything(CommitmentLevel::Processed)).await;
@@ -261,7 +261,7 @@ async fn lose_events(config: Config) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_that_may_wait_does_so_at_the_bound_of_bytes_and_loses_nothing() {
     const EVENTS: usize = 500;
-    let mut ledger = TestLedger::start(Config { events_bytes_max: 1, ..Config::default() });
+    let mut ledger = ScriptedLedger::start(Config { events_bytes_max: 1, ..Config::default() });
     let mut client = connect(ledger.address()).await;
     let request = SubscribeRequest {
         accounts: [("all".to_owned(), SubscribeRequestFilterAccounts::default())].into(),

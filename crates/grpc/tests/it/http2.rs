@@ -12,7 +12,7 @@ use crate::calls::scrape;
 use crate::client::{Client, connect, wait_until};
 use crate::commitments::everything;
 use crate::hostile::memory;
-use crate::ledger::{FIRST, TestLedger};
+use crate::ledger::{FIRST, ScriptedLedger};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -41,8 +41,13 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The headers of a call of `Subscribe`, without a table.
+/// The headers of a call of `Subscribe`.
 fn subscribe_headers() -> Vec<u8> {
+    call_headers("Subscribe")
+}
+
+/// The headers of a call, without a table.
+fn call_headers(method: &str) -> Vec<u8> {
     let text = |text: &str| {
         let mut all = vec![u8::try_from(text.len()).expect("short")];
         all.extend_from_slice(text.as_bytes());
@@ -50,7 +55,7 @@ fn subscribe_headers() -> Vec<u8> {
     };
     // `:method POST`, `:scheme http`, then names of the static table with values: path, authority, content-type.
     let mut block = vec![0x83, 0x86, 0x04];
-    block.extend(text("/geyser.Geyser/Subscribe"));
+    block.extend(text(&format!("/geyser.Geyser/{method}")));
     block.push(0x01);
     block.extend(text("localhost"));
     block.extend([0x0f, 0x10]);
@@ -72,7 +77,7 @@ struct Frame {
 struct RawClient(TcpStream);
 
 impl RawClient {
-    async fn connect(ledger: &TestLedger, settings: &[u8]) -> Self {
+    async fn connect(ledger: &ScriptedLedger, settings: &[u8]) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         // Small, so that a client that does not read stops soon.
         socket.set_recv_buffer_size(16 << 10).expect("a size");
@@ -132,7 +137,7 @@ async fn is_served(client: &mut Client) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_begin_http2_is_disconnected() {
-    let ledger = TestLedger::start(Config { handshake_timeout_ms: 1_500, ..Config::default() });
+    let ledger = ScriptedLedger::start(Config { handshake_timeout_ms: 1_500, ..Config::default() });
     let mut other = connect(ledger.address()).await;
     let mut slow = TcpStream::connect(ledger.address()).await.expect("it listens");
     slow.write_all(b"PRI * HTTP/2.0\r\n").await.expect("sent");
@@ -146,7 +151,7 @@ async fn a_client_that_does_not_begin_http2_is_disconnected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_stops_within_a_frame_is_disconnected() {
-    let ledger = TestLedger::start(Config { keep_alive_ms: 500, ..Config::default() });
+    let ledger = ScriptedLedger::start(Config { keep_alive_ms: 500, ..Config::default() });
     let mut slow = RawClient::connect(&ledger, &[]).await;
     slow.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())[..20]).await;
     while slow.next().await.is_some() {}
@@ -155,7 +160,7 @@ async fn a_client_that_stops_within_a_frame_is_disconnected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frame_beyond_the_size_that_the_server_takes_ends_its_connection() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let mut client = RawClient::connect(&ledger, &[]).await;
     client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
     // The head of a frame of 16 MiB.
@@ -168,19 +173,21 @@ async fn a_frame_beyond_the_size_that_the_server_takes_ends_its_connection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_beyond_the_bound_are_refused_and_the_others_are_not() {
     let config = Config { connection_streams_max: 2, ..Config::default() };
-    let ledger = TestLedger::start(config);
+    let ledger = ScriptedLedger::start(config);
     let mut client = RawClient::connect(&ledger, &[]).await;
-    for stream in [1, 3, 5] {
-        client.send(&frame(HEADERS, END_HEADERS, stream, &subscribe_headers())).await;
+    // A subscription, and two calls whose message does not come.
+    client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
+    for stream in [3, 5] {
+        client.send(&frame(HEADERS, END_HEADERS, stream, &call_headers("GetSlot"))).await;
     }
     let reset = client.next_of(RST_STREAM).await.expect("the connection works");
     assert_eq!((reset.stream, reset.payload.as_slice()), (5, &[0, 0, 0, REFUSED_STREAM][..]));
-    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_subscriptions_open 2\n")).await;
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_subscriptions_open 1\n")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rapid_resets_end_their_connection_and_leave_nothing() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let mut other = connect(ledger.address()).await;
     let client = RawClient::connect(&ledger, &[]).await;
     let mut flood = Vec::new();
@@ -201,7 +208,7 @@ async fn rapid_resets_end_their_connection_and_leave_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_that_never_end_end_their_connection() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let mut client = RawClient::connect(&ledger, &[]).await;
     client.send(&frame(HEADERS, 0, 1, &subscribe_headers())).await;
     // A header of 200 bytes that no table stores.
@@ -219,7 +226,7 @@ async fn headers_that_never_end_end_their_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_list_beyond_its_bound_is_refused() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let mut client = RawClient::connect(&ledger, &[]).await;
     let mut block = subscribe_headers();
     for _ in 0..100 {
@@ -235,7 +242,7 @@ async fn a_header_list_beyond_its_bound_is_refused() {
 
 /// A client writes frames that the server has to answer, and reads nothing.
 async fn check_flood(frame: Vec<u8>) {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let mut other = connect(ledger.address()).await;
     let client = RawClient::connect(&ledger, &[]).await;
     let flood = frame.repeat(1_000);
@@ -267,7 +274,7 @@ async fn settings_whose_answers_are_not_read_are_not_read_either() {
 }
 
 /// A client that subscribes to everything and lets the server send nothing. A message for it waits.
-async fn subscribe_with_closed_window(ledger: &mut TestLedger) -> RawClient {
+async fn subscribe_with_closed_window(ledger: &mut ScriptedLedger) -> RawClient {
     let mut client = RawClient::connect(ledger, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]).await;
     client.send(&frame(HEADERS, END_HEADERS, 1, &subscribe_headers())).await;
     let request = everything(CommitmentLevel::Processed).encode_to_vec();
@@ -284,7 +291,7 @@ async fn subscribe_with_closed_window(ledger: &mut TestLedger) -> RawClient {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_whose_window_is_closed_is_disconnected() {
     let config = Config { queue_messages_max: 10, close_timeout_ms: 50, ..Config::default() };
-    let mut ledger = TestLedger::start(config);
+    let mut ledger = ScriptedLedger::start(config);
     let _client = subscribe_with_closed_window(&mut ledger).await;
     for _ in 0..20 {
         ledger.write(FIRST, 2, 9, b"x", None);
@@ -298,7 +305,7 @@ async fn a_client_whose_window_is_closed_is_disconnected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unread_error_with_messages_before_it_is_timed_too() {
     let config = Config { close_timeout_ms: 50, ..Config::default() };
-    let mut ledger = TestLedger::start(config);
+    let mut ledger = ScriptedLedger::start(config);
     let mut client = subscribe_with_closed_window(&mut ledger).await;
     // It takes the message from the ledger, and ends its requests with one that is none.
     client.send(&frame(8, 0, 1, &[0, 0, 0, 10])).await;

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use chain_solana::{
-    AccountUpdate, BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink,
-    ExecutedTransaction, LedgerEvent, RevertReason,
+    AccountUpdate, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, ExecutedTransaction,
+    LedgerEvent, RevertReason,
 };
 use grpc::{Config, EventSender, GrpcNode, Server};
 use ledger::{BlockId, Slot};
@@ -21,11 +21,12 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::TransactionStatusMeta;
 use testkit::cluster_info::cluster_info;
+use testkit::test_ledger::{block_info, empty_block};
 
 /// The first bank has this slot.
 pub(crate) const FIRST: Slot = 101;
 
-pub(crate) struct TestLedger {
+pub(crate) struct ScriptedLedger {
     pub(crate) server: Server,
     events: EventSender,
     write_version: u64,
@@ -67,6 +68,7 @@ pub(crate) fn transaction(slot: Slot, index: u32, n: u8, keys: &[u8]) -> Execute
         meta: TransactionStatusMeta::default(),
         account_keys,
         is_vote: false,
+        visibility: Default::default(),
     }
 }
 
@@ -77,12 +79,17 @@ pub(crate) fn failed(slot: Slot, index: u32, n: u8, keys: &[u8]) -> ExecutedTran
     executed
 }
 
-impl TestLedger {
+impl ScriptedLedger {
     pub(crate) fn start(config: Config) -> Self {
+        Self::start_with(config, Vec::new())
+    }
+
+    /// A ledger with blocks of an earlier run.
+    pub(crate) fn start_with(config: Config, stored_blocks: Vec<Arc<Block>>) -> Self {
         let (_, reader) =
             Ledger::new(LedgerConfig::new(1_000), block_id(100), Arc::new(bank(block_id(100))));
         let (reader, cluster) = (Box::new(reader), Some(Arc::new(cluster())));
-        let node = GrpcNode { reader, cluster, program: ("test", "1.2.3") };
+        let node = GrpcNode { reader, cluster, program: ("test", "1.2.3"), stored_blocks };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let (server, events) = Server::start(config, node, listener).expect("it starts");
         let (blocks, open) = (HashMap::new(), HashMap::new());
@@ -117,9 +124,26 @@ impl TestLedger {
             account: Arc::new(Account(account)),
             write_version: self.write_version,
             signature: by.map(signature),
+            executed: None,
         };
         let updates = [update].into();
         self.send(&LedgerEvent::AccountsWritten { block: block_id(slot), updates });
+    }
+
+    /// Writes an account and executes the transaction that did so, as a ledger that shows open blocks does.
+    pub(crate) fn write_and_execute(&mut self, n: u8, executed: &Arc<ExecutedTransaction>) {
+        self.write_version += 1;
+        let update = AccountUpdate {
+            pubkey: key(n),
+            account: Arc::new(Account(AccountSharedData::new(1_000, 0, &key(9)))),
+            write_version: self.write_version,
+            signature: Some(executed.signature()),
+            executed: Some(Arc::clone(executed)),
+        };
+        let block = block_id(executed.slot);
+        let updates = [update].into();
+        self.send(&LedgerEvent::AccountsWritten { block, updates });
+        self.send(&LedgerEvent::Executed([Arc::clone(executed)].into()));
     }
 
     /// As [`Self::write`], by a writer that may wait.
@@ -132,6 +156,7 @@ impl TestLedger {
             account: Arc::new(Account(account)),
             write_version: self.write_version,
             signature: None,
+            executed: None,
         };
         let updates = [update].into();
         self.events.send_and_wait(LedgerEvent::AccountsWritten { block: block_id(slot), updates });
@@ -214,16 +239,9 @@ impl TestLedger {
 
 fn bank(block: BlockId) -> BlockInfo {
     BlockInfo {
-        block,
-        parent: block_id(block.slot - 1),
         block_height: 77,
         blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([7; 32]))),
-        transaction_count: 0,
-        unix_timestamp: 0,
-        capitalization: 0,
-        bank_hash: Hash::default(),
-        hash_components: BankHashComponents::default(),
-        complete: true,
+        ..block_info(block.slot)
     }
 }
 
@@ -231,26 +249,12 @@ fn cluster() -> ClusterInfo {
     ClusterInfo { rpc: Some(SocketAddr::from(([127, 0, 0, 1], 8899))), ..cluster_info() }
 }
 
-fn new_block(
+pub(crate) fn new_block(
     id: BlockId,
     parent: BlockId,
     transactions: Vec<Arc<ExecutedTransaction>>,
     entries: Vec<Entry>,
 ) -> Arc<Block> {
-    Arc::new(Block {
-        id,
-        parent,
-        block_height: id.slot,
-        blockhash: Hash::new_from_array([id.slot as u8; 32]),
-        previous_blockhash: Hash::new_from_array([id.slot as u8 - 1; 32]),
-        bank_hash: Hash::default(),
-        hash_components: BankHashComponents::default(),
-        block_time: 1_700_000_000,
-        transaction_count: 0,
-        transactions,
-        rewards: Vec::new(),
-        reward_partitions: None,
-        entries,
-        writes: Vec::new(),
-    })
+    let block_time = 1_700_000_000;
+    Arc::new(Block { block_time, transactions, entries, ..empty_block(id, parent) })
 }

@@ -1,15 +1,17 @@
 //! Filters at every limit, and beyond it.
 
 use grpc::Config;
-use tonic::{Code, Status};
+use tokio::sync::mpsc;
+use tonic::{Code, Status, Streaming};
 use yellowstone_grpc_proto::geyser::{
-    CuckooFilter, SubscribeRequest, SubscribeRequestAccountsDataSlice,
-    SubscribeRequestFilterAccounts, SubscribeRequestFilterAccountsFilter,
-    SubscribeRequestFilterBlocksMeta, SubscribeRequestFilterTransactions,
+    CuckooFilter, PingRequest, SubscribeGossipRequest, SubscribeRequest,
+    SubscribeRequestAccountsDataSlice, SubscribeRequestFilterAccounts,
+    SubscribeRequestFilterAccountsFilter, SubscribeRequestFilterBlocksMeta,
+    SubscribeRequestFilterTransactions, SubscribeUpdate,
 };
 
-use crate::client::{Subscription, connect};
-use crate::ledger::{TestLedger, key};
+use crate::client::{Client, Subscription, connect};
+use crate::ledger::{FIRST, ScriptedLedger, key};
 
 fn config() -> Config {
     Config {
@@ -22,11 +24,13 @@ fn config() -> Config {
     }
 }
 
-async fn outcome(ledger: &TestLedger, request: SubscribeRequest) -> Result<(), Status> {
+async fn outcome(ledger: &ScriptedLedger, request: SubscribeRequest) -> Result<(), Status> {
     let mut client = connect(ledger.address()).await;
     let mut subscription = Subscription::unchecked(&mut client).await;
+    subscription.send(request).await;
     let ping = Some(yellowstone_grpc_proto::geyser::SubscribeRequestPing { id: 1 });
-    subscription.send(SubscribeRequest { ping, ..request }).await;
+    // A refused request has ended the stream, and then this one is not read.
+    let _ = subscription.requests.send(SubscribeRequest { ping, ..Default::default() }).await;
     subscription.next().await.map(drop)
 }
 
@@ -46,7 +50,7 @@ fn keys(count: u8) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_at_a_limit_is_accepted_and_one_beyond_is_refused_with_its_setting() {
-    let ledger = TestLedger::start(config());
+    let ledger = ScriptedLedger::start(config());
     let slices = |count| SubscribeRequest {
         accounts_data_slice: (0..count)
             .map(|n| SubscribeRequestAccountsDataSlice { offset: n, length: 1 })
@@ -94,7 +98,7 @@ async fn a_filter_at_a_limit_is_accepted_and_one_beyond_is_refused_with_its_sett
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cuckoo_filter_of_a_wrong_shape_is_refused() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let valid = CuckooFilter {
         data: vec![0; 16],
         bucket_count: 2,
@@ -128,7 +132,7 @@ async fn a_cuckoo_filter_of_a_wrong_shape_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_and_their_filters_are_bounded_together() {
     let bounds = Config { subscriptions_max: 2, filters_bytes_max: 5_000, ..Config::default() };
-    let ledger = TestLedger::start(bounds);
+    let ledger = ScriptedLedger::start(bounds);
     let mut client = connect(ledger.address()).await;
     let of = |count| {
         accounts(SubscribeRequestFilterAccounts { account: keys(count), ..Default::default() })
@@ -144,12 +148,61 @@ async fn subscriptions_and_their_filters_are_bounded_together() {
     crate::client::wait_until(is_one).await;
 
     let _second = Subscription::start(&mut client, of(1)).await;
-    let (_requests, third) = tokio::sync::mpsc::channel::<SubscribeRequest>(1);
-    let third = futures_util::stream::unfold(third, |mut third| async {
-        Some((third.recv().await?, third))
-    });
-    let status = client.subscribe(third).await.expect_err("two are open");
+    let status = open(&mut client).await.expect_err("two are open");
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert!(status.message().contains("grpc.subscriptions_max"), "{status}");
     drop(first);
+}
+
+/// A subscription without a request. Dropping it ends it.
+async fn open(
+    client: &mut Client,
+) -> Result<(mpsc::Sender<SubscribeRequest>, Streaming<SubscribeUpdate>), Status> {
+    let (sender, receiver) = mpsc::channel(1);
+    let requests = futures_util::stream::unfold(receiver, |mut receiver| async {
+        Some((receiver.recv().await?, receiver))
+    });
+    Ok((sender, client.subscribe(requests).await?.into_inner()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_leave_streams_of_a_connection_for_calls() {
+    let ledger = ScriptedLedger::start(Config { connection_streams_max: 20, ..Config::default() });
+    let mut client = connect(ledger.address()).await;
+    let mut all = Vec::new();
+    for _ in 0..18 {
+        all.push(open(&mut client).await.expect("there is a stream for it"));
+    }
+    let status = open(&mut client).await.expect_err("the rest is for calls");
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert!(status.message().starts_with("18 subscriptions"), "{status}");
+    assert!(status.message().contains("grpc.connection_streams_max"), "{status}");
+    let status = client.subscribe_gossip(SubscribeGossipRequest {}).await.expect_err("as well");
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    client.ping(PingRequest { count: 1 }).await.expect("a call is served");
+
+    open(&mut connect(ledger.address()).await).await.expect("another connection");
+    all.pop();
+    loop {
+        // The server frees the stream when it has read that the client left it.
+        match open(&mut client).await {
+            Ok(_) => break,
+            Err(status) => assert_eq!(status.code(), Code::ResourceExhausted),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_has_a_hundred_streams_by_default() {
+    let mut ledger = ScriptedLedger::start(Config::default());
+    let mut client = connect(ledger.address()).await;
+    let mut all = Vec::new();
+    for _ in 0..100 {
+        all.push(Subscription::start(&mut client, metas(&["a"])).await);
+    }
+    ledger.bank_with_write(FIRST, 1);
+    for subscription in &mut all {
+        assert_eq!(subscription.take(1).await, ["a: meta 101 0"]);
+    }
+    client.ping(PingRequest { count: 1 }).await.expect("a call is served");
 }

@@ -4,12 +4,13 @@ use grpc::Config;
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
 use yellowstone_grpc_proto::geyser::{
-    CommitmentLevel, SubscribeRequest, SubscribeRequestFilterAccounts, SubscribeRequestPing,
+    CommitmentLevel, SubscribeRequest, SubscribeRequestAccountsDataSlice,
+    SubscribeRequestFilterAccounts, SubscribeRequestPing,
 };
 
 use crate::client::{Subscription, connect, short};
 use crate::commitments::everything;
-use crate::ledger::{FIRST, TestLedger, key};
+use crate::ledger::{FIRST, ScriptedLedger, key};
 
 fn account(name: &str, n: u8) -> SubscribeRequest {
     let filter =
@@ -19,7 +20,7 @@ fn account(name: &str, n: u8) -> SubscribeRequest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_replaces_all_filters_and_a_ping_none() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let mut subscription = Subscription::start(&mut client, account("one", 1)).await;
     ledger.open(FIRST);
@@ -39,8 +40,50 @@ async fn a_request_replaces_all_filters_and_a_ping_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_with_a_ping_is_only_a_ping() {
+    let mut ledger = ScriptedLedger::start(Config::default());
+    let mut client = connect(ledger.address()).await;
+    let mut subscription = Subscription::start(&mut client, account("one", 1)).await;
+    ledger.open(FIRST);
+    let slice = SubscribeRequestAccountsDataSlice { offset: 0, length: 0 };
+    let requests = [
+        SubscribeRequest { commitment: Some(0), ..Default::default() },
+        SubscribeRequest { commitment: Some(1), ..Default::default() },
+        SubscribeRequest { commitment: Some(99), ..Default::default() },
+        SubscribeRequest { accounts_data_slice: vec![slice], ..Default::default() },
+        SubscribeRequest { from_slot: Some(0), ..Default::default() },
+        everything(CommitmentLevel::Finalized),
+        account("two", 2),
+        account("one", 1),
+    ];
+    for (id, request) in (0..).zip(requests) {
+        let ping = Some(SubscribeRequestPing { id });
+        subscription.send(SubscribeRequest { ping, ..request }).await;
+        assert_eq!(subscription.take(1).await, [format!(": pong {id}")]);
+        ledger.write(FIRST, 2, 9, b"no", None);
+        ledger.write(FIRST, 1, 9, b"yes", None);
+        assert_eq!(subscription.take(1).await, ["one: account 101 1 yes"], "{id}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_request_with_a_ping_has_no_filters() {
+    let mut ledger = ScriptedLedger::start(Config::default());
+    let mut client = connect(ledger.address()).await;
+    let mut subscription = Subscription::unchecked(&mut client).await;
+    let ping = Some(SubscribeRequestPing { id: 3 });
+    subscription.send(SubscribeRequest { ping, ..account("one", 1) }).await;
+    assert_eq!(subscription.take(1).await, [": pong 3"]);
+    ledger.open(FIRST);
+    ledger.write(FIRST, 1, 9, b"a", None);
+    subscription.replace(account("two", 2)).await;
+    ledger.write(FIRST, 2, 9, b"b", None);
+    assert_eq!(subscription.take(1).await, ["two: account 101 2 b"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_ends_its_requests_still_gets_updates() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let Subscription { requests, mut updates } =
         Subscription::start(&mut client, account("one", 1)).await;
@@ -53,7 +96,7 @@ async fn a_client_that_ends_its_requests_still_gets_updates() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_pings() {
-    let ledger = TestLedger::start(Config { ping_ms: 20, ..Config::default() });
+    let ledger = ScriptedLedger::start(Config { ping_ms: 20, ..Config::default() });
     let mut client = connect(ledger.address()).await;
     let Subscription { updates, requests } =
         &mut Subscription::start(&mut client, account("one", 1)).await;
@@ -67,7 +110,7 @@ async fn the_server_pings() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_compressions_work_both_ways() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     ledger.open(FIRST);
     for encoding in [CompressionEncoding::Gzip, CompressionEncoding::Zstd] {
         let client = connect(ledger.address()).await;
@@ -81,7 +124,7 @@ async fn both_compressions_work_both_ways() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_with_equal_filters_share_their_messages() {
-    let mut ledger = TestLedger::start(Config::default());
+    let mut ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let mut all = Vec::new();
     for _ in 0..10 {
@@ -101,7 +144,7 @@ async fn clients_with_equal_filters_share_their_messages() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_filter_ends_the_stream_and_says_why() {
-    let ledger = TestLedger::start(Config::default());
+    let ledger = ScriptedLedger::start(Config::default());
     let mut client = connect(ledger.address()).await;
     let invalid = SubscribeRequestFilterAccounts { owner: vec!["x".into()], ..Default::default() };
     let mut request = everything(CommitmentLevel::Processed);

@@ -79,7 +79,7 @@ impl AdminApi {
             ("GET", "/") => json_response(StatusCode::OK, &self.list()),
             ("GET", "/metrics") => self.metrics().await,
             ("GET", "/drain") => {
-                let draining = self.node.context.http.drain.has_begun();
+                let draining = self.node.context.is_draining();
                 json_response(StatusCode::OK, &json!({ "draining": draining }))
             }
             ("POST", "/drain") => {

@@ -11,4 +11,4 @@ mod socket_file;
 
 pub(crate) use admin_api::AdminApi;
 pub(crate) use admin_client::{AdminFlags, run_client};
-pub(crate) use admin_server::start;
+pub(crate) use admin_server::{AdminServer, start};

@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::child_process::run_to_end;
 use testkit::node::{Node, NodeCommand};
 
 use crate::node::{HYDRANT, start_node};
@@ -17,7 +18,7 @@ use crate::world::{WAIT_TIMEOUT, wait_until};
 fn admin(socket: &Path, command: &[&str]) -> Result<Output> {
     let mut admin = Command::new(HYDRANT);
     admin.arg("admin").args(command).arg("--socket").arg(socket);
-    Ok(admin.output()?)
+    run_to_end(&mut admin)
 }
 
 fn stdout(socket: &Path, command: &[&str]) -> Result<String> {

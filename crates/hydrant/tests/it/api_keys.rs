@@ -7,8 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use loadgen::{Client, Endpoint};
+use http_client::{Client, Endpoint};
 use serde_json::{Value, json};
+use testkit::child_process::run_to_end;
 use testkit::node::Node;
 use tonic::Code;
 use yellowstone_grpc_proto::geyser::geyser_client::GeyserClient;
@@ -25,8 +26,8 @@ const WAIT: Duration = Duration::from_secs(30);
 
 /// A key as `hydrant api-key new` creates it, and its entry.
 fn new_key(name: &str, tier: &str) -> Result<(String, String)> {
-    let created =
-        Command::new(HYDRANT).args(["api-key", "new", "--name", name, "--tier", tier]).output()?;
+    let args = ["api-key", "new", "--name", name, "--tier", tier];
+    let created = run_to_end(Command::new(HYDRANT).args(args))?;
     ensure!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
     let text = String::from_utf8(created.stdout)?;
     let (key, entry) = text.split_once('\n').context("a line")?;
@@ -325,7 +326,7 @@ fn a_follower_of_a_node_with_keys_sends_its_own_and_so_does_a_benchmark() -> Res
         let url = world.node.rpc_url();
         let short = ["--suite", "slot", "--runs", "1", "--warm-up", "0.05", "--duration", "0.2"];
         let mut bench = Command::new(HYDRANT);
-        let run = bench.args(["bench", "--url", &url]).args(short).args(more).output()?;
+        let run = run_to_end(bench.args(["bench", "--url", &url]).args(short).args(more))?;
         let output = String::from_utf8([run.stdout, run.stderr].concat())?;
         Ok((run.status.success(), output))
     };
@@ -359,7 +360,8 @@ fn a_node_does_not_start_with_a_file_that_is_not_valid() -> Result<()> {
         &["dev", "--check"][..],
         &["follow", "--source", "http://127.0.0.1:1", "--snapshot", "http://127.0.0.1:1"],
     ] {
-        let refused = Command::new(HYDRANT).args(command).arg("--api-keys").arg(&path).output()?;
+        let mut node = Command::new(HYDRANT);
+        let refused = run_to_end(node.args(command).arg("--api-keys").arg(&path))?;
         let text = String::from_utf8(refused.stderr)?;
         ensure!(!refused.status.success() && text.contains("key \"a\": sha256: 64"), "{text}");
         ensure!(!text.contains("hyd_in-clear"), "{text}");

@@ -5,15 +5,16 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use loadgen::{Client, Endpoint};
+use http_client::{Client, Endpoint};
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::child_process::run_to_end;
 
 use crate::node::start_node;
 
 /// Its output. An error if it does not succeed or fail as expected.
 fn bench(args: &[&str], succeeds: bool) -> Result<String> {
-    let run = Command::new(env!("CARGO_BIN_EXE_hydrant")).arg("bench").args(args).output()?;
+    let run = run_to_end(Command::new(env!("CARGO_BIN_EXE_hydrant")).arg("bench").args(args))?;
     let output = [run.stdout, run.stderr].concat();
     let output = String::from_utf8_lossy(&output).into_owned();
     ensure!(run.status.success() == succeeds, "{args:?}: {output}");

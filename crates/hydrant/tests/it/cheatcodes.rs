@@ -221,7 +221,7 @@ fn a_hostile_client_changes_nothing_and_ends_nothing() -> Result<()> {
         let code = response["error"]["code"].as_i64();
         ensure!(code == Some(-32602), "{method} {params} gave {response}");
     }
-    let large = json!([me, { "data": "00".repeat(60_000) }]);
+    let large = json!([me, { "data": "00".repeat(8 << 20) }]);
     let request =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "surfnet_setAccount", "params": large });
     // The body is over its limit: the node may end the connection before it has read all of it.
@@ -281,4 +281,17 @@ fn a_subscriber_and_a_follower_see_what_a_cheat_code_writes() -> Result<()> {
 fn base64_of(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::prelude::BASE64_STANDARD.encode(bytes)
+}
+
+#[test]
+fn a_program_fits_into_the_request_of_a_cheat_code() -> Result<()> {
+    let update = json!({ "lamports": 100_000_000_000_u64, "data": "00".repeat(300_000) });
+    let request = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "surfnet_setAccount",
+        "params": [Pubkey::new_unique().to_string(), update],
+    });
+    let node = start_node(&["--slot-ms", "0"])?;
+    let response = post(node.rpc, &request.to_string())?;
+    ensure!(response["result"]["value"].is_null() && response["error"].is_null(), "{response}");
+    Ok(())
 }

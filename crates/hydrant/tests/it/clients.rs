@@ -3,13 +3,11 @@
 //!
 //! What a flow needs from its registry is installed on the first run, from a committed lock file, into
 //! the client's `node_modules`, into a virtual environment under target/, or into Go's module cache.
-//! Bounds: 10 minutes to install, 5 minutes for a flow. Needs node 20, npm and python 3.11 on the path, and Go
-//! on the path or in /usr/local/go, and chromium. A machine without Go or chromium skips that one flow, and the reason is
-//! printed.
+//! Bounds: 10 minutes to install, 5 minutes for a flow. Needs node 20, npm and python 3.11 on the path. The flows that
+//! need Go or chromium are ignored by default; `cargo xtask test` runs them where these programs are.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
@@ -24,6 +22,7 @@ use tokio::process::Command;
 use tokio::sync::oneshot;
 
 use crate::follower::FollowedDev;
+use crate::foreign_programs::find_program;
 use crate::node::start_node;
 use crate::tls::Certificate;
 
@@ -42,8 +41,6 @@ const ANCHOR_FLAGS: &[&str] = &["--slot-ms", "100"];
 const CONSOLE_FLAGS: &[&str] = &["--slot-ms", "200"];
 /// Transactions a second under load.
 const CONSOLE_RATE: f64 = 5_000.0;
-/// The minor version of Go 1 that `clients/go/go.mod` requires: the one of Debian 12.
-const GO_MINOR_MIN: u32 = 19;
 
 /// What a flow runs against.
 #[derive(Clone, Copy)]
@@ -112,24 +109,21 @@ fn kit_flow_on_a_followed_chain() -> Result<()> {
 
 /// The console in a browser. Its screenshots are in `target/tmp/console`.
 #[test]
+#[ignore = "needs chromium"]
 fn console_flow() -> Result<()> {
-    match console("console_flow", "flow.test.js")? {
-        Some(flow) => run_flow(flow, Target::Dev(CONSOLE_FLAGS)),
-        None => Ok(()),
-    }
+    run_flow(console("flow.test.js")?, Target::Dev(CONSOLE_FLAGS))
 }
 
 #[test]
+#[ignore = "needs chromium"]
 fn console_flow_on_a_followed_chain() -> Result<()> {
-    match console("console_flow_on_a_followed_chain", "followed.test.js")? {
-        Some(flow) => run_flow(flow, Target::Follower),
-        None => Ok(()),
-    }
+    run_flow(console("followed.test.js")?, Target::Follower)
 }
 
 #[test]
+#[ignore = "needs chromium"]
 fn console_flow_under_load() -> Result<()> {
-    let Some(flow) = console("console_flow_under_load", "load.test.js")? else { return Ok(()) };
+    let flow = console("load.test.js")?;
     let node = start_node(CONSOLE_FLAGS)?;
     let mut client = JsonRpcClient::open(node.rpc)?;
     let payers = fund_payers(&mut client, 64)?;
@@ -147,18 +141,16 @@ fn console_flow_under_load() -> Result<()> {
     flow.and(loaded)
 }
 
-/// A flow of the console, unless there is no browser.
-fn console(test: &str, file: &str) -> Result<Option<Command>> {
-    let Some(browser) = find_browser() else {
-        return skip(&format!("clients::{test}"), "there is no chromium").map(|()| None);
-    };
+/// A flow of the console.
+fn console(file: &str) -> Result<Command> {
+    let browser = program("chromium")?;
     let folder = clients().join("js-console");
     install_node_js(&folder)?;
     let mut flow = Command::new("node");
     flow.args(["--test", "--test-reporter=spec", file]).current_dir(&folder);
     flow.env("HYDRANT_CHROMIUM", browser);
     flow.env("HYDRANT_SCREENSHOTS", Path::new(env!("CARGO_TARGET_TMPDIR")).join("console"));
-    Ok(Some(flow))
+    Ok(flow)
 }
 
 #[test]
@@ -203,14 +195,9 @@ fn python_grpc_flow_on_a_followed_chain() -> Result<()> {
 }
 
 #[test]
+#[ignore = "needs go"]
 fn solana_go_flow() -> Result<()> {
-    let Some(go) = find_go()? else {
-        return skip(
-            "clients::solana_go_flow",
-            &format!("there is no Go 1.{GO_MINOR_MIN} or newer"),
-        );
-    };
-    let mut flow = Command::new(install_go(go)?);
+    let mut flow = Command::new(install_go(&program("go")?)?);
     flow.arg("-test.v");
     run_flow(flow, DEV)
 }
@@ -246,9 +233,9 @@ fn node_js_flow(client: &str, file: &str, target: Target) -> Result<()> {
     run_flow(flow, target)
 }
 
-/// Ends a test that cannot run here. The reason is written past the capture of libtest: a passing test shows nothing.
-pub(crate) fn skip(test: &str, reason: &str) -> Result<()> {
-    writeln!(io::stderr(), "test {test} is skipped: {reason}").context("report the skipped client")
+/// The file of a program that a test needs and this machine may not have.
+pub(crate) fn program(name: &str) -> Result<PathBuf> {
+    find_program(name)?.with_context(|| format!("there is no {name}"))
 }
 
 /// Runs a flow against its own node. If it fails, the error has its output.
@@ -328,44 +315,8 @@ fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// The browser, if it is installed: `HYDRANT_CHROMIUM`, or Debian's on the path.
-fn find_browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).map(|folder| folder.join("chromium"));
-    let named = std::env::var_os("HYDRANT_CHROMIUM").map(PathBuf::from);
-    named.into_iter().chain(on_path).find(|file| file.is_file())
-}
-
-/// The command of a Go that is new enough, if it is installed.
-fn find_go() -> Result<Option<&'static str>> {
-    for go in ["go", "/usr/local/go/bin/go"] {
-        let output = match std::process::Command::new(go).arg("version").output() {
-            Err(err) if err.kind() == io::ErrorKind::NotFound => continue,
-            output => output.with_context(|| format!("{go} version"))?,
-        };
-        let version = String::from_utf8_lossy(&output.stdout).into_owned();
-        if minor_of_go(&version).is_some_and(|minor| minor >= GO_MINOR_MIN) {
-            return Ok(Some(go));
-        }
-    }
-    Ok(None)
-}
-
-/// The minor version in a line such as `go version go1.19.8 linux/amd64`.
-fn minor_of_go(version: &str) -> Option<u32> {
-    let (_, minor) = version.split_once("go1.")?;
-    minor.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-}
-
-#[test]
-fn the_version_of_go_is_read() {
-    assert_eq!(minor_of_go("go version go1.19.8 linux/amd64"), Some(19));
-    assert_eq!(minor_of_go("go version go1.26rc1 linux/arm64"), Some(26));
-    assert_eq!(minor_of_go("gccgo (Debian 12.2.0-14) 12.2.0"), None);
-}
-
 /// The compiled flow. Go stores modules and compiled packages in its own caches.
-fn install_go(go: &str) -> Result<PathBuf> {
+fn install_go(go: &Path) -> Result<PathBuf> {
     let flow = Path::new(env!("CARGO_TARGET_TMPDIR")).join("solana-go-flow");
     let mut install = Command::new(go);
     install

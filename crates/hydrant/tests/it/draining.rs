@@ -1,7 +1,7 @@
 //! The end of a real node: what runs is finished, everything else is refused, and a second signal cuts it.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, ExitStatus};
 
@@ -33,6 +33,11 @@ fn owner() -> String {
 impl Draining {
     /// A node with accounts whose list is a long response.
     fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// Starts a node with further flags.
+    fn start_with(flags: &[&str]) -> Result<Self> {
         let files = TempDir::new()?;
         for n in 1..=ACCOUNTS {
             let address = Pubkey::new_from_array([n; 32]).to_string();
@@ -52,6 +57,7 @@ impl Draining {
         let node = NodeCommand::dev(Command::new(HYDRANT))
             .args(["--log", "--drain-seconds", "3600", "--account-dir"])
             .args([files.path()])
+            .args(flags)
             .logged()
             .start()?;
         Ok(Self { node, _files: files })
@@ -59,15 +65,22 @@ impl Draining {
 
     /// The list of all accounts, of which only the first bytes were read.
     fn begin_long_response(&self) -> Result<(TcpStream, Vec<u8>)> {
+        self.begin_long_response_over("HTTP/1.1")
+    }
+
+    /// Requests the list over a version of HTTP, and reads its first bytes.
+    fn begin_long_response_over(&self, version: &str) -> Result<(TcpStream, Vec<u8>)> {
         let mut socket = connect(self.node.rpc)?;
         let params = json!([owner(), { "encoding": "base64", "commitment": "processed" }]);
         let request = json!({
             "jsonrpc": "2.0", "id": 1, "method": "getProgramAccounts", "params": params,
         });
-        socket.write_all(post_text("Host: a\r\n", &request).as_bytes())?;
+        let request = post_text("Host: a\r\n", &request).replacen("HTTP/1.1", version, 1);
+        socket.write_all(request.as_bytes())?;
         let mut first = vec![0; 15];
         socket.read_exact(&mut first)?;
-        ensure!(first == *b"HTTP/1.1 200 OK", "{}", String::from_utf8_lossy(&first));
+        let expected = format!("{version} 200 OK");
+        ensure!(first == expected.as_bytes(), "{}", String::from_utf8_lossy(&first));
         Ok((socket, first))
     }
 
@@ -164,5 +177,54 @@ fn a_second_signal_ends_the_node_at_once() -> Result<()> {
     draining.signal()?;
     ensure!(draining.end()?.code() == Some(0));
     drop(running);
+    Ok(())
+}
+
+#[test]
+fn a_body_over_http_1_0_is_complete_or_ends_in_a_reset() -> Result<()> {
+    let mut draining = Draining::start()?;
+    let (mut whole, mut response) = draining.begin_long_response_over("HTTP/1.0")?;
+    whole.read_to_end(&mut response).context("the end of a complete body")?;
+    let response = String::from_utf8(response)?;
+    let json: Value = serde_json::from_str(body(&response)?)?;
+    ensure!(json["result"].as_array().map(Vec::len) == Some(usize::from(ACCOUNTS)));
+    let (mut cut, mut response) = draining.begin_long_response_over("HTTP/1.0")?;
+    draining.signal()?;
+    draining.wait_for_drain()?;
+    draining.signal()?;
+    ensure!(draining.end()?.code() == Some(0));
+    let end = cut.read_to_end(&mut response).map_err(|err| err.kind());
+    ensure!(end == Err(ErrorKind::ConnectionReset), "{end:?} after {} bytes", response.len());
+    Ok(())
+}
+
+#[test]
+fn an_announced_end_is_served_until_its_delay_is_over() -> Result<()> {
+    let mut draining = Draining::start_with(&["--drain-delay", "3600"])?;
+    let address = draining.node.rpc;
+    let call = |method: &str| -> Result<Value> {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method });
+        let response = exchange(connect(address)?, &post_text("Host: a\r\n", &request))?;
+        ensure!(response.starts_with("HTTP/1.1 200 "), "{method}: {response}");
+        Ok(serde_json::from_str(body(&response)?)?)
+    };
+    ensure!(call("getHealth")?["result"] == "ok");
+    draining.signal()?;
+    let ready = draining.wait_for_drain()?;
+    ensure!(body(&ready)? == "draining\n", "{ready}");
+    let health = get(address, "/health")?;
+    ensure!(health.starts_with("HTTP/1.1 503 ") && body(&health)? == "draining", "{health}");
+    let health = call("getHealth")?;
+    ensure!(health["error"]["code"] == -32005, "{health}");
+    ensure!(health["error"]["data"]["draining"] == true, "{health}");
+    ensure!(get(address, "/metrics")?.contains("\nhydrant_ready 0\n"));
+    // Everything else is served, on new connections too.
+    ensure!(call("getSlot")?["result"].is_u64());
+    ensure!(get(address, "/v1/node")?.starts_with("HTTP/1.1 200 "));
+    let websocket = open_websocket(&draining.node)?;
+    ensure!(draining.node.process().try_wait()?.is_none(), "the delay is not over");
+    draining.signal()?;
+    ensure!(draining.end()?.code() == Some(0), "a second signal ends the delay");
+    drop(websocket);
     Ok(())
 }

@@ -10,6 +10,7 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_transaction::Transaction;
 use tempfile::TempDir;
+use testkit::child_process::run_to_end;
 use testkit::node::{Node, NodeCommand};
 
 use crate::cheatcodes::post;
@@ -165,9 +166,8 @@ fn a_port_that_is_taken_ends_the_start() -> Result<()> {
     let keys = dir.path().join("keys.toml");
     std::fs::write(&keys, "")?;
     let keys = keys.display().to_string();
-    let output = Command::new(HYDRANT)
-        .args(["dev", "--check", "--faucet-port", "0", "--api-keys", &keys])
-        .output()?;
+    let args = ["dev", "--check", "--faucet-port", "0", "--api-keys", &keys];
+    let output = run_to_end(Command::new(HYDRANT).args(args))?;
     let text = String::from_utf8(output.stderr)?;
     ensure!(!output.status.success() && text.contains("--faucet-port cannot be used"), "{text}");
     Ok(())

@@ -11,6 +11,7 @@ use solana_pubkey::Pubkey;
 use solana_rpc_client::rpc_client::RpcClient;
 use solana_rpc_client_api::request::RpcRequest;
 use tempfile::TempDir;
+use testkit::child_process::run_to_end;
 use testkit::node::Node;
 
 use crate::clients::ProgramElves;
@@ -125,6 +126,37 @@ fn a_ledger_directory_persists_until_reset() -> Result<()> {
 }
 
 #[test]
+fn flags_of_genesis_are_named_on_an_existing_ledger() -> Result<()> {
+    let files = TempDir::new()?;
+    let dir = files.path().join("ledger").display().to_string();
+    let account = account_file(files.path(), &address(1), 5)?.display().to_string();
+    drop(start_node(&["--ledger", &dir])?);
+    let flags = ["--ledger", &dir, "--faucet-sol", "5", "--account", "-", &account];
+    let node = start_node(&flags)?;
+    for flag in ["--faucet-sol", "--account"] {
+        let line = format!("hydrant: {flag} argument ignored, ledger already exists\n");
+        ensure!(node.log().contains(&line), "{}", node.log());
+    }
+    ensure!(lamports(&node, &address(1))? == json!(0), "the ledger is as it was");
+    Ok(())
+}
+
+#[test]
+fn a_reset_leaves_files_of_others_in_the_ledger_directory() -> Result<()> {
+    let files = TempDir::new()?;
+    let dir = files.path().join("ledger");
+    fs::create_dir_all(dir.join("lost+found"))?;
+    fs::write(dir.join("notes.txt"), "mine")?;
+    let flags = ["--ledger", &dir.display().to_string(), "--reset"];
+    let hash = |node: &Node| call(node, "getGenesisHash", &json!([]));
+    let first = hash(&start_node(&flags)?)?;
+    ensure!(hash(&start_node(&flags)?)? != first, "it was not reset");
+    ensure!(fs::read_to_string(dir.join("notes.txt"))? == "mine");
+    ensure!(dir.join("lost+found").exists());
+    Ok(())
+}
+
+#[test]
 fn a_ledger_directory_has_a_log_for_scripts() -> Result<()> {
     let files = TempDir::new()?;
     let dir = files.path().join("ledger");
@@ -137,8 +169,21 @@ fn a_ledger_directory_has_a_log_for_scripts() -> Result<()> {
     let port = node.rpc.port();
     ensure!(text.contains(&format!("rpc bound to 127.0.0.1:{port}\n")), "{text}");
     let version = call(&node, "getVersion", &json!([]))?;
-    let feature_set = format!("feat:{},", version["feature-set"]);
-    ensure!(text.contains(&feature_set), "{text}");
+    let feature_set = version["feature-set"].as_u64().context("a number")?;
+    let core = version["solana-core"].as_str().context("a version")?;
+    let first = text.lines().next().context("a line")?;
+    let expected =
+        format!("agave-validator {core} (src:00000000; feat:{feature_set:08x}, client:Hydrant)");
+    ensure!(first.ends_with(&format!(" INFO  solana_test_validator] {expected}")), "{first}");
+    let nodes = call(&node, "getClusterNodes", &json!([]))?;
+    let shred_version = &nodes[0]["shredVersion"];
+    for part in [
+        format!("shred version: {shred_version}, hard forks: HardForks {{ hard_forks: [] }}\n"),
+        format!("shred_version: {shred_version}, version: Version {{ major: "),
+        "local gossip address: 127.0.0.1:".to_owned(),
+    ] {
+        ensure!(text.contains(&part), "{part} is not in {text}");
+    }
     drop(node);
     // Overwritten, not appended.
     let lines = text.lines().count();
@@ -171,9 +216,8 @@ fn a_configuration_file_is_read_and_checked() -> Result<()> {
     let config = path.display().to_string();
     let check = |text: &str| -> Result<(bool, String)> {
         fs::write(&path, text)?;
-        let run = Command::new(env!("CARGO_BIN_EXE_hydrant"))
-            .args(["dev", "--config", &config, "--check"])
-            .output()?;
+        let args = ["dev", "--config", &config, "--check"];
+        let run = run_to_end(Command::new(env!("CARGO_BIN_EXE_hydrant")).args(args))?;
         let output = [run.stdout, run.stderr].concat();
         Ok((run.status.success(), String::from_utf8_lossy(&output).into_owned()))
     };
@@ -191,11 +235,24 @@ fn a_configuration_file_is_read_and_checked() -> Result<()> {
 }
 
 #[test]
+fn a_node_that_cannot_report_its_ports_ends_and_leaves_its_ledger_whole() -> Result<()> {
+    let files = TempDir::new()?;
+    let ledger = files.path().join("ledger").display().to_string();
+    let missing = files.path().join("missing/endpoints.json").display().to_string();
+    let args = ["dev", "--rpc-port", "0", "--ledger", &ledger, "--endpoints-file", &missing];
+    let run = run_to_end(Command::new(env!("CARGO_BIN_EXE_hydrant")).args(args))?;
+    let output = String::from_utf8_lossy(&run.stderr);
+    ensure!(run.status.code() == Some(1) && output.contains("--endpoints-file"), "{output}");
+    drop(start_node(&["--ledger", &ledger])?);
+    Ok(())
+}
+
+#[test]
 fn a_port_in_use_is_reported() -> Result<()> {
     let node = start_node(&[])?;
     let port = node.rpc.port().to_string();
-    let run =
-        Command::new(env!("CARGO_BIN_EXE_hydrant")).args(["dev", "--rpc-port", &port]).output()?;
+    let args = ["dev", "--rpc-port", &port];
+    let run = run_to_end(Command::new(env!("CARGO_BIN_EXE_hydrant")).args(args))?;
     let output = String::from_utf8_lossy(&run.stderr);
     ensure!(
         !run.status.success() && output.contains(&port) && output.contains("--rpc-port"),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use chain_solana::{
     Cluster, ClusterInfo, EventSink, Faucet, ForkControl, History, Reader, Simulator,
-    TransactionSender, Verification, VerificationLevel, View,
+    TransactionSender, Verification, View,
 };
 use feed::FeedConfig;
 use follow::{
@@ -21,7 +21,7 @@ use localnet::{Config, LocalnetHandle};
 use pool::ClientId;
 use query::LedgerConfig;
 use snapshot_solana::{BankFields, Progress};
-use solana::Account;
+use solana::{Account, VerificationLevel};
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -195,7 +195,7 @@ pub(super) fn config(source: SocketAddr) -> FollowerConfig {
         sources: vec![SourceConfig { url: format!("http://{source}"), x_token: None }],
         stream: StreamConfig::default(),
         feed: FeedConfig::default(),
-        history: chain_solana::HistoryLimits { slots_max: 1_000, bytes_max: 1 << 30 },
+        history: chain_solana::HistoryLimits { blocks_max: 1_000, bytes_max: 1 << 30 },
         verify: VerifyMode::Sequence,
         agreement: AgreementConfig::default(),
         epoch_stakes: Vec::new(),
@@ -211,8 +211,12 @@ fn serve(
     cluster: Arc<ClusterInfo>,
     limits: grpc::Config,
 ) -> (grpc::Server, grpc::EventSender) {
-    let node =
-        grpc::GrpcNode { reader: Box::new(reader), cluster: Some(cluster), program: ("test", "0") };
+    let node = grpc::GrpcNode {
+        reader: Box::new(reader),
+        cluster: Some(cluster),
+        program: ("test", "0"),
+        stored_blocks: Vec::new(),
+    };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     grpc::Server::start(limits, node, listener).expect("a server")
 }
@@ -301,7 +305,7 @@ pub(super) fn write_archive(view: &View, base: Option<&View>, dir: &Path) -> Pat
 /// The vote accounts that have stake delegated, as the stakes of an epoch.
 fn voters(view: &View) -> Vec<ArchivedVoter> {
     let mut stakes: BTreeMap<[u8; 32], u64> = BTreeMap::new();
-    for it in stakes_solana::delegated(view) {
+    for it in stakes_solana::read_delegations(view) {
         let delegation = it.stake.delegation;
         *stakes.entry(delegation.voter_pubkey.to_bytes()).or_default() += delegation.stake;
     }

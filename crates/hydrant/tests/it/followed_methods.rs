@@ -3,14 +3,11 @@
 //!
 //! And transactions: what a client sends to the follower is executed by the ledger, its only leader, over QUIC.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use chain_solana::{Cluster, ComputedVerification, Faucet, Verification};
+use chain_solana::{Cluster, Faucet, TransactionSender, Verification};
 use follow::{FollowSimulator, LeaderSender, SenderChain, UpstreamFacts, VerifyMode, cluster_info};
-use jsonrpc::{Health, Status, SystemClock};
 use ledger::Commitment;
-use rpc_solana::{SolanaApi, SolanaServer};
 use serde_json::{Value, json};
 use solana_hash::Hash;
 use solana_keypair::Keypair;
@@ -18,7 +15,7 @@ use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
 use testkit::json_rpc_client::JsonRpcClient;
-use tokio::runtime::Runtime;
+use testkit::solana_node::{SolanaNode, SolanaNodeBuilder};
 
 use crate::followed_ledger::{Following, SLOTS_PER_EPOCH, Source, wait, write_snapshot};
 
@@ -39,65 +36,35 @@ const DIFFERENCES: [(&str, &str); 13] = [
     ("requestAirdrop", "a followed chain has no faucet here"),
 ];
 
-/// A node over HTTP. Dropping it stops the server.
+/// A served node and a client of it.
 pub(super) struct Served {
     pub(super) client: JsonRpcClient,
-    _runtime: Runtime,
+    _node: SolanaNode,
 }
 
 impl Served {
-    fn start(api: SolanaApi) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let cache = Arc::new(response_cache::ResponseCache::new(1 << 20));
-        let clients = Arc::new(pool::RateLimiter::new(pool::Limits::default()));
-        let server: Arc<SolanaServer> = Arc::new(api.into_server(cache, clients));
-        let (pubsub, _sink) = rpc_solana::pubsub::start(
-            rpc_solana::pubsub::Config::default(),
-            Arc::clone(&server.api.cluster_info),
-            server.api.reader.clone(),
-            Arc::clone(&server.api.history),
-            Arc::default(),
-            (Arc::clone(&server.context.pool), Arc::clone(&server.context.clients)),
-        )
-        .expect("a thread");
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listener = runtime.block_on(tokio::net::TcpListener::bind(any)).expect("a port");
-        let address = listener.local_addr().expect("it is bound");
-        let listeners = http_server::Listeners { rpc: listener, pubsub: None };
-        runtime.spawn(jsonrpc::serve(server, pubsub, None, listeners, std::future::pending()));
-        Self { client: JsonRpcClient::open(address).expect("it listens"), _runtime: runtime }
+    fn start(node: SolanaNodeBuilder) -> Self {
+        let pool = pool::Config { threads: 1, ..pool::Config::default() };
+        let node = node.pool(pool).serve();
+        let client = JsonRpcClient::open(node.rpc).expect("it listens");
+        Self { client, _node: node }
     }
 
     fn of_source(source: &Source) -> Self {
-        Self::start(SolanaApi {
-            cluster_info: Arc::clone(&source.info),
-            cluster: Arc::clone(&source.cluster),
-            verification: Arc::new(ComputedVerification::new(
-                source.reader.clone(),
-                Arc::clone(&source.history),
-            )),
-            reader: source.reader.clone(),
-            history: Arc::clone(&source.history),
-            transaction_sender: Arc::clone(&source.transaction_sender),
-            simulator: Arc::clone(&source.simulator),
-            faucet: Some(Arc::clone(&source.faucet)),
-            fork_control: None,
-            upstream: None,
-            account_upstream: None,
-            snapshots: None,
-            notified: Arc::default(),
-            older_statuses: None,
-            bundles: Arc::default(),
-            cheatcodes: Arc::default(),
-            pool: cpu_pool(),
-            health: healthy(),
-            metrics: SolanaApi::new_metrics(),
-            config: rpc_solana::Config::default(),
-        })
+        let cluster = Arc::clone(&source.cluster);
+        let transaction_sender = Arc::clone(&source.transaction_sender);
+        let simulator = Arc::clone(&source.simulator);
+        let faucet = Arc::clone(&source.faucet);
+        let node = SolanaNode::builder(source.reader.clone())
+            .history(Arc::clone(&source.history))
+            .cluster_info(Arc::clone(&source.info))
+            .with_api(|api| {
+                api.cluster(cluster)
+                    .transaction_sender(transaction_sender)
+                    .simulator(simulator)
+                    .faucet(Some(faucet))
+            });
+        Self::start(node)
     }
 
     pub(super) fn of_follower(
@@ -115,49 +82,27 @@ impl Served {
             epochs: info.epoch_schedule.clone(),
         };
         let tls = tpu::TlsIdentity::new(*identity.secret_bytes(), identity.pubkey());
-        let sender = LeaderSender::start(chain, &tls, 100).expect("a socket and a thread");
+        let sender = LeaderSender::start(chain, &tls, 100, None).expect("a socket and a thread");
         let cluster = Arc::clone(&following.cluster);
         let simulator = FollowSimulator::new(&reader, Arc::clone(&history), cluster, 1);
-        let served = Self::start(SolanaApi {
-            cluster_info: info,
-            cluster: Arc::clone(&following.cluster) as Arc<dyn Cluster>,
-            verification: Arc::clone(following.status.proof()) as Arc<dyn Verification>,
-            reader,
-            history,
-            transaction_sender: Arc::clone(&sender) as _,
-            simulator: Arc::new(simulator),
-            faucet: None,
-            fork_control: None,
-            upstream: None,
-            account_upstream: None,
-            snapshots: None,
-            notified: Arc::default(),
-            older_statuses: None,
-            bundles: Arc::default(),
-            cheatcodes: Arc::default(),
-            pool: cpu_pool(),
-            health: healthy(),
-            metrics: SolanaApi::new_metrics(),
-            config: rpc_solana::Config::default(),
-        });
-        (served, sender)
+        let transaction_sender = Arc::clone(&sender) as Arc<dyn TransactionSender>;
+        let cluster = Arc::clone(&following.cluster) as Arc<dyn Cluster>;
+        let verification = Arc::clone(following.status.proof()) as Arc<dyn Verification>;
+        let node =
+            SolanaNode::builder(reader).history(history).cluster_info(info).with_api(|api| {
+                api.cluster(cluster)
+                    .verification(verification)
+                    .transaction_sender(transaction_sender)
+                    .simulator(Arc::new(simulator))
+                    .faucet(None)
+            });
+        (Self::start(node), sender)
     }
 
     /// The result, or the error in words.
     fn call(&mut self, method: &str, params: &Value) -> Result<Value, String> {
         self.client.call(method, params.clone()).map_err(|err| format!("{err:#}"))
     }
-}
-
-fn cpu_pool() -> Arc<pool::Pool> {
-    let config = pool::Config { threads: 1, ..pool::Config::default() };
-    Arc::new(pool::Pool::new(config, Arc::new(SystemClock::new()), || {}).expect("threads"))
-}
-
-fn healthy() -> Arc<Health> {
-    let health = Health::default();
-    health.set(Status::Ok);
-    Arc::new(health)
 }
 
 /// A ledger in its fourth epoch, and a follower since its first.

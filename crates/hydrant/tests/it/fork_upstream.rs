@@ -23,6 +23,7 @@ use solana_system_interface::instruction::transfer;
 use spl_token_interface::instruction::transfer_checked;
 use spl_token_interface::state::{Account as TokenAccount, AccountState, Mint};
 use tempfile::TempDir;
+use testkit::child_process::run_to_end;
 use testkit::node::Node;
 
 use crate::cheatcodes::{call, ok, post};
@@ -373,6 +374,71 @@ fn a_restart_without_network_has_what_the_cache_has() -> Result<()> {
     Ok(())
 }
 
+/// Slot, epoch and time of a node's processed state.
+fn position(node: &Node) -> Result<(u64, u64, i64)> {
+    let config = json!({ "encoding": "jsonParsed", "commitment": "processed" });
+    let params = json!([solana_sdk_ids::sysvar::clock::ID.to_string(), config]);
+    let clock = ok(node, "getAccountInfo", &params)?["value"]["data"]["parsed"]["info"].clone();
+    let number = |name: &str| clock[name].as_u64().with_context(|| clock.to_string());
+    Ok((number("slot")?, number("epoch")?, clock["unixTimestamp"].as_i64().context("a time")?))
+}
+
+#[test]
+fn a_fork_starts_at_slot_epoch_and_time_of_its_upstream() -> Result<()> {
+    let upstream =
+        start_node(&["--slot-ms", "0", "--slots-per-epoch", "64", "--warp-slot", "13000"])?;
+    let later = json!([{ "absoluteTimestamp": 4_102_444_800_000_u64 }]);
+    ok(&upstream, "surfnet_timeTravel", &later)?;
+    ok(&upstream, "hydrant_mine", &json!([2]))?;
+    let (slot, epoch, time) = position(&upstream)?;
+    let dir = TempDir::new()?;
+    let cache = dir.path().display().to_string();
+    let cached = ["--slot-ms", "0", "--fork-cache", cache.as_str()];
+    let check = |fork: &Node| -> Result<()> {
+        let (slot_here, epoch_here, time_here) = position(fork)?;
+        ensure!(slot_here.abs_diff(slot) <= 2 && epoch_here == epoch, "{slot_here} {epoch_here}");
+        ensure!((time_here - time).abs() < 300, "{time_here} {time}");
+        for commitment in ["confirmed", "finalized"] {
+            let at = json!([{ "commitment": commitment }]);
+            ensure!(ok(fork, "getEpochInfo", &at)?["epoch"] == epoch);
+            let slot = ok(fork, "getSlot", &at)?;
+            let config = json!({ "commitment": commitment, "transactionDetails": "none" });
+            ensure!(ok(fork, "getBlock", &json!([slot, config]))?["blockhash"].is_string());
+        }
+        ensure!(ok(fork, "getEpochSchedule", &json!([]))?["slotsPerEpoch"] == 64);
+        let history = json!([solana_sdk_ids::sysvar::stake_history::ID.to_string(),
+                             { "encoding": "jsonParsed", "commitment": "processed" }]);
+        let history =
+            ok(fork, "getAccountInfo", &history)?["value"]["data"]["parsed"]["info"].clone();
+        ensure!(history[0]["epoch"] == epoch - 1, "{}", history[0]);
+        ok(fork, "hydrant_mine", &json!([3]))?;
+        Ok(())
+    };
+    check(&fork_of(&upstream, &["--slot-ms", "0", "--warp-slot"])?)?;
+    check(&fork_of(&upstream, &cached)?)?;
+    let genesis = position(&fork_of(&upstream, &["--fork-from-genesis"])?)?;
+    ensure!(genesis.0 < 10_000 && genesis.1 == 0 && genesis.2 < time - 1_000_000, "{genesis:?}");
+    let warped = position(&fork_of(&upstream, &["--slot-ms", "0", "--warp-slot", "7"])?)?;
+    ensure!((warped.0, warped.1) == (7, 0), "{warped:?}");
+    let other = fork_of(&upstream, &["--slot-ms", "0", "--slots-per-epoch", "100"])?;
+    ensure!(position(&other)?.1 == position(&other)?.0 / 100);
+    // Without the network it is known from the cache.
+    let url = upstream.rpc_url();
+    drop(upstream);
+    check(&start_node(&[&["--fork-url", url.as_str()][..], &cached].concat())?)
+}
+
+#[test]
+fn an_upstream_without_sysvars_is_forked_at_slot_0() -> Result<()> {
+    let unknown =
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}"#;
+    let url = hostile(Answer::Body(unknown))?;
+    let fork = start_node(&["--fork-url", &url, "--slot-ms", "0"])?;
+    ensure!(fork.log().contains("the fork starts at slot 0"), "{}", fork.log());
+    ensure!(position(&fork)?.0 == 1);
+    Ok(())
+}
+
 #[test]
 fn a_fork_without_its_upstream_does_not_start() -> Result<()> {
     // Nothing listens on port 1.
@@ -384,7 +450,7 @@ fn a_fork_without_its_upstream_does_not_start() -> Result<()> {
         ),
         (&["--fork-slot", "7"][..], "--fork-slot requires --fork-url"),
     ] {
-        let run = Command::new(HYDRANT).args(["dev", "--rpc-port", "0"]).args(flags).output()?;
+        let run = run_to_end(Command::new(HYDRANT).args(["dev", "--rpc-port", "0"]).args(flags))?;
         let text = String::from_utf8_lossy(&[run.stdout, run.stderr].concat()).into_owned();
         ensure!(run.status.code() == Some(1) && text.contains(expected), "{text}");
     }
@@ -392,7 +458,7 @@ fn a_fork_without_its_upstream_does_not_start() -> Result<()> {
     let url = upstream.rpc_url();
     let other = Pubkey::new_from_array([3; 32]).to_string();
     let args = ["dev", "--rpc-port", "0", "--fork-url", &url, "--fork-genesis", &other];
-    let run = Command::new(HYDRANT).args(args).output()?;
+    let run = run_to_end(Command::new(HYDRANT).args(args))?;
     let text = String::from_utf8_lossy(&[run.stdout, run.stderr].concat()).into_owned();
     ensure!(run.status.code() == Some(1), "{text}");
     ensure!(text.contains(&format!("--fork-genesis is {other}")), "{text}");

@@ -4,6 +4,7 @@
 //! Bounds: a node has 30 s to respond, a step of a flow 60 s. Ports are always free ones.
 
 mod admin;
+mod announced_address;
 mod api_keys;
 mod bench;
 mod cheatcodes;
@@ -14,15 +15,19 @@ mod disk;
 mod draining;
 mod drop_in;
 mod entry_chain;
+mod examples;
 mod faucet;
 mod faults;
 mod flags;
 mod follow_crash;
 mod follow_joins;
 mod follow_of_follow;
+mod follow_settings;
 mod followed_ledger;
 mod followed_methods;
 mod follower;
+#[path = "../../../../xtask/src/foreign_programs.rs"]
+mod foreign_programs;
 mod fork_upstream;
 mod forks;
 mod free_ports;
@@ -48,6 +53,7 @@ mod signals;
 mod snapshots;
 mod socket;
 mod storms;
+mod time;
 mod tls;
 mod tools;
 mod tpu_client;

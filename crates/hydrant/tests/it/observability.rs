@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use loadgen::{Client, Endpoint};
+use http_client::{Client, Endpoint};
 use serde_json::{Value, json};
 use testkit::node::Node;
 

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
+use testkit::child_process::run_to_end;
 
 use crate::node::HYDRANT;
 
@@ -14,12 +15,16 @@ fn packaging(file: &str) -> PathBuf {
 }
 
 fn run(args: &[&str]) -> Result<Output> {
-    Ok(Command::new(HYDRANT).args(args).output()?)
+    run_to_end(Command::new(HYDRANT).args(args))
 }
 
+/// Checks a file with both commands.
 fn check(config: &str) -> Result<()> {
-    let checked = run(&["dev", "--config", config, "--check"])?;
-    ensure!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let url = "http://127.0.0.1:1";
+    for command in [&["dev"][..], &["follow", "--source", url, "--snapshot", url]] {
+        let checked = run(&[command, &["--config", config, "--check"]].concat())?;
+        ensure!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    }
     Ok(())
 }
 

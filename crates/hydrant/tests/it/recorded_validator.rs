@@ -67,10 +67,7 @@ fn unpacked(name: &str) -> Vec<u8> {
 
 impl Recording {
     fn read() -> Self {
-        let archives = std::fs::read_dir(dir()).expect("the recording");
-        let mut archives = archives.map(|entry| entry.expect("an entry").path());
-        let is_archive = |path: &PathBuf| path.to_string_lossy().ends_with(".tar.zst");
-        let archive = archives.find(is_archive).expect("an archive");
+        let archive = testkit::archive::find_recorded().expect("the archive");
         let log = std::fs::read_to_string(dir().join("frozen_banks.log")).expect("the log");
         let answers = String::from_utf8(unpacked("answers.zst")).expect("text");
         let (mut chunks, mut rest) = (BTreeMap::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! `--compute-unit-limit` and `--transaction-account-lock-limit`, for transactions that are simulated and executed.
+//! `--compute-unit-limit`, `--transaction-account-lock-limit` and `--log-messages-bytes-limit`, for transactions that
+//! are simulated and executed.
 
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
@@ -70,5 +71,23 @@ fn a_transaction_names_no_more_accounts_than_the_flag_allows() -> Result<()> {
     };
     ensure!(error(&node, &world, &pay(5))?.is_null());
     ensure!(error(&node, &world, &pay(6))? == "TooManyAccountLocks");
+    Ok(())
+}
+
+#[test]
+fn logs_have_at_most_the_bytes_of_the_flag() -> Result<()> {
+    // A transfer logs two lines of 51 bytes each.
+    for (limit, last) in [("80", "Log truncated"), ("400", "success")] {
+        let node = start_node(&["--log-messages-bytes-limit", limit])?;
+        let world = World::new(&node);
+        world.airdrop(&world.alice.pubkey(), 1)?;
+        let pay = transfer(&world.alice.pubkey(), &Pubkey::new_unique(), 1_000_000);
+        let payer = &world.alice;
+        let blockhash = world.rpc.get_latest_blockhash()?;
+        let paid =
+            Transaction::new_signed_with_payer(&[pay], Some(&payer.pubkey()), &[payer], blockhash);
+        let logs = world.rpc.simulate_transaction(&paid)?.value.logs.context("logs")?;
+        ensure!(logs.last().is_some_and(|line| line.ends_with(last)), "{limit}: {logs:?}");
+    }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Signals to a real node: those that end it cleanly, and those that it ignores.
 
+use std::ffi::OsStr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
@@ -9,6 +11,7 @@ use solana_commitment_config::CommitmentConfig;
 use solana_pubkey::Pubkey;
 use solana_rpc_client::rpc_client::RpcClient;
 use tempfile::TempDir;
+use testkit::child_process::KillOnDrop;
 use testkit::node::{Node, NodeCommand};
 
 use crate::node::HYDRANT;
@@ -23,11 +26,15 @@ struct Plain {
 impl Plain {
     /// Starts `program`, which is hydrant or runs it, with a ledger in `dir` whose block stays open.
     fn start(program: &[&str], dir: &Path) -> Result<Self> {
+        Self::start_with(program, dir, &["--slot-ms", "3600000"])
+    }
+
+    fn start_with(program: &[&str], dir: &Path, flags: &[&str]) -> Result<Self> {
         let mut command = Command::new(program[0]);
         command.args(&program[1..]);
         let node = NodeCommand::dev(command)
-            .args(["--slot-ms", "3600000", "--ledger"])
-            .args([dir.join("ledger")])
+            .args(flags)
+            .args([OsStr::new("--ledger"), dir.join("ledger").as_os_str()])
             .logged()
             .start()?;
         let url = node.rpc_url();
@@ -73,6 +80,29 @@ fn each_signal_that_ends_the_node_completes_the_open_block_first() -> Result<()>
 }
 
 #[test]
+fn a_clean_end_logs_no_warning_and_no_error() -> Result<()> {
+    let files = TempDir::new()?;
+    // The second run begins with stored blocks.
+    for run in 1..=2 {
+        let mut node = Plain::start_with(&[HYDRANT], files.path(), &["--log", "--slot-ms", "20"])?;
+        let first = node.rpc.get_slot_with_commitment(CommitmentConfig::finalized())?;
+        wait_until("a final block", WAIT_TIMEOUT, || {
+            let slot = node.rpc.get_slot_with_commitment(CommitmentConfig::finalized())?;
+            Ok((slot > first).then_some(()))
+        })?;
+        node.signal("TERM")?;
+        let status = node.end()?;
+        ensure!(status.code() == Some(0), "run {run}: {status}");
+        let log = node.node.log();
+        ensure!(!log.is_empty(), "run {run}: there is no log");
+        let is_alarm = |line: &&str| line.contains(" ERROR ") || line.contains(" WARN ");
+        let alarms: Vec<&str> = log.lines().filter(is_alarm).collect();
+        ensure!(alarms.is_empty(), "run {run}: {alarms:#?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn signals_that_are_ignored_leave_the_node_running() -> Result<()> {
     let files = TempDir::new()?;
     let mut node = Plain::start(&["nohup", HYDRANT], files.path())?;
@@ -90,5 +120,37 @@ fn signals_that_are_ignored_leave_the_node_running() -> Result<()> {
     node.signal("TERM")?;
     let status = node.end()?;
     ensure!(status.code() == Some(0), "{status}");
+    Ok(())
+}
+
+/// A program on a free port that accepts connections and never answers.
+fn silent_server() -> Result<TcpListener> {
+    Ok(TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?)
+}
+
+#[test]
+fn a_signal_ends_a_node_that_has_not_started_yet() -> Result<()> {
+    let server = silent_server()?;
+    let url = format!("http://{}", server.local_addr()?);
+    let address = Pubkey::new_from_array([9; 32]).to_string();
+    let clone = ["dev", "--rpc-port", "0", "--url", &url, "--clone", &address];
+    let fork = ["dev", "--rpc-port", "0", "--fork-url", &url];
+    let follow = ["follow", "--rpc-port", "0", "--source", &url, "--snapshot", &url];
+    for args in [&clone[..], &fork, &follow] {
+        for name in ["TERM", "INT"] {
+            // As a script starts it with `&`. A node that serves ends all the same.
+            let mut command = Command::new("env");
+            command.args(["--ignore-signal=INT", HYDRANT]).args(args);
+            let mut process = KillOnDrop::spawn(&mut command)?;
+            let (connection, _) = server.accept()?;
+            let pid = process.0.id();
+            let kill = Command::new("kill").args(["-s", name, &pid.to_string()]).status()?;
+            ensure!(kill.success(), "kill -s {name}: {kill}");
+            let status =
+                wait_until("the node's end", WAIT_TIMEOUT, || Ok(process.0.try_wait()?))?;
+            ensure!(status.code() == Some(0), "SIG{name}: {args:?}: {status}");
+            drop(connection);
+        }
+    }
     Ok(())
 }

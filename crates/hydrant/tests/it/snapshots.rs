@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use loadgen::{Client, Endpoint};
+use http_client::{Client, Endpoint};
 use query::LedgerConfig;
 use serde_json::{Value, json};
 use snapshot_solana::Progress;
@@ -184,7 +184,9 @@ fn clients_that_do_not_read_a_snapshot_are_disconnected_and_delay_no_other() -> 
 
 #[test]
 fn a_node_follows_a_ledger_by_one_command_and_calls_it_for_what_only_it_knows() -> Result<()> {
-    let nodes = FollowedDev::start(&["--slot-ms", "50", "--finalize-after", "8"])?;
+    let flags =
+        ["--slot-ms", "50", "--finalize-after", "8", "--faucet-per-request-sol-cap", "1000"];
+    let nodes = FollowedDev::start(&flags)?;
     let (dev, follower) = (&nodes.dev, &nodes.follower);
     let verified = || {
         let verification = call(follower, "hydrantGetVerification", json!([]))?;

@@ -1,8 +1,8 @@
 //! The command-line tools of Solana's users against a node: unmodified, as crates.io has them.
 //!
 //! Shape: `clients/tools.txt` has their versions, and `cargo xtask tools` builds them into the directory
-//! `HYDRANT_TOOLS` or `~/.cache/hydrant-tools`. A machine that lacks one skips its flows, and the reason is printed; CI
-//! names it in its table. Each flow runs against both names of the local ledger: `hydrant dev` and
+//! `HYDRANT_TOOLS` or `~/.cache/hydrant-tools`. The flows are ignored by default; `cargo xtask test` and CI run those
+//! whose tools are there, and name the others. Each flow runs against both names of the local ledger: `hydrant dev` and
 //! `hydrant test-validator`.
 //! Bounds: 2 minutes for a command.
 
@@ -22,13 +22,11 @@ use solana_signer::Signer;
 use tempfile::TempDir;
 use testkit::node::{Node, NodeCommand};
 
-use crate::clients::skip;
+use crate::clients::program;
 use crate::free_ports::free_ports;
 use crate::node::HYDRANT;
 use crate::world::CONFIRMED;
 
-/// The packages, their versions and programs.
-const TOOLS: &str = include_str!("../../../../clients/tools.txt");
 /// Seconds after which a command is ended.
 const COMMAND_SECONDS: &str = "120";
 /// What the flows need of the ledger: an epoch that does not end, with a schedule that is not long, and the feature off
@@ -58,33 +56,14 @@ pub(crate) struct ToolWorld {
     dir: TempDir,
 }
 
-/// The file of a program, if it has been built.
-pub(crate) fn find_tool(program: &str) -> Result<Option<PathBuf>> {
-    let row = TOOLS.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let row = row.into_iter().find(|row| row.first() != Some(&"#") && row.get(2) == Some(&program));
-    let row = row.with_context(|| format!("clients/tools.txt has no {program}"))?;
-    let named = std::env::var_os("HYDRANT_TOOLS").map(PathBuf::from);
-    let cache = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/hydrant-tools"));
-    let Some(tools) = named.or_else(cache) else { return Ok(None) };
-    let file = tools.join(format!("{}-{}", row[0], row[1])).join("bin").join(program);
-    Ok(file.is_file().then_some(file))
-}
-
-/// Runs a flow with the Solana CLI, or skips it.
+/// Runs a flow with the Solana CLI and other tools.
 pub(crate) fn with_tools(
-    test: &str,
     name: LedgerName,
     programs: &[&str],
     flow: impl FnOnce(&ToolWorld, &[PathBuf]) -> Result<()>,
 ) -> Result<()> {
-    let mut files = Vec::new();
-    for program in [&["solana"], programs].concat() {
-        match find_tool(program)? {
-            Some(file) => files.push(file),
-            None => return skip(test, &format!("there is no {program}: cargo xtask tools")),
-        }
-    }
-    let world = ToolWorld::start(name, files.remove(0))?;
+    let files = programs.iter().map(|name| program(name)).collect::<Result<Vec<_>>>()?;
+    let world = ToolWorld::start(name, program("solana")?)?;
     flow(&world, &files).with_context(|| format!("the node's log ends\n{}", world.node.log_end()))
 }
 

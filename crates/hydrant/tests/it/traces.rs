@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use anyhow::{Context, Result, ensure};
-use loadgen::{Client, Endpoint};
+use http_client::{Client, Endpoint};
 use serde_json::{Value, json};
 use testkit::node::Node;
 

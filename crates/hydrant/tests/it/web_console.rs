@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use loadgen::{Client, Endpoint};
+use http_client::{Client, Endpoint};
 use serde_json::json;
 use testkit::node::Node;
 

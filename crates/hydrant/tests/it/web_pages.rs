@@ -12,7 +12,7 @@ use solana_transaction::Transaction;
 use testkit::node::Node;
 
 use crate::node::start_node;
-use crate::raw_http::{body, connect, exchange, post_text};
+use crate::raw_http::{body, connect, exchange, get_text, post_text};
 use crate::world::World;
 
 const FOREIGN_PAGE: i64 = -32043;
@@ -116,5 +116,37 @@ fn listed_origins_and_names_of_the_node_may_use_the_faucet() -> Result<()> {
     }
     let refused = call(&node, "Host: other.example\r\n", "requestAirdrop")?;
     ensure!(refused["error"]["code"] == FOREIGN_PAGE, "{refused}");
+    Ok(())
+}
+
+#[test]
+fn a_page_may_read_the_headers_of_every_surface() -> Result<()> {
+    let node = start_node(&["--rpc-max-request-body-size", "51200"])?;
+    let head = format!("Host: {}\r\nOrigin: https://app.example\r\n", node.rpc);
+    let request = |method: &str| json!({ "jsonrpc": "2.0", "id": 1, "method": method });
+    let long = Value::String("0".repeat(60_000));
+    let mut requests = vec![
+        ("JSON-RPC", "200", post_text(&head, &request("getSlot"))),
+        ("a body that is too long", "413", post_text(&head, &long)),
+    ];
+    for (path, status) in [
+        ("/v1/node", "200"),
+        ("/v1/nothing", "404"),
+        ("/health", "200"),
+        ("/ready", "200"),
+        ("/metrics", "200"),
+        ("/snapshot.tar.bz2", "303"),
+        ("/snapshot-1-x.tar.zst", "404"),
+    ] {
+        requests.push((path, status, get_text(path, &head)));
+    }
+    for (what, status, request) in requests {
+        let response = exchange(connect(node.rpc)?, &request)?;
+        ensure!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{what}: {response}");
+        let headers = response.split("\r\n\r\n").next().unwrap_or_default();
+        let headers = headers.to_ascii_lowercase();
+        ensure!(headers.contains("\r\naccess-control-expose-headers: *"), "{what}: {headers}");
+        ensure!(headers.contains("\r\naccess-control-allow-origin: *"), "{what}: {headers}");
+    }
     Ok(())
 }

@@ -117,11 +117,11 @@ async fn updates(url: &str, rpc: SocketAddr) -> Result<()> {
         accounts: [("account".to_owned(), account)].into(),
         transactions: [("transaction".to_owned(), transaction.clone())].into(),
         transactions_status: [("status".to_owned(), transaction)].into(),
-        ping: Some(SubscribeRequestPing { id: 1 }),
         ..Default::default()
     };
-    let (_requests, mut updates) =
+    let (mut requests, mut updates) =
         connect(url).await?.subscribe_with_request(Some(request)).await?;
+    requests.send(ping(1)).await?;
     find(&mut updates, |update| matches!(update, UpdateOneof::Pong(pong) if pong.id == 1)).await?;
     let sent = json_rpc(rpc, "requestAirdrop", json!([to, 1_000_000])).await?;
     let sent = bs58::decode(sent.as_str().context("a signature")?).into_vec()?;
@@ -142,6 +142,13 @@ async fn updates(url: &str, rpc: SocketAddr) -> Result<()> {
     Ok(())
 }
 
+/// A ping as clients send it that repeat fields of their first request. Its pong says that the requests before it are
+/// handled.
+fn ping(id: i32) -> SubscribeRequest {
+    let commitment = Some(CommitmentLevel::Confirmed.into());
+    SubscribeRequest { ping: Some(SubscribeRequestPing { id }), commitment, ..Default::default() }
+}
+
 async fn replaced(url: &str) -> Result<()> {
     let metas = SubscribeRequest {
         blocks_meta: [("meta".to_owned(), SubscribeRequestFilterBlocksMeta {})].into(),
@@ -152,13 +159,13 @@ async fn replaced(url: &str) -> Result<()> {
     let slots = SubscribeRequest {
         slots: [("slot".to_owned(), by_commitment)].into(),
         commitment: Some(CommitmentLevel::Confirmed.into()),
-        ping: Some(SubscribeRequestPing { id: 2 }),
         ..Default::default()
     };
     let (mut requests, mut updates) =
         connect(url).await?.subscribe_with_request(Some(metas)).await?;
     find(&mut updates, |update| matches!(update, UpdateOneof::BlockMeta(_))).await?;
     requests.send(slots).await?;
+    requests.send(ping(2)).await?;
     find(&mut updates, |update| matches!(update, UpdateOneof::Pong(pong) if pong.id == 2)).await?;
     let next = find(&mut updates, |update| !matches!(update, UpdateOneof::Ping(_))).await?;
     let UpdateOneof::Slot(slot) = next else { bail!("not a slot: {next:?}") };

@@ -7,7 +7,7 @@ use ledger::{AddressId, Key, KeyKind};
 
 use crate::key;
 
-/// What a snapshot needs: the entries at its epoch.
+/// The entries that a snapshot needs: those of its epoch.
 struct Snapshot {
     epoch: u64,
     needed: BTreeMap<u32, BTreeSet<u32>>,
@@ -18,24 +18,24 @@ fn records(postings: &Postings, key: Key) -> Vec<u32> {
 }
 
 #[test]
-fn records_come_sorted_whatever_the_order_of_inserts() {
+fn records_come_sorted_after_inserts_in_any_order() {
     let mut index = Index::new(100, 1);
     for record in [7, 3, 200, 5, 3] {
         index.insert(key(1), AddressId(record));
     }
     assert_eq!(records(index.postings(), key(1)), [3, 5, 7, 200]);
-    assert_eq!((index.len_of(key(1)), index.len(), index.keys()), (4, 4, 1));
+    assert_eq!((index.count_entries(key(1)), index.len(), index.keys()), (4, 4, 1));
 }
 
 #[test]
-fn usage_counts_every_key_and_entry_of_a_key_kind() {
+fn usage_counts_every_key_and_entry_in_a_key_kind() {
     let mut index = Index::new(10_000, 1);
     let of = |kind, id| Key { kind: KeyKind(kind), id: AddressId(id) };
     for (key, records) in [(1, 1), (2, 1), (3, 20), (4, 5_000)] {
         (0..records).for_each(|record| assert!(index.insert(of(1, key), AddressId(record))));
     }
     assert!(index.insert(of(2, 1), AddressId(1)));
-    let [one, two, none] = [1, 2, 3].map(|kind| index.postings().usage_of(KeyKind(kind)));
+    let [one, two, none] = [1, 2, 3].map(|kind| index.postings().key_kind_usage(KeyKind(kind)));
     assert_eq!((one.keys, one.entries), (4, 5_022));
     assert_eq!((two.keys, two.entries), (1, 1));
     assert_eq!(none, index::KeyKindUsage::default());
@@ -70,7 +70,7 @@ fn inserting_and_removing_report_whether_anything_changed() {
     assert!(!index.remove(one, AddressId(12), 1));
     assert!(index.remove(one, AddressId(10), 1));
     assert!(!index.remove(one, AddressId(10), 1), "only old readers need it");
-    assert_eq!((index.len_of(one), index.len(), index.keys()), (1, 1, 1));
+    assert_eq!((index.count_entries(one), index.len(), index.keys()), (1, 1, 1));
     assert_eq!(records(index.postings(), one), [10, 11]);
     assert!(index.remove(one, AddressId(11), 1));
     assert_eq!((index.is_empty(), index.keys(), index.pending_reclaim()), (true, 0, 2));
@@ -159,13 +159,13 @@ fn run(World { seed, keys, span, steps }: &World) {
             assert_eq!(index.insert(key(n), AddressId(record)), is_new);
             entries += usize::from(is_new);
         } else {
-            // Usually a record that is there.
+            // Usually a record that is in the set.
             let record = set.range(record..).next().copied().unwrap_or(record);
             let was_there = set.remove(&record);
             assert_eq!(index.remove(key(n), AddressId(record), epoch), was_there);
             entries -= usize::from(was_there);
         }
-        assert_eq!(index.len_of(key(n)), set.len());
+        assert_eq!(index.count_entries(key(n)), set.len());
         assert_eq!(index.len(), entries);
         if step % 300 == 0 {
             epoch += 1;
@@ -184,7 +184,7 @@ fn run(World { seed, keys, span, steps }: &World) {
                 let found = records(&postings, key(*n));
                 assert!(found.is_sorted_by(|left, right| left < right), "each once, in order");
                 assert!(set.iter().all(|record| found.binary_search(record).is_ok()));
-                assert!(found.len() <= postings.len_of(key(*n)));
+                assert!(found.len() <= postings.count_entries(key(*n)));
             }
         }
     }

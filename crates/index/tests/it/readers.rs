@@ -7,8 +7,8 @@ use ledger::AddressId;
 
 use crate::key;
 
-/// Some records of every key stay forever: a reader must meet all of them, once and in order, and
-/// no record that was never there, whatever else is inserted and removed.
+/// Races readers with the writer. Some records of every key stay forever: a reader must meet all of them, once and in
+/// order, and no record that was never there, whatever else is inserted and removed.
 fn run(keys: u32, span: u32, stays_every: u32, passes_min: u32) {
     let stays = move |n: u32, record: u32| record % stays_every == n % stays_every;
     // Records that are inserted and removed have the parity of their key; the others were never there.
@@ -26,7 +26,9 @@ fn run(keys: u32, span: u32, stays_every: u32, passes_min: u32) {
     let passes = AtomicU32::new(0);
     std::thread::scope(|threads| {
         for seed in 0..2 {
-            let (postings, is_over, passes) = (&postings, &is_over, &passes);
+            let postings = &postings;
+            let is_over = &is_over;
+            let passes = &passes;
             threads.spawn(move || {
                 let _over = SetOnDrop(is_over);
                 let mut rng = fastrand::Rng::with_seed(seed);

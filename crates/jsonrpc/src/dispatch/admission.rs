@@ -1,17 +1,64 @@
-//! Charges the calls of a body to its client, and refuses those that its tier does not allow.
+//! From a body to its calls, if the client may make them: parses the body, and charges its calls to the client.
 //!
-//! Shape: a call that is not allowed becomes an invalid one, so that it gets its own error also in a batch.
+//! Shape: a call that the client's tier does not allow becomes an invalid one, so that it gets its own error also in a
+//! batch.
+//! Bounds: `Config::batch_max` calls; the limits of the client, against which every call counts, whether it gets a
+//! response or not.
 //! Cost: without API keys one check of the client's rate; with them the names of all calls are looked up.
+//! Not here: the envelope itself ([`crate::envelope`]).
 
 use api_keys::Charge;
 use pool::{Class as PoolClass, ClientId, RateLimited};
 
 use crate::api::{Api, Server};
-use crate::envelope::{Call, Id, ParsedBody, Request};
+use crate::envelope::{self, Call, Id, ParsedBody, Request};
 use crate::error::RpcError;
 
+/// Why a body is refused as a whole.
+pub(super) struct RefusedBody {
+    /// Id of the one response that the body gets.
+    pub(super) id: Id,
+    pub(super) err: RpcError,
+}
+
+impl From<RpcError> for RefusedBody {
+    fn from(err: RpcError) -> Self {
+        Self { id: Id::Null, err }
+    }
+}
+
+/// Parses a body, and charges its calls to the client.
+pub(super) fn parse_body<'b, A: Api>(
+    server: &Server<A>,
+    client: ClientId,
+    body: &'b str,
+) -> Result<Request<'b>, RefusedBody> {
+    let limit = server.context.config.batch_max;
+    let mut parsed = envelope::read_bounded(body, limit)?;
+    let calls = match &parsed {
+        ParsedBody::Request(Request::Single(_)) => 1,
+        ParsedBody::Request(Request::Batch(calls)) => calls.len(),
+        ParsedBody::TooLong { calls } => *calls,
+    };
+    if let Err(too_many) = admit_body(server, client, &mut parsed, calls) {
+        let id = match &parsed {
+            ParsedBody::Request(Request::Single(call)) => call.id().cloned(),
+            ParsedBody::Request(Request::Batch(_)) | ParsedBody::TooLong { .. } => None,
+        };
+        let err = RpcError::too_many(&too_many);
+        return Err(RefusedBody { id: id.unwrap_or(Id::Null), err });
+    }
+    match parsed {
+        ParsedBody::Request(request) => Ok(request),
+        ParsedBody::TooLong { calls } => {
+            let message = format!("a batch of {calls} calls, at most {limit} (rpc.batch_max)");
+            Err(RpcError::invalid_request(message).into())
+        }
+    }
+}
+
 /// Charges a body of `calls` calls; an error if they exceed a limit of the client.
-pub(super) fn admit<A: Api>(
+fn admit_body<A: Api>(
     server: &Server<A>,
     client: ClientId,
     parsed: &mut ParsedBody<'_>,

@@ -2,11 +2,11 @@
 //!
 //! Not here: serving clients. Nothing is bounded, shared, cached or counted.
 
-use super::plan::run_method;
-use super::response::encode_response;
+use super::plan::resolve;
+use super::response::encode_result;
 use crate::api::{Api, Server};
 use crate::envelope::{self, Call, Id, Request};
-use crate::error::RpcError;
+use crate::planned_call::{CallPlan, DoneCall};
 use crate::request_context::RequestContext;
 
 /// Handles a body on the calling thread, heavy methods included; `None` if there is no response.
@@ -24,16 +24,14 @@ pub fn handle_blocking<A: Api>(server: &Server<A>, body: &str) -> Option<Vec<u8>
 }
 
 fn handle_call_blocking<A: Api>(server: &Server<A>, call: Call<'_>) -> Option<Vec<u8>> {
-    match call {
-        Call::Notification => None,
-        Call::Invalid { id, versioned, err } => {
-            Some(envelope::error_response(&err, &id, versioned))
+    let context = RequestContext::default();
+    let done = match resolve(server, &context, call)? {
+        CallPlan::Done(done) => done,
+        CallPlan::Run(call) => {
+            let result = call.run(server, &context);
+            DoneCall { id: call.id, versioned: true, label: call.method.label(), result }
         }
-        Call::Method { id, method, params } => {
-            let result = server.find_method(&method).ok_or_else(RpcError::method_not_found);
-            let result = result
-                .and_then(|method| run_method(server, method, &RequestContext::default(), params));
-            Some(encode_response(result, &id).text.as_bytes().to_vec())
-        }
-    }
+    };
+    let encoded = encode_result(None, done.result, &done.id, done.versioned);
+    Some(encoded.text.as_bytes().to_vec())
 }

@@ -1,64 +1,131 @@
-//! The response to a body, and to one call of it.
+//! The exit of the dispatcher: encodes the answer to each call, and counts the call.
 //!
-//! In: the result of a method, an error, or a cached response. Out: bytes with their newline, or the channel
-//! that they come from.
+//! In: the result of a method, an error, a cached response, or the response of a task. Out: bytes with their newline, or
+//! the channel that they come from.
+//! Invariant: a call is encoded and counted here, once, unless its task has done so.
 //! Invariant: a client gets a `Retry-After` only if every call of its body was refused.
-//! Not here: running a call ([`super::plan`]), sending the response (`service`).
+//! Not here: running a call ([`super::plan`]), calls of a task (`task`), sending the response (`rpc_service`).
 
+use std::borrow::Cow;
+
+use bytes::Bytes;
 use http_server::{ContentEncoding, poll_budget};
-use pool::{Class as PoolClass, RateLimited};
-use response_cache::CachedResponse;
+use response_cache::{CacheHit, CachedResponse};
 
-use super::record::record_call;
+use super::admission::RefusedBody;
 use crate::api::Api;
 use crate::envelope::{self, Id, ResponseText};
-use crate::error::RpcError;
-use crate::method_output::{MethodOutput, MethodResult};
-use crate::metrics::{ExecutionPath, MethodLabel, Outcome};
-use crate::params::Params;
+use crate::error::{RETRY_AFTER_S, RpcError};
+use crate::method_output::{CompleteValue, MethodOutput, MethodResult};
+use crate::metrics::{ExecutionPath, MethodLabel, Outcome, SlowRequest};
+use crate::planned_call::{DoneCall, PlannedCall};
 use crate::request_context::RequestContext;
 use crate::response_channel::{BodyChunk, ResponseReceiver};
 use crate::server_context::ServerContext;
-use crate::task::OwnedCall;
-use crate::value_response::{ResponseMeta, ValueWriter};
-
-/// Seconds after which a client that met a full queue should retry: by then a second of work is done.
-pub(super) const RETRY_AFTER_S: u64 = 1;
+use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
 
 /// The response to a body.
 pub(crate) enum JsonRpcResponse {
     /// No call of the body gets a response.
     Empty,
-    /// The whole response.
-    Full(FullBody),
+    /// The whole response, computed where the socket is polled.
+    Inline(BodyChunk),
     /// The whole response from the cache, and its metadata for an interface other than JSON-RPC.
-    Cached(Vec<bytes::Bytes>, ContentEncoding, ResponseMeta),
-    /// Its first chunk, and the channel that the rest comes from.
-    Streamed(BodyChunk, ResponseReceiver),
+    Cached(Vec<Bytes>, ContentEncoding, ResponseMeta),
+    /// From the pool: its first chunk, and the channel that the rest comes from.
+    Pooled(BodyChunk, Option<ResponseReceiver>),
 }
 
-/// A complete response.
-#[derive(Default)]
-pub(crate) struct FullBody {
-    /// The bytes to send, including the final newline.
-    pub(crate) text: bytes::Bytes,
-    /// How it is compressed.
-    pub(crate) coding: ContentEncoding,
-    /// Set if every call was refused because of overload: HTTP 429, and after how many seconds to retry.
-    pub(crate) retry_after_s: Option<u64>,
-    /// Metadata of a value for an interface other than JSON-RPC.
-    pub(crate) meta: Option<Box<ResponseMeta>>,
-    /// Whether the pool produced it.
-    pub(crate) is_from_pool: bool,
+/// The answer to a call, not encoded yet.
+pub(super) enum Answer {
+    /// The result of its method, or an error.
+    Result(MethodResult),
+    /// The response from the cache.
+    Cached(CacheHit),
+    /// The response of a task: its first chunk, and the channel that the rest comes from.
+    Pooled(BodyChunk, Option<ResponseReceiver>),
+}
+
+/// The answer to a call, and the place where it was found.
+pub(super) struct CallEnd {
+    answer: Answer,
+    /// `None` if its task counts it.
+    path: Option<ExecutionPath>,
+}
+
+/// A call with its answer, ready to be encoded and counted.
+pub(super) struct EndedCall<'a> {
+    id: Id,
+    /// Whether an error response has `"jsonrpc":"2.0"`.
+    versioned: bool,
+    answer: Answer,
+    record: CallRecord<'a>,
+}
+
+/// The labels of a call in metrics and in the log.
+struct CallRecord<'a> {
+    label: MethodLabel,
+    /// The text of its parameters, if it is available.
+    params: Option<Cow<'a, str>>,
+    /// `None` if its task counts it.
+    path: Option<ExecutionPath>,
+}
+
+impl CallEnd {
+    pub(super) fn at(path: ExecutionPath, answer: Answer) -> Self {
+        Self { answer, path: Some(path) }
+    }
+
+    /// The end of a call that is counted by its task.
+    pub(super) fn counted_by_task(answer: Answer) -> Self {
+        Self { answer, path: None }
+    }
+
+    pub(super) fn refusal(path: ExecutionPath, err: RpcError) -> Self {
+        Self::at(path, Answer::Result(Err(err)))
+    }
+}
+
+impl DoneCall {
+    pub(super) fn end_at(self, path: ExecutionPath) -> EndedCall<'static> {
+        let Self { id, versioned, label, result } = self;
+        let record = CallRecord { label, params: None, path: Some(path) };
+        EndedCall { id, versioned, answer: Answer::Result(result), record }
+    }
+}
+
+impl<'a, A: Api> PlannedCall<'a, A> {
+    pub(super) fn end_with(self, end: CallEnd) -> EndedCall<'a> {
+        let record = CallRecord { label: self.method.label(), params: self.text, path: end.path };
+        EndedCall { id: self.id, versioned: true, answer: end.answer, record }
+    }
+}
+
+impl RefusedBody {
+    pub(super) fn end_at(self, path: ExecutionPath) -> EndedCall<'static> {
+        let record = CallRecord { label: MethodLabel::none(), params: None, path: Some(path) };
+        EndedCall { id: self.id, versioned: true, answer: Answer::Result(Err(self.err)), record }
+    }
+}
+
+impl EndedCall<'_> {
+    /// The end of a batch that is counted by its task.
+    pub(super) fn for_batch(answer: Answer) -> Self {
+        let record = CallRecord { label: MethodLabel::none(), params: None, path: None };
+        Self { id: Id::Null, versioned: true, answer, record }
+    }
 }
 
 impl JsonRpcResponse {
-    pub(super) fn from_cached(
-        cached: &CachedResponse,
-        context: RequestContext,
-        slot: u64,
-        id: &Id,
-    ) -> Self {
+    /// Marks a response as computed on the pool.
+    pub(super) fn computed_on_pool(self) -> Self {
+        match self {
+            Self::Inline(chunk) => Self::Pooled(chunk, None),
+            other => other,
+        }
+    }
+
+    fn from_cached(context: &RequestContext, cached: &CachedResponse, slot: u64, id: &Id) -> Self {
         match context.options {
             None => {
                 let parts = cached_parts(cached, slot, id, true);
@@ -71,149 +138,173 @@ impl JsonRpcResponse {
             ),
         }
     }
+}
 
-    /// The same response, marked as produced on the pool.
-    pub(super) fn made_on_pool(self) -> Self {
-        match self {
-            Self::Full(full) => Self::Full(FullBody { is_from_pool: true, ..full }),
-            other => other,
+/// Encodes the response to a body that is one call, or is refused as a whole, and counts it.
+pub(super) fn finish(
+    server: &ServerContext,
+    context: &RequestContext,
+    call: EndedCall<'_>,
+) -> JsonRpcResponse {
+    let EndedCall { id, versioned, answer, record } = call;
+    let result = match answer {
+        Answer::Pooled(first, rest) => return JsonRpcResponse::Pooled(first, rest),
+        Answer::Cached(CacheHit { entry, slot }) => match &entry.value {
+            Some(cached) => {
+                let response = JsonRpcResponse::from_cached(context, cached, slot, &id);
+                record.count(server, context, Outcome::Succeeded);
+                return response;
+            }
+            None => Err(RpcError::internal()),
+        },
+        Answer::Result(result) => result,
+    };
+    let EncodedResult { text, meta, outcome, retry_after_s } =
+        encode_result(context.options, result, &id, versioned);
+    record.count(server, context, outcome);
+    let bytes = if meta.is_some() { text.into_bytes() } else { text.into_line() };
+    JsonRpcResponse::Inline(BodyChunk::whole(bytes, retry_after_s, meta))
+}
+
+/// Encodes the responses of a batch one after another, and counts its calls.
+pub(super) struct BatchWriter {
+    /// The text before `text`, if a part of the batch is cached.
+    parts: Vec<Bytes>,
+    text: Vec<u8>,
+    is_empty: bool,
+    is_overload: bool,
+}
+
+impl BatchWriter {
+    pub(super) fn new() -> Self {
+        Self { parts: Vec::new(), text: Vec::new(), is_empty: true, is_overload: true }
+    }
+
+    pub(super) fn push(
+        &mut self,
+        server: &ServerContext,
+        context: &RequestContext,
+        call: EndedCall<'_>,
+    ) {
+        let EndedCall { id, versioned, answer, record } = call;
+        self.text.push(if self.is_empty { b'[' } else { b',' });
+        self.is_empty = false;
+        let result = match answer {
+            Answer::Cached(CacheHit { entry, slot }) if entry.value.is_some() => {
+                self.parts.push(std::mem::take(&mut self.text).into());
+                let cached = entry.value.as_ref();
+                self.parts
+                    .extend(cached.into_iter().flat_map(|it| cached_parts(it, slot, &id, false)));
+                return record.count(server, context, Outcome::Succeeded);
+            }
+            Answer::Result(result) => result,
+            // A call of a batch has no task of its own.
+            Answer::Cached(_) | Answer::Pooled(..) => Err(RpcError::internal()),
+        };
+        let encoded = encode_result(context.options, result, &id, versioned);
+        self.text.extend_from_slice(encoded.text.as_bytes());
+        self.is_overload &= encoded.retry_after_s.is_some();
+        record.count(server, context, encoded.outcome);
+    }
+
+    pub(super) fn finish(self) -> JsonRpcResponse {
+        let Self { mut parts, mut text, is_empty, is_overload } = self;
+        if is_empty {
+            return JsonRpcResponse::Empty;
         }
-    }
-
-    fn error(context: &RequestContext, err: &RpcError) -> Self {
-        Self::from_call(encode_result(context, Err(err.clone()), &Id::Null))
-    }
-
-    /// The response to a client that reached its rate limit.
-    pub(crate) fn too_many(too_many: &RateLimited, id: &Id) -> Self {
-        let err = RpcError::too_many(too_many);
-        let text = ResponseText::from(envelope::error_response(&err, id, true)).into_line();
-        let retry_after_s = Some(too_many.retry_after.as_secs() + 1);
-        Self::Full(FullBody { text, retry_after_s, ..FullBody::default() })
-    }
-
-    pub(super) fn from_call(response: CallResponse) -> Self {
-        let retry_after_s = response.overloaded.then_some(RETRY_AFTER_S);
-        let CallResponse { text, meta, .. } = response;
-        let text = if meta.is_some() { text.into_bytes() } else { text.into_line() };
-        Self::Full(FullBody { text, retry_after_s, meta, ..FullBody::default() })
-    }
-}
-
-/// The response to one call.
-#[derive(Clone)]
-pub(super) struct CallResponse {
-    pub(super) text: ResponseText,
-    /// Metadata of a value for an interface other than JSON-RPC; the text is the value then.
-    meta: Option<Box<ResponseMeta>>,
-    overloaded: bool,
-    pub(super) outcome: Outcome,
-}
-
-impl CallResponse {
-    pub(super) fn into_owned_call<A: Api>(self, label: MethodLabel) -> OwnedCall<A> {
-        OwnedCall::Answered { text: self.text, label, outcome: self.outcome }
-    }
-}
-
-pub(super) fn encode_response(result: MethodResult, id: &Id) -> CallResponse {
-    match result.and_then(|output| output.into_response(id)) {
-        Ok(text) => {
-            // Has no effect on threads of the CPU pool.
-            poll_budget::charge(text.as_bytes().len());
-            CallResponse { text, meta: None, overloaded: false, outcome: Outcome::Succeeded }
+        text.extend_from_slice(b"]\n");
+        if parts.is_empty() {
+            let retry_after_s = is_overload.then_some(RETRY_AFTER_S);
+            return JsonRpcResponse::Inline(BodyChunk::whole(text.into(), retry_after_s, None));
         }
-        Err(err) => encode_error(&err, id, true),
+        parts.push(text.into());
+        JsonRpcResponse::Cached(parts, ContentEncoding::Plain, ResponseMeta::default())
     }
 }
 
 /// The result of a call as its interface sends it: in an envelope, or alone.
+pub(super) struct EncodedResult {
+    pub(super) text: ResponseText,
+    /// Metadata of a value for an interface other than JSON-RPC; the text is the value then.
+    meta: Option<Box<ResponseMeta>>,
+    outcome: Outcome,
+    /// Set if the call was refused because of overload.
+    retry_after_s: Option<u64>,
+}
+
 pub(super) fn encode_result(
-    context: &RequestContext,
+    options: Option<ResponseOptions>,
     result: MethodResult,
     id: &Id,
-) -> CallResponse {
-    let Some(options) = context.options else { return encode_response(result, id) };
-    let value = result.and_then(MethodOutput::into_value);
-    let (overloaded, outcome) = match &value {
-        Ok(_) => (false, Outcome::Succeeded),
-        Err(err) => (err.is_overload(), Outcome::Refused(err.code)),
-    };
+    versioned: bool,
+) -> EncodedResult {
+    if let Some(options) = options {
+        return encode_value(options, result.and_then(MethodOutput::into_value));
+    }
+    match result.and_then(|output| output.into_response(id)) {
+        Ok(text) => {
+            // Has no effect on threads of the CPU pool.
+            poll_budget::charge(text.as_bytes().len());
+            let outcome = Outcome::Succeeded;
+            EncodedResult { text, meta: None, outcome, retry_after_s: None }
+        }
+        Err(err) => EncodedResult {
+            text: envelope::error_response(&err, id, versioned).into(),
+            meta: None,
+            outcome: Outcome::Refused(err.code),
+            retry_after_s: err.retry_after_s(),
+        },
+    }
+}
+
+fn encode_value(options: ResponseOptions, value: Result<CompleteValue, RpcError>) -> EncodedResult {
+    let refusal = value.as_ref().err();
+    let outcome = refusal.map_or(Outcome::Succeeded, |err| Outcome::Refused(err.code));
+    let retry_after_s = refusal.and_then(RpcError::retry_after_s);
     let (text, meta) = ValueWriter::write_whole(options, value);
     poll_budget::charge(text.as_bytes().len());
-    CallResponse { text, meta: Some(Box::new(meta)), overloaded, outcome }
-}
-
-fn encode_error(err: &RpcError, id: &Id, versioned: bool) -> CallResponse {
-    let text = envelope::error_response(err, id, versioned).into();
-    let (overloaded, outcome) = (err.is_overload(), Outcome::Refused(err.code));
-    CallResponse { text, meta: None, overloaded, outcome }
-}
-
-/// The response to a call that is not valid.
-pub(super) fn encode_invalid(err: &RpcError, id: &Id, versioned: bool) -> CallResponse {
-    CallResponse { overloaded: false, ..encode_error(err, id, versioned) }
-}
-
-/// The responses of a batch; empty if there are none.
-pub(super) fn join_batch(responses: impl Iterator<Item = CallResponse>) -> JsonRpcResponse {
-    let mut text = Vec::new();
-    let mut overloaded = true;
-    for response in responses {
-        text.push(if text.is_empty() { b'[' } else { b',' });
-        text.extend_from_slice(response.text.as_bytes());
-        overloaded &= response.overloaded;
-    }
-    if text.is_empty() {
-        return JsonRpcResponse::Empty;
-    }
-    text.push(b']');
-    let (text, outcome) = (text.into(), Outcome::Succeeded);
-    JsonRpcResponse::from_call(CallResponse { text, meta: None, overloaded, outcome })
-}
-
-/// The response to a body that is refused as a whole.
-pub(super) fn refuse_body(
-    server: &ServerContext,
-    context: &RequestContext,
-    path: ExecutionPath,
-    err: &RpcError,
-) -> JsonRpcResponse {
-    record_call(server, context, (MethodLabel::none(), None), path, Outcome::Refused(err.code));
-    JsonRpcResponse::error(context, err)
-}
-
-/// The response to a call that the pool cannot accept.
-pub(super) fn refuse_call(
-    server: &ServerContext,
-    context: &RequestContext,
-    (id, label, params, class): (&Id, MethodLabel, Params<'_>, PoolClass),
-    err: RpcError,
-) -> JsonRpcResponse {
-    let response = encode_result(context, Err(err), id);
-    record_call(
-        server,
-        context,
-        (label, Some(params)),
-        ExecutionPath::Pool(class),
-        response.outcome,
-    );
-    JsonRpcResponse::from_call(response)
+    EncodedResult { text, meta: Some(Box::new(meta)), outcome, retry_after_s }
 }
 
 /// The response to request `id` from the cache, with `slot` in its context, as a line or as a part of a batch.
-pub(super) fn cached_parts(
-    cached: &CachedResponse,
-    slot: u64,
-    id: &Id,
-    is_line: bool,
-) -> Vec<bytes::Bytes> {
-    let (mut head, mut tail) = (Vec::new(), Vec::new());
+fn cached_parts(cached: &CachedResponse, slot: u64, id: &Id, is_line: bool) -> Vec<Bytes> {
+    let mut head = Vec::new();
+    let mut tail = Vec::new();
     let context = cached.context_at(slot);
     envelope::write_before_value(&mut head, context);
     envelope::write_after_value(&mut tail, context, id);
     if is_line {
         tail.push(b'\n');
     }
-    cached.framed(head, tail)
+    cached.frame(head, tail)
+}
+
+/// Counts a call that was answered with 304.
+pub(crate) fn record_not_modified(
+    server: &ServerContext,
+    context: &RequestContext,
+    label: MethodLabel,
+) {
+    let record = CallRecord { label, params: None, path: Some(ExecutionPath::Cached) };
+    record.count(server, context, Outcome::Succeeded);
+}
+
+impl CallRecord<'_> {
+    /// Counts the call, sends its span if it has a trace, and logs it if it was slow.
+    fn count(&self, server: &ServerContext, context: &RequestContext, outcome: Outcome) {
+        let Some(path) = self.path else { return };
+        let now = server.pool.now();
+        let took = now.saturating_sub(context.arrived);
+        server.metrics.record_call(self.label, path, took, outcome);
+        let is_slow = server.is_slow(took);
+        if is_slow || context.trace.is_some() {
+            let method = server.metrics.method_name(self.label);
+            let params = self.params.as_deref();
+            let request = SlowRequest { context, method, params, path, took, outcome, stats: None };
+            request.trace(server.metrics.span_sink());
+            if is_slow {
+                request.log(&server.metrics.slow_log, now);
+            }
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! A single call: answered from the cache, on this thread, or on the pool.
 //!
-//! Invariant: a call is counted once, here or by its task.
-//! Not here: which of these it is ([`super::plan`], [`super::cached`]).
+//! Not here: which of these it is ([`super::plan`], [`super::cached`]), its response ([`super::response`]).
 
 use std::sync::Arc;
 
@@ -9,122 +8,108 @@ use pool::Class as PoolClass;
 use response_cache::CacheableCall;
 
 use super::cached::{CacheMiss, await_cached, cacheable, lookup_text, validator_builder};
-use super::plan::{CallPlan, run_method};
+use super::plan::{BodyPlan, PooledBody, resolve};
 use super::receive::{recv_response, with_deadline};
-use super::record::record_call;
-use super::response::{JsonRpcResponse, encode_result, refuse_call};
-use crate::api::{Api, MethodRef, Server};
-use crate::envelope::{Call, Id};
+use super::response::{Answer, CallEnd, JsonRpcResponse, finish};
+use crate::api::{Api, Server};
+use crate::envelope::Call;
 use crate::error::RpcError;
 use crate::metrics::ExecutionPath;
-use crate::params::Params;
+use crate::planned_call::{CallPlan, Placement, PlannedCall};
 use crate::request_context::RequestContext;
-use crate::task::{CachePolicy, CallTask, OwnedCall, TaskInfo};
+use crate::task::{CallTask, TaskInfo};
 
-pub(super) async fn handle_single<A: Api>(
-    server: &Arc<Server<A>>,
-    context: RequestContext,
-    call: Call<'_>,
-) -> JsonRpcResponse {
-    let plan = match plan_single(server, context, call) {
-        Ok(plan) => plan,
-        Err(response) => return *response,
-    };
-    let (label, params, response) = match plan {
-        None => return JsonRpcResponse::Empty,
-        Some(CallPlan::Answered(label, response)) => (label, None, response),
-        Some(CallPlan::Inline { id, method, params }) => {
-            let result = run_method(server, method, &context, params);
-            let response = encode_result(&context, result, &id);
-            (method.label(), Some(params), response)
-        }
-        Some(CallPlan::OnPool { id, method, params, class }) => {
-            let cacheable = cacheable(server, &context, &method, params);
-            let call = (&id, method, params, class);
-            // In a box: the future of a cheap call is small.
-            return Box::pin(respond_on_pool(server, context, call, cacheable)).await;
-        }
-    };
-    record_call(
-        &server.context,
-        &context,
-        (label, params),
-        ExecutionPath::Inline,
-        response.outcome,
-    );
-    JsonRpcResponse::from_call(response)
-}
-
-/// Handles a call of a method with the id `null`. The request was admitted already.
-pub(crate) async fn call_method<A: Api>(
-    server: &Arc<Server<A>>,
-    context: RequestContext,
-    method: &str,
-    params: &str,
-) -> JsonRpcResponse {
-    let params = context.params(Some(params));
-    let call = Call::Method { id: Id::Null, method: method.into(), params };
-    handle_single(server, context, call).await
-}
-
-/// Plans a single call. `Err` is its cached response, if its text was received before.
+/// Answers a call if it is cached or cheap, on this thread.
 pub(super) fn plan_single<'a, A: Api>(
     server: &Server<A>,
-    context: RequestContext,
+    context: &RequestContext,
+    path: ExecutionPath,
     call: Call<'a>,
-) -> Result<Option<CallPlan<'a, A>>, Box<JsonRpcResponse>> {
-    let mut budget = server.inline_budget();
-    let (id, name, params) = match call {
-        Call::Method { id, method, params } => (id, method, params),
-        call => return Ok(CallPlan::for_call(server, &context, call, &mut budget)),
+) -> BodyPlan<'a, A> {
+    let ended = match resolve(server, context, call) {
+        None => return BodyPlan::Answered(JsonRpcResponse::Empty),
+        Some(CallPlan::Done(call)) => call.end_at(path),
+        Some(CallPlan::Run(mut call)) => {
+            call.check_preparation(server, context);
+            let end = match lookup_text(server, context, &call) {
+                Some(hit) => CallEnd::at(ExecutionPath::Cached, Answer::Cached(hit)),
+                None => {
+                    let found = call.place(server, context, &mut server.inline_budget());
+                    let result = match (found, call.placement) {
+                        (Some(result), _) => result,
+                        (None, Placement::Pool(class)) => {
+                            return plan_pooled(server, context, call, class);
+                        }
+                        (None, _) => call.run(server, context),
+                    };
+                    CallEnd::at(path, Answer::Result(result))
+                }
+            };
+            call.end_with(end)
+        }
     };
-    let Some(method) = server.find_method(&name) else {
-        let call = Call::Method { id, method: name, params };
-        return Ok(CallPlan::for_call(server, &context, call, &mut budget));
+    BodyPlan::Answered(finish(&server.context, context, ended))
+}
+
+fn plan_pooled<'a, A: Api>(
+    server: &Server<A>,
+    context: &RequestContext,
+    call: PlannedCall<'a, A>,
+    class: PoolClass,
+) -> BodyPlan<'a, A> {
+    let cacheable = match call.must_prepare {
+        true => None,
+        false => cacheable(server, context, &call.method, call.params(context)),
     };
-    match lookup_text(server, context, (&id, method, params)) {
-        Some(response) => Err(Box::new(response)),
-        None => Ok(Some(CallPlan::for_method(server, &context, (id, method, params), &mut budget))),
-    }
+    BodyPlan::Pooled(PooledBody::Single { call, class, cacheable })
 }
 
 /// Handles a call that is not cheap: from the cache, or on the pool.
-pub(super) async fn respond_on_pool<A: Api>(
+pub(super) async fn run_single<A: Api>(
     server: &Arc<Server<A>>,
     context: RequestContext,
-    (id, method, params, class): (&Id, MethodRef<A>, Params<'_>, PoolClass),
+    call: PlannedCall<'_, A>,
+    class: PoolClass,
     cacheable: Option<CacheableCall>,
 ) -> JsonRpcResponse {
-    let call = (id, method, params, class);
-    let miss = match cacheable {
+    let end = match cacheable {
         Some(cacheable) if cacheable.dependencies.is_cacheable => {
-            match await_cached(server, context, call, cacheable).await {
-                Ok(response) => return response,
-                Err(miss) => miss,
+            match await_cached(server, &context, &call, class, cacheable).await {
+                Ok(end) => end,
+                Err(miss) => run_task(server, &context, &call, class, miss).await,
             }
         }
-        uncached => CacheMiss::without_lookup(uncached),
+        uncached => {
+            let miss = CacheMiss::without_lookup(uncached);
+            run_task(server, &context, &call, class, miss).await
+        }
     };
+    finish(&server.context, &context, call.end_with(end))
+}
+
+/// Runs a call that was not found in the cache as a task of the pool.
+async fn run_task<A: Api>(
+    server: &Arc<Server<A>>,
+    context: &RequestContext,
+    call: &PlannedCall<'_, A>,
+    class: PoolClass,
+    miss: CacheMiss,
+) -> CallEnd {
     let has_waited = miss.has_waited;
-    let info = TaskInfo { context, class, cache: miss.cache, is_batch: false };
-    let calls = vec![OwnedCall::new(id.clone(), method, params, CachePolicy::Bypass)];
-    let validator_builder = validator_builder(server, &context, miss.call.as_ref());
-    let (task, receiver) = CallTask::new(Arc::clone(server), info, calls);
+    let info = TaskInfo { context: *context, class, cache: miss.cache, is_batch: false };
+    let validator_builder = validator_builder(server, context, miss.call.as_ref());
+    let (task, receiver) = CallTask::new(Arc::clone(server), info, vec![call.to_owned_plan()]);
     let task = task.with_validator_builder(validator_builder).with_cache_fill(miss.into_fill());
     let receiver = match server.context.pool.submit(class, context.client, Box::new(task)) {
         Ok(ticket) => receiver.with_ticket(ticket),
-        Err(full) => {
-            let call = (id, method.label(), params, class);
-            return refuse_call(&server.context, &context, call, RpcError::full(&full));
-        }
+        Err(full) => return CallEnd::refusal(ExecutionPath::Pool(class), RpcError::full(&full)),
     };
-    let receiving = recv_response(&server.context, (receiver, class), context, id);
-    if !has_waited {
-        return receiving.await; // the pool enforces the deadline
-    }
-    match with_deadline(&server.context, &context, class, receiving).await {
-        Ok(response) => response,
-        // Its task counts it.
-        Err(late) => JsonRpcResponse::from_call(encode_result(&context, Err(late), id)),
-    }
+    let receiving = recv_response(&server.context, context, class, receiver);
+    CallEnd::counted_by_task(match has_waited {
+        false => receiving.await, // the pool enforces the deadline
+        true => match with_deadline(&server.context, context, class, receiving).await {
+            Ok(answer) => answer,
+            Err(late) => Answer::Result(Err(late)),
+        },
+    })
 }

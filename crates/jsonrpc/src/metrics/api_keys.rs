@@ -25,8 +25,8 @@ pub(super) fn write(exposition: &mut Exposition, keys: &ApiKeys) {
     let help = "Requests without a valid API key.";
     let mut family =
         exposition.family("hydrant_api_key_unauthorized_total", MetricKind::Counter, help);
-    let throttled = keys.throttled();
-    let refused = keys.unauthorized().saturating_sub(throttled);
+    let throttled = keys.throttled_requests();
+    let refused = keys.unauthorized_requests().saturating_sub(throttled);
     family.put(&[("cause", "key")], refused);
     family.put(&[("cause", "throttled")], throttled);
     let help = "Reloads of the file of API keys, by result.";

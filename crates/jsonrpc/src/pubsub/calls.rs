@@ -104,32 +104,19 @@ fn admit_call<A: SubscriptionApi>(session: &Session<A>, method: &str) -> Result<
     session.admit_subscription()
 }
 
-/// The error of a subscription that is refused. It names the setting.
+/// The error of a subscription that is refused.
 pub fn subscribe_error(err: &SubscribeError) -> RpcError {
-    let reason = match err {
-        SubscribeError::NodeFull { .. } => "Node subscription limit reached".to_owned(),
-        SubscribeError::ListenerFull { limit } => format!(
-            "Connection subscription limit reached: {limit} \
-             (pubsub.subscriptions_per_connection_max)"
-        ),
-        SubscribeError::AddressesFull { limit } => {
-            format!("Node address limit reached: {limit} (--max-tracked-addresses)")
-        }
-        SubscribeError::ListenerAddressesFull { limit } => format!(
-            "Connection address limit reached: {limit} \
-             (pubsub.tracked_addresses_per_connection_max)"
-        ),
-        SubscribeError::Unknown => return RpcError::invalid_params("Invalid subscription id."),
-        other => other.to_string(),
-    };
-    RpcError::internal_with(format!("Internal Error: Subscription refused. {reason}"))
+    match err {
+        SubscribeError::Unknown => RpcError::invalid_params(err.to_string()),
+        _ => RpcError::internal_with(format!("Internal Error: Subscription refused. {err}")),
+    }
 }
 
 /// Any `...Unsubscribe` method ends a subscription of any kind, as on Agave.
 pub fn unsubscribe<A: SubscriptionTypes>(session: &Session<A>, params: Params<'_>) -> MethodResult {
     let (id,): (u64,) = params.parse(1)?;
     if !session.unsubscribe(SubscriptionId(id)) {
-        return Err(RpcError::invalid_params("Invalid subscription id."));
+        return Err(subscribe_error(&SubscribeError::Unknown));
     }
     MethodOutput::json(&true)
 }

@@ -38,8 +38,13 @@ impl<A: SubscriptionTypes> Collector for PubSubServer<A> {
             ),
             (
                 "hydrant_tracked_addresses",
-                "Addresses of all subscribed sets.",
+                "Distinct addresses of all subscribed sets (--max-tracked-addresses).",
                 stats.tracked_addresses,
+            ),
+            (
+                "hydrant_tracked_pairs",
+                "Pairs of a distinct subscription and an address (pubsub.tracked_pairs_max).",
+                stats.tracked_pairs,
             ),
             (
                 "hydrant_websocket_queue_messages",

@@ -24,6 +24,8 @@ pub struct Config {
     pub write_timeout_ms: u64,
     /// Milliseconds that a closing connection has to read the reason.
     pub close_timeout_ms: u64,
-    /// Milliseconds between our pings. If nothing comes from a client between two of them, its connection is closed.
+    /// Milliseconds between our pings. If nothing comes from a client between three of them, its connection is closed.
     pub ping_ms: u64,
+    /// Milliseconds between the reply to a call that subscribes and the first notification.
+    pub hold_ms: u64,
 }

@@ -3,6 +3,8 @@
 //! In: a stream after the handshake. Out: replies, and the notifications queued for this client. One task does both.
 //! While the client does not read what we write, we read nothing from it: the reply to each message, a ping included,
 //! is written before the next message is read.
+//! A client learns the id of a subscription from the reply, often after it has read all messages of one burst. So the
+//! first notification follows the reply after `Config::hold_ms`; until then it waits in the queue.
 //! Bounds: the reader limits what comes in. What goes out waits in the client's queue; the writer has a buffer and one
 //! long text. Writing, closing and silence have time limits.
 //! Close codes: 1000 the client closed; 1001 we shut down; 1002 a frame out of protocol; 1007 text that is not UTF-8;
@@ -10,19 +12,22 @@
 //! reason names the limit. If a client is closed in the middle of a long message, and there is no memory to finish
 //! it, the stream ends without a close frame.
 
+use std::collections::VecDeque;
+use std::future::pending;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
 use http_server::poll_budget::{self, Budgeted};
-use http_server::{Socket, WebSocketHandler};
+use http_server::{DRAIN_BYTES_MAX, Socket, WebSocketHandler};
 use pool::{ClientId, TaskEnd};
-use subscriptions::{CloseReason, Next, OwnerId, SubscriptionId};
+use subscriptions::{CloseReason, Hold, Next, OwnerId, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep, interval, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
@@ -44,12 +49,14 @@ use super::{calls, session_task};
 const BURST_MESSAGES: usize = 256;
 /// Addresses in the sets of a connection that its own thread releases: some milliseconds.
 const DROPPED_HERE_MAX: usize = 2_000;
+/// Unanswered pings that a connection survives: a client may be busy for a while. At the next ping it is closed.
+const SILENT_PINGS_MAX: u32 = 2;
 /// Bytes of a text that the connection's own thread frees.
 const FREED_HERE_BYTES_MAX: usize = 256 * 1024;
 /// How long a task waits for the API to publish the blocks that the task follows.
 const NOTIFIER_BACKOFF: Duration = Duration::from_millis(2);
-/// Bytes that a client may still send after our close frame.
-const DRAIN_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum number of held subscriptions that are released in one poll.
+const RELEASED_MAX: usize = 64;
 /// Bytes of a close frame's payload after its code.
 const REASON_BYTES_MAX: usize = 123;
 
@@ -149,8 +156,10 @@ where
         session: Arc::clone(&session),
         pulse,
         ping,
-        has_heard: true,
+        silent_pings: 0,
         sequences: HashMap::default(),
+        holds: VecDeque::new(),
+        hold_timer: None,
     };
     let end = connection.run().await.unwrap_or_else(|end| end);
     if let Some(reason) = session.closed() {
@@ -180,16 +189,21 @@ struct Connection<'a, A: SubscriptionApi, IO> {
     /// Notified when the client's queue has something, or is closed.
     pulse: Arc<Notify>,
     ping: Interval,
-    /// Whether anything came since our last ping.
-    has_heard: bool,
+    /// Pings since anything came.
+    silent_pings: u32,
     /// The sequence number of each set's next message.
     sequences: HashMap<SubscriptionId, u64>,
+    /// New subscriptions, and when their notifications start.
+    holds: VecDeque<(Instant, Hold)>,
+    /// Of the oldest hold. In a box: the state of a connection is small.
+    hold_timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// What a connection waits for.
 enum Event {
     Received(Result<Received, ReadError>),
     Queued,
+    HoldOver,
     Ping,
 }
 
@@ -199,12 +213,13 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
             let event = tokio::select! {
                 received = self.reader.next(self.io) => Event::Received(received),
                 () = self.pulse.notified() => Event::Queued,
+                () = wait_for_timer(&mut self.hold_timer) => Event::HoldOver,
                 _ = self.ping.tick() => Event::Ping,
             };
             let started_at = Instant::now();
             match event {
                 Event::Received(Ok(received)) => {
-                    self.has_heard = true;
+                    self.silent_pings = 0;
                     self.pubsub.metrics.add(SessionEvent::Received, 1);
                     self.handle_received(received).await?;
                     if let Some(pause) = self.session.take_pause() {
@@ -214,6 +229,7 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
                 }
                 Event::Received(Err(err)) => return Ok(self.end_of_reading(&err)),
                 Event::Queued => self.send_queued().await?,
+                Event::HoldOver => self.release_holds(),
                 Event::Ping => self.check_liveness().await?,
             }
             self.reader.defer(started_at.elapsed());
@@ -290,7 +306,44 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
             unreachable!("replies are written as JSON")
         };
         self.feed_reply(reply).await?;
-        self.flush().await
+        self.flush().await?;
+        self.start_holds();
+        Ok(())
+    }
+
+    /// Starts the time after which subscriptions get notifications. Runs once their replies are written.
+    fn start_holds(&mut self) {
+        let new_holds = self.session.take_new_holds();
+        if new_holds.is_empty() {
+            return;
+        }
+        let until = Instant::now() + Duration::from_millis(self.pubsub.config.hold_ms);
+        self.holds.extend(new_holds.into_iter().map(|hold| (until, hold)));
+        if self.pubsub.config.hold_ms == 0 {
+            self.release_holds();
+        } else if self.hold_timer.is_none() {
+            self.hold_timer = Some(Box::pin(sleep_until(until)));
+        }
+    }
+
+    /// Starts the notifications of the subscriptions whose time has come.
+    fn release_holds(&mut self) {
+        let now = Instant::now();
+        for _ in 0..RELEASED_MAX {
+            let Some((_, hold)) = self.holds.pop_front_if(|(until, _)| *until <= now) else {
+                break;
+            };
+            if self.session.has_hold(hold) {
+                self.session.release(hold);
+                let catch_up = || A::catch_up(self.pubsub, &self.session, hold.subscription);
+                if catch_unwind(AssertUnwindSafe(catch_up)).is_err() {
+                    tracing::error!("a subscription panicked while it caught up");
+                }
+            }
+        }
+        let next = self.holds.front().map(|(until, _)| Box::pin(sleep_until(*until)));
+        self.hold_timer = next;
+        self.pulse.notify_one();
     }
 
     fn call(&self, text: &str) -> Option<Vec<u8>> {
@@ -317,16 +370,23 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
                     biased;
                     result = &mut step => break result,
                     () = self.pulse.notified() => self.send_waiting().await?,
+                    () = wait_for_timer(&mut self.hold_timer) => self.release_holds(),
                     _ = self.ping.tick() => self.feed_ping().await?,
                 }
             };
             let (out, next) = result.map_err(end_for_task_error)?;
             self.enforce_memory_limit()?;
             let must_wait = out.iter().any(|out| matches!(out, SessionOutput::Backoff));
+            let is_new = out.iter().any(|out| matches!(out, SessionOutput::SubscribeReply(_)));
             for out in out {
                 self.feed_output(out).await?;
             }
             self.flush().await?;
+            self.start_holds();
+            let hold = Duration::from_millis(self.pubsub.config.hold_ms);
+            if is_new && next.is_some() && !hold.is_zero() {
+                Box::pin(self.pause(hold)).await?;
+            }
             if must_wait {
                 tokio::time::sleep(NOTIFIER_BACKOFF).await;
             }
@@ -334,7 +394,7 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
         }
         self.session.pause_delivery(None);
         self.session.count_subscriptions();
-        self.has_heard = true; // nothing was read meanwhile
+        self.silent_pings = 0; // nothing was read meanwhile
         self.pulse.notify_one();
         Ok(())
     }
@@ -347,10 +407,11 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
                 biased;
                 () = &mut over => break,
                 () = self.pulse.notified() => self.send_waiting().await?,
+                () = wait_for_timer(&mut self.hold_timer) => self.release_holds(),
                 _ = self.ping.tick() => self.feed_ping().await?,
             }
         }
-        self.has_heard = true; // nothing was read meanwhile
+        self.silent_pings = 0; // nothing was read meanwhile
         self.pulse.notify_one();
         Ok(())
     }
@@ -370,7 +431,9 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
 
     async fn feed_output(&mut self, out: SessionOutput<A::Items>) -> Result<(), ConnectionEnd> {
         match out {
-            SessionOutput::Text(text) => self.feed_reply(text).await,
+            SessionOutput::Text(text) | SessionOutput::SubscribeReply(text) => {
+                self.feed_reply(text).await
+            }
             SessionOutput::Split(id, payload) => self.feed_split(id, payload).await,
             SessionOutput::Prefix(id, prefix) => {
                 self.feed_split(id, SplitPayload { prefix, items: None }).await
@@ -453,17 +516,22 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
             }
         }
         self.pulse.notify_one();
-        self.flush().await
+        self.flush().await?;
+        // The socket may accept all that is queued, and then nothing else would end this poll.
+        tokio::task::yield_now().await;
+        Ok(())
     }
 
-    /// Sends a ping. Ends the connection if nothing came since the last one.
+    /// Sends a ping. Ends the connection if nothing came since too many of them.
     async fn check_liveness(&mut self) -> Result<(), ConnectionEnd> {
-        if !self.has_heard {
+        if self.silent_pings == SILENT_PINGS_MAX {
             let ping_ms = self.pubsub.config.ping_ms;
-            let reason = format!("no answer to a ping within {ping_ms} ms (pubsub.ping_ms)");
+            let reason = format!(
+                "no answer to {SILENT_PINGS_MAX} pings, one every {ping_ms} ms (pubsub.ping_ms)"
+            );
             return Err(ConnectionEnd::Close(CloseCode::Policy, reason));
         }
-        self.has_heard = false;
+        self.silent_pings += 1;
         self.feed_ping().await
     }
 
@@ -538,6 +606,14 @@ impl<A: SubscriptionApi, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, A, I
                 ControlFlow::Continue(()) => {}
             }
         }
+    }
+}
+
+/// Waits for a timer, forever without one.
+async fn wait_for_timer(timer: &mut Option<Pin<Box<Sleep>>>) {
+    match timer {
+        Some(timer) => timer.as_mut().await,
+        None => pending().await,
     }
 }
 

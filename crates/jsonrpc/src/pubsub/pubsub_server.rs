@@ -46,8 +46,10 @@ pub struct Stats {
     pub subscriptions: usize,
     /// Distinct subscriptions: a notification is encoded once for each of them.
     pub distinct_subscriptions: usize,
-    /// Addresses in the sets of all distinct subscriptions.
+    /// Distinct addresses in all sets.
     pub tracked_addresses: usize,
+    /// Pairs of a distinct subscription and an address in its sets.
+    pub tracked_pairs: usize,
     /// Notifications in the queues of clients.
     pub queue_messages: usize,
     /// Bytes of those notifications; a shared one counts in each queue.
@@ -71,6 +73,7 @@ impl<A: SubscriptionTypes> PubSubServer<A> {
             subscriptions: stats.subscriptions,
             distinct_subscriptions: stats.distinct,
             tracked_addresses: stats.tracked_addresses,
+            tracked_pairs: stats.tracked_pairs,
             queue_messages: stats.queue_messages,
             queue_bytes: stats.queue_bytes,
             notification_bytes: stats.queue_memory,

@@ -10,6 +10,8 @@ use super::shared_text::SharedText;
 pub enum SessionOutput<I> {
     /// A complete message.
     Text(String),
+    /// The reply of a call that subscribes. Later messages wait until the client knows the id (`Config::hold_ms`).
+    SubscribeReply(String),
     /// A notification of a block. The connection adds the listener's numbers.
     Split(SubscriptionId, SplitPayload<I>),
     /// A notification without items to conflate. The connection adds the listener's numbers.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use pool::{Pool, RateLimiter};
-use subscriptions::{Conflated, Subscriptions};
+use subscriptions::{Conflated, SubscriptionId, Subscriptions};
 use tokio::sync::Semaphore;
 use tokio_tungstenite::tungstenite::{Bytes, Utf8Bytes};
 
@@ -50,6 +50,10 @@ pub trait SubscriptionApi: SubscriptionTypes {
         method: &str,
         params: Params<'_>,
     ) -> MethodResult;
+
+    /// Notifies of matching events that came before the subscription. Runs `Config::hold_ms` after the reply, if the
+    /// subscription was made on hold. Cost: microseconds.
+    fn catch_up(_: &PubSubServer<Self>, _: &Session<Self>, _: SubscriptionId) {}
 
     /// Whether a text is for [`Self::text_task`]. True for each that is longer than `message_bytes_max`.
     fn needs_task(text: &str, message_bytes_max: usize) -> bool;

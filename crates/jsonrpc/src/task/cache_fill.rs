@@ -12,7 +12,7 @@ use http_server::ContentEncoding;
 use response_cache::{CacheFill, CacheHit, CacheableCall, CallText, LookupContext, LookupOutcome};
 
 use super::cached_copy::ResponseCopy;
-use super::{ActiveCall, CallTask, PendingFill};
+use super::{CallTask, PendingFill, ValueStream};
 use crate::api::{Api, MethodRef};
 use crate::catch_panic::catch_panic;
 use crate::envelope::Id;
@@ -30,7 +30,7 @@ impl<A: Api> CallTask<A> {
         let find = || match cache.lookup_text(&server.api, text) {
             Some(hit) => Err(hit),
             None => Ok(method
-                .dependencies
+                .cache_dependencies
                 .and_then(|dependencies| dependencies(&server.api, params))
                 .filter(|dependencies| dependencies.is_cacheable)
                 .and_then(|dependencies| {
@@ -45,7 +45,7 @@ impl<A: Api> CallTask<A> {
             }
             Ok(Ok(None)) => self.run_method(id, method),
             Ok(Ok(Some(cacheable))) => {
-                let fill = CacheFill::scheduled(cacheable, None);
+                let fill = CacheFill::for_task(cacheable, None);
                 self.poll_fill(PendingFill { id, method, fill });
             }
         }
@@ -108,7 +108,7 @@ impl<A: Api> CallTask<A> {
             Some(result) => {
                 self.start_value(result.context_at(slot));
                 let result = Box::new(result);
-                self.active = Some(ActiveCall { id, name, result, starts_at: None });
+                self.active = Some(ValueStream { id, name, result, starts_at: None });
             }
             None => self.refuse(&RpcError::internal(), &id),
         }

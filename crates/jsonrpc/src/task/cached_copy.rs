@@ -2,7 +2,7 @@
 //!
 //! Bounds: a chunk ends after the part of the response that fills [`RESULT_CHUNK_BYTES`].
 //! Not here: a cached response to a single call, whose parts are sent without a copy
-//! ([`CachedResponse::framed`]).
+//! ([`CachedResponse::frame`]).
 
 use std::sync::Arc;
 

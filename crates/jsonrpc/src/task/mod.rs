@@ -10,22 +10,22 @@
 //! Invariant: a task that computes a response for others waits for nothing, not even its own client: it sends
 //! nothing meanwhile, and what its batch had before is in the side buffer.
 //!
-//! The files: `owned_call` (the calls of a task), `cached_copy` (a cached response in a batch), `cache_fill` (a call
+//! The files: `cached_copy` (a cached response in a batch), `cache_fill` (a call
 //! that uses the cache), `output` (sending what is written), `raw_copy` (raw bytes), `record` (metrics and log). Here: the
 //! task itself, and running methods.
 
 mod cache_fill;
 mod cached_copy;
 mod output;
-mod owned_call;
 mod raw_copy;
 mod record;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use pool::{Task, TaskEnd, TaskPoll, TimeSlice};
+use pool::{Class as PoolClass, Task, TaskEnd, TaskPoll, TimeSlice};
 use response_cache::{
     CacheFill, CollectedResponse, RESULT_CHUNK_BYTES, ResponseBuilder, ResponseEncoder,
     ResultContext, Scheduled, ValidatorBuilder,
@@ -40,22 +40,34 @@ use crate::method_output::{
 };
 use crate::metrics::{ExecutionPath, ExecutionStats, MethodLabel, Outcome};
 use crate::params::Params;
+use crate::planned_call::{CallPlan, DoneCall, Placement, PlannedCall};
+use crate::request_context::RequestContext;
 use crate::response_channel::{ResponseReceiver, ResponseSender, response_channel};
 
-pub(crate) use owned_call::{CachePolicy, OwnedCall, TaskInfo};
 use raw_copy::RawCopy;
+
+/// Facts about a body other than its calls.
+#[derive(Clone, Copy)]
+pub(crate) struct TaskInfo {
+    pub(crate) context: RequestContext,
+    pub(crate) class: PoolClass,
+    /// Outcome of the cache lookup, for the log.
+    pub(crate) cache: &'static str,
+    /// Whether the responses are in an array.
+    pub(crate) is_batch: bool,
+}
 
 /// The calls of one body while they run.
 pub(crate) struct CallTask<A: Api> {
     server: Arc<Server<A>>,
     info: TaskInfo,
-    calls: std::vec::IntoIter<OwnedCall<A>>,
+    calls: std::vec::IntoIter<CallPlan<'static, A>>,
     answered: usize,
     /// Calls that were refused because of overload.
     overloaded: usize,
     /// Bytes that are written and not sent yet.
     out: Vec<u8>,
-    active: Option<ActiveCall>,
+    active: Option<ValueStream>,
     /// Context of the value that is being written.
     context: Option<ResultContext>,
     sender: ResponseSender,
@@ -80,7 +92,7 @@ pub(crate) struct CallTask<A: Api> {
     /// Method and execution path of the active call.
     label: Option<(MethodLabel, ExecutionPath)>,
     /// Params of the last started call.
-    params: Option<Box<str>>,
+    params: Option<Cow<'static, str>>,
     stats: ExecutionStats,
     slice_started: Duration,
     /// Why the response cannot be completed.
@@ -110,12 +122,12 @@ struct PendingFill<A: Api> {
 struct PendingPreparation<A: Api> {
     id: Id,
     method: MethodRef<A>,
-    cache_policy: CachePolicy,
+    placement: Placement,
     preparation: Box<dyn Preparation>,
 }
 
-/// A call whose response is being computed, or copied.
-struct ActiveCall {
+/// The value of a call while it is computed, or copied from the cache.
+struct ValueStream {
     id: Id,
     name: &'static str,
     result: Box<dyn StreamedResult>,
@@ -127,7 +139,7 @@ impl<A: Api> CallTask<A> {
     pub(crate) fn new(
         server: Arc<Server<A>>,
         info: TaskInfo,
-        calls: Vec<OwnedCall<A>>,
+        calls: Vec<CallPlan<'static, A>>,
     ) -> (Self, ResponseReceiver) {
         let context = &info.context;
         let (sender, receiver) = response_channel(
@@ -137,26 +149,23 @@ impl<A: Api> CallTask<A> {
             Arc::clone(&server.context.http.metrics),
         );
         let calls = calls.into_iter();
-        let (out, active, side_buffer, pending_fill) = (Vec::new(), None, Vec::new(), None);
-        let (answered, overloaded, is_closed, builder, encoder) = (0, 0, false, None, None);
-        let unsent = None;
         let task = Self {
             server,
             info,
             calls,
-            answered,
-            overloaded,
-            out,
-            active,
+            answered: 0,
+            overloaded: 0,
+            out: Vec::new(),
+            active: None,
             context: None,
             sender,
-            is_closed,
-            builder,
-            unsent,
-            side_buffer,
-            encoder,
+            is_closed: false,
+            builder: None,
+            unsent: None,
+            side_buffer: Vec::new(),
+            encoder: None,
             cache_fill: None,
-            pending_fill,
+            pending_fill: None,
             pending_preparation: None,
             validator_builder: None,
             label: None,
@@ -166,6 +175,11 @@ impl<A: Api> CallTask<A> {
             failure: None,
         };
         (task, receiver)
+    }
+
+    /// The calls of a task that the pool refused.
+    pub(crate) fn into_calls(self) -> Vec<CallPlan<'static, A>> {
+        self.calls.collect()
     }
 
     /// The same for a single call that is looked up in the cache when it starts, and may fill it.
@@ -246,31 +260,26 @@ impl<A: Api> CallTask<A> {
         }
     }
 
-    fn start_call(&mut self, call: OwnedCall<A>) {
+    fn start_call(&mut self, call: CallPlan<'static, A>) {
         if self.info.is_batch {
             self.out.push(if self.answered == 0 { b'[' } else { b',' });
         }
         self.answered += 1;
-        let (id, method, params, cache_policy) = match call {
-            OwnedCall::Answered { text, label, outcome } => {
-                self.label = Some((label, self.path()));
-                self.out.extend_from_slice(text.as_bytes());
-                return self.record_call(outcome);
-            }
-            OwnedCall::Run { id, method, params, cache_policy } => {
-                (id, method, params, cache_policy)
-            }
+        self.label = Some((call.label(), self.path()));
+        let PlannedCall { id, method, text, placement, .. } = match call {
+            CallPlan::Run(call) => call,
+            CallPlan::Done(call) => return self.accept_done(call),
         };
-        (self.label, self.params) = (Some((method.label(), self.path())), params);
+        self.params = text;
         if let Some(fill) = self.cache_fill.take() {
             return self.poll_fill(PendingFill { id, method, fill });
         }
         let params = self.params();
         let prepare = || self.server.api.prepare(method.name, params);
         match catch_panic(method.name, self.info.context.request, prepare).flatten() {
-            Ok(None) => self.run_prepared(id, method, cache_policy),
+            Ok(None) => self.run_prepared(id, method, placement),
             Ok(Some(preparation)) => {
-                let pending = PendingPreparation { id, method, cache_policy, preparation };
+                let pending = PendingPreparation { id, method, placement, preparation };
                 self.pending_preparation = Some(pending);
             }
             Err(err) => self.refuse(&err, &id),
@@ -279,20 +288,22 @@ impl<A: Api> CallTask<A> {
 
     /// Runs a call whose preparation is over, or refuses it.
     fn finish_preparation(&mut self, pending: PendingPreparation<A>) {
-        let PendingPreparation { id, method, cache_policy, preparation } = pending;
+        let PendingPreparation { id, method, placement, preparation } = pending;
         let finish = || preparation.finish();
         match catch_panic(method.name, self.info.context.request, finish).flatten() {
-            Ok(()) => self.run_prepared(id, method, cache_policy),
+            Ok(()) => self.run_prepared(id, method, placement),
             Err(err) => self.refuse(&err, &id),
         }
     }
 
-    fn run_prepared(&mut self, id: Id, method: MethodRef<A>, cache_policy: CachePolicy) {
-        match cache_policy {
-            CachePolicy::Bypass => self.run_method(id, method),
-            CachePolicy::LookupFirst => self.lookup(id, method),
-            CachePolicy::ByCost => match self.run_if_cheap(method) {
-                Some(result) => self.accept_result(result, id, method),
+    fn run_prepared(&mut self, id: Id, method: MethodRef<A>, placement: Placement) {
+        match placement {
+            // A single call was looked up before it got its task.
+            _ if !self.info.is_batch => self.run_method(id, method),
+            Placement::Inline => self.run_method(id, method),
+            Placement::Pool(_) => self.lookup(id, method),
+            Placement::Undecided => match self.run_if_cheap(method) {
+                Some(result) => self.accept_result(result, id, method.name),
                 None => self.lookup(id, method),
             },
         }
@@ -337,11 +348,22 @@ impl<A: Api> CallTask<A> {
         self.sender.set_validator(
             validators.filter(|(before, after)| before == after).map(|(validator, _)| validator),
         );
-        self.accept_result(result, id, method);
+        self.accept_result(result, id, method.name);
     }
 
-    /// Accepts the result of a method.
-    fn accept_result(&mut self, result: MethodResult, id: Id, method: MethodRef<A>) {
+    /// Accepts a call that had its result before the task started.
+    fn accept_done(&mut self, DoneCall { id, versioned, label, result }: DoneCall) {
+        match result {
+            Err(err) if !versioned => self.refuse_unversioned(&err, &id),
+            result => {
+                let name = self.server.context.metrics.method_name(label);
+                self.accept_result(result, id, name);
+            }
+        }
+    }
+
+    /// Accepts the result of the method with this name.
+    fn accept_result(&mut self, result: MethodResult, id: Id, name: &'static str) {
         match result.map(MethodOutput::into_kind) {
             Err(err) => self.refuse(&err, &id),
             Ok(OutputKind::Json(context, OutputBody::Full(value))) => {
@@ -352,19 +374,19 @@ impl<A: Api> CallTask<A> {
             Ok(OutputKind::Json(context, OutputBody::Streamed(result))) => {
                 let starts_at = Some(self.out.len());
                 self.start_value(context);
-                self.active = Some(ActiveCall { id, name: method.name, result, starts_at });
+                self.active = Some(ValueStream { id, name, result, starts_at });
             }
             Ok(OutputKind::Raw(RawValue { slot, fields, bytes })) => {
                 if !self.sender.start_raw(slot, fields) {
                     return self.refuse(&RpcError::internal(), &id);
                 }
                 let (result, starts_at) = (Box::new(RawCopy::new(bytes)), Some(self.out.len()));
-                self.active = Some(ActiveCall { id, name: method.name, result, starts_at });
+                self.active = Some(ValueStream { id, name, result, starts_at });
             }
         }
     }
 
-    fn poll_call(&mut self, mut active: ActiveCall, slice: &TimeSlice<'_>) {
+    fn poll_call(&mut self, mut active: ValueStream, slice: &TimeSlice<'_>) {
         let (before, visited) = (self.out.len(), active.result.records_visited());
         let (name, request) = (active.name, self.info.context.request);
         let written =

@@ -89,13 +89,22 @@ impl<A: Api> CallTask<A> {
 
     /// Writes an error. Errors are not cached: the next request may succeed.
     pub(super) fn refuse(&mut self, err: &RpcError, id: &Id) {
+        self.write_error(err, id, true);
+    }
+
+    /// Writes an error as a response without `"jsonrpc":"2.0"`.
+    pub(super) fn refuse_unversioned(&mut self, err: &RpcError, id: &Id) {
+        self.write_error(err, id, false);
+    }
+
+    fn write_error(&mut self, err: &RpcError, id: &Id, versioned: bool) {
         self.builder = None;
         self.restore_side_buffer();
         self.overloaded += usize::from(err.is_overload());
         if self.sender.is_value_only() {
             self.sender.refuse(err.clone());
         } else {
-            self.out.extend(envelope::error_response(err, id, true));
+            self.out.extend(envelope::error_response(err, id, versioned));
         }
         self.record_call(Outcome::Refused(err.code));
     }

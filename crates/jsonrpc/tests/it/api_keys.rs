@@ -95,7 +95,7 @@ fn a_request_without_a_valid_key_gets_401_and_one_with_a_key_is_served() {
     assert_eq!(with_key(&toy, "wrong", &height).error(), (401, -32401));
     assert_eq!(post(&toy, "/?api-key=wrong", "", &height).error(), (401, -32401));
     assert_eq!(with_key(&toy, &"x".repeat(10_000), &height).error(), (401, -32401));
-    assert_eq!(keys.unauthorized(), 4);
+    assert_eq!(keys.unauthorized_requests(), 4);
     let bearer = format!("authorization: Bearer {KEY}\r\n");
     for (path, headers) in [
         ("/".to_owned(), format!("x-api-key: {KEY}\r\n")),
@@ -240,7 +240,7 @@ fn wrong_keys_of_one_address_are_throttled_and_its_right_key_is_served() {
     let statuses: Vec<_> = (0..400).map(wrong).collect();
     assert_eq!(statuses[0], 401);
     assert!(statuses.contains(&429), "400 wrong keys take far less than 30 s");
-    assert_eq!(keys.unauthorized(), 400);
+    assert_eq!(keys.unauthorized_requests(), 400);
     assert_eq!(with_key(&toy, KEY, &call(1, "getHeight")).status(), 200);
 }
 

@@ -1,5 +1,7 @@
 //! A method that fails after it has returned a stream: what its client sees, depending on how much was sent.
 
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -66,6 +68,26 @@ fn an_error_after_a_part_that_was_not_sent_is_an_internal_error() {
     toy.assert_metric(
         r#"hydrant_request_errors_total{method="counterBroken",code="-32603",transport="http"} 2"#,
     );
+}
+
+#[test]
+fn a_cut_body_over_http_1_0_ends_in_a_reset() {
+    let toy = Toy::start();
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "counterBroken", "params": [200, PART_BYTES] });
+    let body = body.to_string();
+    let mut socket = TcpStream::connect(toy.address).expect("it listens");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    write!(
+        socket,
+        "POST / HTTP/1.0\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .expect("it reads");
+    let mut response = Vec::new();
+    let end = socket.read_to_end(&mut response).map_err(|err| err.kind());
+    assert!(response.starts_with(b"HTTP/1.0 200"), "{} bytes", response.len());
+    // Without a length and without chunks the end of the connection would be the end of the body.
+    assert_eq!(end, Err(ErrorKind::ConnectionReset), "{} bytes", response.len());
 }
 
 #[test]

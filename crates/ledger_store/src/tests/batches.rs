@@ -8,7 +8,7 @@ use super::*;
 use crate::{CallerRows, NewLedger};
 
 #[test]
-fn blocks_in_one_batch_come_back_as_those_in_batches_of_their_own() {
+fn blocks_in_one_batch_equal_blocks_in_separate_batches() {
     for seed in 0..10 {
         println!("seed {seed}");
         let dir = tempfile::tempdir().expect("a directory");
@@ -55,7 +55,7 @@ fn a_batch_prunes_the_blocks_before_it() {
 }
 
 #[test]
-fn a_ledger_that_goes_back_has_nothing_of_the_removed_blocks() {
+fn a_reverted_ledger_has_no_data_from_removed_blocks() {
     for seed in 0..10 {
         println!("seed {seed}");
         let dir = tempfile::tempdir().expect("a directory");
@@ -70,7 +70,8 @@ fn a_ledger_that_goes_back_has_nothing_of_the_removed_blocks() {
                 written
             };
             append(&mut store, &mut model);
-            let (blocks, accounts) = (model.blocks.len(), model.accounts.clone());
+            let blocks = model.blocks.len();
+            let accounts = model.accounts.clone();
             let mut written: Vec<Pubkey> =
                 (0..left).flat_map(|_| append(&mut store, &mut model)).collect();
             written.sort_unstable();
@@ -114,7 +115,7 @@ fn a_ledger_goes_back_only_to_a_block_that_is_stored() {
 }
 
 #[test]
-fn the_callers_rows_are_those_of_the_newest_batch() {
+fn the_callers_rows_are_from_the_newest_batch() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut random = RandomLedger::new(3);
     let first = random.block();
@@ -139,7 +140,7 @@ fn the_callers_rows_are_those_of_the_newest_batch() {
 }
 
 #[test]
-fn blocks_with_versions_of_several_forks_have_the_ids_of_their_parents() {
+fn blocks_on_several_forks_have_their_parents_ids() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut random = RandomLedger::new(4);
     let (mut store, mut model) = create(dir.path(), &mut random);
@@ -155,14 +156,14 @@ fn blocks_with_versions_of_several_forks_have_the_ids_of_their_parents() {
 }
 
 #[test]
-fn blocks_that_are_appended_during_the_creation_win_over_the_accounts_of_the_start() {
+fn blocks_appended_during_creation_override_streamed_accounts() {
     for seed in 0..10 {
         println!("seed {seed}");
         let dir = tempfile::tempdir().expect("a directory");
         let mut random = RandomLedger::new(seed);
         // More than a chunk.
         let mut accounts = random.genesis_accounts();
-        // It cannot be compressed.
+        // Random data, which cannot be compressed.
         let mut data = vec![0; 2 << 20];
         StdRng::seed_from_u64(seed).fill(&mut data[..]);
         let large = Arc::new(account_with(data));
@@ -194,7 +195,7 @@ fn blocks_that_are_appended_during_the_creation_win_over_the_accounts_of_the_sta
     }
 }
 
-/// An account with this data.
+/// Returns an account with this data.
 fn account_with(data: Vec<u8>) -> Account {
     let account = solana_account::Account { lamports: 1, data, ..Default::default() };
     Account(solana_account::AccountSharedData::from(account))

@@ -12,10 +12,12 @@ use super::*;
 
 /// The child's environment variable with the ledger's directory.
 const CHILD: &str = "HYDRANT_TEST_STORE_CHILD";
+/// The child is this test, too.
+const THIS_TEST: &str = "tests::crash::nothing_appended_is_lost_when_the_writer_is_killed";
 const SEED: u64 = 77;
 const KILLS: usize = 20;
 
-/// The contents of a ledger of [`SEED`] whose newest block is `slot`.
+/// Returns the contents of a ledger of [`SEED`] with the newest block in `slot`.
 fn replay(slot: u64) -> (RandomLedger, Model) {
     let mut random = RandomLedger::new(SEED);
     let accounts = random.genesis_accounts();
@@ -26,11 +28,9 @@ fn replay(slot: u64) -> (RandomLedger, Model) {
     (random, model)
 }
 
-/// Not a test: the child of the next test runs it.
-#[test]
-fn append_until_killed() {
-    let Some(dir) = env::var_os(CHILD) else { return };
-    let (mut store, _) = open(Path::new(&dir));
+/// Runs as the child process of the test: appends blocks until it is killed.
+fn append_until_killed(dir: &Path) -> ! {
+    let (mut store, _) = open(dir);
     let (mut random, _) = replay(store.newest_slot());
     loop {
         store.append(&random.block()).expect("append");
@@ -40,17 +40,20 @@ fn append_until_killed() {
 
 #[test]
 fn nothing_appended_is_lost_when_the_writer_is_killed() {
+    if let Some(dir) = env::var_os(CHILD) {
+        append_until_killed(Path::new(&dir));
+    }
     let dir = tempfile::tempdir().expect("a directory");
     drop(create(dir.path(), &mut RandomLedger::new(SEED)));
     let mut random = StdRng::seed_from_u64(SEED);
     for kill in 0..KILLS {
         let mut child = Command::new(env::current_exe().expect("this test"))
-            .args(["--exact", "tests::crash::append_until_killed", "--nocapture"])
+            .args(["--exact", THIS_TEST, "--nocapture"])
             .env(CHILD, dir.path())
             .stdout(Stdio::piped())
             .spawn()
             .expect("a child");
-        // The pipe stays open until the child is killed, so that it does not end by itself.
+        // The pipe stays open until the child is killed, so the child does not end on its own.
         let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
         let lines = lines.map_while(Result::ok);
         let mut slots = lines.filter_map(|line| line.split_once("stored ")?.1.parse::<u64>().ok());

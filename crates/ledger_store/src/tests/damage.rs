@@ -28,7 +28,7 @@ impl Batch for Raw {
     }
 }
 
-/// The rows of a ledger that is not open.
+/// Returns the rows of a ledger that is not open.
 fn rows(dir: &Path) -> Vec<(Key, Vec<u8>)> {
     let engine = Fjall::open(&dir.join(Fjall::PATH), &TABLES).expect("the engine opens");
     let mut rows = Vec::new();
@@ -42,7 +42,7 @@ fn rows(dir: &Path) -> Vec<(Key, Vec<u8>)> {
     rows
 }
 
-/// Sets or removes rows. The head stays as it is unless it is among them.
+/// Sets or removes rows. The head does not change unless it is among them.
 fn set(dir: &Path, changed: Vec<(Key, Option<Vec<u8>>)>) {
     let mut head = rows(dir).into_iter().filter(|(key, _)| *key == Key::Head);
     let (key, value) = head.next().expect("a head");
@@ -58,7 +58,7 @@ fn set(dir: &Path, changed: Vec<(Key, Option<Vec<u8>>)>) {
     engine.commit(&mut Raw(batch)).expect("commit");
 }
 
-/// A ledger of 20 blocks, closed.
+/// Returns a ledger of 20 blocks, closed.
 fn ledger(dir: &Path, seed: u64) -> Model {
     let mut random = RandomLedger::new(seed);
     let (mut store, mut model) = create(dir, &mut random);
@@ -72,7 +72,7 @@ fn ledger(dir: &Path, seed: u64) -> Model {
     model
 }
 
-fn value_of(rows: &[(Key, Vec<u8>)], key: Key) -> Vec<u8> {
+fn find_value(rows: &[(Key, Vec<u8>)], key: Key) -> Vec<u8> {
     rows.iter().find(|(found, _)| *found == key).expect("a row").1.clone()
 }
 
@@ -88,7 +88,7 @@ fn a_flipped_bit_in_any_value_names_the_row() {
     });
     let mut random = StdRng::seed_from_u64(1);
     for key in [Key::Genesis, Key::Head, Key::Epochs, Key::Bank, block, small, large] {
-        let whole = value_of(&rows, key);
+        let whole = find_value(&rows, key);
         let ends = [0, 1, 2, 6, whole.len() - 1];
         let inside = (0..6).map(|_| random.random_range(0..whole.len()));
         for at in ends.into_iter().chain(inside.collect::<Vec<_>>()) {
@@ -126,7 +126,9 @@ fn missing_and_outdated_rows_are_detected() {
     drop(store);
     let new = rows(dir.path());
     let slots: Vec<u64> = model.blocks.iter().map(|block| block.id.slot).collect();
-    let (first, second, newest) = (slots[0], slots[1], slots[slots.len() - 1]);
+    let first = slots[0];
+    let second = slots[1];
+    let newest = slots[slots.len() - 1];
 
     let check = |changed: Vec<(Key, Option<Vec<u8>>)>, expected: &str| {
         let restore = changed.iter().map(|(key, _)| {
@@ -152,7 +154,7 @@ fn missing_and_outdated_rows_are_detected() {
     );
     // An older head: blocks and accounts are newer than it.
     check(
-        vec![(Key::Head, Some(value_of(&old, Key::Head)))],
+        vec![(Key::Head, Some(find_value(&old, Key::Head)))],
         &format!("head: names block {first}, but block {newest} was stored"),
     );
     let (account, _) = new.iter().find(|(key, _)| matches!(key, Key::Account(_))).expect("one");
@@ -207,7 +209,7 @@ fn a_value_under_another_key_is_detected() {
     let model = ledger(dir.path(), 4);
     let rows = rows(dir.path());
     let [one, other] = [3, 4].map(|index: usize| Key::Block(model.blocks[index].id.slot));
-    set(dir.path(), vec![(one, Some(value_of(&rows, other)))]);
+    set(dir.path(), vec![(one, Some(find_value(&rows, other)))]);
     let named = format!("ledger DIR is damaged: {one}: checksum ");
     assert!(refusal(dir.path()).starts_with(&named));
 }
@@ -248,7 +250,7 @@ fn files_outside_the_engine_are_checked_as_well() {
     );
 }
 
-/// The ledger is large enough that the engine has moved data from its journal to tables.
+/// Uses a ledger so large that the engine has moved data from its journal to tables.
 #[test]
 fn damaged_files_are_refused_or_were_unused() {
     let home = tempfile::tempdir().expect("a directory");

@@ -25,7 +25,7 @@ struct Model {
 }
 
 impl Model {
-    /// A ledger whose first block is `first`.
+    /// Creates the model of a ledger with `first` as its first block.
     fn new(accounts: BTreeMap<Pubkey, Arc<Account>>, first: Block) -> Self {
         let mut model = Self { blocks: Vec::new(), accounts };
         model.append(first);
@@ -54,7 +54,7 @@ impl Model {
     }
 }
 
-/// A new ledger on disk and its model.
+/// Returns a new ledger on disk and its model.
 fn create(dir: &Path, random: &mut RandomLedger) -> (LedgerStore, Model) {
     let accounts = random.genesis_accounts();
     let first = random.block();
@@ -68,7 +68,7 @@ fn open(dir: &Path) -> (LedgerStore, Restored) {
     LedgerStore::open_whole(dir).expect("an undamaged ledger").expect("a ledger")
 }
 
-/// The error of opening the ledger in `dir`.
+/// Returns the error of opening the ledger in `dir`.
 fn refusal(dir: &Path) -> String {
     match LedgerStore::<store::Fjall>::open_whole(dir) {
         Ok(_) => panic!("{} opens", dir.display()),

@@ -48,7 +48,7 @@ impl RandomLedger {
         (0..ACCOUNTS / 2).map(|account| (pubkey(account), self.account())).collect()
     }
 
-    /// The next block. The parent slot of the first one is 0.
+    /// Returns the next block. The parent slot of the first one is 0.
     pub(super) fn block(&mut self) -> Block {
         let parent = BlockId { slot: self.slot, version: self.version };
         self.version += 1;
@@ -72,7 +72,7 @@ impl RandomLedger {
             },
             block_time: self.random.random(),
             transaction_count: self.random.random(),
-            transactions: (0..transactions).map(|_| Arc::new(self.executed())).collect(),
+            transactions: (0..transactions).map(|_| Arc::new(self.random_transaction())).collect(),
             rewards: self.list(0..3, Self::reward),
             reward_partitions: self.option(|random| random.random.random()),
             entries: Vec::new(),
@@ -80,7 +80,7 @@ impl RandomLedger {
         }
     }
 
-    /// The next block is a child of `block`, which was made earlier.
+    /// Makes the next block a child of `block`, an earlier one.
     pub(super) fn go_back(&mut self, block: &Block) {
         (self.slot, self.version) = (block.id.slot, block.id.version);
         self.blockhash = block.blockhash;
@@ -116,7 +116,7 @@ impl RandomLedger {
         })))
     }
 
-    fn executed(&mut self) -> ExecutedTransaction {
+    fn random_transaction(&mut self) -> ExecutedTransaction {
         let transaction = self.transaction();
         let meta = self.meta();
         let own = transaction.message.static_account_keys();
@@ -130,6 +130,7 @@ impl RandomLedger {
             meta,
             account_keys,
             is_vote: self.random.random(),
+            visibility: Default::default(),
         }
     }
 
@@ -215,7 +216,7 @@ impl RandomLedger {
         }
     }
 
-    /// Any error: bincode's number of a variant, then random contents.
+    /// Returns any error: bincode's number of a variant, then random contents.
     fn error(&mut self) -> TransactionError {
         loop {
             let mut bytes = [0; 16];

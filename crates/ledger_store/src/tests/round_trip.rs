@@ -64,11 +64,12 @@ fn pruning_retains_the_newest_block_whatever_slot_it_is_given() {
 }
 
 #[test]
-fn a_block_that_does_not_follow_is_refused_and_nothing_of_it_stored() {
+fn a_block_that_does_not_follow_is_refused_and_not_stored() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut random = RandomLedger::new(3);
     let (mut store, mut model) = create(dir.path(), &mut random);
-    let (next, after) = (random.block(), random.block());
+    let next = random.block();
+    let after = random.block();
     assert!(matches!(store.append(&after), Err(StoreError::NotNext { .. })));
     store.append(&next).expect("append");
     assert!(matches!(store.append(&next), Err(StoreError::NotNext { .. })));

@@ -1,13 +1,16 @@
 //! Epochs: the processing at the end of an epoch, as in Agave's runtime.
 //!
-//! Shape: the first block of an epoch adds to the stake history, computes the rewards of the epoch before and their
-//! recipients (`rewards`), and pays the commissions. Each block after it pays a part of the stake accounts (`payout`).
-//! Meanwhile the EpochRewards sysvar is active, and the stake program refuses changes.
+//! Shape: the first block of an epoch adds to the stake history (`passed_epochs`), computes the rewards of the epoch
+//! before and their recipients (`rewards`), and pays the commissions. Each block after it pays a part of the stake
+//! accounts (`payout`). Epochs that a jump of slots passes over are epochs without a block: stake warms up and cools
+//! down in each of them, and no stake earns anything. Meanwhile the EpochRewards sysvar is active, and the stake
+//! program refuses changes.
 //! Bounds: about 300 bytes for each stake account while rewards are computed, 200 until they are paid.
 //! Invariant: payments follow from the accounts at the end of the epoch and from the stored vote accounts (`voters`).
 //! So a ledger that is opened again pays the same.
 //! Not here: how accounts are written (`executor`), the inflation rate of an epoch (`chain_solana`).
 
+mod passed_epochs;
 mod payout;
 mod points;
 mod rewards;
@@ -23,6 +26,7 @@ use solana_epoch_schedule::EpochSchedule;
 use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
+use solana_slot_hashes::SlotHashes;
 use solana_stake_interface::stake_history::{StakeHistory, StakeHistoryEntry};
 use solana_transaction_status::Reward;
 use stakes_solana::StakeMath;
@@ -33,6 +37,7 @@ use payout::Payout;
 pub(crate) use payout::Rewarded;
 use rewards::Terms;
 pub(crate) use rewards::{Commission, StakeReward};
+use voters::EPOCHS_RETAINED;
 pub(crate) use voters::Voters;
 
 /// Stake accounts are paid from the second block of an epoch on.
@@ -51,8 +56,8 @@ pub(crate) struct Epochs {
 
 /// The results of the start of an epoch.
 pub(crate) struct EpochStart {
-    /// The stake of the epoch that ended, for the history.
-    pub(crate) ended: StakeHistoryEntry,
+    /// The epochs that ended, each with its stake, for the history. The oldest first.
+    pub(crate) ended: Vec<(u64, StakeHistoryEntry)>,
     /// The commissions, with their burnt parts.
     pub(crate) commissions: Vec<Commission>,
     /// The sysvar before any payment.
@@ -99,25 +104,32 @@ impl Epochs {
         let slot = bank.block.slot;
         let (epoch, ended) =
             (self.schedule.get_epoch(slot), self.schedule.get_epoch(bank.parent.slot));
-        let delegated = stakes_solana::delegated(view);
+        let delegated = stakes_solana::read_delegations(view);
         let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
         let math = StakeMath::new(&self.features, &self.schedule);
         let mut history = sysvars::stake_history(vm);
-        let entry = stakes_solana::total(&delegated, &history, ended, &math);
-        history.add(ended, entry.clone());
+        let totals = passed_epochs::add_totals(&mut history, ended..epoch, &delegated, &math);
 
-        let staked = stakes_solana::by_voter(&delegated, &history, epoch, &math);
-        let scheduled = self.schedule.get_leader_schedule_epoch(slot);
+        let rewarded = self.rewarded_epochs(ended);
         let voters = Arc::make_mut(&mut self.voters);
-        voters.record_epoch(&self.features, view, &staked, scheduled);
+        // Of the epochs that have passed, only the newest ones are retained.
+        let first = (ended + 1).max(epoch.saturating_sub(EPOCHS_RETAINED));
+        for started in std::iter::once(ended + 1).chain(first + 1..=epoch) {
+            let staked = stakes_solana::by_voter(&delegated, &history, started, &math);
+            let scheduled = scheduled_epoch(&self.schedule, started);
+            voters.record_epoch(&self.features, view, &staked, scheduled);
+        }
+        let newest = scheduled_epoch(&self.schedule, epoch);
+        voters.retain(newest, &rewarded);
+        let [.., scheduled] = rewarded;
         let candidates = self.voters.candidates(view, scheduled, ended);
         let points = points::total(&delegated, &candidates, &history, warmup);
         let made = self.inflation.lamports(epoch, ended, bank.capitalization);
         // Without points there are no rewards.
         let total = if points > 0 { made } else { 0 };
         let terms = self.terms(vm, ended, (total, points), &history);
-        let epochs = [ended, epoch, scheduled];
-        let commission_of = |voter: &Pubkey| self.voters.commission(&self.features, voter, epochs);
+        let commission_of =
+            |voter: &Pubkey| self.voters.commission(&self.features, voter, rewarded);
         let redeemed = if points > 0 {
             rewards::redeem_all(&terms, delegated, &candidates, commission_of)
         } else {
@@ -136,22 +148,23 @@ impl Epochs {
             active: true,
         };
         self.payout = Some(Payout::new(&sysvar, redeemed.stakes));
-        EpochStart { ended: entry, commissions: redeemed.commissions, sysvar }
+        EpochStart { ended: totals, commissions: redeemed.commissions, sysvar }
     }
 
     /// Resumes the payments of a ledger that was closed. `head` is its newest block.
     pub(crate) fn resume(&mut self, vm: &Vm, view: &View, head: &BlockInfo) {
-        let sysvar = sysvar_of(vm);
+        let sysvar = read_epoch_rewards(vm);
         let slot = head.block.slot;
         let epoch = self.schedule.get_epoch(slot);
         if !sysvar.active || epoch == 0 {
             return;
         }
-        let ended = epoch - 1;
-        let scheduled = self.schedule.get_leader_schedule_epoch(slot);
+        let ended = self.ended_epoch(vm, epoch);
+        let rewarded = self.rewarded_epochs(ended);
+        let [.., scheduled] = rewarded;
         let math = StakeMath::new(&self.features, &self.schedule);
         let history = sysvars::stake_history(vm);
-        let delegated = stakes_solana::delegated(view);
+        let delegated = stakes_solana::read_delegations(view);
         if !self.voters.has(scheduled) {
             // A snapshot of another ledger does not contain the voters.
             let staked = stakes_solana::by_voter(&delegated, &history, epoch, &math);
@@ -161,8 +174,8 @@ impl Epochs {
         let candidates = self.voters.candidates(view, scheduled, ended);
         let made = (sysvar.total_rewards, sysvar.total_points);
         let terms = self.terms(vm, ended, made, &history);
-        let epochs = [ended, epoch, scheduled];
-        let commission_of = |voter: &Pubkey| self.voters.commission(&self.features, voter, epochs);
+        let commission_of =
+            |voter: &Pubkey| self.voters.commission(&self.features, voter, rewarded);
         let redeemed = if sysvar.total_points > 0 {
             rewards::redeem_all(&terms, delegated, &candidates, commission_of)
         } else {
@@ -182,6 +195,24 @@ impl Epochs {
         self.voters = voters;
         self.payout = None;
         self.resume(vm, view, head);
+    }
+
+    /// Whether stake accounts are still to be paid.
+    pub(crate) fn is_paying(&self) -> bool {
+        self.payout.is_some()
+    }
+
+    /// The last epoch with a block before the epoch `epoch`: the one whose rewards it pays.
+    fn ended_epoch(&self, vm: &Vm, epoch: u64) -> u64 {
+        let hashes: SlotHashes = vm.svm().get_sysvar();
+        let epochs = hashes.iter().map(|(slot, _)| self.schedule.get_epoch(*slot));
+        epochs.into_iter().find(|of| *of < epoch).unwrap_or_else(|| epoch.saturating_sub(1))
+    }
+
+    /// The epochs by whose vote accounts the rewards of an epoch are computed: the epoch itself, the next one, and the
+    /// one whose leaders were determined when it ended.
+    fn rewarded_epochs(&self, ended: u64) -> [u64; 3] {
+        [ended, ended + 1, scheduled_epoch(&self.schedule, ended + 1)]
     }
 
     /// The stake accounts that a block pays, and whether it is the last that pays any.
@@ -206,7 +237,7 @@ impl Epochs {
         due: &[(StakeReward, Option<AccountSharedData>)],
     ) -> Vec<Option<Payment>> {
         let history = sysvars::stake_history(vm);
-        let terms = self.terms(vm, epoch.saturating_sub(1), (0, 0), &history);
+        let terms = self.terms(vm, self.ended_epoch(vm, epoch), (0, 0), &history);
         let pay = |(reward, account): &(StakeReward, Option<AccountSharedData>)| {
             payout::pay(&terms, epoch, reward, account.as_ref()?)
         };
@@ -254,6 +285,11 @@ impl Epochs {
     }
 }
 
+/// The epoch whose leaders are determined at the start of another one.
+fn scheduled_epoch(schedule: &EpochSchedule, started: u64) -> u64 {
+    schedule.get_leader_schedule_epoch(schedule.get_first_slot_in_epoch(started))
+}
+
 /// The payments due in a block.
 pub(crate) struct Due {
     pub(crate) rewards: Vec<StakeReward>,
@@ -261,7 +297,7 @@ pub(crate) struct Due {
 }
 
 /// The sysvar with the progress of an epoch's rewards.
-pub(crate) fn sysvar_of(vm: &Vm) -> EpochRewards {
+pub(crate) fn read_epoch_rewards(vm: &Vm) -> EpochRewards {
     let account = vm.account(&sysvar::epoch_rewards::ID);
     account.and_then(|account| bincode::deserialize(account.data()).ok()).unwrap_or_default()
 }

@@ -37,7 +37,7 @@ pub(super) struct Earned {
 }
 
 /// Earnings of a stake: in each epoch its effective stake for each credit that it has not observed.
-pub(super) fn earned(
+pub(super) fn earnings(
     stake: &Stake,
     credits: &Credits,
     history: &StakeHistory,
@@ -71,7 +71,7 @@ pub(super) fn total(
 ) -> u128 {
     let points = delegated.iter().filter_map(|it| {
         let voter = voters.get(&it.stake.delegation.voter_pubkey)?;
-        Some(earned(&it.stake, &voter.credits, history, warmup).points)
+        Some(earnings(&it.stake, &voter.credits, history, warmup).points)
     });
     points.sum()
 }
@@ -90,7 +90,7 @@ mod tests {
 
     fn earned_from(credits_observed: u64, credits: &[(u64, u64, u64)]) -> Earned {
         let credits = Credits(credits.to_vec());
-        earned(&stake(credits_observed), &credits, &StakeHistory::default(), Some(0))
+        earnings(&stake(credits_observed), &credits, &StakeHistory::default(), Some(0))
     }
 
     #[test]

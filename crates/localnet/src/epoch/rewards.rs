@@ -179,7 +179,7 @@ fn reward(
     voter: &Candidate,
     bps: u16,
 ) -> Option<(u64, u64, u64)> {
-    let earned = points::earned(stake, &voter.credits, terms.history, terms.warmup);
+    let earned = points::earnings(stake, &voter.credits, terms.history, terms.warmup);
     let Earned { points, credits_observed, is_rewound } = earned;
     let is_new = stake.delegation.activation_epoch == terms.ended;
     if is_rewound || is_new || terms.rewards == 0 {

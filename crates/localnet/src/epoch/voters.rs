@@ -2,7 +2,8 @@
 //!
 //! A commission counts only some epochs after it was set, so that a validator cannot take a commission that it did not
 //! announce. So the vote accounts of five epochs are retained, and stored with the ledger.
-//! Bounds: 66 bytes for each vote account with stake, five times. Beyond 2,000 accounts only those with the most stake.
+//! Bounds: 66 bytes for each vote account with stake, five times, and eight after a jump of slots. Beyond 2,000
+//! accounts only those with the most stake.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,7 +24,7 @@ use svm::{Vm, sysvars};
 use super::points::{Candidate, Credits};
 
 /// Epochs that are retained, as in Agave.
-const EPOCHS_RETAINED: u64 = 5;
+pub(super) const EPOCHS_RETAINED: u64 = 5;
 
 /// A vote account at the start of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,8 +89,12 @@ impl Voters {
             .collect();
         voters.sort_unstable_by_key(|voter| voter.pubkey);
         self.0.insert(scheduled, voters);
-        let oldest = scheduled.saturating_sub(EPOCHS_RETAINED - 1);
-        self.0.retain(|epoch, _| *epoch >= oldest);
+    }
+
+    /// Removes the epochs that are too far below the newest one, but not `needed`.
+    pub(crate) fn retain(&mut self, newest: u64, needed: &[u64]) {
+        let oldest = newest.saturating_sub(EPOCHS_RETAINED - 1);
+        self.0.retain(|epoch, _| *epoch >= oldest || needed.contains(epoch));
     }
 
     /// The vote accounts of `view`, for all epochs from `first` on whose leaders are known.
@@ -101,7 +106,8 @@ impl Voters {
         (first, scheduled): (u64, u64),
     ) -> Self {
         let math = StakeMath::new(features, schedule);
-        let (delegated, history) = (stakes_solana::delegated(view), sysvars::stake_history(vm));
+        let (delegated, history) =
+            (stakes_solana::read_delegations(view), sysvars::stake_history(vm));
         let staked = stakes_solana::by_voter(&delegated, &history, first, &math);
         let mut voters = Self::default();
         (first..=scheduled).for_each(|epoch| voters.record_epoch(features, view, &staked, epoch));

@@ -1,15 +1,16 @@
 //! The queue in front of the executing thread: accepted transactions that are not executed yet.
 //!
 //! In: verified transactions and bundles of them from any thread, refused at once if the queue is full. Out: one at a
-//! time to the executing thread, fairly among clients (`round_robin`). Calls (`calls`) come before all waiting
+//! time to the executing thread, fairly among clients (`round_robin`). ControlQueue (`control_queue`) come before all waiting
 //! transactions.
 //! Bounds: `queue_max` transactions, and `queue_compute_units_max` compute units that they request. A client and a fee
-//! payer have a share of both. Calls have bounds of their own.
+//! payer have a share of both. ControlQueue have bounds of their own.
 //! Invariant: every accepted transaction is executed, or counted as dropped once the queue is closed. Every call gets a
 //! reply.
 
-mod calls;
+mod control_queue;
 mod cost;
+mod retry_counters;
 mod round_robin;
 #[cfg(test)]
 mod simulation;
@@ -25,11 +26,13 @@ use chain_solana::{
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;
 
-use calls::Calls;
-pub use calls::{CallKind, CallStats};
-pub(crate) use calls::{CallRefusal, ControlRequest, ForkRequest, LedgerCall};
+use control_queue::ControlQueue;
+pub use control_queue::{CallKind, CallStats};
+pub(crate) use control_queue::{CallRefusal, CommandRequest, ControlRequest, ForkRequest};
+pub(crate) use retry_counters::RetryCounters;
+pub use retry_counters::RetryStats;
 pub(crate) use round_robin::Limits;
-pub use round_robin::Load;
+pub use round_robin::QueuedLoad;
 use round_robin::{Refusal, RoundRobin, UNITS_MAX};
 
 /// The queue, shared by all threads.
@@ -41,11 +44,12 @@ pub struct TransactionQueue {
     /// By [`QueueBound::ALL`].
     refused: [AtomicU64; QueueBound::ALL.len()],
     dropped: AtomicU64,
+    retries: Arc<RetryCounters>,
 }
 
 struct Inner {
-    waiting: RoundRobin<Work>,
-    calls: Calls,
+    waiting: RoundRobin<QueueItem>,
+    calls: ControlQueue,
     is_closed: bool,
     /// The executing thread waits for a transaction or a call.
     is_awaited: bool,
@@ -55,25 +59,39 @@ struct Inner {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
     /// All waiting transactions.
-    pub waiting: Load,
+    pub waiting: QueuedLoad,
     /// Number of clients with waiting transactions.
     pub clients: usize,
     /// The largest load of one client, for each quantity separately.
-    pub largest_client: Load,
+    pub largest_client: QueuedLoad,
     /// Transactions refused at each bound, in the order of [`QueueBound::ALL`].
     pub refused: [u64; QueueBound::ALL.len()],
     /// Transactions that waited when the ledger ended, and were not executed.
     pub dropped: u64,
     /// The calls.
     pub calls: CallStats,
+    /// The transactions that could not run yet.
+    pub retries: RetryStats,
 }
 
 /// What the executing thread executes at once.
-pub(crate) enum Work {
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are transactions: a box is an allocation each"
+)]
+pub(crate) enum QueueItem {
     /// One transaction.
-    Transaction(VerifiedTransaction),
+    Transaction(SentTransaction),
     /// All of these, or none.
     Bundle(Bundle),
+}
+
+/// A transaction and the client that sent it.
+pub(crate) struct SentTransaction {
+    pub(crate) sender: Sender,
+    pub(crate) transaction: VerifiedTransaction,
+    /// The height of the last block in which it is tried again, if it was tried before.
+    pub(crate) retry_until: Option<u64>,
 }
 
 /// Transactions that are executed together, and where the result goes.
@@ -83,11 +101,15 @@ pub(crate) struct Bundle {
 }
 
 /// The next item of the queue.
-pub(crate) enum Next {
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are transactions: a box is an allocation each"
+)]
+pub(crate) enum Popped {
     /// Execute this.
-    Execute(Work),
+    Execute(QueueItem),
     /// Carry this out before any waiting transaction.
-    Call(LedgerCall),
+    Call(ControlRequest),
     /// The queue is empty.
     Empty,
     /// The queue was closed.
@@ -100,7 +122,7 @@ impl TransactionQueue {
         Self {
             inner: Mutex::new(Inner {
                 waiting,
-                calls: Calls::default(),
+                calls: ControlQueue::default(),
                 is_closed: false,
                 is_awaited: false,
             }),
@@ -108,6 +130,7 @@ impl TransactionQueue {
             arrived: Condvar::new(),
             refused: Default::default(),
             dropped: AtomicU64::new(0),
+            retries: Arc::default(),
         }
     }
 
@@ -118,16 +141,29 @@ impl TransactionQueue {
         payer: Pubkey,
         transaction: VerifiedTransaction,
     ) -> Result<(), SendError> {
-        let load = self.load_of(&transaction);
-        self.push_work(sender, payer, load, Work::Transaction(transaction))
+        let load = self.measure_load(&transaction);
+        let sent = SentTransaction { sender, transaction, retry_until: None };
+        self.push_item(sender, payer, load, QueueItem::Transaction(sent))
     }
 
-    fn push_work(
+    /// Appends a transaction that could not run before.
+    pub(crate) fn push_again(&self, sent: SentTransaction) -> Result<(), SendError> {
+        let load = self.measure_load(&sent.transaction);
+        let payer = sent.transaction.fee_payer();
+        self.push_item(sent.sender, payer, load, QueueItem::Transaction(sent))
+    }
+
+    /// The counters of the transactions that could not run yet.
+    pub(crate) fn retries(&self) -> &Arc<RetryCounters> {
+        &self.retries
+    }
+
+    fn push_item(
         &self,
         sender: Sender,
         payer: Pubkey,
-        load: Load,
-        work: Work,
+        load: QueuedLoad,
+        work: QueueItem,
     ) -> Result<(), SendError> {
         let mut inner = self.inner.lock();
         if inner.is_closed {
@@ -146,16 +182,16 @@ impl TransactionQueue {
         })
     }
 
-    fn load_of(&self, transaction: &VerifiedTransaction) -> Load {
+    fn measure_load(&self, transaction: &VerifiedTransaction) -> QueuedLoad {
         let compute_units = match self.compute_unit_limit {
             Some(limit) => limit.min(UNITS_MAX.into()),
             None => cost::compute_units(transaction.transaction()).into(),
         };
-        Load { transactions: 1, compute_units, bytes: transaction.memory_bytes() as u64 }
+        QueuedLoad { transactions: 1, compute_units, bytes: transaction.memory_bytes() as u64 }
     }
 
     /// Appends a call, which overtakes the waiting transactions. A refused one gets the refusal as its result, too.
-    pub(crate) fn push_call(&self, call: LedgerCall) -> Result<(), CallRefusal> {
+    pub(crate) fn push_call(&self, call: ControlRequest) -> Result<(), CallRefusal> {
         let mut inner = self.inner.lock();
         let pushed =
             if inner.is_closed { Err((call, CallRefusal::Closed)) } else { inner.calls.push(call) };
@@ -182,7 +218,7 @@ impl TransactionQueue {
         // Their callers get an error.
         drop(calls);
         self.arrived.notify_one();
-        let Load { transactions, compute_units, .. } = waiting.load();
+        let QueuedLoad { transactions, compute_units, .. } = waiting.load();
         self.dropped.fetch_add(transactions, Ordering::Relaxed);
         if transactions > 0 {
             tracing::warn!(
@@ -203,6 +239,7 @@ impl TransactionQueue {
             refused: self.refused.each_ref().map(|count| count.load(Ordering::Relaxed)),
             dropped: self.dropped.load(Ordering::Relaxed),
             calls: inner.calls.stats(),
+            retries: self.retries.stats(),
         }
     }
 }
@@ -219,11 +256,11 @@ impl BundleSender for TransactionQueue {
         sender: Sender,
         transactions: Vec<VerifiedTransaction>,
     ) -> Result<BundleCall, SendError> {
-        let mut load = Load::default();
-        transactions.iter().for_each(|transaction| load.add(self.load_of(transaction)));
+        let mut load = QueuedLoad::default();
+        transactions.iter().for_each(|transaction| load.add(self.measure_load(transaction)));
         let payer = transactions.first().map(VerifiedTransaction::fee_payer).unwrap_or_default();
         let (call, reply) = pending();
-        self.push_work(sender, payer, load, Work::Bundle(Bundle { transactions, reply }))?;
+        self.push_item(sender, payer, load, QueueItem::Bundle(Bundle { transactions, reply }))?;
         Ok(call)
     }
 }
@@ -237,25 +274,25 @@ impl Receiver {
     }
 
     /// The next transaction, if one waits.
-    pub(crate) fn try_next(&self) -> Next {
+    pub(crate) fn try_next(&self) -> Popped {
         self.0.inner.lock().next_transaction()
     }
 
     /// The next call or transaction. Waits for one until the given time, or without limit.
-    pub(crate) fn next(&self, until: Option<Instant>) -> Next {
+    pub(crate) fn next(&self, until: Option<Instant>) -> Popped {
         self.wait_for(until, Inner::next)
     }
 
     /// The next call. Waits for one; transactions stay in the queue.
-    pub(crate) fn next_call(&self) -> Next {
+    pub(crate) fn next_call(&self) -> Popped {
         self.wait_for(None, Inner::next_call)
     }
 
-    fn wait_for(&self, until: Option<Instant>, next_of: impl Fn(&mut Inner) -> Next) -> Next {
+    fn wait_for(&self, until: Option<Instant>, next_of: impl Fn(&mut Inner) -> Popped) -> Popped {
         let mut inner = self.0.inner.lock();
         loop {
             match next_of(&mut inner) {
-                Next::Empty => {}
+                Popped::Empty => {}
                 next => return next,
             }
             inner.is_awaited = true;
@@ -281,24 +318,24 @@ impl Drop for Receiver {
 }
 
 impl Inner {
-    fn next(&mut self) -> Next {
+    fn next(&mut self) -> Popped {
         match self.next_call() {
-            Next::Empty => self.next_transaction(),
+            Popped::Empty => self.next_transaction(),
             next => next,
         }
     }
 
-    fn next_call(&mut self) -> Next {
+    fn next_call(&mut self) -> Popped {
         if self.is_closed {
-            return Next::Closed;
+            return Popped::Closed;
         }
-        self.calls.pop().map_or(Next::Empty, Next::Call)
+        self.calls.pop().map_or(Popped::Empty, Popped::Call)
     }
 
-    fn next_transaction(&mut self) -> Next {
+    fn next_transaction(&mut self) -> Popped {
         if self.is_closed {
-            return Next::Closed;
+            return Popped::Closed;
         }
-        self.waiting.pop().map_or(Next::Empty, Next::Execute)
+        self.waiting.pop().map_or(Popped::Empty, Popped::Execute)
     }
 }

@@ -1,6 +1,6 @@
 //! Deficit round robin on two levels: clients, and the fee payers of each client.
 //!
-//! In: items, each with its client, its fee payer and its [`Load`]. Out: the item to execute next.
+//! In: items, each with its client, its fee payer and its [`QueuedLoad`]. Out: the item to execute next.
 //! Clients are visited in a circle. On each visit a client spends up to [`QUANTUM`] compute units times its weight.
 //! Within its visits its fee payers are visited in a circle as well, so that fee payers of one client (a proxy, a
 //! faucet) do not delay each other. Clients come first: more fee payers do not get a client more than its share.
@@ -43,7 +43,7 @@ pub(crate) struct Limits {
 
 /// The load of waiting items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct QueuedLoad {
     /// Transactions.
     pub transactions: u64,
     /// Compute units that they request.
@@ -52,7 +52,7 @@ pub struct Load {
     pub bytes: u64,
 }
 
-impl Load {
+impl QueuedLoad {
     pub(super) fn add(&mut self, more: Self) {
         self.transactions += more.transactions;
         self.compute_units += more.compute_units;
@@ -89,16 +89,16 @@ pub(super) struct Refusal {
 /// Waiting items, by client and fee payer.
 pub(super) struct RoundRobin<T> {
     limits: Limits,
-    load: Load,
+    load: QueuedLoad,
     /// Clients with waiting items, in the order of visits.
     circle: VecDeque<ClientId>,
     clients: HashMap<ClientId, Client, RandomState>,
-    lines: HashMap<(ClientId, Pubkey), Line<T>, RandomState>,
+    payer_queues: HashMap<(ClientId, Pubkey), PayerQueue<T>, RandomState>,
 }
 
 /// A client with waiting items.
 struct Client {
-    load: Load,
+    load: QueuedLoad,
     weight: u32,
     /// The deficit counter: compute units left in its visit.
     credit: i64,
@@ -107,11 +107,11 @@ struct Client {
 }
 
 /// The waiting items of one fee payer of one client. Never empty.
-struct Line<T> {
-    load: Load,
+struct PayerQueue<T> {
+    load: QueuedLoad,
     /// The deficit counter: compute units left in its visit.
     credit: i64,
-    items: VecDeque<(Load, T)>,
+    items: VecDeque<(QueuedLoad, T)>,
 }
 
 impl<T> RoundRobin<T> {
@@ -119,10 +119,10 @@ impl<T> RoundRobin<T> {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            load: Load::default(),
+            load: QueuedLoad::default(),
             circle: VecDeque::new(),
             clients: HashMap::default(),
-            lines: HashMap::default(),
+            payer_queues: HashMap::default(),
         }
     }
 
@@ -131,35 +131,39 @@ impl<T> RoundRobin<T> {
         &mut self,
         sender: Sender,
         payer: Pubkey,
-        load: Load,
+        load: QueuedLoad,
         item: T,
     ) -> Result<(), Refusal> {
         self.admit(sender.client, payer, load)?;
         self.load.add(load);
         let client = self.clients.entry(sender.client).or_insert_with(|| {
             self.circle.push_back(sender.client);
-            Client { load: Load::default(), weight: 1, credit: 0, payers: VecDeque::new() }
+            Client { load: QueuedLoad::default(), weight: 1, credit: 0, payers: VecDeque::new() }
         });
         client.load.add(load);
         client.weight = sender.weight.clamp(1, WEIGHT_MAX);
         if client.payers.is_empty() {
             client.credit = client.quantum();
         }
-        let line = self.lines.entry((sender.client, payer)).or_insert_with(|| {
+        let queue = self.payer_queues.entry((sender.client, payer)).or_insert_with(|| {
             client.payers.push_back(payer);
-            // Most lines hold one item.
-            Line { load: Load::default(), credit: QUANTUM, items: VecDeque::with_capacity(1) }
+            // Most have one item.
+            PayerQueue {
+                load: QueuedLoad::default(),
+                credit: QUANTUM,
+                items: VecDeque::with_capacity(1),
+            }
         });
-        line.load.add(load);
-        line.items.push_back((load, item));
+        queue.load.add(load);
+        queue.items.push_back((load, item));
         Ok(())
     }
 
-    fn admit(&self, client: ClientId, payer: Pubkey, load: Load) -> Result<(), Refusal> {
-        let zero = Load::default();
+    fn admit(&self, client: ClientId, payer: Pubkey, load: QueuedLoad) -> Result<(), Refusal> {
+        let zero = QueuedLoad::default();
         let of_client = self.clients.get(&client).map_or(zero, |client| client.load);
-        let of_payer = self.lines.get(&(client, payer)).map_or(zero, |line| line.load);
-        let transactions = |load: Load| load.transactions;
+        let of_payer = self.payer_queues.get(&(client, payer)).map_or(zero, |queue| queue.load);
+        let transactions = |load: QueuedLoad| load.transactions;
         let [in_queue, by_client, by_payer] = [self.load, of_client, of_payer].map(transactions);
         Waiting { in_queue, by_client, by_payer }.admit(
             load.transactions,
@@ -170,7 +174,7 @@ impl<T> RoundRobin<T> {
                 QueueBound::PayerTransactions,
             ],
         )?;
-        let compute_units = |load: Load| load.compute_units;
+        let compute_units = |load: QueuedLoad| load.compute_units;
         let [in_queue, by_client, by_payer] = [self.load, of_client, of_payer].map(compute_units);
         Waiting { in_queue, by_client, by_payer }.admit(
             load.compute_units,
@@ -185,19 +189,19 @@ impl<T> RoundRobin<T> {
 
     /// Removes the item to execute next.
     pub(super) fn pop(&mut self) -> Option<T> {
-        let (id, payer) = self.next_line()?;
+        let (id, payer) = self.next_payer()?;
         let client = self.clients.get_mut(&id)?;
-        let line = self.lines.get_mut(&(id, payer))?;
-        let (load, item) = line.items.pop_front()?;
+        let queue = self.payer_queues.get_mut(&(id, payer))?;
+        let (load, item) = queue.items.pop_front()?;
         let cost = load.cost();
 
-        line.load.remove(load);
-        line.credit -= cost;
-        if line.items.is_empty() {
+        queue.load.remove(load);
+        queue.credit -= cost;
+        if queue.items.is_empty() {
             client.payers.pop_front();
-            self.lines.remove(&(id, payer));
-        } else if line.credit <= 0 {
-            line.credit += QUANTUM;
+            self.payer_queues.remove(&(id, payer));
+        } else if queue.credit <= 0 {
+            queue.credit += QUANTUM;
             client.payers.rotate_left(1);
         }
 
@@ -220,20 +224,20 @@ impl<T> RoundRobin<T> {
 
     /// The client and the fee payer whose item is next: the first ones that have saved what it costs beyond a quantum.
     /// Those before them pass on their visits.
-    fn next_line(&mut self) -> Option<(ClientId, Pubkey)> {
+    fn next_payer(&mut self) -> Option<(ClientId, Pubkey)> {
         loop {
             let id = *self.circle.front()?;
-            // A client is in the circle exactly while it has an entry, and so is a fee payer with its line; no line is
+            // A client is in the circle exactly while it has an entry, and so is a fee payer with its queue; no queue is
             // empty.
             let client = self.clients.get_mut(&id)?;
             let (payer, advance) = loop {
                 let payer = *client.payers.front()?;
-                let line = self.lines.get_mut(&(id, payer))?;
-                let advance = line.items.front()?.0.advance();
-                if line.credit > advance {
+                let queue = self.payer_queues.get_mut(&(id, payer))?;
+                let advance = queue.items.front()?.0.advance();
+                if queue.credit > advance {
                     break (payer, advance);
                 }
-                line.credit += QUANTUM;
+                queue.credit += QUANTUM;
                 client.payers.rotate_left(1);
             };
             if client.credit > advance {
@@ -249,11 +253,11 @@ impl<T> RoundRobin<T> {
         const RETAINED_MAX: usize = 1_024;
         self.circle.shrink_to(RETAINED_MAX);
         self.clients.shrink_to(RETAINED_MAX);
-        self.lines.shrink_to(RETAINED_MAX);
+        self.payer_queues.shrink_to(RETAINED_MAX);
     }
 
     /// The load of all waiting items.
-    pub(super) fn load(&self) -> Load {
+    pub(super) fn load(&self) -> QueuedLoad {
         self.load
     }
 
@@ -263,8 +267,8 @@ impl<T> RoundRobin<T> {
     }
 
     /// The largest load of one client, for each quantity separately. Cost: one step for each client.
-    pub(super) fn largest(&self) -> Load {
-        self.clients.values().fold(Load::default(), |most, client| Load {
+    pub(super) fn largest(&self) -> QueuedLoad {
+        self.clients.values().fold(QueuedLoad::default(), |most, client| QueuedLoad {
             transactions: most.transactions.max(client.load.transactions),
             compute_units: most.compute_units.max(client.load.compute_units),
             bytes: most.bytes.max(client.load.bytes),

@@ -7,7 +7,7 @@ use chain_solana::{QueueBound, Sender};
 use pool::ClientId;
 use solana_pubkey::Pubkey;
 
-use super::round_robin::{Limits, Load, Refusal, RoundRobin, UNITS_MAX};
+use super::round_robin::{Limits, QueuedLoad, Refusal, RoundRobin, UNITS_MAX};
 
 /// Compute units of one visit of a client of weight 1 at most: its quantum, which its last transaction may exceed.
 const VISIT_MAX: u64 = 2 * (UNITS_MAX as u64 + 20_000);
@@ -22,8 +22,8 @@ fn payer(n: u64) -> Pubkey {
     Pubkey::new_from_array(bytes)
 }
 
-fn load(compute_units: u32) -> Load {
-    Load { transactions: 1, compute_units: compute_units.into(), bytes: 1 }
+fn load(compute_units: u32) -> QueuedLoad {
+    QueuedLoad { transactions: 1, compute_units: compute_units.into(), bytes: 1 }
 }
 
 const WIDE: Limits = Limits { transactions: 1_000_000, compute_units: 1_000_000_000_000 };
@@ -121,7 +121,7 @@ fn run(seed: u64) {
         model.pop(item, &weights, seed);
     }
     assert!(model.waiting.values().all(|waiting| *waiting == 0), "seed {seed}: something is lost");
-    assert_eq!((queue.load(), queue.clients()), (Load::default(), 0), "seed {seed}");
+    assert_eq!((queue.load(), queue.clients()), (QueuedLoad::default(), 0), "seed {seed}");
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn clients_share_by_compute_units_and_not_by_transactions() {
 }
 
 /// The load of a bundle of 5 transactions.
-fn bundle(compute_units: u64) -> Load {
-    Load { transactions: 5, compute_units: 5 * compute_units, bytes: 5 }
+fn bundle(compute_units: u64) -> QueuedLoad {
+    QueuedLoad { transactions: 5, compute_units: 5 * compute_units, bytes: 5 }
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn bundles_alone_leave_in_order_and_empty_the_queue() {
     }
     let popped: Vec<u64> = std::iter::from_fn(|| queue.pop()).collect();
     assert_eq!(popped, (0..100).collect::<Vec<_>>());
-    assert_eq!((queue.load(), queue.clients()), (Load::default(), 0));
+    assert_eq!((queue.load(), queue.clients()), (QueuedLoad::default(), 0));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use lattice::{BankHashInputs, LtHash};
 use ledger::{BlockId, Commitment};
 use localnet::{Config, Localnet};
 use parking_lot::Mutex;
-use solana::{Account, lt_hash};
+use solana::{Account, EpochVoter, VerificationLevel, lt_hash};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
 use solana_instruction::Instruction;
@@ -21,8 +21,8 @@ use solana_sdk_ids::{incinerator, system_program, sysvar};
 use solana_signer::Signer;
 use solana_system_interface::instruction::{create_account, transfer};
 use verify::{
-    AccountChange, EpochStakes, FrozenBank, Level, RootBank, SignedVote, Verdict, Verifier,
-    VerifierConfig, VoterStake, newest_slot_hash,
+    AccountChange, FrozenBank, RootBank, SignedVote, StakedVoters, Verdict, Verifier,
+    VerifierConfig, newest_slot_hash,
 };
 
 use crate::control::{control, set};
@@ -191,9 +191,10 @@ impl Follower {
         let root = RootBank { block, bank_hash, lt_hash: full_sum(&view) };
         let mut verifier = Verifier::new(VerifierConfig::default(), root);
         let vote_account = localnet.vote_account();
-        let authorized_voter = vote_account;
-        let voter = VoterStake { vote_account, authorized_voter, stake: SOL };
-        verifier.set_epoch_stakes(EpochStakes::new(0..=u64::MAX, vec![voter]));
+        let authorized_voter = Some(vote_account);
+        let node = localnet.identity().pubkey();
+        let voter = EpochVoter { vote_account, node, authorized_voter, stake: SOL };
+        verifier.set_epoch_stakes(StakedVoters::new(0..=u64::MAX, vec![voter]));
         let state = view.all().map(|(address, account)| (key_of(&address), account)).collect();
         let found = Arc::<Mutex<Found>>::default();
         (Self { verifier, state, blocks: vec![block], found: Arc::clone(&found) }, found)
@@ -243,8 +244,8 @@ impl Follower {
         let mut found = self.found.lock();
         for change in changed {
             match change.verdict {
-                Verdict::Matched(Level::Sequence) => found.sequence += 1,
-                Verdict::Matched(Level::Voted) => found.voted += 1,
+                Verdict::Matched(VerificationLevel::Sequence) => found.sequence += 1,
+                Verdict::Matched(VerificationLevel::Voted) => found.voted += 1,
                 verdict => found.mismatches.push((change.block, verdict)),
             }
         }

@@ -99,7 +99,7 @@ fn a_warp_leaves_slots_without_blocks() {
 
 #[test]
 fn history_retains_up_to_its_slot_limit_and_drops_the_rest() {
-    let history = HistoryLimits { slots_max: 10, bytes_max: u64::MAX };
+    let history = HistoryLimits { blocks_max: 10, bytes_max: u64::MAX };
     let node = Node::start(&Config { history, ..on_demand() });
     let alice = Keypair::new().pubkey();
     let first = node.airdrop(&alice, SOL);
@@ -117,7 +117,7 @@ fn history_retains_up_to_its_slot_limit_and_drops_the_rest() {
 
 #[test]
 fn history_retains_up_to_its_byte_limit() {
-    let history = HistoryLimits { slots_max: u64::MAX, bytes_max: 100_000 };
+    let history = HistoryLimits { blocks_max: u64::MAX, bytes_max: 100_000 };
     let node = Node::start(&Config { history, ..on_demand() });
     for _ in 0..100 {
         node.airdrop(&Keypair::new().pubkey(), SOL);
@@ -249,18 +249,49 @@ fn a_ledger_without_space_drops_the_transaction_and_continues() {
 }
 
 #[test]
-fn a_directory_with_foreign_files_is_left_unchanged() {
+fn a_ledger_is_made_next_to_files_of_others_and_with_their_keys() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let theirs = ["genesis.bin", "validator-keypair.json"].map(|name| dir.path().join(name));
+    let theirs = ["genesis.bin", ".gitkeep", "validator-1.log"].map(|name| dir.path().join(name));
     for path in &theirs {
         std::fs::write(path, "theirs").expect("the file is written");
     }
+    std::fs::create_dir(dir.path().join("lost+found")).expect("a directory");
+    let identity = Keypair::new();
+    let keypair = dir.path().join("validator-keypair.json");
+    solana_keypair::write_keypair_file(&identity, &keypair).expect("it is written");
     let config = Config { dir: Some(dir.path().into()), ..on_demand() };
-    let err = localnet::open(&config).err().map(|err| err.to_string()).unwrap_or_default();
-    assert!(err.contains("holds genesis.bin, which is not ours"), "{err}");
+    let node = Node::start(&config);
+    let hash = node.cluster_info.genesis_hash;
+    assert_eq!(node.cluster_info.identity, identity.pubkey());
+    let in_use = localnet::reset_directory(dir.path()).err().map(|err| err.to_string());
+    let in_use = in_use.unwrap_or_default();
+    assert!(in_use.contains(&format!("in use by process {}", std::process::id())), "{in_use}");
+    node.stop();
+    let node = Node::start(&config);
+    assert_eq!(node.cluster_info.genesis_hash, hash, "it continues");
+    node.stop();
+
+    // With the same keys the next ledger is another one.
+    localnet::reset_directory(dir.path()).expect("it is reset");
+    let node = Node::start(&config);
+    assert_eq!(node.cluster_info.identity, identity.pubkey());
+    assert_ne!(node.cluster_info.genesis_hash, hash);
+    node.stop();
     for path in &theirs {
         assert_eq!(std::fs::read_to_string(path).expect("the file is there"), "theirs");
     }
+}
+
+#[test]
+fn a_key_that_cannot_be_read_is_not_replaced() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let keypair = dir.path().join("faucet-keypair.json");
+    std::fs::write(&keypair, "theirs").expect("the file is written");
+    let config = Config { dir: Some(dir.path().into()), ..on_demand() };
+    let err = localnet::open(&config).err().map(|err| err.to_string()).unwrap_or_default();
+    assert!(err.contains("faucet-keypair.json is not a keypair file"), "{err}");
+    assert_eq!(std::fs::read_to_string(&keypair).expect("the file is there"), "theirs");
+    assert!(!dir.path().join("store").exists());
 }
 
 /// Appends a block to a ledger that is not open: a successor of the newest one, changed by `edit`.

@@ -211,29 +211,51 @@ fn with_symbol(from: &str, to: &str) -> Vec<u8> {
     elf
 }
 
+/// A ledger with a program of this file.
+fn with_program(config: &Config, elf: &[u8]) -> Config {
+    let program_id = Pubkey::new_from_array([9; 32]);
+    let loader = GenesisLoader::Final;
+    let programs = vec![GenesisProgram { program_id, elf: elf.to_vec(), loader }];
+    Config { programs, ..config.clone() }
+}
+
 #[test]
-fn a_program_with_an_unknown_symbol_is_refused_at_the_start_with_the_symbol() {
-    let refusal = |config: &Config, elf: &[u8]| {
-        let program_id = Pubkey::new_from_array([9; 32]);
-        let loader = GenesisLoader::Final;
-        let programs = vec![GenesisProgram { program_id, elf: elf.to_vec(), loader }];
-        let config = Config { programs, ..config.clone() };
-        let checked = localnet::check(&config, &mut std::iter::empty()).err();
-        let opened = localnet::open(&config).err();
-        assert_eq!(checked.is_some(), opened.is_some());
-        if let Some(err) = opened {
-            assert!(matches!(err, LocalnetError::Genesis(GenesisError::Program { .. })), "{err}");
-        }
-        checked.map(|err| err.to_string())
+fn a_program_that_only_a_deployment_refuses_is_in_a_new_ledger() {
+    let check = |config: &Config, elf: &[u8]| {
+        let config = with_program(config, elf);
+        localnet::check(&config, &mut std::iter::empty()).expect("calls can be executed");
+        let faults = localnet::program_faults(&config);
+        assert!(faults.iter().all(|fault| fault.is_loadable), "{faults:?}");
+        faults.into_iter().map(|fault| fault.reason).collect::<Vec<_>>()
     };
-    let bogus = with_symbol("sol_log_pubkey", "sol_bogus");
-    let err = refusal(&on_demand(), &bogus).expect("it is refused");
-    assert!(err.contains("sol_bogus"), "{err}");
+    assert_eq!(check(&on_demand(), &memo()), Vec::<String>::new());
+    let bogus = check(&on_demand(), &with_symbol("sol_log_pubkey", "sol_bogus"));
+    let [reason] = bogus.as_slice() else { panic!("{bogus:?}") };
+    assert!(reason.contains("Unresolved symbol (sol_bogus)"), "{reason}");
     // A feature's symbol is known where the feature is active.
     let blake3 = with_symbol("sol_log_pubkey", "sol_blake3");
-    assert_eq!(refusal(&on_demand(), &blake3), None);
-    let err = refusal(&with(FeatureBase::Mainnet), &blake3).expect("it is refused");
-    assert!(err.contains("sol_blake3"), "{err}");
+    assert!(check(&on_demand(), &blake3).is_empty());
+    let reasons = check(&with(FeatureBase::Mainnet), &blake3);
+    assert!(reasons[0].contains("sol_blake3"), "{reasons:?}");
+}
+
+#[test]
+fn a_program_that_no_call_could_execute_is_refused_unless_it_is_not_verified() {
+    let config = with_program(&on_demand(), b"no ELF file");
+    let faults = localnet::program_faults(&config);
+    assert!(faults.len() == 1 && !faults[0].is_loadable, "{faults:?}");
+    let err = localnet::open(&config).err().expect("it is refused");
+    assert!(matches!(err, LocalnetError::Genesis(GenesisError::Program { .. })), "{err}");
+
+    let node = Node::start(&Config { verifies_programs: false, ..config });
+    let payer = Keypair::new();
+    node.airdrop(&payer.pubkey(), SOL);
+    let program_id = faults[0].program_id;
+    let call = Instruction { program_id, accounts: Vec::new(), data: Vec::new() };
+    let executed = node.send(signed(&[call], &[&payer], &node.blockhash()));
+    let err = TransactionError::InstructionError(0, InstructionError::UnsupportedProgramId);
+    assert_eq!(executed.meta.status, Err(err));
+    node.stop();
 }
 
 /// Deploys a program from a buffer of genesis, and calls it in the next slot if that succeeded.

@@ -4,7 +4,7 @@ mod events;
 mod model;
 mod snapshots;
 
-use chain_solana::{ForkError, ForkTransactions, MINE_MAX, VerifiedTransaction};
+use chain_solana::{ForkControlError, ForkTransactions, MINE_MAX, VerifiedTransaction};
 use lattice::LtHash;
 use ledger::{Commitment, Slot};
 use localnet::{Config, ConfigError, LocalnetError};
@@ -81,14 +81,14 @@ fn a_number_of_blocks_out_of_range_is_refused() {
     let node = Node::start(&manual());
     for blocks in [0, MINE_MAX + 1, u64::MAX] {
         let what = "the number of blocks";
-        let expected = Err(ForkError::OutOfRange { what, value: blocks, max: MINE_MAX });
+        let expected = Err(ForkControlError::OutOfRange { what, value: blocks, max: MINE_MAX });
         assert_eq!(node.forks.mine(blocks).wait(), expected);
     }
     assert_eq!(node.forks.mine(MINE_MAX).wait(), Ok(MINE_MAX));
     let forks = std::sync::Arc::clone(&node.forks);
     node.stop();
-    assert_eq!(forks.mine(1).wait(), Err(ForkError::Closed));
-    assert_eq!(forks.snapshot().wait(), Err(ForkError::Closed));
+    assert_eq!(forks.mine(1).wait(), Err(ForkControlError::Closed));
+    assert_eq!(forks.snapshot().wait(), Err(ForkControlError::Closed));
 }
 
 #[test]
@@ -207,10 +207,10 @@ fn a_reorganization_that_reaches_final_blocks_is_refused() {
     node.forks.mine(10).wait().expect("blocks");
     for depth in [4, 5, 1_000, u64::MAX] {
         let refused = node.forks.reorg(depth, ForkTransactions::Keep).wait();
-        assert_eq!(refused, Err(ForkError::TooDeep { depth, unfinalized: 3 }));
+        assert_eq!(refused, Err(ForkControlError::TooDeep { depth, unfinalized: 3 }));
     }
     let none = node.forks.reorg(0, ForkTransactions::Keep).wait();
-    assert_eq!(none, Err(ForkError::OutOfRange { what: "depth", value: 0, max: 3 }));
+    assert_eq!(none, Err(ForkControlError::OutOfRange { what: "depth", value: 0, max: 3 }));
     assert_eq!(slot(&node, Commitment::Confirmed), 10, "nothing has changed");
     node.forks.reorg(3, ForkTransactions::Keep).wait().expect("not too deep");
     assert_eq!(slot(&node, Commitment::Finalized), 11 + 1, "one block more than were left");

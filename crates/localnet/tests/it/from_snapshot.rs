@@ -1,7 +1,6 @@
-//! A ledger that continues from the sample archive that `solana-test-validator` wrote.
+//! A ledger that continues from an archive that `solana-test-validator` wrote.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 
 use ledger::{Address, Commitment};
 use localnet::{Config, LocalnetError};
@@ -23,17 +22,8 @@ const INITIALIZE_MINT: u8 = 20;
 /// Faucet, identity, vote and stake account.
 const OWN_ACCOUNTS: usize = 4;
 
-/// The sample is not in the repository: `shared` is next to the clone.
 pub(crate) fn sample() -> LoadedSnapshot {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let dir = PathBuf::from(root).join("../shared/data/snapshots");
-    let entries = std::fs::read_dir(&dir).unwrap_or_else(|err| {
-        panic!("{}: {err}; the shared data belongs next to the repository", dir.display())
-    });
-    let path = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.extension().is_some_and(|extension| extension == "zst"))
-        .unwrap_or_else(|| panic!("{}: no snapshot in it", dir.display()));
+    let path = testkit::archive::find_recorded().expect("the recorded archive");
     snapshot_ledger::load_snapshot(
         &Config::default().ledger(),
         &path,
@@ -115,7 +105,7 @@ fn blocks_follow_programs_run_and_a_directory_stores_everything() {
     ));
     let node = Node::start(&config);
     assert_eq!(node.cluster_info.genesis_hash, genesis_hash);
-    assert_eq!(node.cluster_info.epoch_schedule.slots_per_epoch, 432_000);
+    assert_eq!(node.cluster_info.epoch_schedule.slots_per_epoch, 64);
     assert_eq!(node.account(&mint).map(|mint| mint.0.data().len() as u64), Some(MINT_BYTES));
     let view = node.reader.view(Commitment::Confirmed);
     assert!(view.block().slot > slot);

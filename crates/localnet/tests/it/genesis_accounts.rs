@@ -1,7 +1,7 @@
 //! Accounts that a user adds to a new ledger: which are refused, and that no other makes it panic.
 
 use chain_solana::SimulationRequest;
-use ledger::Commitment;
+use ledger::{Address, Commitment};
 use localnet::{Config, GenesisAccount, GenesisAccountSource, GenesisError, LocalnetError};
 use solana_account::{Account, AccountSharedData, ReadableAccount};
 use solana_keypair::Keypair;
@@ -127,6 +127,26 @@ fn of_two_accounts_the_later_one_counts_and_the_capitalization_is_their_sum() {
     assert_eq!(view.meta().capitalization, sum);
     assert!(view.all().count() > 10_000);
     node.stop();
+}
+
+#[test]
+fn an_added_account_that_replaces_the_mint_counts_once() {
+    let mint = Pubkey::new_from_array([7; 32]);
+    let config = Config { mint: Some(mint), ..on_demand() };
+    let check = |localnet: localnet::Localnet, lamports: u64| {
+        let view = localnet.reader().view(Commitment::Finalized);
+        let account = view.record(&Address::from(mint.to_bytes()));
+        assert_eq!(account.map_or(0, |account| account.0.lamports()), lamports);
+        let sum: u64 = view.all().map(|(_, account)| account.0.lamports()).sum();
+        assert_eq!(view.meta().capitalization, sum);
+    };
+    for lamports in [0, 11] {
+        let source: &mut GenesisAccountSource<'_> = &mut [Ok(wallet(mint, lamports))].into_iter();
+        check(localnet::open_with(&config, source).expect("the ledger opens"), lamports);
+        let source: &mut GenesisAccountSource<'_> = &mut [Ok(wallet(mint, lamports))].into_iter();
+        let opened = localnet::open_snapshot_with(&config, crate::from_snapshot::sample(), source);
+        check(opened.expect("the ledger is made"), lamports);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use ledger::Commitment;
 use localnet::Config;
 use solana_account::ReadableAccount;
+use solana_instruction::error::InstructionError;
 use solana_keypair::Keypair;
 use solana_signer::Signer;
 use solana_system_interface::instruction::{advance_nonce_account, create_nonce_account, transfer};
@@ -120,6 +121,17 @@ fn a_repeated_airdrop_in_one_block_is_paid_twice() {
     let second = node.faucet.airdrop(CLIENT.into(), alice, SOL, blockhash).expect("an airdrop");
     assert_ne!(first, second);
     node.confirmed(&second);
+    assert_eq!(node.lamports(&alice), 2 * SOL);
+    node.stop();
+}
+
+#[test]
+fn an_airdrop_of_more_than_the_faucet_has_fails_in_its_block() {
+    let node = Node::start(&Config { faucet_lamports: 3 * SOL, ..on_demand() });
+    let alice = Keypair::new().pubkey();
+    assert_eq!(node.airdrop(&alice, 2 * SOL).meta.status, Ok(()));
+    let insufficient = TransactionError::InstructionError(0, InstructionError::Custom(1));
+    assert_eq!(node.airdrop(&alice, 2 * SOL).meta.status, Err(insufficient));
     assert_eq!(node.lamports(&alice), 2 * SOL);
     node.stop();
 }

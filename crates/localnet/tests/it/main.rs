@@ -16,4 +16,7 @@ mod ledger;
 mod precompiles;
 mod programs;
 mod queue;
+mod retries;
 mod simulation;
+mod time;
+mod token_balances;

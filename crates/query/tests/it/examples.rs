@@ -4,6 +4,6 @@
 mod embedded_ledger;
 
 #[test]
-fn the_example_of_an_embedded_ledger_runs() {
+fn the_embedded_ledger_example_runs() {
     embedded_ledger::main().expect("its assertions hold");
 }

@@ -106,7 +106,7 @@ const resolve = (spec, schema) => {
 function kindOf(spec, schema) {
   const it = resolve(spec, schema);
   if (it.named) return it.named;
-  if (it.anyOf) return [...new Set(it.anyOf.map((form) => kindOf(spec, form)))].join(' or ');
+  if (it.oneOf) return [...new Set(it.oneOf.map((form) => kindOf(spec, form)))].join(' or ');
   if (it.enum) return it.enum.map((word) => JSON.stringify(word)).join(' | ');
   if (it.prefixItems) return '[' + it.prefixItems.map((item) => kindOf(spec, item)).join(', ') + ']';
   const kinds = [it.type].flat().filter(Boolean).map((kind) => (kind === 'array' && it.items ? 'list of ' + kindOf(spec, it.items) : kind === 'integer' && it.format ? it.format : kind));
@@ -115,8 +115,8 @@ function kindOf(spec, schema) {
 function members(spec, schema) {
   const it = resolve(spec, schema), required = it.required ?? [];
   if (it.properties) return Object.entries(it.properties).map(([name, member]) => [name + (required.includes(name) ? '' : '?'), member]);
-  if (it.anyOf) {
-    const forms = it.anyOf.filter((form) => form.type !== 'null');
+  if (it.oneOf) {
+    const forms = it.oneOf.filter((form) => form.type !== 'null');
     return forms.length === 1 ? members(spec, forms[0]) : forms.filter((form) => members(spec, form).length).map((form) => ['', form]);
   }
   return it.items ? members(spec, it.items) : [];

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::formats::{key, lamports};
 use super::node::next_page;
+use crate::formats::filters;
 
 /// Token programs, as parsed data names them.
 pub(crate) const TOKEN_PROGRAMS: &[&str] = &["spl-token", "spl-token-2022"];
@@ -57,8 +58,20 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
     vec![
         ("Account", account()),
         ("AccountData", data()),
+        ("EncodedData", encoded_data()),
+        ("ParsedAccountData", parsed_account_data()),
         ("ParsedToken", parsed_token()),
+        ("ParsedTokenAccount", parsed_account("A token account.", "account", "TokenAccount")),
+        ("ParsedMint", parsed_account("A mint.", "mint", "Mint")),
+        ("ParsedMultisig", parsed_account("A multisig account.", "multisig", "Multisig")),
         ("TokenAccount", token_account()),
+        (
+            "TokenState",
+            string_enum(
+                "The state of a token account; tokens of a frozen one cannot be moved.",
+                TOKEN_STATES,
+            ),
+        ),
         ("Mint", mint()),
         ("Multisig", multisig()),
         ("TokenExtension", extension()),
@@ -72,6 +85,10 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
             ),
         ),
         ("AccountsPage", page()),
+        ("AccountFilter", filters::filter()),
+        ("AccountFilterObject", filters::object_filter()),
+        ("DataSizeFilter", filters::data_size()),
+        ("MemcmpFilter", filters::memcmp()),
     ]
 }
 
@@ -96,32 +113,47 @@ fn account() -> Value {
 }
 
 fn data() -> Value {
-    let encodings = &["base58", "base64", "base64+zstd"];
-    let bytes = [string("The bytes."), string_enum("The encoding.", encodings)];
-    any_of(
+    one_of(
         "The bytes. With `encoding=jsonParsed` the parsed data, or base64 if no parser is known.",
         [
-            tuple("The bytes and their encoding.", bytes),
+            reference("EncodedData", "The bytes."),
+            reference("ParsedAccountData", "The parsed data."),
+        ],
+    )
+}
+
+fn encoded_data() -> Value {
+    let encodings = &["base58", "base64", "base64+zstd"];
+    let bytes = [string("The bytes."), string_enum("The encoding.", encodings)];
+    tuple("The bytes and their encoding.", bytes)
+}
+
+fn parsed_account_data() -> Value {
+    one_of(
+        "Data whose program has a parser.",
+        [
             reference("ParsedToken", "Data of a token program."),
             reference("ParsedData", "Data of another program."),
         ],
     )
 }
 
+/// The members of an account of this kind, with its name.
+fn parsed_account(description: &str, kind: &str, name: &str) -> Value {
+    let members = [
+        ("type", string_enum("The kind of the data.", &[kind])),
+        ("info", reference(name, "The members.")),
+    ];
+    object(description, members)
+}
+
 fn parsed_token() -> Value {
-    let variant = |description: &str, kind: &str, name: &str| {
-        let members = [
-            ("type", string_enum("The kind of the data.", &[kind])),
-            ("info", reference(name, "The members.")),
-        ];
-        object(description, members)
-    };
-    let parsed = any_of(
+    let parsed = one_of(
         "The parsed data.",
         [
-            variant("A token account.", "account", "TokenAccount"),
-            variant("A mint.", "mint", "Mint"),
-            variant("A multisig account.", "multisig", "Multisig"),
+            reference("ParsedTokenAccount", "A token account."),
+            reference("ParsedMint", "A mint."),
+            reference("ParsedMultisig", "A multisig account."),
         ],
     );
     object(
@@ -141,13 +173,7 @@ fn token_account() -> Value {
             ("mint", key("The mint of the tokens.")),
             ("owner", key("The owner of the tokens.")),
             ("tokenAmount", reference("Amount", "The number of tokens.")),
-            (
-                "state",
-                string_enum(
-                    "The state of the account; tokens of a frozen account cannot be moved.",
-                    TOKEN_STATES,
-                ),
-            ),
+            ("state", reference("TokenState", "The state of the account.")),
             ("isNative", boolean("Whether the tokens are wrapped lamports.")),
             (
                 "rentExemptReserve?",

@@ -9,7 +9,13 @@ use super::transaction;
 pub(crate) const REWARD_TYPES: &[&str] = &["Fee", "Rent", "Staking", "Voting", "DeactivatedStake"];
 
 pub(super) fn all() -> Vec<(&'static str, Value)> {
-    vec![("Block", block()), ("BlockTransaction", block_transaction()), ("Reward", reward())]
+    vec![
+        ("Block", block()),
+        ("BlockTransaction", block_transaction()),
+        ("TransactionObject", transaction_object()),
+        ("TransactionAccounts", transaction_accounts()),
+        ("Reward", reward()),
+    ]
 }
 
 fn block() -> Value {
@@ -45,22 +51,38 @@ fn block() -> Value {
     )
 }
 
-fn block_transaction() -> Value {
-    let accounts = object(
+fn transaction_object() -> Value {
+    one_of(
+        "A transaction whose bytes are decoded.",
+        [
+            reference("TransactionContent", "With `full`."),
+            reference("TransactionAccounts", "With `accounts`."),
+        ],
+    )
+}
+
+fn transaction_accounts() -> Value {
+    object(
         "The signatures and keys. With `transactionDetails=accounts`.",
         [
             ("signatures", array("The signatures.", signature("A signature."))),
             ("accountKeys", transaction::account_keys()),
         ],
-    );
+    )
+}
+
+fn block_transaction() -> Value {
     object(
         "A transaction of a block.",
         [
             (
                 "transaction",
-                any_of(
+                one_of(
                     "The transaction as it was sent.",
-                    [reference("TransactionBody", "With `full`."), accounts],
+                    [
+                        reference("EncodedTransaction", "With `full`."),
+                        reference("TransactionObject", "With the other encodings and details."),
+                    ],
                 ),
             ),
             ("meta", reference("TransactionMeta", "The result of its execution.")),

@@ -100,51 +100,90 @@ pub(crate) const INSTRUCTION_ERRORS: &[&str] = &[
 ];
 
 pub(super) fn all() -> Vec<(&'static str, Value)> {
-    vec![("TransactionError", transaction_error()), ("InstructionError", instruction_error())]
-}
-
-fn transaction_error() -> Value {
     let account_error = |name: &str, description: &str| {
-        let index = uint(8, "The account's index among the keys.");
-        object(description, [(name, object("The account.", [("account_index", index)]))])
+        let account = reference("AccountOfError", "The account.");
+        object(description, [(name, account)])
     };
-    let instruction = [
-        uint(8, "The index of the instruction, from 0."),
-        reference("InstructionError", "Why the instruction failed."),
-    ];
-    any_of(
-        "Why a transaction failed.",
-        [
-            string_enum("An error of the whole transaction.", TRANSACTION_ERRORS),
-            object(
-                "An error of one instruction.",
-                [("InstructionError", tuple("The instruction and its error.", instruction))],
-            ),
+    let account_index = uint(8, "The account's index among the keys.");
+    vec![
+        ("TransactionError", transaction_error()),
+        ("TransactionErrorObject", transaction_error_object()),
+        ("ErrorOfInstruction", failed_instruction()),
+        (
+            "DuplicateInstructionError",
             object(
                 "An instruction occurs twice that may occur only once.",
                 [("DuplicateInstruction", uint(8, "The index of the second one, from 0."))],
             ),
+        ),
+        (
+            "InsufficientFundsForRentError",
             account_error(
                 "InsufficientFundsForRent",
                 "The balance of an account would be too low for rent.",
             ),
+        ),
+        (
+            "ProgramRestrictedError",
             account_error(
                 "ProgramExecutionTemporarilyRestricted",
                 "The execution of a program is restricted for now.",
             ),
-        ],
-    )
-}
-
-fn instruction_error() -> Value {
-    any_of(
-        "Why an instruction failed.",
-        [
-            string_enum("An error of the runtime.", INSTRUCTION_ERRORS),
+        ),
+        (
+            "AccountOfError",
+            object("An account of the transaction.", [("account_index", account_index)]),
+        ),
+        ("InstructionError", instruction_error()),
+        (
+            "CustomError",
             object(
                 "An error of the program.",
                 [("Custom", uint(32, "The program's own error code."))],
             ),
+        ),
+    ]
+}
+
+fn transaction_error() -> Value {
+    one_of(
+        "Why a transaction failed.",
+        [
+            string_enum("An error of the whole transaction.", TRANSACTION_ERRORS),
+            reference("TransactionErrorObject", "An error with further members."),
+        ],
+    )
+}
+
+fn transaction_error_object() -> Value {
+    one_of(
+        "An error of a transaction that has further members.",
+        [
+            reference("ErrorOfInstruction", "An error of one instruction."),
+            reference("DuplicateInstructionError", "An instruction occurs twice."),
+            reference("InsufficientFundsForRentError", "A balance is too low."),
+            reference("ProgramRestrictedError", "A program is restricted."),
+        ],
+    )
+}
+
+fn failed_instruction() -> Value {
+    let instruction = [
+        uint(8, "The index of the instruction, from 0."),
+        reference("InstructionError", "Why the instruction failed."),
+    ];
+    object(
+        "An error of one instruction.",
+        [("InstructionError", tuple("The instruction and its error.", instruction))],
+    )
+}
+
+fn instruction_error() -> Value {
+    one_of(
+        "Why an instruction failed.",
+        [
+            string_enum("An error of the runtime.", INSTRUCTION_ERRORS),
+            reference("CustomError", "An error of the program."),
         ],
     )
 }

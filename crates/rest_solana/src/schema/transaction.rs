@@ -25,14 +25,32 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
     vec![
         ("Transaction", transaction()),
         ("TransactionBody", body()),
+        ("EncodedTransaction", encoded_transaction()),
+        ("TransactionContent", content()),
         ("Message", message()),
-        ("ParsedMessage", parsed_message()),
+        ("MessageKey", message_key()),
+        ("AccountKey", account_key()),
+        ("MessageInstruction", message_instruction()),
         ("TransactionConfig", config()),
         ("TableLookup", lookup()),
         ("Instruction", instruction()),
-        ("ParsedInstruction", parsed_instruction()),
+        ("KnownInstruction", known_instruction()),
+        ("KnownInstructionContent", known_instruction_content()),
+        ("UnknownInstruction", unknown_instruction()),
         ("InnerInstructions", inner_instructions()),
         ("TransactionMeta", meta()),
+        ("ExecutionStatus", execution_status()),
+        (
+            "ExecutionSucceeded",
+            object("The transaction succeeded.", [("Ok", json!({ "type": "null" }))]),
+        ),
+        (
+            "ExecutionFailed",
+            object(
+                "The transaction failed.",
+                [("Err", reference("TransactionError", "The error."))],
+            ),
+        ),
         ("TokenBalance", token_balance()),
         ("LoadedAddresses", loaded_addresses()),
         ("ReturnData", return_data()),
@@ -57,35 +75,33 @@ fn transaction() -> Value {
 }
 
 pub(super) fn version() -> Value {
-    any_of(
+    one_of(
         "The transaction's version.",
         [string_enum("No version.", &["legacy"]), uint(8, "Version 0 or later.")],
     )
 }
 
 fn body() -> Value {
-    let encodings = string_enum("The encoding.", &["base58", "base64"]);
-    let message = any_of(
-        "The message.",
-        [
-            reference("Message", "With `encoding=json`."),
-            reference("ParsedMessage", "With `encoding=jsonParsed`."),
-        ],
-    );
-    any_of(
+    one_of(
         "The transaction as it was sent, in the requested `encoding`.",
         [
-            tuple("The bytes and their encoding.", [string("The bytes."), encodings]),
-            object(
-                "With `json` and `jsonParsed`.",
-                [
-                    (
-                        "signatures",
-                        array("One of each signer, in order.", signature("A signature.")),
-                    ),
-                    ("message", message),
-                ],
-            ),
+            reference("EncodedTransaction", "With `base58` and `base64`."),
+            reference("TransactionContent", "With `json` and `jsonParsed`."),
+        ],
+    )
+}
+
+fn encoded_transaction() -> Value {
+    let encodings = string_enum("The encoding.", &["base58", "base64"]);
+    tuple("The bytes and their encoding.", [string("The bytes."), encodings])
+}
+
+fn content() -> Value {
+    object(
+        "The signatures and the message of a transaction.",
+        [
+            ("signatures", array("One of each signer, in order.", signature("A signature."))),
+            ("message", reference("Message", "The message.")),
         ],
     )
 }
@@ -103,19 +119,30 @@ fn message() -> Value {
         ),
     ];
     object(
-        "The message of a transaction, as it was sent.",
+        "The message of a transaction: as it was sent, or with `encoding=jsonParsed` with all keys, and with \
+         instructions that are parsed if their programs are known.",
         [
-            ("header", object("The numbers of keys that sign and that are read-only.", header)),
+            (
+                "header?",
+                object(
+                    "The numbers of keys that sign and that are read-only. With `json`.",
+                    header,
+                ),
+            ),
             (
                 "accountKeys",
-                array("The keys in the transaction; the first one pays.", key("A key.")),
+                array(
+                    "The keys in the transaction, the first of which pays; with `jsonParsed` also those of \
+                     lookup tables, which are last.",
+                    reference("MessageKey", "A key."),
+                ),
             ),
             ("recentBlockhash", recent_blockhash()),
             (
                 "instructions",
                 array(
                     "The instructions, in order.",
-                    reference("Instruction", "With keys by index."),
+                    reference("MessageInstruction", "An instruction."),
                 ),
             ),
             ("addressTableLookups?", lookups()),
@@ -124,21 +151,20 @@ fn message() -> Value {
     )
 }
 
-fn parsed_message() -> Value {
-    object(
-        "The message of a transaction, with its instructions parsed if their programs are known.",
+fn message_key() -> Value {
+    one_of(
+        "A key of a message.",
+        [key("With `json`."), reference("AccountKey", "With `jsonParsed`.")],
+    )
+}
+
+fn message_instruction() -> Value {
+    one_of(
+        "An instruction of a message, or a call between programs.",
         [
-            ("accountKeys", account_keys()),
-            ("recentBlockhash", recent_blockhash()),
-            (
-                "instructions",
-                array(
-                    "The instructions, in order.",
-                    reference("ParsedInstruction", "An instruction."),
-                ),
-            ),
-            ("addressTableLookups?", lookups()),
-            ("transactionConfig?", reference("TransactionConfig", "Only in version 1 and later.")),
+            reference("Instruction", "With `json`."),
+            reference("KnownInstruction", "With `jsonParsed`, and in a simulation."),
+            reference("UnknownInstruction", "The same for a program without a parser."),
         ],
     )
 }
@@ -149,7 +175,12 @@ fn recent_blockhash() -> Value {
 
 /// Keys with their permissions.
 pub(super) fn account_keys() -> Value {
-    let key = object(
+    let key = reference("AccountKey", "A key.");
+    array("All keys of the transaction, those of lookup tables last.", key)
+}
+
+fn account_key() -> Value {
+    object(
         "A key and its permissions.",
         [
             ("pubkey", key("The address.")),
@@ -157,8 +188,7 @@ pub(super) fn account_keys() -> Value {
             ("writable", boolean("Whether the account may be written.")),
             ("source", string_enum("The source of the key.", KEY_SOURCES)),
         ],
-    );
-    array("All keys of the transaction, those of lookup tables last.", key)
+    )
 }
 
 fn lookups() -> Value {
@@ -212,52 +242,53 @@ fn instruction() -> Value {
     )
 }
 
-fn parsed_instruction() -> Value {
-    let parsed = object(
-        "An instruction of any other program.",
+fn known_instruction() -> Value {
+    let parsed = one_of(
+        "The parsed instruction.",
+        [string("A memo."), reference("KnownInstructionContent", "Any other instruction.")],
+    );
+    object(
+        "An instruction of a known program.",
+        [
+            ("program", string_enum("The program's name.", PARSED_PROGRAMS)),
+            ("programId", key("The program.")),
+            ("parsed", parsed),
+            ("stackHeight", stack_height()),
+        ],
+    )
+}
+
+fn known_instruction_content() -> Value {
+    object(
+        "The content of an instruction.",
         [
             ("type", string("The kind of the instruction, by the program's name for it.")),
             ("info?", any("The members, in Agave's shape.")),
         ],
-    );
-    any_of(
-        "An instruction with its keys; parsed if its program is known.",
+    )
+}
+
+fn unknown_instruction() -> Value {
+    object(
+        "An instruction of a program without a parser.",
         [
-            object(
-                "An instruction of a known program.",
-                [
-                    ("program", string_enum("The program's name.", PARSED_PROGRAMS)),
-                    ("programId", key("The program.")),
-                    ("parsed", any_of("The parsed instruction.", [string("A memo."), parsed])),
-                    ("stackHeight", stack_height()),
-                ],
-            ),
-            object(
-                "An instruction of any other program.",
-                [
-                    ("programId", key("The program.")),
-                    ("accounts", array("The accounts.", key("An address."))),
-                    ("data", base58("The data, in base58.")),
-                    ("stackHeight", stack_height()),
-                ],
-            ),
+            ("programId", key("The program.")),
+            ("accounts", array("The accounts.", key("An address."))),
+            ("data", base58("The data, in base58.")),
+            ("stackHeight", stack_height()),
         ],
     )
 }
 
 fn inner_instructions() -> Value {
-    let inner_instruction = any_of(
-        "An instruction.",
-        [
-            reference("Instruction", "Without `encoding=jsonParsed`."),
-            reference("ParsedInstruction", "With `encoding=jsonParsed`, and in a simulation."),
-        ],
-    );
     object(
         "The calls that an instruction made.",
         [
             ("index", uint(8, "The index of the instruction, from 0.")),
-            ("instructions", array("The calls, in order.", inner_instruction)),
+            (
+                "instructions",
+                array("The calls, in order.", reference("MessageInstruction", "A call.")),
+            ),
         ],
     )
 }
@@ -277,23 +308,23 @@ fn logs() -> Value {
     array("The log of the programs.", string("A line."))
 }
 
-fn meta() -> Value {
-    let result = any_of(
-        "The same as `err`, in an older shape.",
+fn execution_status() -> Value {
+    one_of(
+        "Whether a transaction succeeded, in the shape of older versions.",
         [
-            object("The transaction succeeded.", [("Ok", json!({ "type": "null" }))]),
-            object(
-                "The transaction failed.",
-                [("Err", reference("TransactionError", "The error."))],
-            ),
+            reference("ExecutionSucceeded", "It succeeded."),
+            reference("ExecutionFailed", "It failed."),
         ],
-    );
+    )
+}
+
+fn meta() -> Value {
     let costs = "The cost that counts towards the limits of the block.";
     object(
         "The result of a transaction's execution.",
         [
             ("err", err()),
-            ("status", result),
+            ("status", reference("ExecutionStatus", "The same as `err`, in an older shape.")),
             ("fee", lamports("The fee that was paid.")),
             ("preBalances", balances("before the transaction")),
             ("postBalances", balances("after the transaction")),
@@ -369,22 +400,12 @@ fn return_data() -> Value {
 fn status() -> Value {
     let confirmations =
         "The number of complete blocks above the transaction's block; null once it is finalized.";
-    let result = any_of(
-        "The same as `err`, in an older shape.",
-        [
-            object("The transaction succeeded.", [("Ok", json!({ "type": "null" }))]),
-            object(
-                "The transaction failed.",
-                [("Err", reference("TransactionError", "The error."))],
-            ),
-        ],
-    );
     object(
         "The status of a transaction.",
         [
             ("slot", slot("The slot of the block.")),
             ("confirmations", nullable(uint(64, confirmations))),
-            ("status", result),
+            ("status", reference("ExecutionStatus", "The same as `err`, in an older shape.")),
             ("err", err()),
             ("confirmationStatus", string_enum("The commitment level.", CONFIRMATIONS)),
         ],

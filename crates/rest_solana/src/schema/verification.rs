@@ -1,8 +1,9 @@
 //! How far the ledger's bank hashes are verified.
 
-use chain_solana::{MISMATCH_ACCOUNTS_MAX, VerificationLevel};
+use chain_solana::MISMATCH_ACCOUNTS_MAX;
 use rest::schema::*;
 use serde_json::Value;
+use solana::VerificationLevel;
 
 use super::formats::{key, lamports, slot};
 

@@ -5,11 +5,12 @@ use query::{Ledger, LedgerConfig};
 use serde_json::{Value, json};
 use solana::Account;
 use solana_pubkey::Pubkey;
+use testkit::raw_http_client::Client;
 
-use crate::world::{
+use crate::{Node, decoded_body, get, get_json, head, post};
+use testkit::sample_ledger::{
     DATA, MINT, OTHER_TOKEN, PROCESSED, PROGRAM, TOKEN, WALLET, bank, block, with_data,
 };
-use crate::{Node, decoded_body, get, get_json, head, post};
 
 /// A ledger at slot 100 whose program has this number of accounts of this length.
 fn ledger(
@@ -151,11 +152,11 @@ fn a_cached_response_of_any_length_is_repeated() {
         let accept = format!("accept-encoding: {coding}\r\n");
         let first = get(&mut client, &path, &accept);
         let (hits, etag) =
-            (node.world.node.context.response_cache.counters().hits, first.header("etag"));
+            (node.world.server.context.response_cache.counters().hits, first.header("etag"));
         assert!(decoded_body(&first).len() > 2 * 128 * 1024, "more than one piece");
         let again = get(&mut client, &path, &accept);
         assert_eq!(
-            node.world.node.context.response_cache.counters().hits,
+            node.world.server.context.response_cache.counters().hits,
             hits + 1,
             "{coding}: from the cache"
         );
@@ -180,7 +181,7 @@ fn text(value: &Value) -> &str {
 }
 
 /// Every page, by the links.
-fn follow(client: &mut crate::wire::Client, path: &str, member: &str) -> (Vec<Value>, usize) {
+fn follow(client: &mut Client, path: &str, member: &str) -> (Vec<Value>, usize) {
     let (mut path, mut found, mut pages) = (path.to_owned(), Vec::new(), 0);
     loop {
         let response = get(client, &path, "");

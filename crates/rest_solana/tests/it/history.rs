@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain_solana::{BankHashComponents, Block, ExecutedTransaction, History};
+use chain_solana::{Block, ExecutedTransaction, History, StatusVisibility};
 use serde_json::json;
 use solana_hash::Hash;
 use solana_message::{Message, MessageHeader, VersionedMessage};
@@ -13,8 +13,9 @@ use solana_signature::Signature;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionStatusMeta;
 
-use crate::world::{CONFIRMED, FINALIZED, NOW, WALLET, block};
 use crate::{Node, decoded_body, get, get_json};
+use testkit::sample_ledger::{CONFIRMED, FINALIZED, NOW, WALLET, block};
+use testkit::test_ledger::empty_block;
 
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
@@ -57,25 +58,19 @@ pub(crate) fn executed(slot: u64, index: u32, balances: usize) -> Arc<ExecutedTr
         meta,
         account_keys: keys,
         is_vote: false,
+        // Only the node that tells a client of it shows it.
+        visibility: StatusVisibility::hidden(),
     })
 }
 
 pub(crate) fn completed(slot: u64, transactions: Vec<Arc<ExecutedTransaction>>) -> Block {
     Block {
-        id: block(slot),
-        parent: block(slot - 1),
         block_height: slot - 10,
-        blockhash: Hash::new_from_array([slot as u8; 32]),
-        previous_blockhash: Hash::new_from_array([slot as u8 - 1; 32]),
         bank_hash: Hash::new_from_array([8; 32]),
-        hash_components: BankHashComponents::default(),
         block_time: NOW,
         transaction_count: slot * 10,
         transactions,
-        rewards: Vec::new(),
-        reward_partitions: None,
-        entries: Vec::new(),
-        writes: Vec::new(),
+        ..empty_block(block(slot), block(slot - 1))
     }
 }
 
@@ -89,7 +84,7 @@ pub(crate) fn confirm_block(history: &History, block: Block) {
 /// A node with a block of five transactions and a long one, both finalized, and one that is confirmed.
 fn node() -> Node {
     let node = Node::new();
-    let history = &node.world.node.api.history;
+    let history = &node.world.server.api.history;
     for (slot, transactions, balances) in
         [(FINALIZED - 1, 5, 2), (FINALIZED, 1, 40_000), (CONFIRMED, 1, 2)]
     {
@@ -198,7 +193,7 @@ fn the_description_has_examples_of_the_node() {
     };
     let (by_signature, by_slot) = ("/v1/transactions/{signature}", "/v1/blocks/{slot}");
     assert_eq!(example(&mut client, by_signature, "signature"), json!(null));
-    let history = &node.world.node.api.history;
+    let history = &node.world.server.api.history;
     confirm_block(history, completed(FINALIZED, vec![executed(FINALIZED, 0, 2)]));
     history.publish();
     let value = example(&mut client, by_signature, "signature");

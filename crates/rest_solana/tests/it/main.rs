@@ -1,4 +1,4 @@
-//! REST over real loopback sockets, on the synthetic ledger of the tests of `rpc_solana`.
+//! REST over real loopback sockets, on the sample ledger of `testkit`.
 //!
 //! `state` tests accounts, `history` blocks and transactions, `caching` ETags, codings and pages, `revalidation` the
 //! promise of a 304 against a model, `refusals` all errors, `transaction_status` clients that wait for a transaction,
@@ -11,25 +11,20 @@ mod revalidation;
 mod schemas;
 mod state;
 mod transaction_status;
-#[expect(dead_code, reason = "shared with the tests of rpc_solana, which use more of it")]
-#[path = "../../../rpc_solana/tests/it/wire.rs"]
-mod wire;
-#[expect(dead_code, reason = "shared with the tests of rpc_solana, which use more of it")]
-#[path = "../../../rpc_solana/tests/it/world.rs"]
-mod world;
 
 use std::sync::Arc;
+use testkit::sample_ledger;
 
 use rest::Rest;
 use rest_solana::{SolanaRest, WaiterEvents};
 use serde_json::Value;
 
-use crate::wire::{Client, Response};
-use crate::world::World;
+use testkit::raw_http_client::{Client, Response};
+use testkit::solana_node::SolanaNode;
 
 /// A node with REST on its port, and the sink for its ledger's events.
 struct Node {
-    world: World,
+    world: SolanaNode,
     rest: Arc<Rest<SolanaRest>>,
     events: WaiterEvents,
 }
@@ -44,7 +39,7 @@ struct NodeConfig {
 impl Node {
     fn new() -> Self {
         Self::with_config(
-            world::ledger(query::IndexConfig::default()),
+            sample_ledger::ledger(query::IndexConfig::default()),
             rpc_solana::Config::default(),
         )
     }
@@ -91,11 +86,16 @@ impl Node {
     ) -> Self {
         let NodeConfig { rpc, pool, cache_bytes_max } = config;
         let rest = Arc::new(rest);
-        let web = Arc::clone(&rest) as Arc<dyn jsonrpc::HttpApi<rpc_solana::SolanaApi>>;
-        let time = (clock, jsonrpc::Health::default());
-        let world = World::caching(reader, rpc, pool, Some(web), time, cache_bytes_max);
-        world.node.context.metrics.add(Arc::clone(&rest) as Arc<dyn ::metrics::Collector>);
-        let history = Arc::clone(&world.node.api.history);
+        let http_api = Arc::clone(&rest) as Arc<dyn jsonrpc::HttpApi<rpc_solana::SolanaApi>>;
+        let world = SolanaNode::builder(reader)
+            .config(rpc)
+            .pool(pool)
+            .http_api(http_api)
+            .clock(clock, jsonrpc::Health::default())
+            .cache_bytes_max(cache_bytes_max)
+            .serve();
+        world.server.context.metrics.add(Arc::clone(&rest) as Arc<dyn ::metrics::Collector>);
+        let history = Arc::clone(&world.server.api.history);
         let events = rest.api().start_waker(history).expect("a thread");
         Self { world, rest, events }
     }

@@ -1,9 +1,10 @@
 //! All errors: one shape, a stable name, the right status and headers.
 
 use serde_json::json;
+use testkit::raw_http_client::Response;
 
-use crate::world::{self, MINT, PROGRAM, WALLET};
 use crate::{Node, get, head, post, post_as, send_request};
+use testkit::sample_ledger::{self, MINT, PROGRAM, WALLET};
 
 #[test]
 fn errors_have_one_shape() {
@@ -61,10 +62,10 @@ fn a_missing_object_is_missing_at_a_slot() {
     let missing = solana_pubkey::Pubkey::new_from_array([200; 32]);
     let nothing = format!("/v1/transactions/{}", "1".repeat(64));
     let levels = [
-        ("?commitment=processed", "processed", world::PROCESSED),
-        ("?commitment=confirmed", "confirmed", world::CONFIRMED),
-        ("?commitment=finalized", "finalized", world::FINALIZED),
-        ("", "finalized", world::FINALIZED),
+        ("?commitment=processed", "processed", sample_ledger::PROCESSED),
+        ("?commitment=confirmed", "confirmed", sample_ledger::CONFIRMED),
+        ("?commitment=finalized", "finalized", sample_ledger::FINALIZED),
+        ("", "finalized", sample_ledger::FINALIZED),
     ];
     let mut requests = 0;
     for (query, commitment, slot) in levels {
@@ -92,7 +93,7 @@ fn a_missing_object_is_missing_at_a_slot() {
     // The slot of a status is that of the processed state, at any commitment.
     let response = get(&mut client, &format!("{nothing}/status?commitment=finalized"), "");
     assert_eq!(api_error(&response).0, 404);
-    let slot = world::PROCESSED.to_string();
+    let slot = sample_ledger::PROCESSED.to_string();
     assert_eq!(response.header("hydrant-slot"), Some(slot.as_str()));
     assert_eq!(response.header("hydrant-commitment"), Some("processed"));
     // Invalid requests have no slot.
@@ -111,7 +112,7 @@ fn a_missing_object_is_missing_at_a_slot() {
 }
 
 /// The message of an error.
-fn message(response: &crate::wire::Response) -> String {
+fn message(response: &Response) -> String {
     assert_eq!(api_error(response), (400, "invalid_params".to_owned()), "{}", response.body);
     response.json()["error"]["message"].as_str().expect("words").to_owned()
 }
@@ -169,7 +170,7 @@ fn the_length_of_a_list_is_limited_by_the_node() {
     for max in [3, 100, 1_050] {
         let config =
             rpc_solana::Config { multiple_accounts_max: max, ..rpc_solana::Config::default() };
-        let node = Node::with_config(world::ledger(query::IndexConfig::default()), config);
+        let node = Node::with_config(sample_ledger::ledger(query::IndexConfig::default()), config);
         let mut client = node.client();
         let document = crate::get_json(&mut client, "/v1/openapi.json");
         let path = &document["paths"]["/v1/accounts"];
@@ -200,7 +201,7 @@ fn the_length_of_a_list_is_limited_by_the_node() {
 }
 
 /// The status and name of an error response. Checks its shape.
-fn api_error(response: &crate::wire::Response) -> (u16, String) {
+fn api_error(response: &Response) -> (u16, String) {
     assert_eq!(response.header("content-type"), Some("application/json"), "{response:?}");
     assert_eq!(response.header("cache-control"), Some("no-store"), "{response:?}");
     let body = response.json();
@@ -238,7 +239,7 @@ fn an_invalid_body_is_refused() {
         let response = post_as(&mut client, path, media, body);
         assert_eq!(api_error(&response), (status, name.to_owned()), "{path} {media}");
     }
-    let long = vec![b' '; rpc_solana::Config::default().body_bytes_max + 1];
+    let long = vec![b' '; rpc_solana::Config::default().body_bytes_max() + 1];
     let response = post_as(&mut client, "/v1/accounts", "application/json", &long);
     assert_eq!(api_error(&response), (413, "body_too_large".to_owned()));
     assert_eq!(response.header("connection"), Some("close"));
@@ -359,7 +360,7 @@ fn a_page_of_an_origin_that_is_not_allowed_is_refused_in_the_one_shape() {
     let origins = ["https://app.example".to_owned()];
     let allowed_origins = http_server::AllowedOrigins::new(&origins).expect("an origin");
     let config = rpc_solana::Config { allowed_origins, ..rpc_solana::Config::default() };
-    let node = Node::with_config(world::ledger(query::IndexConfig::default()), config);
+    let node = Node::with_config(sample_ledger::ledger(query::IndexConfig::default()), config);
     let account = format!("/v1/accounts/{WALLET}");
     let response = get(&mut node.client(), &account, "origin: https://evil.example\r\n");
     assert_eq!(api_error(&response), (403, "origin_not_allowed".to_owned()));
@@ -437,7 +438,7 @@ fn every_response_has_slot_and_commitment() {
 fn a_full_pool_is_reported_with_retry_after() {
     let mut config = pool::Config { threads: 1, ..pool::Config::default() };
     config.medium.tasks_max = 0;
-    let reader = world::ledger(query::IndexConfig::default());
+    let reader = sample_ledger::ledger(query::IndexConfig::default());
     let node = Node::with_pool(reader, rpc_solana::Config::default(), config);
     let occupied = node.world.occupy_pool();
     let response = get(&mut node.client(), "/v1/supply", "");
@@ -451,7 +452,7 @@ fn a_full_pool_is_reported_with_retry_after() {
 fn node_with_client_limits(clients: pool::Limits) -> Node {
     let config = pool::Config { clients, ..pool::Config::default() };
     Node::with_pool(
-        world::ledger(query::IndexConfig::default()),
+        sample_ledger::ledger(query::IndexConfig::default()),
         rpc_solana::Config::default(),
         config,
     )
@@ -470,7 +471,7 @@ fn every_request_counts_against_the_clients_share() {
     }
     let node = node_with_client_limits(pool::Limits { requests_per_s: 1, bytes_per_s: 0 });
     let mut client = node.client();
-    let refused = |response: crate::wire::Response| response.status == 429;
+    let refused = |response: Response| response.status == 429;
     assert!((0..50).any(|_| refused(send_request(&mut client, "DELETE", &account, ""))), "405");
     let not_that = "accept: text/csv\r\n";
     assert!((0..50).any(|_| refused(get(&mut client, &account, not_that))), "406");

@@ -10,10 +10,10 @@ use solana::Account;
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 
-use crate::history::{completed, confirm_block, executed};
-use crate::wire::Client;
-use crate::world::{PROGRAM, bank, block, mint, token, with_data};
+use crate::history::{completed, confirm_block, executed, signature};
 use crate::{Node, decode, get};
+use testkit::raw_http_client::Client;
+use testkit::sample_ledger::{PROGRAM, WALLET, bank, block, mint, token, with_data};
 
 fn key(n: u8) -> Pubkey {
     Pubkey::new_from_array([n; 32])
@@ -76,7 +76,9 @@ fn request(random: &mut Rng, tip: u64) -> (&'static str, String) {
     let encoding = one(&["base64", "base64", "jsonParsed"]);
     let config = format!("commitment={commitment}&encoding={encoding}");
     let limit = one(&["", "", "&limit=2", "&changedSinceSlot=101"]);
-    let kind = one(&["program", "tokens", "holders", "accounts", "supply", "block"]);
+    let kind = one(&KINDS[..KINDS.len() - 1]);
+    let slice = one(&["", "&dataOffset=1&dataLength=8"]);
+    let page = one(&["", "&limit=1", "&limit=3"]);
     let sure = one(&["confirmed", "finalized"]);
     let (owner, mint) = (key(OWNERS[random.usize(..2)]), key(MINTS[random.usize(..2)]));
     match kind.as_str() {
@@ -84,6 +86,24 @@ fn request(random: &mut Rng, tip: u64) -> (&'static str, String) {
         "tokens" => ("tokens", format!("/v1/owners/{owner}/tokens?{config}{limit}")),
         "holders" => ("holders", format!("/v1/mints/{mint}/holders?{config}{limit}")),
         "supply" => ("supply", format!("/v1/supply?commitment={commitment}")),
+        "account" => {
+            ("account", format!("/v1/accounts/{}?{config}{slice}", key(1 + random.u8(..5))))
+        }
+        "mint" => ("mint", format!("/v1/mints/{mint}/supply?commitment={commitment}")),
+        "node" => ("node", "/v1/node".to_owned()),
+        "ledger" => ("ledger", format!("/v1/ledger?commitment={commitment}")),
+        "signatures" => {
+            let path = format!("/v1/accounts/{WALLET}/transactions?commitment={sure}{page}");
+            ("signatures", path)
+        }
+        "transaction" => {
+            let signature = signature(tip - random.u64(..6).min(tip - 100), 0);
+            ("transaction", format!("/v1/transactions/{signature}?commitment={sure}"))
+        }
+        "status" => {
+            let signature = signature(tip - random.u64(..6).min(tip - 100), 0);
+            ("status", format!("/v1/transactions/{signature}/status"))
+        }
         "block" => {
             let slot = tip - random.u64(..6).min(tip - 100);
             ("block", format!("/v1/blocks/{slot}?commitment={sure}"))
@@ -97,12 +117,30 @@ fn request(random: &mut Rng, tip: u64) -> (&'static str, String) {
     }
 }
 
-const KINDS: [&str; 7] = ["supply", "program", "tokens", "holders", "few", "many", "block"];
+const KINDS: [&str; 14] = [
+    "supply",
+    "program",
+    "tokens",
+    "holders",
+    "block",
+    "account",
+    "mint",
+    "node",
+    "ledger",
+    "signatures",
+    "transaction",
+    "status",
+    "few",
+    "many",
+];
 
 /// The number of responses that were started on the CPU pool.
 fn tasks_started(node: &Node) -> u64 {
-    let class = node.world.class(pool::Class::Medium);
-    class.completed + class.cancelled + class.expired + (class.queued + class.active) as u64
+    let started = [pool::Class::Light, pool::Class::Medium].map(|class| {
+        let class = node.world.class(class);
+        class.completed + class.cancelled + class.expired + (class.queued + class.active) as u64
+    });
+    started.iter().sum()
 }
 
 /// What a client has cached of one request: the `ETag`s, and the bytes of each.
@@ -176,14 +214,15 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
     let mut random = Rng::with_seed(seed);
     let (mut ledger, reader) = ledger(&mut random);
     // The first node computes ETags of streamed responses from dependencies. The other buffers and hashes everything.
-    let node = Node::with_etag_buffer(reader.clone(), 64, cache_bytes_max);
+    // A token's supply fits into the buffer; nothing else that has dependencies does.
+    let node = Node::with_etag_buffer(reader.clone(), 90, cache_bytes_max);
     let is_cached = cache_bytes_max > 0;
     let fresh = Node::with_etag_buffer(reader, 1 << 20, 0);
     let (mut client, mut fresh_client) = (node.client(), fresh.client());
     let (mut slots, mut root) = (vec![100], 0);
     let mut caches: HashMap<(String, &str), CachedBodies> = HashMap::new();
     let mut revalidated: HashMap<&str, u64> = HashMap::new();
-    for _ in 0..250 {
+    for _ in 0..400 {
         match random.u8(..6) {
             0 => {
                 let parent = slots[slots.len() - 1];
@@ -197,7 +236,7 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
                 ledger.complete(block(tip), bank(tip)).expect("complete");
                 ledger.confirm(block(tip)).expect("it is complete");
                 for node in [&node, &fresh] {
-                    let history = &node.world.node.api.history;
+                    let history = &node.world.server.api.history;
                     confirm_block(history, completed(tip, vec![executed(tip, 0, 2)]));
                     history.publish();
                 }
@@ -205,8 +244,8 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
             1 if root < slots.len() - 1 => {
                 root += 1 + random.usize(..slots.len() - 1 - root);
                 for node in [&node, &fresh] {
-                    node.world.node.api.history.finalize(block(slots[root]));
-                    node.world.node.api.history.publish();
+                    node.world.server.api.history.finalize(block(slots[root]));
+                    node.world.server.api.history.publish();
                 }
                 ledger.finalize(block(slots[root])).expect("finalize");
             }
@@ -218,14 +257,14 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
             let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
             let cached = caches.entry((path.clone(), coding)).or_default();
             let before =
-                (tasks_started(&node), node.world.node.context.response_cache.counters().hits);
+                (tasks_started(&node), node.world.server.context.response_cache.counters().hits);
             let is_conditional = random.u8(..4) > 0;
             let request = ComparedRequest { path: &path, coding, is_conditional, is_cached };
             if send_compared(&mut client, &mut fresh_client, &request, cached)
                 && before
                     == (
                         tasks_started(&node),
-                        node.world.node.context.response_cache.counters().hits,
+                        node.world.server.context.response_cache.counters().hits,
                     )
             {
                 *revalidated.entry(kind).or_default() += 1;
@@ -233,6 +272,154 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
         }
     }
     revalidated
+}
+
+/// Every route, as a client that has its response asks for it, and the class of its calls.
+const ROUTES: [&str; 12] = [
+    "/v1/node",
+    "/v1/ledger",
+    "/v1/supply",
+    "/v1/accounts?addresses={key}",
+    "/v1/accounts/{key}",
+    "/v1/accounts/{wallet}/transactions",
+    "/v1/owners/{owner}/tokens",
+    "/v1/mints/{mint}/holders",
+    "/v1/mints/{mint}/supply",
+    "/v1/programs/{program}/accounts",
+    "/v1/transactions/{signature}",
+    "/v1/transactions/{signature}/status",
+];
+
+/// A node with a final block, and the path of each route.
+struct EveryRoute {
+    node: Node,
+    ledger: Ledger<Account, chain_solana::BlockInfo>,
+    paths: Vec<String>,
+}
+
+impl EveryRoute {
+    fn new(cache_bytes_max: u64) -> Self {
+        let (ledger, reader) = ledger(&mut Rng::with_seed(7));
+        let node = Node::with_etag_buffer(reader, 1 << 20, cache_bytes_max);
+        let mut paths: Vec<String> = ROUTES.map(Self::fill_path).to_vec();
+        paths.push("/v1/blocks/101".to_owned());
+        let mut world = Self { node, ledger, paths };
+        world.confirm(101);
+        world.finalize(101);
+        world
+    }
+
+    fn fill_path(path: &str) -> String {
+        let path = path.replace("{key}", &key(1).to_string());
+        let path = path.replace("{wallet}", &WALLET.to_string());
+        let path = path.replace("{owner}", &key(OWNERS[0]).to_string());
+        let path = path.replace("{mint}", &key(MINTS[0]).to_string());
+        let path = path.replace("{program}", &PROGRAM.to_string());
+        path.replace("{signature}", &signature(101, 0).to_string())
+    }
+
+    /// Adds a confirmed block with a transaction.
+    fn confirm(&mut self, slot: u64) {
+        let history = &self.node.world.server.api.history;
+        let confirmed = completed(slot, vec![executed(slot, 0, 2)]);
+        confirmed.show_statuses();
+        confirm_block(history, confirmed);
+        history.publish();
+        self.ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
+        self.ledger.complete(block(slot), bank(slot)).expect("complete");
+        self.ledger.confirm(block(slot)).expect("it is complete");
+        self.ledger.publish();
+    }
+
+    fn finalize(&mut self, slot: u64) {
+        let history = &self.node.world.server.api.history;
+        history.finalize(block(slot));
+        history.publish();
+        self.ledger.finalize(block(slot)).expect("it is confirmed");
+        self.ledger.publish();
+    }
+}
+
+#[test]
+fn every_route_is_revalidated_without_a_task() {
+    for cache_bytes_max in [0, 1 << 20] {
+        let EveryRoute { node, paths, ledger: _ledger } = EveryRoute::new(cache_bytes_max);
+        let mut client = node.client();
+        for path in &paths {
+            let first = get(&mut client, path, "");
+            let etag = first.header("etag").unwrap_or_else(|| panic!("{path}: {}", first.body));
+            let condition = format!("if-none-match: \"0\", W/{etag}\r\n");
+            assert_eq!(get(&mut client, path, &condition).status, 304, "{path}");
+            let before = tasks_started(&node);
+            for condition in [condition, "if-none-match: *\r\n".to_owned()] {
+                let again = get(&mut client, path, &condition);
+                assert_eq!((again.status, again.header("etag")), (304, Some(etag)), "{path}");
+                for name in ["hydrant-slot", "hydrant-commitment", "cache-control", "vary"] {
+                    assert_eq!(again.header(name), first.header(name), "{path}");
+                }
+                assert!(again.bytes.is_empty());
+            }
+            let other = get(&mut client, path, "if-none-match: \"0\"\r\n");
+            assert_eq!((other.status, other.bytes == first.bytes), (200, true), "{path}");
+            let head = format!("if-none-match: {etag}\r\n");
+            let head = crate::send_request(&mut client, "HEAD", path, &head);
+            assert_eq!(head.status, 304, "{path}");
+            assert!(tasks_started(&node) <= before + 1, "{path}: only the 200 had a task");
+        }
+    }
+}
+
+#[test]
+fn a_304_is_of_the_same_media_type_and_coding() {
+    let world = EveryRoute::new(0);
+    let mut client = world.node.client();
+    let path = format!("/v1/accounts/{}", key(1));
+    let raw = "accept: application/octet-stream\r\n";
+    let tag = |client: &mut Client, accept: &str| {
+        get(client, &path, accept).header("etag").expect("an ETag").to_owned()
+    };
+    let json_tag = tag(&mut client, "");
+    let raw_tag = tag(&mut client, raw);
+    for _ in 0..3 {
+        for (accept, sent, status) in
+            [("", &json_tag, 304), ("", &raw_tag, 200), (raw, &raw_tag, 304), (raw, &json_tag, 200)]
+        {
+            let headers = format!("{accept}if-none-match: {sent}\r\n");
+            assert_eq!(get(&mut client, &path, &headers).status, status, "{accept}");
+        }
+        // A parameter makes another response, whatever the client has.
+        let sliced = format!("{path}?dataOffset=0&dataLength=1");
+        let headers = format!("if-none-match: {json_tag}\r\n");
+        assert_eq!(get(&mut client, &sliced, &headers).status, 200);
+        let unreached = format!("{path}?minContextSlot=1000");
+        assert_eq!(get(&mut client, &unreached, &headers).status, 409);
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a wait is measured")]
+fn a_request_that_waits_is_not_answered_from_its_tag() {
+    let mut world = EveryRoute::new(0);
+    let mut client = world.node.client();
+    // Confirmed but not final: its status changes when it is.
+    world.confirm(102);
+    let path = format!("/v1/transactions/{}/status", signature(102, 0));
+    let waiting = format!("{path}?waitMs=50&commitment=finalized");
+    let first = get(&mut client, &waiting, "");
+    assert_eq!(first.status, 200, "{}", first.body);
+    let condition = format!("if-none-match: {}\r\n", first.header("etag").expect("an ETag"));
+    let started = std::time::Instant::now();
+    for _ in 0..2 {
+        assert_eq!(get(&mut client, &waiting, &condition).status, 304, "after the wait");
+    }
+    assert!(started.elapsed() >= std::time::Duration::from_millis(100), "both waited");
+    for _ in 0..2 {
+        assert_eq!(get(&mut client, &path, &condition).status, 304);
+    }
+    world.finalize(102);
+    for path in [waiting, path] {
+        assert_eq!(get(&mut client, &path, &condition).status, 200);
+    }
 }
 
 #[test]
@@ -252,8 +439,8 @@ fn an_etag_without_bytes_belongs_to_one_process_instance() {
             let response = get(&mut node.client(), &path, &format!("if-none-match: {tag}\r\n"));
             assert_eq!((response.status, response.header("etag")), (status, Some(etag.as_str())));
         }
-        // The node's own ETag needed no computation. The other one and `*` did.
-        assert_eq!(tasks_started(node), before + 2);
+        // The node's own ETag needed no computation, and afterwards `*` did not either. The other ETag did.
+        assert_eq!(tasks_started(node), before + 1);
     }
     // A response to POST is always computed.
     let response =

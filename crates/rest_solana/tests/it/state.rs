@@ -10,11 +10,11 @@ use rest_solana::SolanaRest;
 use serde_json::json;
 use solana::Account;
 
-use crate::world::{
+use crate::{Node, NodeConfig, get, get_json, post};
+use testkit::sample_ledger::{
     CONFIRMED, DATA, DATA_BYTES, FINALIZED, MINT, PROCESSED, PROGRAM, SOL, TOKEN, WALLET, bank,
     block,
 };
-use crate::{Node, NodeConfig, get, get_json, post};
 
 #[test]
 fn an_account_comes_with_slot_and_commitment_of_its_state() {
@@ -151,12 +151,12 @@ fn the_ledger_is_read_at_one_version_though_it_advances_between_the_calls() {
 fn a_pinned_node_reads_the_version_at_its_creation() {
     let (mut ledger, reader) = short_ledger();
     let node = Node::with_config(reader, rpc_solana::Config::default());
-    let still = node.world.node.pinned();
+    let still = node.world.server.pinned();
     publish_next_block(&mut ledger, 101);
     let slot =
         |node: &rpc_solana::SolanaServer| node.api.reader.view(Commitment::Processed).block().slot;
-    assert_eq!((slot(&still), slot(&node.world.node)), (100, 101));
-    assert_eq!(slot(&node.world.node.pinned()), 101);
+    assert_eq!((slot(&still), slot(&node.world.server)), (100, 101));
+    assert_eq!(slot(&node.world.server.pinned()), 101);
 }
 
 #[test]

@@ -6,21 +6,12 @@ use std::time::{Duration, Instant};
 use chain_solana::{EventSink, LedgerEvent};
 use ledger::BlockId;
 use testkit::ForkEvent;
+use testkit::eventually::wait_until;
 use testkit::forked_chain::{self, ForkedChain, ROOT};
 
 use crate::history::{completed, executed, signature};
-use crate::wire::IO_TIMEOUT;
-use crate::world::{CONFIRMED, FINALIZED, PROCESSED, block};
 use crate::{Node, get};
-
-#[expect(clippy::disallowed_methods, reason = "a timeout needs a clock")]
-fn wait_until(condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < IO_TIMEOUT);
-        std::thread::yield_now();
-    }
-}
+use testkit::sample_ledger::{CONFIRMED, FINALIZED, PROCESSED, block};
 
 fn request(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n")
@@ -41,9 +32,9 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
         let path = format!("{path}?waitMs=30000&commitment={commitment}");
         let mut waiting = node.client();
         waiting.send(request(&path));
-        wait_until(|| node.rest.api().waiters_len() == 1);
+        wait_until(|| node.rest.api().waiters_len(), |waiters| *waiters == 1);
         let transaction = executed(slot, 0, 2);
-        let history = &node.world.node.api.history;
+        let history = &node.world.server.api.history;
         history.record_transactions(block(slot), &[executed(slot, 1, 2), transaction.clone()]);
         history.publish();
         let block = completed(slot, vec![executed(slot, 1, 2), transaction.clone()]).into();
@@ -57,7 +48,7 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
         assert_eq!(response.json()["confirmationStatus"], commitment);
         assert_eq!(response.json()["slot"], slot);
         assert_eq!(response.header("hydrant-slot"), Some(PROCESSED.to_string().as_str()));
-        wait_until(|| node.rest.api().waiters_len() == 0);
+        wait_until(|| node.rest.api().waiters_len(), |waiters| *waiters == 0);
     }
     assert!(start.elapsed() < Duration::from_secs(25), "no wait timed out");
 }
@@ -74,7 +65,7 @@ impl ForkedNode {
     fn start(first: BlockId) -> Self {
         let (ledger, reader) = forked_chain::ledger();
         let node = Node::with_config(reader, rpc_solana::Config::default());
-        let history = Arc::clone(&node.world.node.api.history);
+        let history = Arc::clone(&node.world.server.api.history);
         let events = node.rest.api().start_waker(Arc::clone(&history)).expect("a thread");
         let chain = ForkedChain::new(ledger, history, vec![Box::new(events)]);
         let path = format!("/v1/transactions/{}/status", forked_chain::signature(0));
@@ -105,13 +96,13 @@ impl ForkedNode {
         let mut waiting = self.node.client();
         let path = format!("{}?waitMs=30000&commitment={commitment}", self.path);
         waiting.send(request(&path));
-        wait_until(|| self.node.rest.api().waiters_len() == 1);
+        wait_until(|| self.node.rest.api().waiters_len(), |waiters| *waiters == 1);
         self.apply(events);
         let response = waiting.receive();
         assert_eq!(response.status, 200, "{}", response.body);
         assert_eq!(response.json()["confirmationStatus"], commitment);
         assert!(start.elapsed() < Duration::from_secs(25), "the wait did not time out");
-        wait_until(|| self.node.rest.api().waiters_len() == 0);
+        wait_until(|| self.node.rest.api().waiters_len(), |waiters| *waiters == 0);
     }
 }
 
@@ -141,8 +132,10 @@ fn a_waiting_client_is_woken_when_a_descendant_of_its_block_is_confirmed() {
 #[test]
 fn a_wait_that_times_out_returns_the_current_status() {
     let node = Node::new();
-    let history = &node.world.node.api.history;
-    history.record_transactions(block(CONFIRMED), &[executed(CONFIRMED, 0, 2)]);
+    let history = &node.world.server.api.history;
+    let transaction = executed(CONFIRMED, 0, 2);
+    transaction.show_status();
+    history.record_transactions(block(CONFIRMED), &[transaction]);
     history.publish();
     let mut client = node.client();
     let path = format!("/v1/transactions/{}/status?waitMs=50", signature(CONFIRMED, 0));
@@ -160,7 +153,7 @@ fn a_client_that_disconnects_waits_no_longer() {
     let mut client = node.client();
     let path = format!("/v1/transactions/{}/status?waitMs=30000", signature(1, 1));
     client.send(request(&path));
-    wait_until(|| node.rest.api().waiters_len() == 1);
+    wait_until(|| node.rest.api().waiters_len(), |waiters| *waiters == 1);
     drop(client);
-    wait_until(|| node.rest.api().waiters_len() == 0);
+    wait_until(|| node.rest.api().waiters_len(), |waiters| *waiters == 0);
 }

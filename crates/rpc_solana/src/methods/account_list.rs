@@ -1,7 +1,8 @@
 //! Lists of accounts: found, sorted and written step by step.
 //!
-//! A list in pubkey order is scanned first. For each account found, sixteen bytes stay in memory: the beginning
-//! of its pubkey and its id. Then the accounts are read again from the same view and written.
+//! A list in pubkey order is scanned first. For each account found, sixteen bytes stay in memory: the first twelve of
+//! its pubkey, and its id. The whole pubkeys of accounts that share the first bytes are read from the view. Then the
+//! accounts are read again from the same view and written.
 //! An unsorted list is written as it is found.
 //! Bounds: at most [`SORTED_MAX`] accounts are sorted at once (16 MiB). For a longer list, the pubkeys are split
 //! into ranges, and the list is scanned once per range. One account is encoded at a time, a long one in chunks.
@@ -176,6 +177,7 @@ impl AccountListStream {
         if let Some((pubkey, account)) = self.read_ahead.pop_front() {
             return Ok(NextAccount::Account(pubkey, account));
         }
+        let view = &self.view;
         let ids: Vec<AddressId> = match &mut self.source {
             AccountSource::Provided(accounts) => {
                 self.records_visited += 1;
@@ -185,7 +187,8 @@ impl AccountListStream {
             }
             AccountSource::Unsorted(ids) => ids.drain(..ids.len().min(READ_AT_ONCE)).collect(),
             AccountSource::Sorted(sort) => {
-                std::iter::from_fn(|| sort.pop()).take(READ_AT_ONCE).collect()
+                let pop = || sort.pop(|id| view.address(id));
+                std::iter::from_fn(pop).take(READ_AT_ONCE).collect()
             }
         };
         if ids.is_empty() {
@@ -194,7 +197,7 @@ impl AccountListStream {
                 _ => Ok(self.scan_more()),
             };
         }
-        let found = self.view.records(ids.into_iter());
+        let found = view.records(ids.into_iter());
         self.read_ahead.extend(
             found.filter_map(|(address, account)| {
                 Some((accounts_reader::pubkey(&address)?, account))
@@ -253,12 +256,12 @@ impl AccountListStream {
                 checked = accounts_reader::check_encoding(&account, encoding);
             }
             if let Some(address) = view.address(id) {
-                sort.push(&address, id);
+                sort.push(&address, id, |id| view.address(id));
             }
         });
         checked?;
         if scan.next.is_none() {
-            sort.close();
+            sort.close(|id| view.address(id));
         }
         Ok(NextAccount::Pending)
     }
@@ -368,26 +371,58 @@ impl AccountListStream {
 }
 
 /// Ids in pubkey order: sorted runs, merged while they are popped.
+///
+/// An entry is a word: the first 12 bytes of an address, then its id. Entries that share these bytes are in the order
+/// of their whole addresses, for which the methods take a lookup.
 struct ExternalSort {
     passes: usize,
     pass: usize,
     run: Vec<u128>,
     runs: Vec<Box<[u128]>>,
-    /// The next entry of each run: its word, its run, its index in the run.
-    heads: BinaryHeap<Reverse<(u128, usize, usize)>>,
+    /// The next entry of each run, except those in `ties`.
+    heads: BinaryHeap<Reverse<(u128, RunCursor)>>,
+    /// The next entry of each run that shares the lowest 12 bytes with another run.
+    ties: BinaryHeap<Reverse<(Option<Address>, RunCursor)>>,
     /// All entries of this pass are pushed.
     is_closed: bool,
 }
 
+/// A position in a run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RunCursor {
+    run: usize,
+    index: usize,
+}
+
+/// The first 12 bytes of the address of an entry.
+fn entry_prefix(word: u128) -> u128 {
+    word >> 32
+}
+
+/// The id of an entry.
+fn entry_id(word: u128) -> AddressId {
+    AddressId(word as u32) // its low half
+}
+
 impl ExternalSort {
     fn new(passes: usize) -> Self {
-        let (run, runs) = (Vec::new(), Vec::new());
-        Self { passes, pass: 0, run, runs, heads: BinaryHeap::new(), is_closed: false }
+        Self {
+            passes,
+            pass: 0,
+            run: Vec::new(),
+            runs: Vec::new(),
+            heads: BinaryHeap::new(),
+            ties: BinaryHeap::new(),
+            is_closed: false,
+        }
     }
 
-    /// Sorts by the first 12 bytes of the address, then by id. Two addresses that share these bytes may come in
-    /// either order.
-    fn push(&mut self, address: &Address, id: AddressId) {
+    fn push(
+        &mut self,
+        address: &Address,
+        id: AddressId,
+        lookup_address: impl Fn(AddressId) -> Option<Address>,
+    ) {
         let mut word = [0; 16];
         for (to, from) in word[..12].iter_mut().zip(address.as_bytes()) {
             *to = *from;
@@ -400,35 +435,73 @@ impl ExternalSort {
         }
         self.run.push(word);
         if self.run.len() == RUN_LEN {
-            self.end_run();
+            self.end_run(lookup_address);
         }
     }
 
-    fn end_run(&mut self) {
+    fn end_run(&mut self, lookup_address: impl Fn(AddressId) -> Option<Address>) {
         self.run.sort_unstable();
+        let shares_prefix = |one: &u128, other: &u128| entry_prefix(*one) == entry_prefix(*other);
+        for equal in self.run.chunk_by_mut(shares_prefix).filter(|equal| equal.len() > 1) {
+            equal.sort_by_cached_key(|word| lookup_address(entry_id(*word)));
+        }
         let run: Box<[u128]> = std::mem::take(&mut self.run).into();
         if let Some(head) = run.first() {
-            self.heads.push(Reverse((*head, self.runs.len(), 0)));
+            self.heads.push(Reverse((*head, RunCursor { run: self.runs.len(), index: 0 })));
             self.runs.push(run);
         }
     }
 
     /// Ends this pass: nothing more is pushed.
-    fn close(&mut self) {
-        self.end_run();
+    fn close(&mut self, lookup_address: impl Fn(AddressId) -> Option<Address>) {
+        self.end_run(lookup_address);
         self.is_closed = true;
     }
 
-    fn pop(&mut self) -> Option<AddressId> {
+    fn pop(&mut self, lookup_address: impl Fn(AddressId) -> Option<Address>) -> Option<AddressId> {
         if !self.is_closed {
             return None;
         }
-        let Reverse((word, run, at)) = self.heads.pop()?;
-        match self.runs[run].get(at + 1) {
-            Some(next) => self.heads.push(Reverse((*next, run, at + 1))),
-            None => self.runs[run] = Box::default(),
+        if self.ties.is_empty() {
+            let Reverse((word, cursor)) = self.heads.pop()?;
+            let is_tied = self.peek_prefix() == Some(entry_prefix(word));
+            if !is_tied {
+                if let Some(next) = self.advance(cursor) {
+                    self.heads.push(Reverse(next));
+                }
+                return Some(entry_id(word));
+            }
+            self.ties.push(Reverse((lookup_address(entry_id(word)), cursor)));
+            while self.peek_prefix() == Some(entry_prefix(word))
+                && let Some(Reverse((word, cursor))) = self.heads.pop()
+            {
+                self.ties.push(Reverse((lookup_address(entry_id(word)), cursor)));
+            }
         }
-        Some(AddressId(word as u32)) // its low half
+        let Reverse((_, cursor)) = self.ties.pop()?;
+        let word = self.runs[cursor.run][cursor.index];
+        match self.advance(cursor) {
+            Some((next, cursor)) if entry_prefix(next) == entry_prefix(word) => {
+                self.ties.push(Reverse((lookup_address(entry_id(next)), cursor)));
+            }
+            Some(next) => self.heads.push(Reverse(next)),
+            None => {}
+        }
+        Some(entry_id(word))
+    }
+
+    /// The first 12 bytes of the lowest of `heads`.
+    fn peek_prefix(&self) -> Option<u128> {
+        self.heads.peek().map(|Reverse((word, _))| entry_prefix(*word))
+    }
+
+    /// The entry after one in its run, with its position. A run is freed after its last entry.
+    fn advance(&mut self, RunCursor { run, index }: RunCursor) -> Option<(u128, RunCursor)> {
+        let next = self.runs[run].get(index + 1).copied();
+        if next.is_none() {
+            self.runs[run] = Box::default();
+        }
+        next.map(|word| (word, RunCursor { run, index: index + 1 }))
     }
 
     /// Starts the pass for the next range of addresses. False if there is none.
@@ -444,31 +517,66 @@ impl ExternalSort {
 mod tests {
     use super::*;
 
-    #[test]
-    fn any_number_of_passes_gives_the_order_of_addresses() {
+    /// Random bytes.
+    fn random_bytes() -> impl FnMut() -> u8 {
         let mut random = 1_u64;
-        let mut byte = || {
+        move || {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (random >> 56) as u8
-        };
-        let addresses: Vec<[u8; 32]> =
-            (0..10_000).map(|_| std::array::from_fn(|_| byte())).collect();
+        }
+    }
+
+    /// The indices of addresses as they are sorted in some passes.
+    fn sort(addresses: &[[u8; 32]], passes: usize) -> Vec<usize> {
+        let lookup = |id: AddressId| addresses.get(id.0 as usize).map(|it| Address::from(*it));
+        let mut sort = ExternalSort::new(passes);
+        let mut sorted = Vec::new();
+        loop {
+            for (at, address) in addresses.iter().enumerate() {
+                sort.push(&Address::from(*address), AddressId(at as u32), lookup);
+            }
+            sort.close(lookup);
+            sorted.extend(std::iter::from_fn(|| sort.pop(lookup)).map(|id| id.0 as usize));
+            if !sort.next_pass() {
+                return sorted;
+            }
+        }
+    }
+
+    fn assert_sorted(addresses: &[[u8; 32]]) {
         let mut expected: Vec<usize> = (0..addresses.len()).collect();
         expected.sort_by_key(|at| addresses[*at]);
         for passes in [1, 2, 7] {
-            let mut sort = ExternalSort::new(passes);
-            let mut found = Vec::new();
-            loop {
-                for (at, address) in addresses.iter().enumerate() {
-                    sort.push(&Address::from(*address), AddressId(at as u32));
-                }
-                sort.close();
-                found.extend(std::iter::from_fn(|| sort.pop()).map(|id| id.0 as usize));
-                if !sort.next_pass() {
-                    break;
-                }
-            }
-            assert_eq!(found, expected, "{passes}");
+            assert!(sort(addresses, passes) == expected, "{passes}");
         }
+    }
+
+    #[test]
+    fn any_number_of_passes_gives_the_order_of_addresses() {
+        let mut byte = random_bytes();
+        let addresses: Vec<[u8; 32]> =
+            (0..10_000).map(|_| std::array::from_fn(|_| byte())).collect();
+        assert_sorted(&addresses);
+    }
+
+    #[test]
+    fn addresses_that_share_their_first_bytes_are_in_order_of_the_rest() {
+        let with_end = |end: u8| {
+            let mut bytes = [7; 32];
+            bytes[31] = end;
+            bytes
+        };
+        assert_sorted(&[with_end(2), with_end(1)]);
+        // Three prefixes in several runs, and others between them.
+        let mut byte = random_bytes();
+        let address = |at: usize| {
+            let mut bytes: [u8; 32] = std::array::from_fn(|_| byte());
+            if !at.is_multiple_of(4) {
+                bytes[..12].fill([0, 64, 65, 255][at % 4]);
+            }
+            bytes
+        };
+        let addresses: Vec<[u8; 32]> = (0..4 * RUN_LEN + 5).map(address).collect();
+        assert_sorted(&addresses);
     }
 }

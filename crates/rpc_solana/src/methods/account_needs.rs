@@ -7,7 +7,7 @@
 
 use std::task::{Poll, Waker};
 
-use chain_solana::{AccountUpstream, AccountsRequest, FetchCall, FetchError};
+use chain_solana::{AccountsRequest, FetchCall, FetchError, RemoteAccounts};
 use jsonrpc::Preparation;
 use jsonrpc::error::{OVERLOADED, RpcError};
 use jsonrpc::params::Params;
@@ -278,6 +278,6 @@ fn cheatcode(api: &SolanaApi, method: &str, params: Params<'_>) -> Option<Accoun
 }
 
 /// The upstream of a cheat code that concerns it.
-pub(super) fn upstream(api: &SolanaApi) -> Option<&dyn AccountUpstream> {
+pub(super) fn upstream(api: &SolanaApi) -> Option<&dyn RemoteAccounts> {
     api.account_upstream.as_deref()
 }

@@ -28,13 +28,13 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getBalance", Execution::Inline, balance),
     MethodSpec::new("getAccountInfo", Execution::TryInline(small_account_info), account_info)
-        .with_dependencies(account_dependencies),
+        .with_cache_dependencies(account_dependencies),
     MethodSpec::new(
         "getMultipleAccounts",
         Execution::TryInline(small_multiple_accounts),
         multiple_accounts,
     )
-    .with_dependencies(multiple_accounts_dependencies),
+    .with_cache_dependencies(multiple_accounts_dependencies),
     MethodSpec::new("getMinimumBalanceForRentExemption", Execution::Inline, minimum_balance),
     MethodSpec::new("getStakeMinimumDelegation", Execution::Inline, minimum_delegation),
 ];

@@ -34,6 +34,16 @@ pub(super) struct Comparison<T> {
 }
 
 impl<T> Comparison<T> {
+    /// Whether it has `lt` or `lte`.
+    pub(super) fn has_upper_bound(&self) -> bool {
+        self.lt.is_some() || self.lte.is_some()
+    }
+
+    /// Whether it has `gt` or `gte`.
+    pub(super) fn has_lower_bound(&self) -> bool {
+        self.gt.is_some() || self.gte.is_some()
+    }
+
     /// Narrows a range of positions. `at` is the first position of a value, `after` the first one behind it.
     pub(super) fn narrow<E>(
         &self,

@@ -33,11 +33,12 @@ use crate::solana_api::SolanaApi;
 use crate::stored_transaction::with_meta;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
-    MethodSpec::new("getBlock", Execution::Medium, block).with_dependencies(dependencies),
+    MethodSpec::new("getBlock", Execution::Medium, block).with_cache_dependencies(dependencies),
     MethodSpec::new("getBlockTime", Execution::Inline, block_time),
     MethodSpec::new("getBlocks", Execution::Medium, blocks),
     MethodSpec::new("getBlocksWithLimit", Execution::Medium, blocks_with_limit),
-    MethodSpec::new("getFirstAvailableBlock", Execution::Inline, first_available_block),
+    MethodSpec::new("getFirstAvailableBlock", Execution::Inline, first_available_block)
+        .with_revalidation_dependencies(first_available_dependency),
     MethodSpec::new("minimumLedgerSlot", Execution::Inline, first_available_block),
 ];
 
@@ -77,6 +78,7 @@ fn block(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let commitment = at_least_confirmed(config.commitment)?;
     let history = api.history.snapshot();
     let block = available(api, &history, slot, commitment)?;
+    block.show_statuses();
     let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
     let encoder = BlockEncoder {
         encoding,
@@ -346,6 +348,14 @@ impl StreamedResult for SlotStream {
             }
         }
     }
+}
+
+/// Returns the dependency of the first available block: the block itself.
+fn first_available_dependency(api: &SolanaApi, _: Params<'_>) -> Option<Dependencies> {
+    let first = |api: &SolanaApi| first_available(api, &api.history.snapshot());
+    let seen = first(api);
+    let is_same = move |api: &SolanaApi| first(api) == seen;
+    Some(Dependencies::none(Commitment::Finalized, None).with_precondition(is_same))
 }
 
 fn first_available_block(api: &SolanaApi, params: Params<'_>) -> MethodResult {

@@ -20,15 +20,18 @@ use solana_rpc_client_types::response::{
 };
 use solana_transaction_status::{Reward, RewardType};
 
-use super::node_info::unknown;
+use super::node_info::{no_dependency, unknown};
+use super::slot::block_dependency;
 use super::{blocks, parse_key};
 use crate::commitment::{view, view_of};
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
-    MethodSpec::new("getEpochInfo", Execution::Inline, epoch_info),
-    MethodSpec::new("getEpochSchedule", Execution::Inline, epoch_schedule),
+    MethodSpec::new("getEpochInfo", Execution::Inline, epoch_info)
+        .with_revalidation_dependencies(block_dependency),
+    MethodSpec::new("getEpochSchedule", Execution::Inline, epoch_schedule)
+        .with_revalidation_dependencies(no_dependency),
     MethodSpec::new("getInflationGovernor", Execution::Inline, inflation_governor),
     MethodSpec::new("getInflationRate", Execution::Inline, inflation_rate),
     MethodSpec::new("getInflationReward", Execution::Medium, inflation_reward),

@@ -18,6 +18,7 @@ mod fees;
 mod index_selection;
 mod leaders;
 mod node_info;
+mod non_circulating;
 mod paginated;
 mod parse_key;
 mod priority_fees;
@@ -95,7 +96,11 @@ impl Api for SolanaApi {
     const METHODS: &'static [&'static [MethodSpec<Self>]] = &joined();
 
     fn pinned(&self) -> Self {
-        Self { reader: self.reader.pinned(), ..self.clone() }
+        Self { reader: self.reader.pin(), ..self.clone() }
+    }
+
+    fn has_preparations(&self) -> bool {
+        self.account_upstream.is_some()
     }
 
     fn must_prepare(&self, method: &'static str, params: Params<'_>) -> bool {

@@ -2,10 +2,15 @@
 //!
 //! The node receives no shreds.
 
-use chain_solana::ClusterNode;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+
+use chain_solana::{ClusterNode, reachable_address};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec, Status};
+use ledger::Commitment;
+use response_cache::Dependencies;
 use serde_json::Value;
 use solana_rpc_client_types::response::{
     RpcApiVersion, RpcContactInfo, RpcIdentity, RpcSnapshotSlotInfo, RpcVersionInfo,
@@ -17,10 +22,14 @@ use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getHealth", Execution::Inline, health),
-    MethodSpec::new("getIdentity", Execution::Inline, identity),
-    MethodSpec::new("getVersion", Execution::Inline, version),
-    MethodSpec::new("getGenesisHash", Execution::Inline, genesis_hash),
-    MethodSpec::new("getClusterNodes", Execution::Inline, cluster_nodes),
+    MethodSpec::new("getIdentity", Execution::Inline, identity)
+        .with_revalidation_dependencies(no_dependency),
+    MethodSpec::new("getVersion", Execution::Inline, version)
+        .with_revalidation_dependencies(no_dependency),
+    MethodSpec::new("getGenesisHash", Execution::Inline, genesis_hash)
+        .with_revalidation_dependencies(no_dependency),
+    MethodSpec::new("getClusterNodes", Execution::Inline, cluster_nodes)
+        .with_revalidation_dependencies(nodes_dependency),
     MethodSpec::new("getHighestSnapshotSlot", SNAPSHOT_SLOT, highest_snapshot_slot),
     MethodSpec::new("getMaxRetransmitSlot", Execution::Inline, newest_slot),
     MethodSpec::new("getMaxShredInsertSlot", Execution::Inline, newest_slot),
@@ -44,6 +53,14 @@ pub fn api_version() -> String {
 fn health(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
     check_health(api)?;
+    if api.health.has_announced_end() {
+        let mut err = RpcError::from(RpcCustomError::NodeUnhealthy { num_slots_behind: None });
+        if let Some(data) = err.data.as_mut().and_then(Value::as_object_mut) {
+            // A member that Agave does not have. Transactions are still accepted.
+            data.insert("draining".to_owned(), true.into());
+        }
+        return Err(err);
+    }
     MethodOutput::json(&"ok")
 }
 
@@ -62,6 +79,21 @@ pub(super) fn check_health(api: &SolanaApi) -> Result<(), RpcError> {
         data.insert("lastBlockAgeMs".to_owned(), (processed.as_millis() as u64).into());
     }
     Err(err)
+}
+
+/// Returns the dependencies of a result that never changes while the node runs: none.
+pub(super) fn no_dependency(_: &SolanaApi, _: Params<'_>) -> Option<Dependencies> {
+    Some(Dependencies::none(Commitment::Finalized, None))
+}
+
+/// Returns the dependency of the list of nodes: the list itself, which is replaced as a whole. While a reference to it
+/// exists, no other list has its address.
+fn nodes_dependency(api: &SolanaApi, _: Params<'_>) -> Option<Dependencies> {
+    let seen = Arc::downgrade(&api.cluster.nodes()?);
+    let is_same = move |api: &SolanaApi| {
+        api.cluster.nodes().is_some_and(|nodes| Weak::ptr_eq(&Arc::downgrade(&nodes), &seen))
+    };
+    Some(Dependencies::none(Commitment::Finalized, None).with_precondition(is_same))
 }
 
 fn identity(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -88,22 +120,26 @@ fn cluster_nodes(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let own = |text: String, node: &ClusterNode| {
         (node.identity == api.cluster_info.identity).then_some(text)
     };
-    let contact_info = |node: &ClusterNode| RpcContactInfo {
-        pubkey: node.identity.to_string(),
-        gossip: node.gossip,
-        tvu: node.tvu,
-        tpu: node.tpu,
-        tpu_quic: node.tpu_quic,
-        tpu_forwards: node.tpu_forwards,
-        tpu_forwards_quic: node.tpu_forwards_quic,
-        tpu_vote: node.tpu_vote,
-        serve_repair: node.serve_repair,
-        rpc: node.rpc,
-        pubsub: node.pubsub,
-        version: node.version.clone().or_else(|| own(api_version(), node)),
-        client_id: node.client_id.clone().or_else(|| own(CLIENT_ID.to_owned(), node)),
-        feature_set: node.feature_set,
-        shred_version: node.shred_version,
+    let contact_info = |node: &ClusterNode| {
+        let reached = params.reached().filter(|_| node.identity == api.cluster_info.identity);
+        let address = |bound: Option<SocketAddr>| reachable_address(bound?, reached);
+        RpcContactInfo {
+            pubkey: node.identity.to_string(),
+            gossip: address(node.gossip),
+            tvu: address(node.tvu),
+            tpu: address(node.tpu),
+            tpu_quic: address(node.tpu_quic),
+            tpu_forwards: address(node.tpu_forwards),
+            tpu_forwards_quic: address(node.tpu_forwards_quic),
+            tpu_vote: address(node.tpu_vote),
+            serve_repair: address(node.serve_repair),
+            rpc: address(node.rpc),
+            pubsub: address(node.pubsub),
+            version: node.version.clone().or_else(|| own(api_version(), node)),
+            client_id: node.client_id.clone().or_else(|| own(CLIENT_ID.to_owned(), node)),
+            feature_set: node.feature_set,
+            shred_version: node.shred_version,
+        }
     };
     MethodOutput::json(&nodes.iter().map(contact_info).collect::<Vec<_>>())
 }
@@ -126,7 +162,7 @@ fn highest_snapshot_slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 /// The newest slot of which a shred was seen. Without shreds, the newest slot.
 fn newest_slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     params.none()?;
-    let processed = || api.reader.view(ledger::Commitment::Processed).block().slot;
+    let processed = || api.reader.view(Commitment::Processed).block().slot;
     MethodOutput::json(&api.cluster.newest_shred_slot().unwrap_or_else(processed))
 }
 

@@ -19,27 +19,28 @@ use response_cache::Dependencies;
 use serde::{Deserialize, Serialize};
 use solana::{Encoding, key_kind};
 use solana_account::ReadableAccount;
-use solana_account_decoder_client_types::UiAccountEncoding;
+use solana_account_decoder_client_types::{UiAccountEncoding, UiDataSliceConfig};
+use solana_commitment_config::{CommitmentConfig, CommitmentLevel};
 use solana_pubkey::Pubkey;
-use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcTokenAccountsFilter};
+use solana_rpc_client_types::config::RpcTokenAccountsFilter;
 use solana_rpc_client_types::filter::RpcFilterType;
 use spl_generic_token::is_known_spl_token_id;
 
 use super::account_list::{self, AccountFilter, ListFormat};
 use super::index_selection::{program_keys, token_keys};
 use super::programs::parse_filters;
-use super::tokens::{program_or_mint, token_program};
+use super::tokens::TokenSelection;
 use super::{accounts_reader, parse_key};
 use crate::commitment::{context, level, view_since};
 use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getProgramAccountsV2", Execution::Medium, program_accounts)
-        .with_dependencies(program_dependencies),
+        .with_cache_dependencies(program_dependencies),
     MethodSpec::new("getTokenAccountsByOwnerV2", Execution::Medium, by_owner)
-        .with_dependencies(owner_dependencies),
+        .with_cache_dependencies(owner_dependencies),
     MethodSpec::new("getTokenAccountsByMint", Execution::Medium, by_mint)
-        .with_dependencies(mint_dependencies),
+        .with_cache_dependencies(mint_dependencies),
 ];
 
 /// Default number of accounts on a page.
@@ -54,9 +55,9 @@ const VISITS_MAX: usize = 100_000;
 /// An account with its pubkey.
 type KeyedAccount = (Pubkey, Arc<solana::Account>);
 
-/// The config object of a paginated method.
+/// The config object of a paginated method. A member of another name is an error, since it would change nothing.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PageConfig {
     limit: Option<usize>,
     pagination_key: Option<String>,
@@ -64,8 +65,33 @@ struct PageConfig {
     with_context: Option<bool>,
     /// Only for getProgramAccountsV2.
     filters: Option<Vec<RpcFilterType>>,
-    #[serde(flatten)]
-    account: RpcAccountInfoConfig,
+    /// Only for getTokenAccountsByMint.
+    program_id: Option<String>,
+    encoding: Option<UiAccountEncoding>,
+    data_slice: Option<UiDataSliceConfig>,
+    commitment: Option<CommitmentLevel>,
+    min_context_slot: Option<Slot>,
+}
+
+impl PageConfig {
+    fn commitment(&self) -> Option<CommitmentConfig> {
+        self.commitment.map(|commitment| CommitmentConfig { commitment })
+    }
+
+    /// Refuses the members that only another method has. `method` is the one that was called.
+    fn check(&self, method: &str) -> Result<(), RpcError> {
+        let others = [
+            ("filters", "getProgramAccountsV2", self.filters.is_some()),
+            ("programId", "getTokenAccountsByMint", self.program_id.is_some()),
+        ];
+        match others.into_iter().find(|(_, owner, is_set)| *is_set && *owner != method) {
+            None => Ok(()),
+            Some((name, owner, _)) => {
+                let message = format!("Invalid param: only {owner} has {name}");
+                Err(RpcError::invalid_params(message))
+            }
+        }
+    }
 }
 
 /// A page in most results.
@@ -89,8 +115,9 @@ fn program_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (program, config): (String, Option<PageConfig>) = params.parse(1)?;
     let program = parse_key::pubkey(&program)?;
     let mut config = config.unwrap_or_default();
+    config.check("getProgramAccountsV2")?;
     let filters = parse_filters(config.filters.take())?;
-    let view = view_since(api, config.account.commitment, config.account.min_context_slot)?;
+    let view = view_since(api, config.commitment(), config.min_context_slot)?;
     let keys = program_keys(&view, &program, &filters)?;
     let is_token_list = is_known_spl_token_id(&program);
     let filter: AccountFilter =
@@ -112,30 +139,36 @@ fn by_owner(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     type OwnerParams = (String, RpcTokenAccountsFilter, Option<PageConfig>);
     let (owner, filter, config): OwnerParams = params.parse(2)?;
     let owner = parse_key::pubkey(&owner)?;
-    let (program, mint) = program_or_mint(filter)?;
+    let selection = TokenSelection::from_filter(filter)?;
     let config = config.unwrap_or_default();
-    tokens(api, &config, (key_kind::OWNER, owner), (program, mint))
+    config.check("getTokenAccountsByOwnerV2")?;
+    tokens(api, &config, (key_kind::OWNER, owner), selection)
 }
 
 fn by_mint(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (mint, config): (String, Option<PageConfig>) = params.parse(1)?;
     let mint = parse_key::pubkey(&mint)?;
     let config = config.unwrap_or_default();
-    tokens(api, &config, (key_kind::MINT, mint), (None, Some(mint)))
+    config.check("getTokenAccountsByMint")?;
+    let program = config.program_id.as_deref().map(parse_key::pubkey).transpose()?;
+    let selection = TokenSelection { program, mint: Some(mint) };
+    tokens(api, &config, (key_kind::MINT, mint), selection)
 }
 
-/// A page of the token accounts found by `first`, of a program, or of a mint and its program.
+/// A page of the selected token accounts, found by `first`. It is empty if the selected mint belongs to another program
+/// than the selected one.
 fn tokens(
     api: &SolanaApi,
     config: &PageConfig,
     first: (KeyKind, Pubkey),
-    (program, mint): (Option<Pubkey>, Option<Pubkey>),
+    selection: TokenSelection,
 ) -> MethodResult {
-    let view = view_since(api, config.account.commitment, config.account.min_context_slot)?;
-    let program = token_program(&view, program, mint.as_ref())?;
-    let mint = mint.filter(|_| first.0 != key_kind::MINT);
+    let view = view_since(api, config.commitment(), config.min_context_slot)?;
+    let program = selection.find_program(&view)?;
+    let is_found = selection.program.is_none_or(|selected| selected == program);
+    let mint = selection.mint.filter(|_| first.0 != key_kind::MINT);
     let keys = token_keys(&view, first, mint, program)?;
-    let filter: AccountFilter = Box::new(move |account| *account.0.owner() == program);
+    let filter: AccountFilter = Box::new(move |account| is_found && *account.0.owner() == program);
     let with_context = config.with_context.unwrap_or_default();
     page(
         (view, with_context),
@@ -165,7 +198,7 @@ fn program_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependenc
     let program = parse_key::pubkey(&program).ok()?;
     let mut config = config.unwrap_or_default();
     let filters = parse_filters(config.filters.take()).ok()?;
-    let view = api.reader.view(level(config.account.commitment));
+    let view = api.reader.view(level(config.commitment()));
     let keys = program_keys(&view, &program, &filters).ok()?;
     dependencies(&view, &config, &keys, is_known_spl_token_id(&program))
 }
@@ -179,7 +212,7 @@ fn owner_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencie
         api,
         &config.unwrap_or_default(),
         (key_kind::OWNER, owner),
-        program_or_mint(filter).ok()?,
+        TokenSelection::from_filter(filter).ok()?,
     )
 }
 
@@ -188,7 +221,8 @@ fn mint_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies
     let (mint, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
     let mint = parse_key::pubkey(&mint).ok()?;
     let config = config.unwrap_or_default();
-    token_dependencies(api, &config, (key_kind::MINT, mint), (None, Some(mint)))
+    let selection = TokenSelection { program: None, mint: Some(mint) };
+    token_dependencies(api, &config, (key_kind::MINT, mint), selection)
 }
 
 /// The same for token accounts. They also depend on the mint, which determines the program.
@@ -196,14 +230,14 @@ fn token_dependencies(
     api: &SolanaApi,
     config: &PageConfig,
     first: (KeyKind, Pubkey),
-    (program, mint): (Option<Pubkey>, Option<Pubkey>),
+    selection: TokenSelection,
 ) -> Option<Dependencies> {
-    let view = api.reader.view(level(config.account.commitment));
-    let program = token_program(&view, program, mint.as_ref()).ok()?;
-    let other_mint = mint.filter(|_| first.0 != key_kind::MINT);
+    let view = api.reader.view(level(config.commitment()));
+    let program = selection.find_program(&view).ok()?;
+    let other_mint = selection.mint.filter(|_| first.0 != key_kind::MINT);
     let keys = token_keys(&view, first, other_mint, program).ok()?;
     dependencies(&view, config, &keys, true)?
-        .with_records(mint.iter().map(accounts_reader::address))
+        .with_records(selection.mint.iter().map(accounts_reader::address))
 }
 
 /// `None` for a page that may end because too many accounts were scanned: the accounts that were scanned and are not
@@ -220,9 +254,8 @@ fn dependencies(
     if !is_whole(view, keys) {
         return None;
     }
-    let account = &config.account;
-    let dependencies = Dependencies::none(level(account.commitment), account.min_context_slot);
-    let is_parsed = account.encoding == Some(UiAccountEncoding::JsonParsed);
+    let dependencies = Dependencies::none(level(config.commitment()), config.min_context_slot);
+    let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
     let (commitment, keys) = (dependencies.commitment, Box::from(keys));
     let dependencies = dependencies
         .with_precondition(move |api: &SolanaApi| is_whole(&api.reader.view(commitment), &keys));
@@ -245,8 +278,8 @@ fn page(
     + 'static,
 ) -> MethodResult {
     let encoding = Encoding {
-        form: config.account.encoding.unwrap_or(UiAccountEncoding::Base64),
-        slice: config.account.data_slice,
+        form: config.encoding.unwrap_or(UiAccountEncoding::Base64),
+        slice: config.data_slice,
     };
     let limits = PageLimits {
         after: config.pagination_key.as_deref().map(cursor).transpose()?,

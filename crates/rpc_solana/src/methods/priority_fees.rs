@@ -3,7 +3,8 @@
 //! Agave has no such method. Its shape is that on which providers agree. A level is a percentile by the nearest rank:
 //! of the prices of all transactions, or of those that write to one of the accounts, whichever is higher.
 //! In: confirmed blocks of the history. Votes do not count unless requested.
-//! Bounds: [`SLOTS_MAX`] slots, the newest [`TRANSACTIONS_MAX`] transactions of them, [`MAX_TX_ACCOUNT_LOCKS`] accounts.
+//! Bounds: the newest [`SLOTS_MAX`] blocks, skipped slots not counted; the newest [`TRANSACTIONS_MAX`] transactions of
+//! them, [`MAX_TX_ACCOUNT_LOCKS`] accounts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
     &[MethodSpec::new("getPriorityFeeEstimate", Execution::Medium, priority_fee_estimate)];
 
-/// Slots whose blocks count: the limit of other providers.
+/// Slots with a block that count: the limit of other providers.
 const SLOTS_MAX: u64 = 150;
 /// Transactions that count.
 const TRANSACTIONS_MAX: usize = 100_000;
@@ -37,7 +38,7 @@ const RECOMMENDED_MIN: f64 = 10_000.0;
 
 /// The only parameter.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Request {
     transaction: Option<String>,
     account_keys: Option<Vec<String>>,
@@ -136,10 +137,9 @@ fn priority_fee_estimate(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     }
     let history = api.history.snapshot();
     let newest = history.newest_slot(Commitment::Confirmed);
-    let oldest = newest.saturating_sub(slots - 1);
-    let blocks = history.blocks(oldest..=newest, Commitment::Confirmed).rev().map(Arc::clone);
+    let blocks = history.blocks(..=newest, Commitment::Confirmed).rev().map(Arc::clone);
     let query = PriceQuery {
-        blocks: blocks.collect(),
+        blocks: blocks.take(slots as usize).collect(), // at most 150
         next: (0, 0),
         remaining: TRANSACTIONS_MAX,
         accounts,

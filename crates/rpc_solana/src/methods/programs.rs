@@ -22,7 +22,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[MethodSpec::new(
     Execution::ByCost { class_max: pool::Class::Heavy, class: by_candidates },
     program_accounts,
 )
-.with_dependencies(dependencies)];
+.with_cache_dependencies(dependencies)];
 
 /// Classifies by the number of accounts to scan and their bytes. Never inline, because each account may be large.
 fn by_candidates(api: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {

@@ -3,8 +3,8 @@
 //! Steps: decode, resolve lookup tables, verify signatures, simulate (the preflight), queue for execution. The
 //! client gets the signature once the transaction is queued.
 //! Differs from Agave: an invalid signature is rejected at once even without preflight (-32003), because no other
-//! node could accept it, unless a cheat code exempts the signer. `maxRetries` is parsed and ignored, because no transaction is lost on the way. If the
-//! queue or the share of the client is full, the response is HTTP 429.
+//! node could accept it, unless a cheat code exempts the signer. If the queue or the share of the client is full, the
+//! response is HTTP 429.
 
 use chain_solana::{AirdropError, SendError, Simulation, SimulationRequest, VerifyError};
 use jsonrpc::error::{OVERLOADED, RpcError};
@@ -80,6 +80,8 @@ fn send_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {
             return Err(refusal(err, Some(simulation)));
         }
     }
+    let retries = config.max_retries.and_then(|retries| u32::try_from(retries).ok());
+    let verified = verified.with_retries(retries.unwrap_or(u32::MAX));
     let signature = verified.signature();
     api.transaction_sender
         .send(params.client().into(), verified)
@@ -124,7 +126,7 @@ pub(super) fn not_sent(api: &SolanaApi, err: &SendError) -> RpcError {
         }
         SendError::UpstreamBusy { waiting, limit } => RpcError::new(OVERLOADED, err.to_string())
             .with_data(json!({ "queued": waiting, "limit": limit })),
-        SendError::Closed => RpcError::internal_with(err.to_string()),
+        SendError::NoLeader | SendError::Closed => RpcError::internal_with(err.to_string()),
     }
 }
 
@@ -141,7 +143,7 @@ fn request_airdrop(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         Some(faucet) => faucet.airdrop(params.client().into(), to, lamports, blockhash),
         None => match upstream::call(api, "requestAirdrop", params.text()) {
             Some(called) => return called,
-            None => Err(AirdropError::FaucetEmpty { lamports, balance: 0 }),
+            None => Err(AirdropError::NoFaucet),
         },
     };
     match airdrop {

@@ -2,27 +2,49 @@
 
 use std::str::FromStr;
 
+use chain_solana::{BlockInfo, View};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
+use ledger::Slot;
+use response_cache::Dependencies;
 use solana_hash::Hash;
 use solana_rpc_client_types::response::RpcBlockhash;
 
-use crate::commitment::{context, view_of};
+use crate::commitment::{context, level, view_of};
 use crate::fast_config;
 use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
-    MethodSpec::new("getSlot", Execution::Inline, slot),
+    MethodSpec::new("getSlot", Execution::Inline, slot)
+        .with_revalidation_dependencies(block_dependency),
     MethodSpec::new("getBlockHeight", Execution::Inline, block_height),
     MethodSpec::new("getTransactionCount", Execution::Inline, transaction_count),
-    MethodSpec::new("getLatestBlockhash", Execution::Inline, latest_blockhash),
+    MethodSpec::new("getLatestBlockhash", Execution::Inline, latest_blockhash)
+        .with_revalidation_dependencies(block_dependency),
     MethodSpec::new("isBlockhashValid", Execution::Inline, is_blockhash_valid),
 ];
 
+/// Returns the dependency of a result about the newest block at a commitment.
+pub(super) fn block_dependency(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
+    let config = fast_config::context(params).ok()?.unwrap_or_default();
+    let commitment = level(config.commitment);
+    Some(Dependencies::none(commitment, config.min_context_slot).with_block_if(true))
+}
+
 fn slot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let config = fast_config::context(params)?;
-    MethodOutput::json(&view_of(api, config)?.block().slot)
+    let min_slot = config.as_ref().and_then(|config| config.min_context_slot).unwrap_or(0);
+    let view = view_of(api, config)?;
+    MethodOutput::json(&reached_slot(api, &view).max(min_slot))
+}
+
+/// The newest slot that the next transaction finds behind it. A ledger without a clock has an open block that waits for
+/// that transaction: its own slot is not recent in it, so `createLookupTable` would refuse the slot.
+fn reached_slot(api: &SolanaApi, view: &View) -> Slot {
+    let BlockInfo { block, parent, complete, .. } = **view.meta();
+    let waits = api.cluster_info.slot_ms == 0 && !complete && parent.slot + 1 == block.slot;
+    if waits { parent.slot } else { block.slot }
 }
 
 fn block_height(api: &SolanaApi, params: Params<'_>) -> MethodResult {

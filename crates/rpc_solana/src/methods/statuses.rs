@@ -4,58 +4,112 @@
 //! confirmations of a transaction are the number of complete blocks above its own: a vote for a block is in the
 //! next one.
 //!
-//! A failed transaction of the open block has no status yet. Clients subscribe to a signature and then request
-//! its status once. web3.js rejects with the raw error of that status, but makes a proper error of the notification.
-//! In Agave the request arrives before the transaction is executed; here it arrives after it. So the status waits
-//! until the block is complete: the notification is sent first. For the same reason it is a processed one until the
-//! notifications of its confirmed block are sent.
+//! A transaction has no status before a client was notified of it or its block is complete
+//! ([`ExecutedTransaction::has_status`]). Clients subscribe to a signature and then request its status once. On Agave
+//! the request arrives before the transaction is executed; here it arrives after it. A status at that time would make
+//! web3.js resolve below the commitment that it waits for, or reject with the raw error.
 
 use chain_solana::{ExecutedTransaction, HistorySnapshot, RECENT_BLOCKHASHES_MAX};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use ledger::{Commitment, Slot};
+use response_cache::Dependencies;
 use solana_rpc_client_types::config::RpcSignatureStatusConfig;
 use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
 use solana_signature::Signature;
 use solana_transaction_status::{TransactionConfirmationStatus, TransactionStatus};
+use solana_vote_interface::state::MAX_LOCKOUT_HISTORY;
 
 use super::parse_key;
-use crate::commitment::context;
+use crate::commitment::context_at;
 use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
-    &[MethodSpec::new("getSignatureStatuses", Execution::Inline, statuses)];
+    &[MethodSpec::new("getSignatureStatuses", Execution::Inline, statuses)
+        .with_revalidation_dependencies(dependencies)];
 
 fn statuses(api: &SolanaApi, params: Params<'_>) -> MethodResult {
-    let (texts, config): (Vec<String>, Option<RpcSignatureStatusConfig>) = params.parse(1)?;
-    if texts.len() > MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS {
-        return Err(RpcError::invalid_params(format!(
-            "Too many inputs provided; max {MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS}"
-        )));
+    let query = StatusQuery::parse(params)?;
+    let statuses = query.run(api);
+    // A writer publishes a block to history first, so a status may be of a block that no view has yet.
+    let processed = api.reader.view(Commitment::Processed).block().slot;
+    let newest = statuses.iter().flatten().map(|status| status.slot).max();
+    let slot = processed.max(newest.unwrap_or_default());
+    MethodOutput::json_in(context_at(slot), &statuses)
+}
+
+/// Hashes the statuses themselves: finding them is most of the work only if there are many.
+fn dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
+    let query = StatusQuery::parse(params).ok()?;
+    let hash = move |api: &SolanaApi| {
+        let statuses = serde_json::to_vec(&query.run(api)).ok()?;
+        Some(*blake3::hash(&statuses).as_bytes())
+    };
+    Some(Dependencies::none(Commitment::Processed, None).immutable(hash))
+}
+
+/// The transactions whose statuses are requested.
+struct StatusQuery {
+    signatures: Vec<Signature>,
+    /// Whether old transactions are found.
+    searches: bool,
+}
+
+impl StatusQuery {
+    fn parse(params: Params<'_>) -> Result<Self, RpcError> {
+        let (texts, config): (Vec<String>, Option<RpcSignatureStatusConfig>) = params.parse(1)?;
+        if texts.len() > MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS {
+            return Err(RpcError::invalid_params(format!(
+                "Too many inputs provided; max {MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS}"
+            )));
+        }
+        let signatures: Vec<Signature> =
+            texts.iter().map(|text| parse_key::signature(text)).collect::<Result<_, _>>()?;
+        let searches = config.is_some_and(|config| config.search_transaction_history);
+        Ok(Self { signatures, searches })
     }
-    let signatures: Vec<Signature> =
-        texts.iter().map(|text| parse_key::signature(text)).collect::<Result<_, _>>()?;
-    let searches = config.is_some_and(|config| config.search_transaction_history);
-    let processed = api.reader.view(Commitment::Processed);
-    let reached = processed.block().slot;
-    let history = api.history.snapshot();
+
+    /// The statuses on the chain of the processed block.
+    fn run(&self, api: &SolanaApi) -> Vec<Option<TransactionStatus>> {
+        let Self { signatures, searches } = self;
+        let history = api.history.snapshot();
+        let root = history.newest_slot(Commitment::Finalized);
+        let oldest_known = root.saturating_sub(RECENT_BLOCKHASHES_MAX as u64);
+        signatures
+            .iter()
+            .map(|signature| {
+                history
+                    .transaction(signature, Commitment::Processed)
+                    .filter(|executed| {
+                        *searches || is_recent(&history, executed.slot, oldest_known)
+                    })
+                    .filter(|executed| executed.has_status())
+                    .map(|executed| status(&history, executed))
+                    .or_else(|| older_status(api, signature, oldest_known))
+            })
+            .collect()
+    }
+}
+
+/// Whether Agave would know a transaction without a search: it has those of the last 300 rooted blocks, whatever their
+/// slots, and above. `oldest_known` is 300 slots below the root.
+fn is_recent(history: &HistorySnapshot, slot: Slot, oldest_known: Slot) -> bool {
     let root = history.newest_slot(Commitment::Finalized);
-    let oldest_known = root.saturating_sub(RECENT_BLOCKHASHES_MAX as u64);
-    let statuses: Vec<Option<TransactionStatus>> = signatures
-        .iter()
-        .map(|signature| {
-            history
-                .transaction(signature, Commitment::Processed)
-                .filter(|executed| searches || executed.slot >= oldest_known)
-                .filter(|executed| executed.slot <= reached)
-                // The next block is opened after the subscribers of this block are notified.
-                .filter(|executed| executed.meta.status.is_ok() || executed.slot < reached)
-                .map(|executed| status(api, &history, executed))
-                .or_else(|| older_status(api, signature, oldest_known))
-        })
-        .collect();
-    MethodOutput::json_in(context(&processed), &statuses)
+    slot >= oldest_known
+        || history
+            .height_difference(slot, root)
+            .is_some_and(|blocks| blocks <= RECENT_BLOCKHASHES_MAX as u64)
+}
+
+/// The number of complete blocks above that of a slot. Without a large gap of slots it is not far from the slots.
+fn blocks_above(history: &HistorySnapshot, slot: Slot) -> u64 {
+    let newest = history.newest_slot(Commitment::Confirmed);
+    let slots = newest.saturating_sub(slot);
+    if slots <= MAX_LOCKOUT_HISTORY as u64 {
+        return slots;
+    }
+    history.height_difference(slot, newest).unwrap_or(slots)
 }
 
 /// The status of a transaction that was executed before the history begins, as long as Agave would know it.
@@ -76,22 +130,12 @@ fn older_status(
 }
 
 /// The status of a transaction on the chain of the processed block.
-fn status(
-    api: &SolanaApi,
-    history: &HistorySnapshot,
-    executed: &ExecutedTransaction,
-) -> TransactionStatus {
+fn status(history: &HistorySnapshot, executed: &ExecutedTransaction) -> TransactionStatus {
     let slot = executed.slot;
-    let commitment = match history.commitment(slot) {
-        Commitment::Confirmed if executed.meta.status.is_err() && !api.notified.contains(slot) => {
-            Commitment::Processed
-        }
-        commitment => commitment,
-    };
-    let (confirmations, confirmation_status) = match commitment {
+    let (confirmations, confirmation_status) = match history.commitment(slot) {
         Commitment::Finalized => (None, TransactionConfirmationStatus::Finalized),
         Commitment::Confirmed => {
-            let above = history.newest_slot(Commitment::Confirmed) - slot;
+            let above = blocks_above(history, slot);
             (Some(above as usize), TransactionConfirmationStatus::Confirmed)
         }
         Commitment::Processed => (Some(0), TransactionConfirmationStatus::Processed),

@@ -1,8 +1,7 @@
-//! Supply of lamports, locked stake accounts, and the largest accounts.
+//! Supply of lamports, accounts that do not circulate, and the largest accounts.
 //!
-//! Differs from Agave: the accounts that its source lists as non-circulating on mainnet do not count here,
-//! because this ledger is not mainnet. Results are cached until the block changes; Agave's getLargestAccounts
-//! may be up to two hours old.
+//! Differs from Agave: a stake account without a lockup does not count by its withdrawer. Results are cached until the
+//! block changes; Agave's getLargestAccounts may be up to two hours old.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -27,14 +26,14 @@ use solana_rpc_client_types::request::NUM_LARGEST_ACCOUNTS;
 use solana_rpc_client_types::response::{RpcAccountBalance, RpcSupply};
 use solana_stake_interface::state::StakeStateV2;
 
-use super::accounts_reader;
+use super::{accounts_reader, non_circulating};
 use crate::commitment::{context, level, view};
 use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
-    MethodSpec::new("getSupply", Execution::Medium, supply).with_dependencies(dependencies),
+    MethodSpec::new("getSupply", Execution::Medium, supply).with_cache_dependencies(dependencies),
     MethodSpec::new("getLargestAccounts", Execution::Medium, largest_accounts)
-        .with_dependencies(largest_dependencies),
+        .with_cache_dependencies(largest_dependencies),
 ];
 
 fn supply(api: &SolanaApi, params: Params<'_>) -> MethodResult {
@@ -67,7 +66,8 @@ fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     }
     let (config,): (Option<RpcSupplyConfig>,) = params.parse(0).ok()?;
     let commitment = level(config.unwrap_or_default().commitment);
-    Some(Dependencies::none(commitment, None).with_block_if(true))
+    let is_own = |api: &SolanaApi| api.cheatcodes.supply.read().is_none();
+    Some(Dependencies::none(commitment, None).with_block_if(true).with_precondition(is_own))
 }
 
 /// The same for the largest accounts.
@@ -85,6 +85,7 @@ fn largest_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         None => Ok(circulating(&view, &HashSet::new())?.in_context(context(&view))),
         Some(RpcLargestAccountsFilter::NonCirculating) => {
             locked_accounts(api, view, |_, mut locked| {
+                locked.retain(|(_, lamports)| *lamports > 0);
                 locked.sort_unstable_by_key(|(pubkey, lamports)| Reverse((*lamports, *pubkey)));
                 let highest = locked.into_iter().take(NUM_LARGEST_ACCOUNTS);
                 balances(highest.map(|(pubkey, lamports)| (lamports, pubkey)))
@@ -116,10 +117,11 @@ fn balances(highest: impl Iterator<Item = (u64, Pubkey)>) -> Result<OutputBody, 
     OutputBody::json(&largest)
 }
 
-/// The value that `build_value` makes of the stake accounts whose lockup is in force, with their lamports, in
-/// pubkey order.
+/// The value that `build_value` makes of the accounts that do not circulate, with their lamports, in pubkey order: the
+/// stake accounts whose lockup is in force, and those that Agave's source names.
 ///
-/// Cost: O(stake accounts with a lockup). They are few, so no state is needed between requests.
+/// Cost: O(stake accounts with a lockup), and a read of each named account. They are few, so no state is needed
+/// between requests.
 fn locked_accounts(
     api: &SolanaApi,
     view: View,
@@ -172,7 +174,12 @@ where
             return Ok(None);
         }
         let mut locked = std::mem::take(locked);
+        locked.extend(non_circulating::ACCOUNTS.iter().map(|pubkey| {
+            let account = view.record(&accounts_reader::address(pubkey));
+            (*pubkey, account.map_or(0, |account| account.0.lamports()))
+        }));
         locked.sort_unstable();
+        locked.dedup();
         let build_value = self.build_value.take().ok_or_else(RpcError::internal)?;
         build_value(&self.view, locked).map(Some)
     }
@@ -188,5 +195,6 @@ fn is_locked(data: &[u8], now: &Clock) -> bool {
     else {
         return false;
     };
-    meta.lockup.is_in_force(now, None)
+    let withdrawer = &meta.authorized.withdrawer;
+    meta.lockup.is_in_force(now, None) || non_circulating::WITHDRAWERS.contains(withdrawer)
 }

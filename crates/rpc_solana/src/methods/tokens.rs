@@ -32,25 +32,26 @@ use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getTokenAccountBalance", Execution::Inline, account_balance),
-    MethodSpec::new("getTokenSupply", Execution::Inline, supply),
+    MethodSpec::new("getTokenSupply", Execution::Inline, supply)
+        .with_revalidation_dependencies(supply_dependencies),
     MethodSpec::new(
         "getTokenLargestAccounts",
         Execution::ByCost { class_max: pool::Class::Heavy, class: largest_class },
         largest_accounts,
     )
-    .with_dependencies(largest_dependencies),
+    .with_cache_dependencies(largest_dependencies),
     MethodSpec::new(
         "getTokenAccountsByOwner",
         Execution::ByCost { class_max: pool::Class::Heavy, class: owned },
         by_owner,
     )
-    .with_dependencies(owner_dependencies),
+    .with_cache_dependencies(owner_dependencies),
     MethodSpec::new(
         "getTokenAccountsByDelegate",
         Execution::ByCost { class_max: pool::Class::Heavy, class: delegated },
         by_delegate,
     )
-    .with_dependencies(delegate_dependencies),
+    .with_cache_dependencies(delegate_dependencies),
 ];
 
 type AccountsParams = (String, RpcTokenAccountsFilter, Option<RpcAccountInfoConfig>);
@@ -193,11 +194,11 @@ fn by_delegate(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 fn by_key(api: &SolanaApi, params: Params<'_>, kind: KeyKind) -> MethodResult {
     let (key, filter, config): AccountsParams = params.parse(2)?;
     let key = parse_key::pubkey(&key)?;
-    let (program, mint) = program_or_mint(filter)?;
+    let selection = TokenSelection::from_filter(filter)?;
     let config = config.unwrap_or_default();
     let view = view_since(api, config.commitment, config.min_context_slot)?;
-    let program = token_program(&view, program, mint.as_ref())?;
-    let keys = token_keys(&view, (kind, key), mint, program)?;
+    let program = selection.find_program(&view)?;
+    let keys = token_keys(&view, (kind, key), selection.mint, program)?;
     let filter = Box::new(move |account: &Account| *account.0.owner() == program);
     let query = ListQuery { keys, filter: Some(filter), sorted: true };
     let encoding = Encoding {
@@ -208,29 +209,36 @@ fn by_key(api: &SolanaApi, params: Params<'_>, kind: KeyKind) -> MethodResult {
     account_list::stream_matching(Some(context(&view)), &view, query, format)
 }
 
-/// The program or the mint that a filter names.
-pub(super) fn program_or_mint(
-    filter: RpcTokenAccountsFilter,
-) -> Result<(Option<Pubkey>, Option<Pubkey>), RpcError> {
-    Ok(match filter {
-        RpcTokenAccountsFilter::Mint(mint) => (None, Some(parse_key::pubkey(&mint)?)),
-        RpcTokenAccountsFilter::ProgramId(program) => (Some(parse_key::pubkey(&program)?), None),
-    })
+/// The token accounts that a request selects: those of a program, of a mint, or of both.
+#[derive(Clone, Copy)]
+pub(super) struct TokenSelection {
+    pub(super) program: Option<Pubkey>,
+    pub(super) mint: Option<Pubkey>,
 }
 
-/// The token program: `program`, or the program of `mint`.
-pub(super) fn token_program(
-    view: &View,
-    program: Option<Pubkey>,
-    mint: Option<&Pubkey>,
-) -> Result<Pubkey, RpcError> {
-    if let Some(mint) = mint {
-        let (program, _) = accounts_reader::require_mint(view, mint)?;
-        return is_known_spl_token_id(&program).then_some(program).ok_or_else(not_a_mint);
+impl TokenSelection {
+    /// Reads the program or the mint that a filter names.
+    pub(super) fn from_filter(filter: RpcTokenAccountsFilter) -> Result<Self, RpcError> {
+        Ok(match filter {
+            RpcTokenAccountsFilter::Mint(mint) => {
+                Self { program: None, mint: Some(parse_key::pubkey(&mint)?) }
+            }
+            RpcTokenAccountsFilter::ProgramId(program) => {
+                Self { program: Some(parse_key::pubkey(&program)?), mint: None }
+            }
+        })
     }
-    program
-        .filter(is_known_spl_token_id)
-        .ok_or_else(|| RpcError::invalid_params("Invalid param: unrecognized Token program id"))
+
+    /// Finds the token program: that of the mint, or the selected one.
+    pub(super) fn find_program(self, view: &View) -> Result<Pubkey, RpcError> {
+        if let Some(mint) = &self.mint {
+            let (program, _) = accounts_reader::require_mint(view, mint)?;
+            return is_known_spl_token_id(&program).then_some(program).ok_or_else(not_a_mint);
+        }
+        self.program
+            .filter(is_known_spl_token_id)
+            .ok_or_else(|| RpcError::invalid_params("Invalid param: unrecognized Token program id"))
+    }
 }
 
 fn owned(api: &SolanaApi, params: Params<'_>, budget: &mut InlineBudget) -> Option<pool::Class> {
@@ -255,11 +263,11 @@ fn class(
 ) -> Option<pool::Class> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
     let key = parse_key::pubkey(&key).ok()?;
-    let (program, mint) = program_or_mint(filter).ok()?;
+    let selection = TokenSelection::from_filter(filter).ok()?;
     let config = config.unwrap_or_default();
     let view = api.reader.view(level(config.commitment));
-    let program = token_program(&view, program, mint.as_ref()).ok()?;
-    let keys = token_keys(&view, (kind, key), mint, program).ok()?;
+    let program = selection.find_program(&view).ok()?;
+    let keys = token_keys(&view, (kind, key), selection.mint, program).ok()?;
     let form = config.encoding.unwrap_or(UiAccountEncoding::Binary);
     // A parsed account is parsed completely.
     let slice = config.data_slice.filter(|_| form != UiAccountEncoding::JsonParsed);
@@ -281,17 +289,28 @@ fn delegate_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependen
 fn dependencies(api: &SolanaApi, params: Params<'_>, kind: KeyKind) -> Option<Dependencies> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
     let key = parse_key::pubkey(&key).ok()?;
-    let (program, mint) = program_or_mint(filter).ok()?;
+    let selection = TokenSelection::from_filter(filter).ok()?;
     let config = config.unwrap_or_default();
     let commitment = level(config.commitment);
     let view = api.reader.view(commitment);
-    token_keys(&view, (kind, key), mint, token_program(&view, program, mint.as_ref()).ok()?)
-        .ok()?;
+    let program = selection.find_program(&view).ok()?;
+    token_keys(&view, (kind, key), selection.mint, program).ok()?;
     let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
     let dependencies = Dependencies::none(commitment, config.min_context_slot);
     let dependencies =
         dependencies.with_key((kind, accounts_reader::address(&key))).with_block_if(is_parsed);
-    dependencies.with_records(mint.iter().map(accounts_reader::address))
+    dependencies.with_records(selection.mint.iter().map(accounts_reader::address))
+}
+
+/// Returns the dependencies of a token's supply: the mint, and for some mints the time.
+fn supply_dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
+    let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
+    let mint = parse_key::pubkey(&mint).ok()?;
+    let commitment = level(commitment);
+    let (program, _) = accounts_reader::require_mint(&api.reader.view(commitment), &mint).ok()?;
+    let dependencies = Dependencies::none(commitment, None);
+    let has_time = program != spl_token_interface::id();
+    dependencies.with_block_if(has_time).with_records([accounts_reader::address(&mint)])
 }
 
 /// What the largest holders depend on: the mint and its accounts, and for some mints the time, because it changes how

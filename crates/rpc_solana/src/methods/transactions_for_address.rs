@@ -24,6 +24,7 @@ use query::IndexCoverage;
 use response_cache::RESULT_CHUNK_BYTES;
 use serde::{Deserialize, Serialize};
 use solana::key_kind;
+use solana_commitment_config::{CommitmentConfig, CommitmentLevel};
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::config::RpcContextConfig;
 use solana_transaction_status::{TransactionTokenBalance, UiTransactionEncoding};
@@ -47,9 +48,9 @@ const SCANNED_MAX: usize = 5_000;
 /// Token accounts of the address whose transactions are found.
 const TOKEN_ACCOUNTS_MAX: usize = 1_000;
 
-/// The config object.
+/// The config object. A member of another name is an error, since the page would be that of another request.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Config {
     transaction_details: Details,
     sort_order: SortOrder,
@@ -58,8 +59,19 @@ struct Config {
     filters: Option<Filters>,
     encoding: Option<UiTransactionEncoding>,
     max_supported_transaction_version: Option<u8>,
-    #[serde(flatten)]
-    context: RpcContextConfig,
+    /// Another name of `filters.slot.lt`.
+    before_slot: Option<Slot>,
+    /// Another name of `filters.slot.gt`.
+    until_slot: Option<Slot>,
+    commitment: Option<CommitmentLevel>,
+    min_context_slot: Option<Slot>,
+}
+
+impl Config {
+    fn context(&self) -> RpcContextConfig {
+        let commitment = self.commitment.map(|commitment| CommitmentConfig { commitment });
+        RpcContextConfig { commitment, min_context_slot: self.min_context_slot }
+    }
 }
 
 /// What a page has of each transaction.
@@ -86,6 +98,7 @@ struct Filters {
 #[serde(rename_all = "camelCase")]
 enum StatusFilter {
     #[default]
+    #[serde(alias = "all")]
     Any,
     Succeeded,
     Failed,
@@ -114,13 +127,13 @@ fn transactions_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult
     let config = config.unwrap_or_default();
     let filters = config.filters.as_ref();
     let limit = limit(config.limit, config.transaction_details)?;
-    let (history, _, newest) = blocks::confirmed_history(api, config.context)?;
+    let (history, _, newest) = blocks::confirmed_history(api, config.context())?;
     let range = range(&history, newest, &config)?;
     let wanted = filters.map_or(TokenAccounts::None, |filters| filters.token_accounts);
     let status = filters.map_or(StatusFilter::Any, |filters| filters.status);
     let mut addresses = BTreeSet::from([address]);
     if wanted != TokenAccounts::None {
-        let view = view_of(api, Some(config.context))?;
+        let view = view_of(api, Some(config.context()))?;
         addresses.extend(token_accounts(&view, &history, &address, newest)?);
     }
 
@@ -149,7 +162,10 @@ fn transactions_for_address(api: &SolanaApi, params: Params<'_>) -> MethodResult
             let data: Vec<_> = found.iter().map(status).collect();
             MethodOutput::json(&Page { data, pagination_token })
         }
-        Details::Full => TransactionStream::start(found, pagination_token, &config),
+        Details::Full => {
+            found.iter().for_each(|executed| executed.show_status());
+            TransactionStream::start(found, pagination_token, &config)
+        }
     }
 }
 
@@ -158,11 +174,33 @@ fn limit(requested: Option<usize>, details: Details) -> Result<usize, RpcError> 
         Details::Signatures => SIGNATURES_MAX,
         Details::Full => TRANSACTIONS_MAX,
     };
-    let limit = requested.unwrap_or(max);
-    if (1..=max).contains(&limit) {
-        return Ok(limit);
+    match requested {
+        Some(0) => Err(RpcError::invalid_params("Invalid limit; min 1")),
+        requested => Ok(requested.unwrap_or(max).min(max)),
     }
-    Err(RpcError::invalid_params(format!("Invalid limit; max {max}")))
+}
+
+/// Narrows a range to `beforeSlot` and `untilSlot`, which exclude the filters of the same meaning.
+fn narrow_by_aliases(
+    range: &mut Range<TransactionPosition>,
+    config: &Config,
+) -> Result<(), RpcError> {
+    let slot = config.filters.as_ref().and_then(|filters| filters.slot.as_ref());
+    let exclude = |name: &str, is_bounded: bool| match is_bounded {
+        false => Ok(()),
+        true => Err(RpcError::invalid_params(format!(
+            "Invalid param: {name} and filters.slot bound the same side"
+        ))),
+    };
+    if let Some(before) = config.before_slot {
+        exclude("beforeSlot", slot.is_some_and(Comparison::has_upper_bound))?;
+        range.end = range.end.min(first_of(before));
+    }
+    if let Some(until) = config.until_slot {
+        exclude("untilSlot", slot.is_some_and(Comparison::has_lower_bound))?;
+        range.start = range.start.max(first_of(until.saturating_add(1)));
+    }
+    Ok(())
 }
 
 /// The positions that the filters and the token of the page before leave.
@@ -172,6 +210,7 @@ fn range(
     config: &Config,
 ) -> Result<Range<TransactionPosition>, RpcError> {
     let mut range = first_of(0)..first_of(newest.saturating_add(1));
+    narrow_by_aliases(&mut range, config)?;
     if let Some(filters) = &config.filters {
         let slot_after = |slot: &Slot| Ok::<_, RpcError>(first_of(slot.saturating_add(1)));
         let time_after =
@@ -192,7 +231,7 @@ fn range(
         }
     }
     if let Some(token) = &config.pagination_token {
-        let last = position(token)?;
+        let last = position(history, newest, token)?;
         match config.sort_order {
             SortOrder::Asc => range.start = range.start.max(behind(last)),
             SortOrder::Desc => range.end = range.end.min(last),
@@ -201,13 +240,23 @@ fn range(
     Ok(range)
 }
 
-/// A pagination token: slot and index of the last transaction that was scanned for the page before.
-fn position(token: &str) -> Result<TransactionPosition, RpcError> {
+/// A pagination token: slot and index of the last transaction that was scanned for the page before. The signature of a
+/// transaction is accepted, too.
+fn position(
+    history: &HistorySnapshot,
+    newest: Slot,
+    token: &str,
+) -> Result<TransactionPosition, RpcError> {
+    if let Ok(signature) = parse_key::signature(token) {
+        return transactions::find_position(history, &signature, newest);
+    }
     let parsed = token.split_once(':').and_then(|(slot, index)| {
         Some(TransactionPosition { slot: slot.parse().ok()?, index: index.parse().ok()? })
     });
     parsed.ok_or_else(|| {
-        RpcError::invalid_params("Invalid param: paginationToken is not `slot:position`")
+        RpcError::invalid_params(
+            "Invalid param: paginationToken is neither `slot:position` nor a signature",
+        )
     })
 }
 

@@ -3,22 +3,39 @@
 //! Agave has no such method. `hydrantGetVerification` reads history and small values: its cost does not depend on the
 //! ledger.
 
-use chain_solana::{AgreementSource, BankMismatch, Block};
+use chain_solana::{AgreementSource, Block};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use ledger::{Commitment, Slot};
+use response_cache::Dependencies;
 use serde_json::{Value, json};
+use solana::{BankMismatch, VerificationLevel};
 
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] =
-    &[MethodSpec::new("hydrantGetVerification", Execution::Inline, verification)];
+    &[MethodSpec::new("hydrantGetVerification", Execution::Inline, verification)
+        .with_revalidation_dependencies(dependencies)];
 
 /// `[slot]`, which is optional. Default: the newest verified slot.
 fn verification(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (slot,): (Option<Slot>,) = params.parse(0)?;
+    MethodOutput::json(&describe(api, slot)?)
+}
+
+/// Returns the dependency of the result: a hash of the result itself.
+fn dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
+    let (slot,): (Option<Slot>,) = params.parse(0).ok()?;
+    let hash = move |api: &SolanaApi| {
+        let text = describe(api, slot).ok()?.to_string();
+        Some(*blake3::hash(text.as_bytes()).as_bytes())
+    };
+    Some(Dependencies::none(Commitment::Processed, None).immutable(hash))
+}
+
+fn describe(api: &SolanaApi, slot: Option<Slot>) -> Result<Value, RpcError> {
     let summary = api.verification.summary();
     let history = api.history.snapshot();
     let bank = match slot {
@@ -29,8 +46,8 @@ fn verification(api: &SolanaApi, params: Params<'_>) -> MethodResult {
             block.map(|block| bank(api, block))
         }
     };
-    MethodOutput::json(&json!({
-        "requiredLevel": summary.required.map(chain_solana::VerificationLevel::name),
+    Ok(json!({
+        "requiredLevel": summary.required.map(VerificationLevel::name),
         "verifiedSlot": summary.verified_slot,
         "mismatchedBanks": summary.mismatched_banks,
         "repairs": summary.repairs,
@@ -83,7 +100,7 @@ fn mismatch(mismatch: &BankMismatch) -> Value {
         "slot": mismatch.slot,
         "computedHash": mismatch.computed.to_string(),
         "reportedHash": mismatch.reported.to_string(),
-        "reporter": mismatch.reporter,
+        "reporter": mismatch.reporter.name(),
         "accountsWritten": accounts,
         "accountsWrittenCount": mismatch.accounts_written_len,
     })

@@ -37,7 +37,7 @@ pub(super) enum NotificationKind {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AccountUpdate {
+struct AccountNotification {
     pubkey: String,
     /// The slot that last wrote it, if the message is of several.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,7 +176,13 @@ impl MessageBuilder {
         let account = notification::account(&pubkey, Some(account), encoding, view);
         let pubkey = pubkey.to_string();
         let account = Some(Some(account));
-        self.add(&AccountUpdate { pubkey, slot: None, rolled_back: false, left: false, account });
+        self.add(&AccountNotification {
+            pubkey,
+            slot: None,
+            rolled_back: false,
+            left: false,
+            account,
+        });
     }
 
     fn add_write(
@@ -191,7 +197,7 @@ impl MessageBuilder {
             notification::account(&write.pubkey, Some(&account.record()), encoding, view)
         };
         let is_applied = direction == Direction::Applied;
-        self.add(&AccountUpdate {
+        self.add(&AccountNotification {
             pubkey: write.pubkey.to_string(),
             slot,
             rolled_back: slot.is_some() && !is_applied,

@@ -7,6 +7,9 @@ use crate::config::{self, ConfigError};
 /// Blocks that may wait for a root. A ledger finalizes at most 4,000 slots later.
 const UNROOTED_MAX: usize = 16_384;
 
+/// Pairs for each distinct address by default: with more, sets overlap more, and each pair needs less memory.
+const PAIRS_OF_AN_ADDRESS: usize = 4;
+
 /// Limits. A request over one of them is refused, or its connection is closed, with a message that names the limit.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -18,14 +21,21 @@ pub struct Config {
     pub subscriptions_max: usize,
     /// Subscriptions of one connection. Default 100,000.
     pub subscriptions_per_connection_max: usize,
-    /// Addresses of all sets of `addressesSubscribe`, and of all other subscriptions; equal
-    /// subscriptions count once (`--max-tracked-addresses`). Default 10,000,000. Memory: at most 16
-    /// bytes each, and 43 in the address table for each that is in any set.
+    /// Distinct addresses of all sets of `addressesSubscribe`, and of all other subscriptions: one that several clients
+    /// track counts once (`--max-tracked-addresses`). Default 10,000,000. Memory: 43 bytes each in the address table,
+    /// so 430 MB.
     pub tracked_addresses_max: usize,
+    /// Pairs of a subscription and an address in its set; equal subscriptions count once. 0: four times
+    /// `tracked_addresses_max`, so 40,000,000. Default 0. Memory: at most 16 bytes each, so 640 MB.
+    pub tracked_pairs_max: usize,
+    /// Addresses in the sets of all connections of one client; each set counts. 0: half of `tracked_addresses_max`, so
+    /// that no client can use up the node's. Default 0.
+    pub tracked_addresses_per_client_max: usize,
     /// Addresses in the sets of one connection. Default 2,000,000.
     pub tracked_addresses_per_connection_max: usize,
-    /// Whether memory for `tracked_addresses_max` scattered addresses is allocated on the first use of a commitment and
-    /// key kind, instead of on demand. Default false. Memory: 9 bytes each, up front.
+    /// Whether memory for `tracked_addresses_max` addresses is allocated at the start, instead of on demand: in the
+    /// address table, and in the index of `addressesSubscribe` for accounts themselves, at each commitment. Default
+    /// false. Memory: 71 bytes each, so 710 MB.
     pub preallocate_tracked_addresses: bool,
     /// Bytes of a message from a client. Default 4,096, as Agave's.
     pub message_bytes_max: usize,
@@ -52,10 +62,11 @@ pub struct Config {
     /// Bytes of those blocks, estimated from their sizes, each block once. Default 256 MiB: 150 blocks
     /// of some 700 transactions. Beyond that the oldest are evicted, of all commitments.
     pub resume_bytes: usize,
-    /// Notifications that may wait for one client. Default 4,096: some 27 minutes of a client that
-    /// follows slots. One more closes the connection (1008).
+    /// Notifications that may wait for one client. Default 1,000,000, more than `queue_bytes_max` has space for: a block
+    /// may have tens of thousands for one client, which come at once. One more closes the connection (1008).
     pub queue_messages_max: usize,
-    /// Bytes that may wait for one client. Default 16 MiB. One more closes the connection (1008).
+    /// Bytes that may wait for one client: its notifications, and some 100 bytes for the queue entry of each. Default
+    /// 16 MiB: the logs of 10,000 transactions at 1.5 KB. One more closes the connection (1008).
     /// Worst-case memory is `queues_bytes_max`.
     pub queue_bytes_max: usize,
     /// Bytes of notifications that wait for all clients or are being written to them; a shared one
@@ -72,12 +83,17 @@ pub struct Config {
     pub write_timeout_ms: u64,
     /// Milliseconds that a closing connection has to read the reason. Default 5,000.
     pub close_timeout_ms: u64,
-    /// Milliseconds between our pings. Default 60,000. If nothing comes from a client between two of them, its
-    /// connection is closed.
+    /// Milliseconds between our pings. Default 25,000: less than half of the time after which proxies close a quiet
+    /// connection (HAProxy in Debian 50 s, nginx and AWS 60 s). If nothing comes from a client between three of them,
+    /// its connection is closed.
     pub ping_ms: u64,
     /// Whether account and program notifications are cut to `dataSlice`. Default false, as in Agave
     /// 4.2, where a slice makes another subscription but the data comes whole; later Agaves cut it.
     pub apply_data_slice: bool,
+    /// Milliseconds between the reply to a call that subscribes and the first notification. Not a setting: 20. Some
+    /// clients lose a notification that comes together with the id. Shorter, and a busy one still does.
+    #[serde(skip)]
+    pub hold_ms: u64,
 }
 
 impl Default for Config {
@@ -87,6 +103,8 @@ impl Default for Config {
             subscriptions_max: 1_000_000,
             subscriptions_per_connection_max: 100_000,
             tracked_addresses_max: 10_000_000,
+            tracked_pairs_max: 0,
+            tracked_addresses_per_client_max: 0,
             tracked_addresses_per_connection_max: 2_000_000,
             preallocate_tracked_addresses: false,
             message_bytes_max: 4_096,
@@ -97,14 +115,15 @@ impl Default for Config {
             snapshot_accounts_max: 1_000_000,
             resume_blocks: 150,
             resume_bytes: 256 * 1024 * 1024,
-            queue_messages_max: 4_096,
+            queue_messages_max: 1_000_000,
             queue_bytes_max: 16 * 1024 * 1024,
             queues_bytes_max: 256 * 1024 * 1024,
             events_max: 16_384,
             write_timeout_ms: 30_000,
             close_timeout_ms: 5_000,
-            ping_ms: 60_000,
+            ping_ms: 25_000,
             apply_data_slice: false,
+            hold_ms: 20,
         }
     }
 }
@@ -158,6 +177,7 @@ impl Config {
             write_timeout_ms: self.write_timeout_ms,
             close_timeout_ms: self.close_timeout_ms,
             ping_ms: self.ping_ms,
+            hold_ms: self.hold_ms,
         }
     }
 
@@ -167,12 +187,15 @@ impl Config {
             subscriptions_max: self.subscriptions_max,
             subscriptions_per_listener_max: self.subscriptions_per_connection_max,
             addresses_max: self.tracked_addresses_max,
-            addresses_per_listener_max: self.tracked_addresses_per_connection_max,
-            preallocated_ids: if self.preallocate_tracked_addresses {
-                self.tracked_addresses_max
-            } else {
-                0
+            address_pairs_max: match self.tracked_pairs_max {
+                0 => self.tracked_addresses_max.saturating_mul(PAIRS_OF_AN_ADDRESS),
+                max => max,
             },
+            addresses_per_owner_max: match self.tracked_addresses_per_client_max {
+                0 => self.tracked_addresses_max.div_ceil(2),
+                max => max,
+            },
+            addresses_per_listener_max: self.tracked_addresses_per_connection_max,
             retained_steps: self.resume_blocks,
             retained_bytes: self.resume_bytes,
             unrooted_max: UNROOTED_MAX,

@@ -24,7 +24,6 @@ use solana_rpc_client_types::config::{
     RpcTransactionLogsFilter,
 };
 use solana_rpc_client_types::response::{RpcApiVersion, RpcVersionInfo};
-use solana_signature::Signature;
 use solana_transaction_status::UiTransactionEncoding;
 use subscriptions::SubscriptionId;
 
@@ -43,10 +42,7 @@ pub(super) fn run_call(
             _ => Err(RpcError::method_not_found()),
         };
     };
-    let id = subscribe(pubsub, session, subscription.clone())?;
-    if let Subscription::Signature { signature, commitment, .. } = &subscription {
-        catch_up(pubsub, session, &subscription, id, signature, *commitment);
-    }
+    let id = subscribe(pubsub, session, subscription)?;
     MethodOutput::json(&id.0)
 }
 
@@ -100,27 +96,24 @@ fn subscribe(
 ) -> Result<SubscriptionId, RpcError> {
     let interests = subscription.interests(pubsub.api.reader.addresses());
     let interests = interests.map_err(|full| subscribe_error(&full.into()))?;
-    let id = session.subscribe(subscription, interests, pubsub.api.event_cursor.position());
+    let position = pubsub.api.event_cursor.position();
+    let id = session.subscribe_on_hold(subscription, interests, position);
     id.map_err(|err| subscribe_error(&err))
 }
 
 /// Notifies of a signature that is already at its commitment: no event will come for it.
 ///
-/// The subscription exists by now, and starts at a position. The effects of events up to that position can be read by
-/// now, and the notifier does not send them to this client; it sends those of later events. The state that we read may
-/// contain a later event too. Then the registry delivers only the first of the two notifications.
-fn catch_up(
-    pubsub: &SolanaPubSub,
-    session: &SolanaSession,
-    subscription: &Subscription,
-    id: SubscriptionId,
-    signature: &Signature,
-    commitment: Commitment,
-) {
+/// The subscription starts at a position. The effects of events up to that position can be read by now, and the
+/// notifier does not send them to this client; it sends those of later events. The state that we read may contain a
+/// later event too. Then the registry delivers only the first of the two notifications.
+pub(super) fn catch_up(pubsub: &SolanaPubSub, session: &SolanaSession, id: SubscriptionId) {
+    let Some(subscription) = session.identity(id) else { return };
+    let Subscription::Signature { signature, commitment, .. } = &*subscription else { return };
     let history = pubsub.api.history.snapshot();
-    let Some(executed) = history.transaction(signature, commitment) else { return };
+    let Some(executed) = history.transaction(signature, *commitment) else { return };
+    executed.show_status();
     let notification = notification::processed(executed);
-    if let Some(text) = notification::text(pubsub, subscription, id, notification) {
+    if let Some(text) = notification::text(pubsub, &subscription, id, notification) {
         let bytes = text.len();
         session.finish(id, Payload::Whole(text), bytes);
     }

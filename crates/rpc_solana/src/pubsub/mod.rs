@@ -14,7 +14,7 @@
 //! What Agave does not have: `transactionSubscribe` (`transaction_filter`), and subscriptions to sets of up to
 //! millions of addresses (`address_sets`), which start at an exact block and change in place.
 //!
-//! Where we differ: a signature that is already at its commitment is notified at once; finalized
+//! Differences: a signature that is already at its commitment is notified a moment after the reply; finalized
 //! notifications come for every block, none is skipped; a slow client is closed with a reason.
 //! Bounds: [`Config`]. Not here: connections and messages (`jsonrpc::pubsub`), matching and queues (`subscriptions`).
 
@@ -27,7 +27,6 @@ mod event_sender;
 mod key_kind;
 mod methods;
 mod notification;
-mod notified_slot;
 mod notifier;
 mod recent_blocks;
 mod solana_subscriptions;
@@ -45,9 +44,9 @@ use jsonrpc::pubsub::PubSubServer;
 use ledger::Commitment;
 use pool::{Pool, RateLimiter};
 
+use self::subscription::SubscriptionKind;
 pub use config::Config;
 pub use event_sender::EventSender;
-pub use notified_slot::NotifiedSlot;
 pub use solana_subscriptions::{SolanaPubSub, SolanaSubscriptions};
 
 /// Parses the parameters of a call. Returns whether its method subscribes.
@@ -57,7 +56,7 @@ pub(crate) fn read_call(method: &str, params: Params<'_>) -> Result<bool, RpcErr
 
 /// Creates the subscriptions, and the sender of the ledger's events. Starts a thread, which ends when the sender is
 /// dropped. Long encoding and set tasks run on the pool. Calls and sent bytes are charged to the rate limits of their
-/// client. `notified` is that of the API whose methods the same clients call.
+/// client.
 ///
 /// Errors: the thread could not be started.
 pub fn start(
@@ -65,15 +64,26 @@ pub fn start(
     cluster_info: Arc<ClusterInfo>,
     reader: Reader,
     history: Arc<History>,
-    notified: Arc<NotifiedSlot>,
     pool_and_clients: (Arc<Pool>, Arc<RateLimiter>),
 ) -> io::Result<(Arc<SolanaPubSub>, EventSender)> {
     let transport = config.transport();
-    let api = SolanaSubscriptions::new(config, cluster_info, (reader, history), notified);
+    let preallocated =
+        if config.preallocate_tracked_addresses { config.tracked_addresses_max } else { 0 };
+    let api = SolanaSubscriptions::new(config, cluster_info, (reader, history));
     let pubsub = Arc::new(PubSubServer::new(api, transport, pool_and_clients));
+    if preallocated > 0 {
+        preallocate(&pubsub, preallocated);
+    }
     pubsub.subscriptions.start_at(|commitment| pubsub.api.complete_view(commitment).block());
-    let confirmed = pubsub.api.reader.view(Commitment::Confirmed).block();
-    pubsub.api.notified.set(confirmed.slot);
     let sender = notifier::start(Arc::clone(&pubsub))?;
     Ok((pubsub, sender))
+}
+
+/// Allocates memory for addresses: in the address table, and in the index of sets of accounts, at each commitment.
+fn preallocate(pubsub: &SolanaPubSub, addresses: usize) {
+    pubsub.api.reader.addresses().reserve(addresses);
+    for commitment in Commitment::ALL {
+        let topic = SubscriptionKind::Addresses.at(commitment);
+        pubsub.subscriptions.reserve(topic, key_kind::ITSELF, addresses);
+    }
 }

@@ -13,6 +13,7 @@
 //! Accounts that only an abandoned fork wrote are sent as they are again.
 //! Invariant: a notification is encoded once for each distinct subscription, without any lock. The notifications of a
 //! subscription are delivered in the order of events.
+//! Invariant: a transaction has a status before anybody is notified of it (`ExecutedTransaction::show_status`).
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -81,9 +82,6 @@ impl Notifier {
             if catch_unwind(AssertUnwindSafe(publish)).is_err() {
                 tracing::error!("the notifier panicked: all subscribers are closed");
                 self.pubsub.subscriptions.close_all(CloseReason::EventsLost);
-            }
-            if let LedgerEvent::Confirmed { block, .. } = &event {
-                self.pubsub.api.notified.set(block.id.slot);
             }
         }
         self.pubsub.shut_down();
@@ -246,13 +244,18 @@ fn publish_to_sets(batch: &mut NotificationBatch<'_>, step: &BlockStep<Block>) {
             pubsub.subscriptions.matches().matching_sets(topic, key_kind, step.number, items);
         let found: Vec<_> =
             found.into_iter().map(|(matched, refs)| (matched, ItemRef::merge_refs(refs))).collect();
+        if !found.is_empty() {
+            step.body.show_statuses();
+        }
         let cost = |(matched, refs): &(Match<Subscription>, Vec<ItemRef>)| {
             let form = match &*matched.identity {
                 Subscription::Addresses { encoding, .. } => encoding.form,
                 _ => UiAccountEncoding::Base64,
             };
             let item_ns = |item: &ItemRef| match step.body.writes.get(item.index()) {
-                Some(write) if key_kind != key_kind::MENTIONED => account_ns(write.alike(), form),
+                Some(write) if key_kind != key_kind::MENTIONED => {
+                    account_ns(write.base_account(), form)
+                }
                 _ => MESSAGE_NS,
             };
             MESSAGE_NS + refs.iter().map(item_ns).sum::<u64>()
@@ -296,16 +299,22 @@ fn publish_transaction(batch: &mut NotificationBatch<'_>, executed: &Arc<Execute
     if !matches.has(topic) {
         return;
     }
-    let found = matches.matching_exact(topic, executed.signature().as_ref());
+    let found = matches.matching_exact(topic, executed.signature().as_ref()).into_iter();
+    let found: Vec<_> = found.map(|found| (matches.is_on_hold(found.id), found)).collect();
     drop(matches);
-    for matched in found {
+    for (is_on_hold, matched) in found {
         let Subscription::Signature { commitment, received, .. } = &*matched.identity else {
             continue;
         };
+        // A client on hold is notified later, and the status must not come first.
+        let is_last = *commitment == Commitment::Processed && !is_on_hold;
+        if *received || is_last {
+            executed.show_status();
+        }
         if *received {
             batch.send(&matched, &notification::received(executed), AfterDelivery::Continue);
         }
-        if *commitment == Commitment::Processed {
+        if is_last {
             batch.send(&matched, &notification::processed(executed), AfterDelivery::End);
         }
     }
@@ -341,13 +350,14 @@ fn encode_transaction(
     if !filter.matches(executed) {
         return None;
     }
+    executed.show_status();
     let result = transaction_filter::encode_notification(
         executed,
         *encoding,
         *details,
         *rewards,
         *version_max,
-    )?;
+    );
     notification::text(pubsub, &matched.identity, matched.id, result)
 }
 
@@ -393,7 +403,7 @@ fn cost_ns(block: &Block, (matched, item): &MatchedItem) -> u64 {
         (
             Subscription::Account { encoding, .. } | Subscription::Program { encoding, .. },
             BlockItem::Account(index) | BlockItem::Program(index),
-        ) => account_ns(block.writes[*index].alike(), encoding.form),
+        ) => account_ns(block.writes[*index].base_account(), encoding.form),
         (_, BlockItem::Transaction(_)) => TRANSACTION_NS,
         (_, BlockItem::Block) => TRANSACTION_NS * (1 + block.transactions.len() as u64),
         _ => MESSAGE_NS,
@@ -410,6 +420,7 @@ fn publish_items(
     if items.is_empty() {
         return;
     }
+    block.show_statuses();
     // At least as new as the block. It is read for mints only, and those do not change.
     let view = batch.pubsub.api.reader.view(commitment);
     let (position, pubsub) = (batch.position, Arc::clone(batch.pubsub));
@@ -511,7 +522,7 @@ fn match_items(pubsub: &SolanaPubSub, block: &Block, commitment: Commitment) -> 
     if matches.has(topic) {
         let mut owners = OwnerLookup { pubsub, last: None };
         for (index, write) in block.writes.iter().enumerate() {
-            let Some(account) = write.alike() else { continue };
+            let Some(account) = write.base_account() else { continue };
             let Some(id) = owners.owner_id(account) else { continue };
             let found = matches.matching(topic, [Key { kind: key_kind::PROGRAM, id }]);
             items.extend(found.into_iter().map(|found| (found, BlockItem::Program(index))));
@@ -527,8 +538,9 @@ fn match_items(pubsub: &SolanaPubSub, block: &Block, commitment: Commitment) -> 
     let topic = SubscriptionKind::Signature.at(commitment);
     if commitment != Commitment::Processed && matches.has(topic) {
         for (index, executed) in block.transactions.iter().enumerate() {
-            let found = matches.matching_exact(topic, executed.signature().as_ref());
-            items.extend(found.into_iter().map(|found| (found, BlockItem::Signature(index))));
+            let found = matches.matching_exact(topic, executed.signature().as_ref()).into_iter();
+            let found = found.filter(|found| !matches.is_on_hold(found.id));
+            items.extend(found.map(|found| (found, BlockItem::Signature(index))));
         }
     }
     drop(matches);

@@ -12,7 +12,6 @@ use solana_pubkey::Pubkey;
 use super::block_items::BlockItems;
 use super::config::Config;
 use super::event_sender::EventCursor;
-use super::notified_slot::NotifiedSlot;
 use super::recent_blocks::RecentBlocks;
 use super::subscription::Subscription;
 
@@ -24,8 +23,6 @@ pub struct SolanaSubscriptions {
     pub(super) history: Arc<History>,
     pub(super) event_cursor: Arc<EventCursor>,
     pub(super) recent_blocks: Mutex<RecentBlocks>,
-    /// Set once the notifications of a confirmed block are sent.
-    pub(super) notified: Arc<NotifiedSlot>,
     /// The last block that the ledger jumped to.
     pub(super) jumped: Mutex<Option<BlockId>>,
 }
@@ -48,20 +45,10 @@ impl SolanaSubscriptions {
         config: Config,
         cluster_info: Arc<ClusterInfo>,
         (reader, history): (Reader, Arc<History>),
-        notified: Arc<NotifiedSlot>,
     ) -> Self {
         let (event_cursor, recent_blocks) = (Arc::default(), Mutex::default());
         let jumped = Mutex::default();
-        Self {
-            config,
-            cluster_info,
-            reader,
-            history,
-            event_cursor,
-            recent_blocks,
-            notified,
-            jumped,
-        }
+        Self { config, cluster_info, reader, history, event_cursor, recent_blocks, jumped }
     }
 
     /// The view of a commitment's newest complete block: sets are notified by whole blocks.

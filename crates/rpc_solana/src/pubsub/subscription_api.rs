@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jsonrpc::MethodResult;
 use jsonrpc::params::Params;
 use jsonrpc::pubsub::SubscriptionApi;
-use subscriptions::Conflated;
+use subscriptions::{Conflated, SubscriptionId};
 use tokio_tungstenite::tungstenite::{Bytes, Utf8Bytes};
 
 use super::address_sets::{self, SetTask};
@@ -62,6 +62,10 @@ impl SubscriptionApi for SolanaSubscriptions {
         params: Params<'_>,
     ) -> MethodResult {
         methods::run_call(pubsub, session, method, params)
+    }
+
+    fn catch_up(pubsub: &SolanaPubSub, session: &SolanaSession, subscription: SubscriptionId) {
+        methods::catch_up(pubsub, session, subscription);
     }
 
     fn needs_task(text: &str, message_bytes_max: usize) -> bool {

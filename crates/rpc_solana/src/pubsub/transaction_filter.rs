@@ -3,7 +3,8 @@
 //!
 //! A transaction is sent if it passes every part of the filter: it names one of `accountInclude` (if there are any),
 //! all of `accountRequired`, and none of `accountExclude`; votes and failed ones are left out on request. At
-//! `processed` it is sent as soon as it was executed.
+//! `processed` it is sent as soon as it was executed. A transaction of a version that the client does not support is
+//! reported as an error with its signature, so that nothing that passes the filter is left out.
 //! Bounds: 50,000 addresses in each list, as providers have it. Cost: subscriptions are looked up by the addresses
 //! that a transaction names; the other parts of the filter are checked on the subscriptions found.
 
@@ -16,12 +17,13 @@ use jsonrpc::params::Params;
 use ledger::{Address, Commitment};
 use serde::Deserialize;
 use serde::Serialize;
-use solana_commitment_config::CommitmentConfig;
+use solana_commitment_config::{CommitmentConfig, CommitmentLevel};
 use solana_pubkey::Pubkey;
+use solana_rpc_client_types::response::RpcBlockUpdateError;
 use solana_signature::Signature;
 use solana_transaction_status::{
-    BlockEncodingOptions, ConfirmedBlock, EncodedTransactionWithStatusMeta, TransactionDetails,
-    TransactionWithStatusMeta, UiTransactionEncoding,
+    BlockEncodingOptions, ConfirmedBlock, EncodeError, EncodedTransactionWithStatusMeta,
+    TransactionDetails, TransactionWithStatusMeta, UiTransactionEncoding,
 };
 use subscriptions::{AddressSet, ExactKey, Filter};
 
@@ -66,10 +68,9 @@ struct TransactionFilterParams {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Options {
-    #[serde(flatten)]
-    commitment: Option<CommitmentConfig>,
+    commitment: Option<CommitmentLevel>,
     encoding: Option<UiTransactionEncoding>,
     transaction_details: Option<TransactionDetails>,
     show_rewards: Option<bool>,
@@ -79,12 +80,16 @@ struct Options {
 /// The notification of a transaction.
 #[derive(Serialize)]
 pub(super) struct TransactionNotification {
+    /// Absent if it was not requested, null if there is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    transaction: Option<EncodedTransactionWithStatusMeta>,
+    transaction: Option<Option<EncodedTransactionWithStatusMeta>>,
     signature: String,
     slot: u64,
     #[serde(rename = "transactionIndex")]
     index: u32,
+    /// Why the transaction cannot be encoded as requested, as in the notifications of `blockSubscribe`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    err: Option<RpcBlockUpdateError>,
 }
 
 /// Parses the parameters of a subscription.
@@ -113,7 +118,7 @@ pub(super) fn parse_params(params: Params<'_>) -> Result<TransactionSubscribePar
     };
     Ok(TransactionSubscribeParams {
         filter: Arc::new(filter),
-        commitment: level(options.commitment),
+        commitment: level(options.commitment.map(|commitment| CommitmentConfig { commitment })),
         encoding: options.encoding.unwrap_or(UiTransactionEncoding::Base64),
         details,
         rewards: options.show_rewards.unwrap_or_default(),
@@ -184,31 +189,35 @@ impl TransactionFilter {
     }
 }
 
-/// The notification of a transaction; `None` if it cannot be encoded as requested.
+/// The notification of a transaction. It has an error if the transaction cannot be encoded as requested.
 pub(super) fn encode_notification(
     executed: &ExecutedTransaction,
     encoding: UiTransactionEncoding,
     details: TransactionDetails,
     rewards: bool,
     version_max: Option<u8>,
-) -> Option<TransactionNotification> {
-    let transaction = match details {
+) -> TransactionNotification {
+    let (transaction, err) = match details {
         TransactionDetails::Full | TransactionDetails::Accounts => {
             let options = BlockEncodingOptions {
                 transaction_details: details,
                 show_rewards: rewards,
                 max_supported_transaction_version: version_max,
             };
-            Some(encode_transaction(executed, encoding, options)?)
+            match encode_transaction(executed, encoding, options) {
+                Ok(transaction) => (Some(transaction), None),
+                Err(err) => (Some(None), Some(err)),
+            }
         }
-        TransactionDetails::Signatures | TransactionDetails::None => None,
+        TransactionDetails::Signatures | TransactionDetails::None => (None, None),
     };
-    Some(TransactionNotification {
+    TransactionNotification {
         transaction,
         signature: executed.signature().to_string(),
         slot: executed.slot,
         index: executed.index,
-    })
+        err,
+    }
 }
 
 /// Encodes the transaction as the only one of an empty block.
@@ -216,7 +225,7 @@ fn encode_transaction(
     executed: &ExecutedTransaction,
     encoding: UiTransactionEncoding,
     options: BlockEncodingOptions,
-) -> Option<EncodedTransactionWithStatusMeta> {
+) -> Result<Option<EncodedTransactionWithStatusMeta>, RpcBlockUpdateError> {
     let transaction = TransactionWithStatusMeta::Complete(with_meta(executed));
     let block = ConfirmedBlock {
         previous_blockhash: String::new(),
@@ -228,5 +237,10 @@ fn encode_transaction(
         block_time: None,
         block_height: None,
     };
-    block.encode_with_options(encoding, options).ok()?.transactions?.pop()
+    match block.encode_with_options(encoding, options) {
+        Ok(block) => Ok(block.transactions.and_then(|mut all| all.pop())),
+        Err(EncodeError::UnsupportedTransactionVersion(version)) => {
+            Err(RpcBlockUpdateError::UnsupportedTransactionVersion(version))
+        }
+    }
 }

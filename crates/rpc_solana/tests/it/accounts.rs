@@ -3,11 +3,12 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{DATA, PROGRAM, SOL, TOKEN, WALLET, World};
+use testkit::sample_ledger::{DATA, PROGRAM, SOL, TOKEN, WALLET};
+use testkit::solana_node::SolanaNode;
 
 #[test]
 fn a_balance_is_of_its_commitment() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let mut balance = |params: Value| {
         let result = client.result("getBalance", params);
@@ -29,7 +30,7 @@ fn a_balance_is_of_its_commitment() {
 
 #[test]
 fn a_context_names_the_version_and_a_slot_to_come_is_refused() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let wallet = WALLET.to_string();
     let context = client.result("getBalance", json!([wallet]))["context"].take();
@@ -51,7 +52,7 @@ fn a_context_names_the_version_and_a_slot_to_come_is_refused() {
 
 #[test]
 fn an_account_has_all_its_fields() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let account = world.client().result("getAccountInfo", json!([DATA[0].to_string()]));
     assert_eq!(
         account["value"],
@@ -70,7 +71,7 @@ fn an_account_has_all_its_fields() {
 
 #[test]
 fn an_account_comes_in_every_encoding() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let mut data = |config: Value| {
         client.result("getAccountInfo", json!([DATA[0].to_string(), config]))["value"]["data"]
@@ -92,7 +93,7 @@ fn an_account_comes_in_every_encoding() {
 
 #[test]
 fn base58_is_for_little_data() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let large = DATA[1].to_string();
     let message =
@@ -113,7 +114,7 @@ fn base58_is_for_little_data() {
 
 #[test]
 fn a_large_account_comes_whole() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let config = json!({ "encoding": "base64" });
     let account = world.client().result("getAccountInfo", json!([DATA[2].to_string(), config]));
     assert_eq!(account["value"]["data"][0].as_str().map(str::len), Some(133_336));
@@ -122,7 +123,7 @@ fn a_large_account_comes_whole() {
 
 #[test]
 fn a_token_account_is_parsed_with_the_decimals_of_its_mint() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let config = json!({ "encoding": "jsonParsed" });
     let account = world.client().result("getAccountInfo", json!([TOKEN.to_string(), config]));
     let data = &account["value"]["data"];
@@ -138,7 +139,7 @@ fn a_token_account_is_parsed_with_the_decimals_of_its_mint() {
 
 #[test]
 fn several_accounts_come_in_the_order_requested() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let pubkeys = [WALLET, PROGRAM, DATA[0], WALLET].map(|pubkey| pubkey.to_string());
     let result =
@@ -160,7 +161,7 @@ fn several_accounts_come_in_the_order_requested() {
 
 #[test]
 fn an_account_has_a_minimum_balance() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let mut minimum =
         |bytes: u64| client.result("getMinimumBalanceForRentExemption", json!([bytes]));
@@ -175,7 +176,7 @@ fn an_account_has_a_minimum_balance() {
 
 #[test]
 fn the_minimum_stake_is_a_lamport_until_the_feature_is_on() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let result = world.client().result("getStakeMinimumDelegation", json!([]));
     assert_eq!((&result["value"], &result["context"]["slot"]), (&json!(1), &json!(100)));
 }

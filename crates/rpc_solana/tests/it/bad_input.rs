@@ -7,7 +7,6 @@
 //! Not here: invalid HTTP (`http`), invalid WebSocket frames (`pubsub`).
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -16,7 +15,8 @@ use solana_hash::Hash;
 use solana_message::{Message, VersionedMessage};
 use solana_transaction::versioned::VersionedTransaction;
 
-use crate::world::{OTHER_WALLET, WALLET, World};
+use testkit::sample_ledger::{OTHER_WALLET, WALLET};
+use testkit::solana_node::SolanaNode;
 
 /// Between a request and its response.
 const ARROW: &str = " => ";
@@ -62,7 +62,7 @@ fn refusal(reply: &Value) -> String {
 
 #[test]
 fn calls_that_make_no_sense_are_refused_in_agaves_words() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let requests = check_table("calls.txt", |call| {
         let (method, params) = call.split_once(' ').expect("a method and its parameters");
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
@@ -75,7 +75,7 @@ fn calls_that_make_no_sense_are_refused_in_agaves_words() {
 
 #[test]
 fn bodies_that_are_no_request_are_answered_as_jsonrpc_core_does() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let agave = jsonrpc_core_server();
     let requests = check_table("envelopes.txt", |body| {
         let response = match world.client().post(body).body {
@@ -129,7 +129,7 @@ fn bytes(transaction: &VersionedTransaction) -> Vec<u8> {
 }
 
 /// The errors of both methods that accept a transaction, for these bytes.
-fn errors_by_method(world: &World, bytes: &[u8]) -> [(i64, String); 2] {
+fn errors_by_method(world: &SolanaNode, bytes: &[u8]) -> [(i64, String); 2] {
     let config = json!({ "encoding": "base64" });
     let params = json!([BASE64_STANDARD.encode(bytes), config]);
     ["sendTransaction", "simulateTransaction"]
@@ -138,7 +138,7 @@ fn errors_by_method(world: &World, bytes: &[u8]) -> [(i64, String); 2] {
 
 #[test]
 fn a_transaction_cut_anywhere_is_no_transaction() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let whole = bytes(&transfer());
     for length in 0..whole.len() {
         for (code, message) in errors_by_method(&world, &whole[..length]) {
@@ -148,13 +148,13 @@ fn a_transaction_cut_anywhere_is_no_transaction() {
             assert!(message.starts_with(start), "cut to {length}: {message}");
         }
     }
-    assert_eq!(world.transaction_service.sent.load(Ordering::SeqCst), 0);
-    assert_eq!(world.transaction_service.simulated.load(Ordering::SeqCst), 0);
+    assert_eq!(world.transaction_service.sent.lock().len(), 0);
+    assert_eq!(world.transaction_service.simulated.lock().len(), 0);
 }
 
 #[test]
 fn a_transaction_with_bytes_left_over_or_changed_does_no_harm() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let whole = bytes(&transfer());
     for at in 0..whole.len() {
         let mut changed = whole.clone();
@@ -163,12 +163,12 @@ fn a_transaction_with_bytes_left_over_or_changed_does_no_harm() {
         let [sent, _] = errors_by_method(&world, &changed);
         assert!([-32602, -32002].contains(&sent.0), "byte {at}: {sent:?}");
     }
-    assert_eq!(world.transaction_service.sent.load(Ordering::SeqCst), 0);
+    assert_eq!(world.transaction_service.sent.lock().len(), 0);
 }
 
 #[test]
 fn a_wrong_signature_is_refused_with_and_without_preflight() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let text = BASE64_STANDARD.encode(bytes(&transfer()));
     let with = |config: Value| world.client().error("sendTransaction", json!([text, config]));
     assert_eq!(
@@ -185,12 +185,12 @@ fn a_wrong_signature_is_refused_with_and_without_preflight() {
     let config = json!({ "encoding": "base64", "sigVerify": true });
     let simulated = world.client().result("simulateTransaction", json!([text, config]));
     assert_eq!(simulated["value"]["err"], json!("SignatureFailure"));
-    assert_eq!(world.transaction_service.sent.load(Ordering::SeqCst), 0);
+    assert_eq!(world.transaction_service.sent.lock().len(), 0);
 }
 
 #[test]
 fn a_transaction_that_contradicts_itself_is_refused() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let sane = transfer();
     let refused = |why: &str, change: &dyn Fn(&mut VersionedTransaction, &mut Message)| {
         let mut transaction = sane.clone();
@@ -216,5 +216,5 @@ fn a_transaction_that_contradicts_itself_is_refused() {
     });
     refused("more signers than keys", &|_, message| message.header.num_required_signatures = 9);
     refused("the payer as a program", &|_, message| message.instructions[0].program_id_index = 0);
-    assert_eq!(world.transaction_service.sent.load(Ordering::SeqCst), 0);
+    assert_eq!(world.transaction_service.sent.lock().len(), 0);
 }

@@ -3,7 +3,8 @@
 use rpc_solana::Config;
 use serde_json::{Value, json};
 
-use crate::world::{PROGRAM, World};
+use testkit::sample_ledger::PROGRAM;
+use testkit::solana_node::SolanaNode;
 
 fn call(id: u64, method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
@@ -11,7 +12,7 @@ fn call(id: u64, method: &str, params: Value) -> Value {
 
 #[test]
 fn a_batch_mixes_cheap_and_heavy_and_keeps_their_order() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let calls: Vec<Value> = (0..100)
         .map(|id| match id % 3 {
             0 => call(id, "getSlot", json!([{ "commitment": "confirmed" }])),
@@ -40,7 +41,7 @@ fn a_batch_mixes_cheap_and_heavy_and_keeps_their_order() {
 
 #[test]
 fn nothing_to_answer_is_an_empty_response() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let notification = r#"{"jsonrpc":"2.0","method":"getSlot"}"#;
     for body in
@@ -56,7 +57,7 @@ fn nothing_to_answer_is_an_empty_response() {
 #[test]
 fn a_batch_has_a_longest_length() {
     let config = Config { batch_max: 3, ..Config::default() };
-    let world = World::with(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, pool::Config::default());
     let mut client = world.client();
     let batch =
         |len| Value::from_iter((0..len).map(|id| call(id, "getSlot", json!([])))).to_string();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
 
-use chain_solana::{BankHashComponents, Block, ExecutedTransaction, History};
+use chain_solana::{Block, ExecutedTransaction, History};
 use fastrand::Rng;
 use hyper::header::HeaderName;
 use jsonrpc::handle_blocking;
@@ -24,8 +24,10 @@ use solana_transaction_status::TransactionStatusMeta;
 
 use crate::shared::padded;
 use crate::streams::resident_bytes;
-use crate::wire::{Client, post};
-use crate::world::{self, NOW, PROGRAM, World, bank, block, mint, token, with_data};
+use testkit::raw_http_client::{Client, post};
+use testkit::sample_ledger::{self, NOW, PROGRAM, bank, block, mint, token, with_data};
+use testkit::solana_node::SolanaNode;
+use testkit::test_ledger::empty_block;
 
 pub(crate) fn key(n: u8) -> Pubkey {
     Pubkey::new_from_array([n; 32])
@@ -193,23 +195,15 @@ fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
         },
         account_keys: keys,
         is_vote: false,
+        visibility: Default::default(),
     });
     history.record_transactions(block(slot), &[Arc::clone(&executed)]);
     history.record_block(&Block {
-        id: block(slot),
-        parent: block(parent_slot),
-        block_height: slot,
-        blockhash: Hash::new_from_array([slot as u8; 32]),
         previous_blockhash: Hash::default(),
-        bank_hash: Hash::default(),
-        hash_components: BankHashComponents::default(),
         block_time: NOW,
         transaction_count: slot,
         transactions: vec![executed],
-        rewards: Vec::new(),
-        reward_partitions: None,
-        entries: Vec::new(),
-        writes: Vec::new(),
+        ..empty_block(block(slot), block(parent_slot))
     });
     history.set_tip(block(slot));
     history.confirm(block(slot));
@@ -242,15 +236,15 @@ fn a_cached_response_is_what_would_be_computed_now() {
     ledger.publish();
     // The accounts are small, so no call may be executed inline.
     let config = Config { inline_accounts_max: 0, inline_bytes_max: 0, ..Config::default() };
-    let world = World::on(reader, config, pool::Config::default());
+    let world = SolanaNode::builder(reader).config(config).serve();
     let mut client = world.client();
     let (mut slots, mut root, mut requests) = (vec![100], 0, 0);
     let mut hits: HashMap<&str, u64> = HashMap::new();
-    let hits_now = || world.node.context.response_cache.counters().hits;
+    let hits_now = || world.server.context.response_cache.counters().hits;
     let mut check = |body: &str, coding: &str| {
         let cached = post_decoded(&mut client, body, coding);
         let fresh =
-            handle_blocking(&world.node, body).map(|fresh| [fresh, b"\n".to_vec()].concat());
+            handle_blocking(&world.server, body).map(|fresh| [fresh, b"\n".to_vec()].concat());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert_eq!(text(&cached), text(&fresh.unwrap_or_default()), "{coding} {body}");
     };
@@ -268,12 +262,12 @@ fn a_cached_response_is_what_would_be_computed_now() {
                 ledger.apply(block(tip), more, bank(tip)).expect("apply");
                 ledger.complete(block(tip), bank(tip)).expect("complete");
                 ledger.confirm(block(tip)).expect("it is complete");
-                add_to_history(&world.node.api.history, tip, parent);
+                add_to_history(&world.server.api.history, tip, parent);
             }
             1 if root < slots.len() - 1 => {
                 root += 1 + random.usize(..slots.len() - 1 - root);
-                world.node.api.history.finalize(block(slots[root]));
-                world.node.api.history.publish();
+                world.server.api.history.finalize(block(slots[root]));
+                world.server.api.history.publish();
                 ledger.finalize(block(slots[root])).expect("finalize");
             }
             _ => {}
@@ -303,22 +297,18 @@ fn a_cached_response_is_what_would_be_computed_now() {
     let is_enough = |kind| hits.get(kind).is_some_and(|hits| *hits > 500);
     assert!(["long", "batch", "long batch"].into_iter().all(is_enough), "{hits:?}");
     assert!(METHODS.iter().all(|method| hits.get(method) > Some(&0)), "{hits:?}");
-    let first_retained = world.node.api.history.snapshot().first_slot();
+    let first_retained = world.server.api.history.snapshot().first_slot();
     assert!(first_retained.is_some_and(|first| first > slots[1]), "the oldest blocks were removed");
-    let counters = world.node.context.response_cache.counters();
+    let counters = world.server.context.response_cache.counters();
     assert!(counters.hits > requests / 10 && counters.stale > 100, "{counters:?} of {requests}");
     // Some of these hits are found by the text of the request alone.
-    let known = world.node.context.response_cache.memo_hits();
+    let known = world.server.context.response_cache.memo_hits();
     assert!(known > 100 && known < counters.hits, "{known} of {counters:?}");
 }
 
 #[test]
 fn equal_requests_at_once_are_computed_once() {
-    let world = World::on(
-        world::ledger(IndexConfig::default()),
-        Config::default(),
-        pool::Config::default(),
-    );
+    let world = SolanaNode::builder(sample_ledger::ledger(IndexConfig::default())).serve();
     let release = world.occupy_pool();
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "getProgramAccounts",
         "params": [PROGRAM.to_string(), { "encoding": "base64" }] })
@@ -366,7 +356,7 @@ pub(crate) fn from_byte(offset: usize, is_known: bool) -> String {
 #[test]
 fn unread_responses_use_no_more_memory_than_the_cache_may_collect() {
     const CACHE_BYTES: u64 = 256 << 20;
-    let world = World::cached(large_program(), CACHE_BYTES);
+    let world = SolanaNode::builder(large_program()).cache_bytes_max(CACHE_BYTES).serve();
     let before = resident_bytes();
     let clients: Vec<Client> = (0..20)
         .map(|at| {
@@ -376,7 +366,7 @@ fn unread_responses_use_no_more_memory_than_the_cache_may_collect() {
         })
         .collect();
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == clients.len());
-    let used = world.node.context.response_cache.used_bytes();
+    let used = world.server.context.response_cache.used_bytes();
     assert!(used <= CACHE_BYTES / 4 + (1 << 20), "{used}");
     // Other tests of this process count too.
     let grown = resident_bytes().saturating_sub(before);
@@ -384,25 +374,26 @@ fn unread_responses_use_no_more_memory_than_the_cache_may_collect() {
     drop(clients);
     world.wait_pool(|pool| pool.class(Class::Heavy).active == 0);
     let whole = world.client().post(&from_byte(0, false));
-    let plain = handle_blocking(&world.node, &from_byte(0, false)).expect("a call has a response");
+    let plain =
+        handle_blocking(&world.server, &from_byte(0, false)).expect("a call has a response");
     assert_eq!(
         whole.bytes[..whole.bytes.len() - 1],
         plain,
         "complete after the others were cancelled"
     );
-    assert_eq!(world.node.context.response_cache.used_bytes(), 0, "all of it is released");
+    assert_eq!(world.server.context.response_cache.used_bytes(), 0, "all of it is released");
 }
 
 #[test]
 fn what_is_known_to_be_too_large_is_not_collected() {
-    let world = World::cached(large_program(), 256 << 20);
+    let world = SolanaNode::builder(large_program()).cache_bytes_max(256 << 20).serve();
     let mut client = world.client();
     client.send(post(&from_byte(0, true)));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
-    assert_eq!(world.node.context.response_cache.used_bytes(), 0);
-    assert_eq!(world.node.context.response_cache.counters().misses, 0, "there is no lookup");
+    assert_eq!(world.server.context.response_cache.used_bytes(), 0);
+    assert_eq!(world.server.context.response_cache.counters().misses, 0, "there is no lookup");
     let whole = client.receive();
-    let plain = handle_blocking(&world.node, &from_byte(0, true)).expect("a call has a response");
+    let plain = handle_blocking(&world.server, &from_byte(0, true)).expect("a call has a response");
     assert_eq!(whole.bytes[..whole.bytes.len() - 1], plain);
 }
 
@@ -410,7 +401,7 @@ fn what_is_known_to_be_too_large_is_not_collected() {
 fn no_slice_handles_more_than_a_chunk() {
     let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
     for (coding, is_known) in [("gzip", false), ("gzip", true), ("identity", false)] {
-        let world = World::on(large_program(), Config::default(), pool.clone());
+        let world = SolanaNode::builder(large_program()).pool(pool.clone()).serve();
         let mut client = world.client();
         let bytes = post_decoded(&mut client, &from_byte(0, is_known), coding).len();
         assert!(bytes > 25 << 20);
@@ -432,7 +423,8 @@ fn request_from_client(name: &str, bytes: usize) -> String {
 fn no_client_waits_at_the_back_of_another_clients_queue() {
     let config =
         Config { client_header: Some(HeaderName::from_static("x-api-key")), ..Config::default() };
-    let world = World::on(world::ledger(IndexConfig::default()), config, pool::Config::default());
+    let world =
+        SolanaNode::builder(sample_ledger::ledger(IndexConfig::default())).config(config).serve();
     let release = world.occupy_pool();
     let queued = |tasks| world.wait_pool(|pool| pool.class(Class::Medium).queued == tasks);
     let (mut first, mut same, mut other) = (world.client(), world.client(), world.client());
@@ -452,7 +444,7 @@ fn no_client_waits_at_the_back_of_another_clients_queue() {
     drop(blocking);
     assert_eq!(same.receive().json(), response.json());
     assert!(first.receive().json()["result"].is_array());
-    let counters = world.node.context.response_cache.counters();
+    let counters = world.server.context.response_cache.counters();
     assert_eq!((counters.misses, counters.coalesced, counters.entries), (3, 1, 2), "{counters:?}");
 }
 
@@ -460,7 +452,8 @@ fn no_client_waits_at_the_back_of_another_clients_queue() {
 fn a_client_that_waits_for_a_response_gets_an_error_when_its_deadline_is_over() {
     let mut pool = pool::Config::default();
     pool.medium.deadline_ms = 50;
-    let world = World::on(world::ledger(IndexConfig::default()), Config::default(), pool);
+    let world =
+        SolanaNode::builder(sample_ledger::ledger(IndexConfig::default())).pool(pool).serve();
     let _release = world.occupy_pool();
     let (mut leader, mut follower) = (world.client(), world.client());
     leader.send(request_from_client("a", 1));

@@ -1,24 +1,25 @@
 //! One client cannot take all connections, or all time of the thread that polls them.
 //!
-//! Every test that serves clients checks the budget of a poll: a poll that does too much panics (`World`).
+//! Every test that serves clients checks the budget of a poll: a poll that does too much panics (`SolanaNode`).
 
 use rpc_solana::Config;
 use serde_json::json;
 
 use crate::metrics::ScrapedMetrics;
-use crate::wire::{Client, post};
-use crate::world::{PROGRAM, World};
+use testkit::raw_http_client::{Client, post};
+use testkit::sample_ledger::PROGRAM;
+use testkit::solana_node::SolanaNode;
 
 const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
 const SLOT_REPLY: &str = "{\"jsonrpc\":\"2.0\",\"result\":100,\"id\":1}\n";
 
-fn yields(world: &World) -> f64 {
+fn yields(world: &SolanaNode) -> f64 {
     ScrapedMetrics::scrape(&mut world.client()).get("hydrant_http_yields_total")
 }
 
 #[test]
 fn a_connection_that_pipelines_yields_after_some_requests() {
-    let world = World::new();
+    let world = SolanaNode::new();
     assert_eq!(yields(&world), 0.0);
     let mut client = world.client();
     let with_id = |id| post(&SLOT.replace("\"id\":1", &format!("\"id\":{id}")));
@@ -39,7 +40,7 @@ fn a_connection_that_pipelines_yields_after_some_requests() {
 
 #[test]
 fn a_large_response_is_written_in_chunks_with_others_in_between() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let call = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"getProgramAccounts","params":["{PROGRAM}",{{"encoding":"base64"}}]}}"#
     );
@@ -60,7 +61,7 @@ fn a_large_response_is_written_in_chunks_with_others_in_between() {
 #[test]
 fn an_address_that_takes_all_connections_leaves_some_to_others() {
     let config = Config { connections_max: 40, ..Config::default() };
-    let world = World::with(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, pool::Config::default());
     let mut clients = Vec::new();
     for _ in 0..36 {
         let mut client = world.client();
@@ -91,7 +92,7 @@ fn an_address_that_takes_all_connections_leaves_some_to_others() {
 fn an_address_that_may_have_all_connections_waits_for_the_end_of_one() {
     let config =
         Config { connections_max: 20, connections_per_address_max: Some(20), ..Config::default() };
-    let world = World::with(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, pool::Config::default());
     let mut clients: Vec<_> = (0..20).map(|_| world.client()).collect();
     for client in &mut clients {
         assert_eq!(client.post(SLOT).body, SLOT_REPLY);

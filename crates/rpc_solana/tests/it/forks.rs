@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 use self::subscribers::Subscriber;
 use crate::pubsub::node::{self, Client};
-use crate::world::World;
+use testkit::solana_node::SolanaNode;
 
 /// Blocks above the root.
 const UNROOTED_MAX: usize = 12;
@@ -30,7 +30,7 @@ const UNROOTED_MAX: usize = 12;
 /// A node over HTTP and PubSub, and the chain that it serves.
 struct ForkedNode {
     chain: ForkedChain,
-    world: World,
+    world: SolanaNode,
     runtime: Runtime,
     pubsub: Arc<SolanaPubSub>,
     pubsub_address: std::net::SocketAddr,
@@ -45,17 +45,16 @@ impl ForkedNode {
             inline_bytes_max: 0,
             ..rpc_solana::Config::default()
         };
-        let world = World::on(reader.clone(), config, pool::Config::default());
-        let history = Arc::clone(&world.node.api.history);
+        let world = SolanaNode::builder(reader.clone()).config(config).serve();
+        let history = Arc::clone(&world.server.api.history);
         let runtime = Runtime::new().expect("a runtime");
         let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {});
         let pool = Arc::new(pool.expect("threads start"));
         let shared = (pool, Arc::new(RateLimiter::new(Limits::default())));
         let info = node::cluster_info();
-        let notified = Arc::clone(&world.node.api.notified);
-        let (pubsub, sender) =
-            pubsub::start(Default::default(), info, reader, Arc::clone(&history), notified, shared)
-                .expect("a thread starts");
+        let config = pubsub::Config { hold_ms: 0, ..Default::default() };
+        let (pubsub, sender) = pubsub::start(config, info, reader, Arc::clone(&history), shared)
+            .expect("a thread starts");
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("loopback");
         let pubsub_address = listener.local_addr().expect("it is bound");
         let next_client = Arc::new(AtomicU64::new(7));
@@ -107,7 +106,7 @@ fn clients_of_a_node_see_the_chain_of_their_commitment_under_random_forks() {
         }
         assert!(publishes > 30, "seed {seed}: {publishes} publishes");
         assert!(subscriber.rollbacks() > 5, "seed {seed}: {left_forks} forks left");
-        let counters = node.world.node.context.response_cache.counters();
+        let counters = node.world.server.context.response_cache.counters();
         assert!(counters.hits > 100 && counters.stale > 10, "seed {seed}: {counters:?}");
         assert!(node.chain.signatures() > 20, "seed {seed}");
     }

@@ -3,8 +3,8 @@
 use http_server::AllowedOrigins;
 use rpc_solana::Config;
 
-use crate::wire::{Client, Response, post};
-use crate::world::World;
+use testkit::raw_http_client::{Client, Response, post};
+use testkit::solana_node::SolanaNode;
 
 const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
 const SLOT_REPLY: &str = "{\"jsonrpc\":\"2.0\",\"result\":100,\"id\":1}\n";
@@ -15,7 +15,7 @@ fn post_with(lines: &str) -> String {
 }
 
 /// The response to a request after which the server closes the connection.
-fn refused(world: &World, request: &str) -> Response {
+fn refused(world: &SolanaNode, request: &str) -> Response {
     let mut client = world.client();
     client.send(request);
     let response = client.receive();
@@ -26,7 +26,7 @@ fn refused(world: &World, request: &str) -> Response {
 
 #[test]
 fn a_uri_that_is_too_long_is_refused_with_its_length_and_the_limit() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let uri =
         |bytes: usize| format!("GET /{} HTTP/1.1\r\nhost: test\r\n\r\n", "a".repeat(bytes - 1));
     let mut client = world.client();
@@ -40,7 +40,7 @@ fn a_uri_that_is_too_long_is_refused_with_its_length_and_the_limit() {
 
 #[test]
 fn a_list_in_a_header_that_is_too_long_is_refused_with_its_name() {
-    let world = World::new();
+    let world = SolanaNode::new();
     for name in ["accept", "accept-encoding", "connection", "if-none-match", "upgrade"] {
         let line = |bytes| format!("{name}: {}\r\n", ",".repeat(bytes));
         let mut client = world.client();
@@ -70,7 +70,7 @@ fn limits_of_a_head_can_be_set() {
         list_header_bytes_max: 20,
         ..Config::default()
     };
-    let world = World::with(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, pool::Config::default());
     let mut client = world.client();
     client.send(post_with(&format!("cookie: {}\r\n", "a".repeat(30_000))));
     assert_eq!(client.receive().body, SLOT_REPLY);
@@ -82,7 +82,7 @@ fn limits_of_a_head_can_be_set() {
 fn a_body_that_says_it_is_too_long_is_refused_at_once() {
     // The response must not wait for the body.
     let config = Config { body_timeout_ms: 86_400_000, ..Config::default() };
-    let world = World::with(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, pool::Config::default());
     for expect in ["", "expect: 100-continue\r\n"] {
         let response = refused(
             &world,
@@ -107,7 +107,7 @@ fn a_body_that_says_it_is_too_long_is_refused_at_once() {
 
 #[test]
 fn a_client_that_continues_to_send_can_read_why_it_was_refused() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let long = 900_000;
     let mut client = world.client();
     client.send(format!(
@@ -119,8 +119,30 @@ fn a_client_that_continues_to_send_can_read_why_it_was_refused() {
 }
 
 #[test]
+fn a_client_may_send_megabytes_before_it_reads_its_refusal() {
+    let world = SolanaNode::new();
+    let bytes = 20_000_000;
+    let json = "content-type: application/json";
+    for (line, header, status) in [
+        ("POST /", json, 413),
+        ("POST /", "content-type: text/plain", 415),
+        ("POST /", "content-type: application/json\r\ncontent-encoding: gzip", 415),
+        ("PUT /", json, 405),
+        // A body that means nothing is not read, either.
+        ("GET /health", json, 200),
+        ("OPTIONS /", json, 200),
+    ] {
+        let head = format!("{line} HTTP/1.1\r\nhost: test\r\n{header}\r\ncontent-length: {bytes}");
+        let mut client = world.client();
+        client.send(format!("{head}\r\n\r\n{}", " ".repeat(bytes)));
+        assert_eq!(client.receive().status, status, "{line} {header}");
+        assert!(client.try_receive().is_none(), "{line} {header}");
+    }
+}
+
+#[test]
 fn a_compressed_body_is_refused_with_the_supported_coding() {
-    let world = World::new();
+    let world = SolanaNode::new();
     for coding in ["gzip", "zstd", "gzip, identity"] {
         let response = refused(&world, &post_with(&format!("content-encoding: {coding}\r\n")));
         assert_eq!(response.status, 415);
@@ -146,7 +168,7 @@ fn a_compressed_body_is_refused_with_the_supported_coding() {
 
 #[test]
 fn a_head_that_can_be_understood_in_two_ways_is_refused() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let response = refused(&world, &post_with("host: other\r\n"));
     assert_eq!(
         (response.status, response.body.as_str()),
@@ -176,10 +198,13 @@ fn a_head_that_can_be_understood_in_two_ways_is_refused() {
 }
 
 /// A node with a list of allowed origins.
-fn listed() -> World {
+fn listed() -> SolanaNode {
     let origins = ["https://app.example".to_owned(), "http://localhost:5173".to_owned()];
     let allowed_origins = AllowedOrigins::new(&origins).expect("origins");
-    World::with(Config { allowed_origins, ..Config::default() }, pool::Config::default())
+    SolanaNode::with_config(
+        Config { allowed_origins, ..Config::default() },
+        pool::Config::default(),
+    )
 }
 
 #[test]

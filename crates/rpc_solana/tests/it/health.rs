@@ -7,11 +7,11 @@ use std::time::Duration;
 use jsonrpc::Health;
 use pool::Clock;
 use query::{IndexConfig, Ledger, LedgerConfig};
-use rpc_solana::Config;
 use serde_json::json;
 
-use crate::wire::{Client, Response};
-use crate::world::{FINALIZED, World, bank, block};
+use testkit::raw_http_client::{Client, Response};
+use testkit::sample_ledger::{FINALIZED, bank, block};
+use testkit::solana_node::SolanaNode;
 
 const SLOT: Duration = Duration::from_millis(400);
 const STALL: Duration = Duration::from_secs(10);
@@ -50,8 +50,9 @@ fn a_writer_that_stops_is_reported_everywhere_until_it_continues() {
     let config = LedgerConfig { addresses_max: 10, indices: IndexConfig::default() };
     let (mut ledger, reader) = Ledger::new(config, block(FINALIZED), bank(FINALIZED));
     let clock = Arc::new(ManualClock::default());
-    let timed = (Arc::clone(&clock) as Arc<dyn Clock>, Health::with_slot_clock(SLOT, STALL));
-    let world = World::timed(reader, Config::default(), pool::Config::default(), None, timed);
+    let slot_clock = Health::with_slot_clock(SLOT, STALL);
+    let node_clock = Arc::clone(&clock) as Arc<dyn Clock>;
+    let world = SolanaNode::builder(reader).clock(node_clock, slot_clock).serve();
     let mut client = world.client();
     let mut make_block = |slot: u64| {
         ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
@@ -61,17 +62,17 @@ fn a_writer_that_stops_is_reported_everywhere_until_it_continues() {
         ledger.confirm(block(slot)).expect("it is complete");
         ledger.publish();
         clock.advance(SLOT);
-        world.node.context.poll_health(&world.node.api);
+        world.server.context.poll_health(&world.server.api);
     };
     (FINALIZED + 1..FINALIZED + 40).for_each(&mut make_block);
     assert_eq!(health(&mut client), ("ok".to_owned(), 200, None));
 
     clock.advance(STALL - 2 * SLOT);
-    world.node.context.poll_health(&world.node.api);
+    world.server.context.poll_health(&world.server.api);
     assert_eq!(health(&mut client), ("ok".to_owned(), 200, None), "a delay is allowed");
 
     clock.advance(2 * SLOT);
-    world.node.context.poll_health(&world.node.api);
+    world.server.context.poll_health(&world.server.api);
     let (word, ready, err) = health(&mut client);
     assert_eq!((word.as_str(), ready), ("behind", 503));
     // The last block was seen by the poll after it: the stall is ten seconds, 25 slots.

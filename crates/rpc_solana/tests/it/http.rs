@@ -7,19 +7,20 @@ use jsonrpc::Status;
 use rpc_solana::Config;
 use serde_json::json;
 
-use crate::wire::{Client, post};
-use crate::world::World;
+use testkit::raw_http_client::{Client, post};
+use testkit::sample_ledger::PROGRAM;
+use testkit::solana_node::SolanaNode;
 
 const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
 const SLOT_REPLY: &str = "{\"jsonrpc\":\"2.0\",\"result\":100,\"id\":1}\n";
 
-fn world(config: Config) -> World {
-    World::with(config, pool::Config::default())
+fn world(config: Config) -> SolanaNode {
+    SolanaNode::with_config(config, pool::Config::default())
 }
 
 #[test]
 fn a_response_ends_in_a_newline_and_the_connection_stays() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     for _ in 0..3 {
         let response = client.post(SLOT);
@@ -30,7 +31,7 @@ fn a_response_ends_in_a_newline_and_the_connection_stays() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let with_id = |id| post(&SLOT.replace("\"id\":1", &format!("\"id\":{id}")));
     client.send((0..20).map(with_id).collect::<String>());
@@ -41,7 +42,7 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn a_request_may_come_byte_by_byte_and_in_chunks() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     for byte in post(SLOT).bytes() {
         client.send([byte]);
@@ -58,7 +59,7 @@ fn a_request_may_come_byte_by_byte_and_in_chunks() {
 
 #[test]
 fn http_1_0_is_answered_and_closed() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let length = SLOT.len();
     client.send(format!(
@@ -70,7 +71,7 @@ fn http_1_0_is_answered_and_closed() {
 
 #[test]
 fn the_content_type_must_be_json() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let mut status = |content_type: &str| {
         let length = SLOT.len();
@@ -96,7 +97,7 @@ fn the_content_type_must_be_json() {
 
 #[test]
 fn other_verbs_are_refused() {
-    let world = World::new();
+    let world = SolanaNode::new();
     for verb in ["GET", "PUT", "DELETE", "PATCH"] {
         let mut client = world.client();
         client.send(format!("{verb} / HTTP/1.1\r\nhost: test\r\n\r\n"));
@@ -108,7 +109,7 @@ fn other_verbs_are_refused() {
 
 #[test]
 fn health_is_reported_in_a_word() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let mut health = || {
         client.send("GET /health HTTP/1.1\r\nhost: test\r\n\r\n");
@@ -116,15 +117,15 @@ fn health_is_reported_in_a_word() {
         (response.status, response.body)
     };
     assert_eq!(health(), (200, "ok".into()));
-    world.node.context.health.set(Status::Behind { slots: 200 });
+    world.server.context.health.set(Status::Behind { slots: 200 });
     assert_eq!(health(), (200, "behind".into()));
-    world.node.context.health.set(Status::Unknown);
+    world.server.context.health.set(Status::Unknown);
     assert_eq!(health(), (200, "unknown".into()));
 }
 
 #[test]
 fn any_origin_may_call() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     client.send(
         "OPTIONS / HTTP/1.1\r\nhost: test\r\norigin: http://app.example\r\n\
@@ -148,7 +149,7 @@ fn any_origin_may_call() {
 
 #[test]
 fn a_body_may_have_the_maximum_length_and_not_one_byte_more() {
-    let world = world(Config { body_bytes_max: 200, ..Config::default() });
+    let world = world(Config { body_bytes_max: Some(200), ..Config::default() });
     let padded = |bytes: usize| format!("{SLOT}{}", " ".repeat(bytes - SLOT.len()));
     assert_eq!(world.client().post(&padded(200)).body, SLOT_REPLY);
     let refusal = "request body size exceeds allowed maximum: 200 bytes (rpc.body_bytes_max)\n";
@@ -169,7 +170,7 @@ fn a_body_may_have_the_maximum_length_and_not_one_byte_more() {
 
 #[test]
 fn a_body_must_be_utf_8() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     client.send(
         &b"POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\n\"a\xff\""[..],
@@ -190,6 +191,17 @@ fn an_incomplete_head_closes_the_connection_after_its_timeout() {
 }
 
 #[test]
+fn a_head_begun_with_the_request_before_has_its_timeout() {
+    let world = world(Config { header_timeout_ms: 500, ..Config::default() });
+    let mut client = world.client();
+    client.send(post(SLOT) + "POST / HTTP/1.1\r\nhost: te");
+    assert_eq!(client.receive().body, SLOT_REPLY);
+    // The time of the head runs from here (`head_timer`). Without it, the client would wait for `keep_alive_ms`.
+    client.send("st");
+    assert!(client.try_receive().is_none());
+}
+
+#[test]
 fn an_incomplete_body_gets_408_after_its_timeout() {
     let world = world(Config { body_timeout_ms: 50, ..Config::default() });
     let mut client = world.client();
@@ -203,7 +215,7 @@ fn an_incomplete_body_gets_408_after_its_timeout() {
 
 #[test]
 fn half_a_request_and_then_nothing_is_no_harm() {
-    let world = World::new();
+    let world = SolanaNode::new();
     for cut in [1, 30, 100, post(SLOT).len() - 1] {
         world.client().send(&post(SLOT)[..cut]);
     }
@@ -212,7 +224,7 @@ fn half_a_request_and_then_nothing_is_no_harm() {
 
 #[test]
 fn what_is_no_http_gets_an_error() {
-    let world = World::new();
+    let world = SolanaNode::new();
     for bytes in
         [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], b"hello\r\n\r\n", b"POST\r\n\r\n"]
     {
@@ -233,7 +245,7 @@ fn what_is_no_http_gets_an_error() {
 
 #[test]
 fn a_head_may_have_16_kib_and_not_one_byte_more() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let head = |bytes: usize| {
         let (begin, end) = ("GET /health HTTP/1.1\r\nhost: test\r\nlong: ", "\r\n\r\n");
         format!("{begin}{}{end}", "x".repeat(bytes - begin.len() - end.len()))
@@ -262,7 +274,7 @@ fn a_client_that_does_not_read_is_closed() {
     let world = world(Config { write_timeout_ms: 100, connections_max: 1, ..Config::default() });
     let mut stalled = world.client();
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"getProgramAccounts","params":["PROGRAM",{"encoding":"base64"}]}"#;
-    let call = call.replace("PROGRAM", &crate::world::PROGRAM.to_string());
+    let call = call.replace("PROGRAM", &PROGRAM.to_string());
     // 200 responses of 130 kB do not fit into the buffers of the sockets.
     stalled.send(post(&call).repeat(200));
     // There is one permit. The stalled client has it until its connection is closed.
@@ -300,7 +312,7 @@ fn an_address_with_as_many_connections_as_it_may_have_gets_429() {
 
 #[test]
 fn both_ports_serve_websocket() {
-    let world = World::new();
+    let world = SolanaNode::new();
     for port in [world.rpc, world.pubsub] {
         let mut client = Client::connect(port);
         // The key and the response are the example of RFC 6455.
@@ -331,7 +343,7 @@ fn a_websocket_behind_a_proxy_belongs_to_its_client() {
 
 #[test]
 fn an_invalid_handshake_is_refused_with_the_reason() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let mut upgrade = |lines: &str| {
         client.send(format!(
@@ -353,9 +365,51 @@ fn an_invalid_handshake_is_refused_with_the_reason() {
     }
 }
 
+/// The handshake of RFC 6455's example in a version of HTTP, with more header lines.
+fn handshake(version: &str, lines: &str) -> String {
+    format!(
+        "GET /health {version}\r\nhost: test\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n{lines}\r\n"
+    )
+}
+
+#[test]
+fn a_handshake_with_a_body_is_refused() {
+    let world = SolanaNode::new();
+    for port in [world.rpc, world.pubsub] {
+        for (lines, body) in [
+            ("content-length: 3\r\n", "abc"),
+            ("content-length: 3\r\n", ""),
+            ("transfer-encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"),
+            ("transfer-encoding: chunked\r\n", "0\r\n\r\n"),
+        ] {
+            let mut client = Client::connect(port);
+            client.send(handshake("HTTP/1.1", lines) + body);
+            let response = client.receive();
+            assert_eq!((response.status, response.header("connection")), (400, Some("close")));
+            assert_eq!(response.body, "a request for WebSocket must not have a body\n", "{lines}");
+            assert!(client.try_receive().is_none(), "{lines}");
+        }
+        let mut client = Client::connect(port);
+        client.send(handshake("HTTP/1.1", "content-length: 0\r\n"));
+        assert_eq!(client.receive().status, 101, "a body of no bytes is none");
+    }
+}
+
+#[test]
+fn http_1_0_has_no_upgrade() {
+    let world = SolanaNode::new();
+    for (port, status) in [(world.rpc, 200), (world.pubsub, 426)] {
+        let mut client = Client::connect(port);
+        client.send(handshake("HTTP/1.0", ""));
+        assert_eq!(client.receive().status, status);
+        assert!(client.try_receive().is_none());
+    }
+}
+
 #[test]
 fn the_websocket_port_says_what_it_is_for() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = Client::connect(world.pubsub);
     let response = client.post(SLOT);
     assert_eq!(response.status, 426);
@@ -364,7 +418,7 @@ fn the_websocket_port_says_what_it_is_for() {
 
 #[test]
 fn stopping_lets_a_request_finish_and_closes_idle_connections() {
-    let mut world = World::new();
+    let mut world = SolanaNode::new();
     let mut idle = world.client();
     assert_eq!(idle.post(SLOT).body, SLOT_REPLY);
     let release = world.occupy_pool();
@@ -382,7 +436,7 @@ fn stopping_lets_a_request_finish_and_closes_idle_connections() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "how long stopping takes is what is tested")]
 fn stopping_does_not_wait_for_ever() {
-    let mut world = World::new();
+    let mut world = SolanaNode::new();
     let mut slow = world.client();
     slow.send("POST / HTTP/1.1\r\nhost: te");
     world.stop();

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use solana::key_kind;
 use solana_pubkey::Pubkey;
 
-use crate::world::{
+use testkit::sample_ledger::{
     self, DELEGATE, MINT, NEW_MINT, NEW_TOKEN, OTHER_TOKEN, OTHER_WALLET, PROGRAM, TOKEN, WALLET,
-    World,
 };
+use testkit::solana_node::SolanaNode;
 
 const KINDS: [KeyKind; 4] =
     [key_kind::PROGRAM, key_kind::OWNER, key_kind::MINT, key_kind::DELEGATE];
@@ -85,7 +85,7 @@ fn requests() -> Vec<Request> {
 
 /// The response of a node to each request.
 fn responses(indices: IndexConfig) -> Vec<(Request, Value)> {
-    let world = World::indexed(indices);
+    let world = SolanaNode::builder(sample_ledger::ledger(indices)).serve();
     let mut client = world.client();
     let respond = |request: Request| {
         let mut reply = client.call(request.0, request.1.clone());
@@ -233,7 +233,8 @@ fn reading_all_accounts_is_heavy() {
         let config = Config { inline_accounts_max: 3, ..Config::default() };
         let mut pool = pool::Config::default();
         pool.medium.tasks_max = 0;
-        let world = World::on(world::ledger(indices), config, pool);
+        let world =
+            SolanaNode::builder(sample_ledger::ledger(indices)).config(config).pool(pool).serve();
         let (method, params) = token_accounts("getTokenAccountsByOwner", WALLET, of_program());
         let reply = world.client().call(method, params);
         reply["error"]["code"] == json!(-32005)
@@ -249,7 +250,7 @@ fn reading_all_accounts_is_heavy() {
 
 #[test]
 fn pages_without_an_index_follow_each_other() {
-    let world = World::indexed(only(&[], &IndexKeyFilter::All));
+    let world = SolanaNode::builder(sample_ledger::ledger(only(&[], &IndexKeyFilter::All))).serve();
     let mut client = world.client();
     let mut found = Vec::new();
     let mut key = Value::Null;

@@ -1,6 +1,6 @@
 //! The server over real loopback sockets, on a hand-made ledger: one binary, linked once.
 //!
-//! `world` builds and serves a node; `wire` is a raw HTTP client.
+//! `testkit` builds and serves the node (`solana_node`), and has a raw HTTP client.
 
 mod accounts;
 mod bad_input;
@@ -23,5 +23,3 @@ mod slices;
 mod streams;
 mod supply;
 mod tokens;
-mod wire;
-mod world;

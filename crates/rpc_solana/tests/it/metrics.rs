@@ -10,8 +10,9 @@ use pool::Class;
 use prometheus_parse::{LineInfo, SampleType, Scrape, Value};
 use rpc_solana::Config;
 
-use crate::wire::{Client, post};
-use crate::world::{PROGRAM, World};
+use testkit::raw_http_client::{Client, post};
+use testkit::sample_ledger::PROGRAM;
+use testkit::solana_node::SolanaNode;
 
 const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
 const SUPPLY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#;
@@ -103,7 +104,7 @@ fn check(text: &str) {
 
 #[test]
 fn metrics_move_by_exactly_what_was_requested() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let before = ScrapedMetrics::scrape(&mut client);
     assert_eq!(before.get("hydrant_slot{commitment=\"processed\"}"), 102.0);
@@ -218,7 +219,7 @@ fn metrics_move_by_exactly_what_was_requested() {
 fn rejected_and_waiting_requests_are_reported_by_their_cause() {
     let mut pool = pool::Config::default();
     pool.medium.tasks_max = 1;
-    let world = World::with(Config::default(), pool);
+    let world = SolanaNode::with_config(Config::default(), pool);
     let release = world.occupy_pool();
     let mut waiting = world.client();
     waiting.send(post(SUPPLY));
@@ -261,13 +262,13 @@ fn rejected_and_waiting_requests_are_reported_by_their_cause() {
 fn a_slow_request_is_counted_and_a_limit_of_0_counts_none() {
     for (slow_request_ms, slow) in [(1, 1.0), (0, 0.0)] {
         let config = Config { slow_request_ms, ..Config::default() };
-        let world = World::with(config, pool::Config::default());
+        let world = SolanaNode::with_config(config, pool::Config::default());
         let release = world.occupy_pool();
         let mut client = world.client();
         client.send(post(SUPPLY));
         world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
-        let until = world.node.context.pool.now() + std::time::Duration::from_millis(2);
-        while world.node.context.pool.now() < until {
+        let until = world.server.context.pool.now() + std::time::Duration::from_millis(2);
+        while world.server.context.pool.now() < until {
             std::thread::yield_now();
         }
         drop(release);
@@ -278,7 +279,7 @@ fn a_slow_request_is_counted_and_a_limit_of_0_counts_none() {
 
 #[test]
 fn a_request_has_an_id_which_is_sent_where_it_costs_nothing() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let mut id = |body: &str, header: &str| {
         client.send(post(body).replacen("\r\n", &format!("\r\n{header}"), 1));
@@ -318,9 +319,9 @@ impl Collector for SlowCollector {
 
 #[test]
 fn concurrent_scrapes_share_one_collection() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let collector = Arc::new(SlowCollector::default());
-    world.node.context.metrics.add(collector.clone());
+    world.server.context.metrics.add(collector.clone());
     let mut clients: Vec<Client> = (0..50).map(|_| world.client()).collect();
     clients.iter_mut().for_each(|client| client.send(SCRAPE));
     // A client that disconnects does not permit another collection.
@@ -339,7 +340,7 @@ fn concurrent_scrapes_share_one_collection() {
 fn a_scrape_counts_as_a_request_of_its_client() {
     let mut pool = pool::Config::default();
     pool.clients.requests_per_s = 2;
-    let world = World::with(Config::default(), pool);
+    let world = SolanaNode::with_config(Config::default(), pool);
     let mut client = world.client();
     let statuses: Vec<u16> = (0..4)
         .map(|_| {
@@ -352,7 +353,7 @@ fn a_scrape_counts_as_a_request_of_its_client() {
 
 #[test]
 fn a_connection_refused_before_its_first_request_is_counted() {
-    let world = World::new();
+    let world = SolanaNode::new();
     for wrong in [
         "hello\r\n\r\n".to_owned(),
         format!("GET / HTTP/1.1\r\nlong: {}\r\n\r\n", "x".repeat(70_000)),
@@ -369,7 +370,7 @@ fn a_connection_refused_before_its_first_request_is_counted() {
 
 #[test]
 fn metrics_allow_reads_only() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     for path in ["/metrics", "/ready"] {
         client.send(format!("HEAD {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n"));

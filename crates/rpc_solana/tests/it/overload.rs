@@ -1,9 +1,8 @@
 //! Overload: the queues of the CPU pool and the transaction queue are full, or a client has used up its share.
 
-use std::sync::atomic::Ordering;
-
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use chain_solana::{QueueBound, SendError};
 use hyper::header::HeaderName;
 use pool::Class;
 use rpc_solana::Config;
@@ -13,7 +12,9 @@ use solana_message::{Message, VersionedMessage};
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
 
-use crate::world::World;
+use testkit::raw_http_client::{Client, post};
+use testkit::sample_ledger::{PROGRAM, WALLET};
+use testkit::solana_node::SolanaNode;
 
 const SUPPLY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#;
 const SLOT: &str = r#"{"jsonrpc":"2.0","id":2,"method":"getSlot"}"#;
@@ -27,10 +28,10 @@ fn small(edit: impl FnOnce(&mut pool::Config)) -> pool::Config {
 #[test]
 fn a_full_pool_is_reported_at_once_and_cheap_calls_continue() {
     let config = small(|config| config.medium.tasks_max = 1);
-    let world = World::with(Config::default(), config);
+    let world = SolanaNode::with_config(Config::default(), config);
     let release = world.occupy_pool();
     let mut waiting = world.client();
-    waiting.send(crate::wire::post(SUPPLY));
+    waiting.send(post(SUPPLY));
     world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
     let mut client = world.client();
     let response = client.post(SUPPLY);
@@ -62,14 +63,14 @@ fn a_full_pool_is_reported_at_once_and_cheap_calls_continue() {
 #[test]
 fn a_call_that_is_not_started_before_its_deadline_is_refused() {
     let config = small(|config| config.medium.deadline_ms = 1);
-    let world = World::with(Config::default(), config);
+    let world = SolanaNode::with_config(Config::default(), config);
     let release = world.occupy_pool();
     let mut client = world.client();
-    client.send(crate::wire::post(SUPPLY));
+    client.send(post(SUPPLY));
     world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
     // The deadline passes before a thread is free, by the pool's clock.
-    let until = world.node.context.pool.now() + std::time::Duration::from_millis(2);
-    while world.node.context.pool.now() < until {
+    let until = world.server.context.pool.now() + std::time::Duration::from_millis(2);
+    while world.server.context.pool.now() < until {
         std::thread::yield_now();
     }
     drop(release);
@@ -85,15 +86,32 @@ fn a_call_that_is_not_started_before_its_deadline_is_refused() {
 }
 
 #[test]
+fn a_response_that_does_not_begin_in_time_is_refused() {
+    let config = Config { first_byte_timeout_ms: 20, ..Config::default() };
+    let world = SolanaNode::with_config(config, small(|_| ()));
+    let release = world.occupy_pool();
+    // No thread is free for it, and its class would let it wait for half a minute.
+    let response = world.client().post(SUPPLY);
+    assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
+    let message = "too busy: the response to a medium request had not begun after 20 ms \
+                   (rpc.first_byte_timeout_ms)";
+    assert_eq!(response.json()["error"]["message"], json!(message));
+    world.wait_pool(|pool| pool.class(Class::Medium).queued == 0);
+    drop(release);
+    assert_eq!(world.client().post(SUPPLY).status, 200);
+}
+
+#[test]
 fn a_full_transaction_queue_is_reported_as_any_other() {
-    let world = World::new();
-    world.transaction_service.is_full.store(true, Ordering::SeqCst);
+    let world = SolanaNode::new();
+    *world.transaction_service.send.lock() =
+        Err(SendError::QueueFull { bound: QueueBound::Transactions, queued: 8, limit: 8 });
     let mut client = world.client();
     let send = call(
         "sendTransaction",
         &json!([signed(), { "encoding": "base64", "skipPreflight": true }]),
     );
-    let airdrop = call("requestAirdrop", &json!([crate::world::WALLET.to_string(), 1]));
+    let airdrop = call("requestAirdrop", &json!([WALLET.to_string(), 1]));
     for body in [&send, &airdrop, &format!("[{send},{airdrop}]")] {
         let response = client.post(body);
         assert_eq!((response.status, response.header("retry-after")), (429, Some("1")), "{body}");
@@ -103,19 +121,19 @@ fn a_full_transaction_queue_is_reported_as_any_other() {
     let metrics = scrape(&mut client);
     let line = "hydrant_rejected_total{class=\"any\",cause=\"transaction_queue\"} 5\n";
     assert!(metrics.contains(line), "{metrics}");
-    world.transaction_service.is_full.store(false, Ordering::SeqCst);
+    *world.transaction_service.send.lock() = Ok(());
     assert_eq!(client.post(&send).status, 200);
-    assert_eq!(world.transaction_service.sent.load(Ordering::SeqCst), 1);
+    assert_eq!(world.transaction_service.sent.lock().len(), 1);
 }
 
 #[test]
 fn a_transaction_with_preflight_runs_in_the_class_of_simulations() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let release = world.occupy_pool();
     let send = |config| call("sendTransaction", &json!([signed(), config]));
     let sent = |body: &str| {
         let mut client = world.client();
-        client.send(crate::wire::post(body));
+        client.send(post(body));
         client
     };
     let without_preflight = send(json!({ "encoding": "base64", "skipPreflight": true }));
@@ -134,11 +152,11 @@ fn a_transaction_with_preflight_runs_in_the_class_of_simulations() {
 #[test]
 fn a_large_body_is_parsed_on_the_pool_and_cheap_calls_continue() {
     let config = small(|config| config.light.tasks_max = 2);
-    let world = World::with(Config::default(), config);
+    let world = SolanaNode::with_config(Config::default(), config);
     let release = world.occupy_pool(); // the first light task
     let large = format!("{}{SLOT}", " ".repeat(9_000));
     let mut waiting = world.client();
-    waiting.send(crate::wire::post(&large));
+    waiting.send(post(&large));
     world.wait_pool(|pool| pool.class(Class::Light).queued == 1);
     let mut client = world.client();
     assert_eq!(client.post(SLOT).status, 200);
@@ -151,14 +169,12 @@ fn a_large_body_is_parsed_on_the_pool_and_cheap_calls_continue() {
 
 #[test]
 fn a_body_has_one_response_however_large_it_is() {
-    let config = Config { batch_max: 20, body_bytes_max: 1 << 20, ..Config::default() };
-    let world = World::with(config, pool::Config::default());
+    let config = Config { batch_max: 20, body_bytes_max: Some(1 << 20), ..Config::default() };
+    let world = SolanaNode::with_config(config, pool::Config::default());
     let mut client = world.client();
     let batch = |calls: usize, call: &str| format!("[{}]", vec![call; calls].join(","));
-    let accounts = call(
-        "getProgramAccounts",
-        &json!([crate::world::PROGRAM.to_string(), { "encoding": "base64" }]),
-    );
+    let accounts =
+        call("getProgramAccounts", &json!([PROGRAM.to_string(), { "encoding": "base64" }]));
     let notification = r#"{"jsonrpc":"2.0","method":"getSlot"}"#;
     for body in [
         SLOT,
@@ -202,11 +218,11 @@ fn a_client_that_uses_up_its_share_does_not_affect_another() {
     let config = small(|config| config.clients.requests_per_s = 3);
     let header = HeaderName::from_static("x-api-key");
     let by_header = Config { client_header: Some(header), ..Config::default() };
-    let world = World::with(by_header, config);
+    let world = SolanaNode::with_config(by_header, config);
     let mut client = world.client();
     let mut request = |key: &str, body: &str| {
         let head = format!("host: test\r\nx-api-key: {key}");
-        client.send(crate::wire::post(body).replace("host: test", &head));
+        client.send(post(body).replace("host: test", &head));
         client.receive()
     };
     let statuses: Vec<u16> = (0..5).map(|_| request("a", SLOT).status).collect();
@@ -225,21 +241,21 @@ fn a_client_that_uses_up_its_share_does_not_affect_another() {
 #[test]
 fn a_transaction_counts_for_the_client_that_sent_it() {
     let header = HeaderName::from_static("x-api-key");
-    let world = World::with(
+    let world = SolanaNode::with_config(
         Config { client_header: Some(header), ..Config::default() },
         pool::Config::default(),
     );
     let mut client = world.client();
     let mut post = |key: &str, body: &str| {
         let head = format!("host: test\r\nx-api-key: {key}");
-        client.send(crate::wire::post(body).replace("host: test", &head));
+        client.send(post(body).replace("host: test", &head));
         assert_eq!(client.receive().status, 200, "{body}");
     };
     let send = call(
         "sendTransaction",
         &json!([signed(), { "encoding": "base64", "skipPreflight": true }]),
     );
-    let airdrop = call("requestAirdrop", &json!([crate::world::WALLET.to_string(), 1]));
+    let airdrop = call("requestAirdrop", &json!([WALLET.to_string(), 1]));
     for (key, body) in
         [("a", send.clone()), ("b", airdrop.clone()), ("c", format!("[{send},{airdrop}]"))]
     {
@@ -252,28 +268,28 @@ fn a_transaction_counts_for_the_client_that_sent_it() {
 
 #[test]
 fn a_heavy_call_of_a_client_that_left_is_not_run() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let release = world.occupy_pool();
     let mut leaving = world.client();
-    leaving.send(crate::wire::post(&simulate()));
+    leaving.send(post(&simulate()));
     world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
     drop(leaving);
     world.wait_pool(|pool| pool.class(Class::Medium).cancelled == 1);
     drop(release);
     world.wait_pool(|pool| pool.class(Class::Light).completed == 1);
-    assert_eq!(world.transaction_service.simulated.load(Ordering::SeqCst), 0);
+    assert_eq!(world.transaction_service.simulated.lock().len(), 0);
 }
 
 #[test]
 fn a_heavy_call_of_a_client_that_stays_is_run() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let reply = world.client().post(&simulate()).json();
-    assert_eq!(world.transaction_service.simulated.load(Ordering::SeqCst), 1, "{reply}");
+    assert_eq!(world.transaction_service.simulated.lock().len(), 1, "{reply}");
 }
 
 /// A simulateTransaction of a transaction that does nothing.
 fn simulate() -> String {
-    let message = VersionedMessage::Legacy(Message::new(&[], Some(&crate::world::WALLET)));
+    let message = VersionedMessage::Legacy(Message::new(&[], Some(&WALLET)));
     let transaction = VersionedTransaction { signatures: vec![Default::default()], message };
     call("simulateTransaction", &json!([base64(&transaction), { "encoding": "base64" }]))
 }
@@ -285,7 +301,7 @@ fn signed() -> String {
     base64(&VersionedTransaction::try_new(message, &[&payer]).expect("it is signed"))
 }
 
-fn scrape(client: &mut crate::wire::Client) -> String {
+fn scrape(client: &mut Client) -> String {
     client.send("GET /metrics HTTP/1.1\r\nhost: test\r\n\r\n");
     client.receive().body
 }

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{
-    DATA, MINT, NEW_MINT, NEW_TOKEN, OTHER_TOKEN, OTHER_WALLET, PROGRAM, TOKEN, WALLET, World,
+use testkit::sample_ledger::{
+    DATA, MINT, NEW_MINT, NEW_TOKEN, OTHER_TOKEN, OTHER_WALLET, PROGRAM, TOKEN, WALLET,
 };
+use testkit::solana_node::SolanaNode;
 
 fn pubkeys(list: &Value) -> Vec<String> {
     let pubkey = |keyed: &Value| keyed["pubkey"].as_str().map(str::to_owned);
@@ -12,7 +13,7 @@ fn pubkeys(list: &Value) -> Vec<String> {
 }
 
 /// Every page of a list. `name` is the field with the accounts.
-fn pages(world: &World, method: &str, params: &Value, name: &str) -> Vec<Vec<String>> {
+fn pages(world: &SolanaNode, method: &str, params: &Value, name: &str) -> Vec<Vec<String>> {
     let mut client = world.client();
     let mut pages = Vec::new();
     let mut params = params.clone();
@@ -35,7 +36,7 @@ fn sorted(pages: Vec<Vec<String>>) -> Vec<String> {
 
 #[test]
 fn a_programs_accounts_come_in_pages() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let of = |limit: usize| {
         let config = json!({ "limit": limit, "dataSlice": { "offset": 0, "length": 2 } });
         pages(&world, "getProgramAccountsV2", &json!([PROGRAM.to_string(), config]), "accounts")
@@ -65,7 +66,7 @@ fn a_programs_accounts_come_in_pages() {
 
 #[test]
 fn a_page_may_have_changed_accounts_only() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let system = solana_sdk_ids::system_program::id().to_string();
     let since = |slot: u64, commitment: &str| {
         let config = json!({ "changedSinceSlot": slot, "commitment": commitment });
@@ -82,7 +83,7 @@ fn a_page_may_have_changed_accounts_only() {
 
 #[test]
 fn a_wallets_token_accounts_come_in_pages() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let of = |owner: String, filter: Value| {
         let params = json!([owner, filter, { "limit": 1, "encoding": "jsonParsed" }]);
         sorted(pages(&world, "getTokenAccountsByOwnerV2", &params, "value"))
@@ -103,7 +104,7 @@ fn a_wallets_token_accounts_come_in_pages() {
 
 #[test]
 fn a_mints_token_accounts_come_in_pages() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let of = |mint: String, limit: usize| {
         let params = json!([mint, { "limit": limit }]);
         pages(&world, "getTokenAccountsByMint", &params, "value")
@@ -121,8 +122,44 @@ fn a_mints_token_accounts_come_in_pages() {
 }
 
 #[test]
+fn a_page_of_a_mint_is_empty_for_another_token_program() {
+    let world = SolanaNode::new();
+    let of = |program: &str| {
+        let params = json!([MINT.to_string(), { "programId": program }]);
+        pages(&world, "getTokenAccountsByMint", &params, "value").concat().len()
+    };
+    assert_eq!(of("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"), 2);
+    assert_eq!(of("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"), 0);
+}
+
+#[test]
+fn an_unknown_member_of_a_page_is_refused_by_name() {
+    let world = SolanaNode::new();
+    let owned = json!({ "mint": MINT.to_string() });
+    let calls = [
+        ("getProgramAccountsV2", json!([PROGRAM.to_string()]), "programId"),
+        ("getTokenAccountsByOwnerV2", json!([WALLET.to_string(), owned]), "filters"),
+        ("getTokenAccountsByMint", json!([MINT.to_string()]), "filters"),
+    ];
+    for (method, params, of_another) in calls {
+        let refusal = |name: &str, value: Value| {
+            let mut params = params.clone();
+            params.as_array_mut().expect("a list").push(json!({ (name): value }));
+            let (code, message) = world.client().error(method, params);
+            assert_eq!(code, -32602, "{method}: {message}");
+            message
+        };
+        let message = refusal("cursor", json!(1));
+        assert!(message.contains("unknown field `cursor`"), "{method}: {message}");
+        let value = if of_another == "filters" { json!([]) } else { json!("x") };
+        let message = refusal(of_another, value);
+        assert!(message.contains(&format!("has {of_another}")), "{method}: {message}");
+    }
+}
+
+#[test]
 fn the_parameters_of_a_page_must_make_sense() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let mut refusal = |config: Value| {
         let (code, message) =

@@ -2,23 +2,23 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{
+use testkit::sample_ledger::{
     DATA, DELEGATE, MINT, NEW_TOKEN, ODD_TOKEN, OTHER_TOKEN, OTHER_WALLET, PROGRAM, TOKEN, WALLET,
-    World,
 };
+use testkit::solana_node::SolanaNode;
 
 fn pubkeys(list: &Value) -> Vec<String> {
     let pubkey = |keyed: &Value| keyed["pubkey"].as_str().map(str::to_owned);
     list.as_array().expect("a list").iter().filter_map(pubkey).collect()
 }
 
-fn found(world: &World, program: &str, config: Value) -> Vec<String> {
+fn found(world: &SolanaNode, program: &str, config: Value) -> Vec<String> {
     pubkeys(&world.client().result("getProgramAccounts", json!([program, config])))
 }
 
 #[test]
 fn a_programs_accounts_come_in_order_with_or_without_context() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let program = PROGRAM.to_string();
     let all: Vec<String> = DATA.iter().map(ToString::to_string).collect();
@@ -43,7 +43,7 @@ fn a_programs_accounts_come_in_order_with_or_without_context() {
 
 #[test]
 fn filters_must_all_let_an_account_pass() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let program = PROGRAM.to_string();
     let with = |filters: Value| {
         found(&world, &program, json!({ "encoding": "base64", "filters": filters }))
@@ -60,7 +60,7 @@ fn filters_must_all_let_an_account_pass() {
 
 #[test]
 fn token_accounts_are_found_by_owner_and_by_mint() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let program = spl_token_interface::id().to_string();
     let with = |filters: Value| {
         found(&world, &program, json!({ "encoding": "base64", "filters": filters }))
@@ -90,7 +90,7 @@ fn token_accounts_are_found_by_owner_and_by_mint() {
 
 #[test]
 fn parsed_tokens_leave_out_what_cannot_be_parsed() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let program = spl_token_interface::id().to_string();
     let all = [MINT, TOKEN, OTHER_TOKEN, ODD_TOKEN].map(|pubkey| pubkey.to_string());
     assert_eq!(found(&world, &program, json!({ "encoding": "base64" })), all);

@@ -8,6 +8,7 @@ mod kinds;
 mod large;
 mod limits;
 pub(crate) mod node;
+mod order;
 mod parameters;
 mod protocol;
 mod signatures;

@@ -18,8 +18,9 @@ use solana::Account;
 
 use crate::cached::{key, post_decoded};
 use crate::shared::padded;
-use crate::wire::Client;
-use crate::world::{PROGRAM, World, bank, block, with_data};
+use testkit::raw_http_client::Client;
+use testkit::sample_ledger::{PROGRAM, bank, block, with_data};
+use testkit::solana_node::SolanaNode;
 
 const ROOT: u64 = 300;
 const BLOCKS: u64 = 600;
@@ -125,7 +126,7 @@ fn a_response_is_true_at_its_slot_whatever_is_written_meanwhile() {
     ledger.publish();
     // The accounts are small, so no call may be executed inline.
     let config = Config { inline_accounts_max: 0, inline_bytes_max: 0, ..Config::default() };
-    let world = World::on(reader, config, pool::Config::default());
+    let world = SolanaNode::builder(reader).config(config).serve();
     let (sender, answered) = sync_channel(1);
     let requests: u64 = thread::scope(|threads| {
         let readers: Vec<_> = (0..CLIENTS)
@@ -140,7 +141,7 @@ fn a_response_is_true_at_its_slot_whatever_is_written_meanwhile() {
         drop(answered);
         readers.into_iter().map(|reader| reader.join().expect("every response is true")).sum()
     });
-    let counters = world.node.context.response_cache.counters();
+    let counters = world.server.context.response_cache.counters();
     assert!(requests >= BLOCKS * RESPONSES_PER_BLOCK as u64);
     assert!(counters.hits > 100 && counters.stale > 100, "{counters:?} of {requests}");
 }

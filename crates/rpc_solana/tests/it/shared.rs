@@ -1,12 +1,10 @@
 //! Batches and long bodies use the response cache like short single calls: they read and write it, and nothing is
 //! computed twice.
 
-use std::sync::Arc;
-
 use hyper::header::HeaderName;
-use jsonrpc::{Health, SystemClock, handle_blocking};
+use jsonrpc::handle_blocking;
 use ledger::{Address, Change};
-use pool::{Class, ClientId, Clock};
+use pool::{Class, ClientId};
 use query::{Ledger, LedgerConfig};
 use rpc_solana::Config;
 use serde_json::{Value, json};
@@ -14,8 +12,9 @@ use solana::Account;
 
 use crate::cached::{from_byte, key, large_program, post_decoded};
 use crate::metrics::ScrapedMetrics;
-use crate::wire::{Client, post};
-use crate::world::{PROGRAM, World, bank, block, with_data};
+use testkit::raw_http_client::{Client, post};
+use testkit::sample_ledger::{PROGRAM, bank, block, with_data};
+use testkit::solana_node::SolanaNode;
 
 /// A batch of calls. The id of each is its index.
 fn batch(calls: &[Value]) -> String {
@@ -38,13 +37,13 @@ fn list(bytes: usize) -> Value {
 }
 
 /// The response to `body` without the cache.
-fn computed(world: &World, body: &str) -> Vec<u8> {
-    let mut computed = handle_blocking(&world.node, body).expect("there is a response");
+fn computed(world: &SolanaNode, body: &str) -> Vec<u8> {
+    let mut computed = handle_blocking(&world.server, body).expect("there is a response");
     computed.push(b'\n');
     computed
 }
 
-fn is_computed(world: &World, client: &mut Client, body: &str, coding: &str) {
+fn is_computed(world: &SolanaNode, client: &mut Client, body: &str, coding: &str) {
     let response = post_decoded(client, body, coding);
     let beginning = String::from_utf8_lossy(&response[..response.len().min(200)]).into_owned();
     assert!(response == computed(world, body), "{coding}: {beginning}");
@@ -57,12 +56,12 @@ pub(crate) fn padded(body: &str) -> String {
 
 #[test]
 fn equal_calls_of_a_batch_are_computed_once_and_of_the_next_batch_not_at_all() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let body = batch(&vec![list(100_000); 20]);
     for (requests, coding) in [(20, "identity"), (40, "gzip"), (60, "zstd")] {
         is_computed(&world, &mut client, &body, coding);
-        let counters = world.node.context.response_cache.counters();
+        let counters = world.server.context.response_cache.counters();
         assert_eq!((counters.misses, counters.entries), (1, 1), "{counters:?}");
         assert_eq!((counters.hits, counters.bypassed), (requests - 1, 0), "{counters:?}");
     }
@@ -95,7 +94,7 @@ fn equal_calls_of_a_batch_are_computed_once_and_of_the_next_batch_not_at_all() {
 
 #[test]
 fn the_result_of_a_single_call_is_used_by_a_batch_and_by_a_long_body() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let single = list(100_000).to_string();
     is_computed(&world, &mut client, &single, "identity");
@@ -108,32 +107,32 @@ fn the_result_of_a_single_call_is_used_by_a_batch_and_by_a_long_body() {
     is_computed(&world, &mut client, &padded(&single), "identity");
     is_computed(&world, &mut client, &batch(&[list(100_000), list(100_000)]), "identity");
     is_computed(&world, &mut client, &padded(&batch(&[list(100_000)])), "identity");
-    let counters = world.node.context.response_cache.counters();
+    let counters = world.server.context.response_cache.counters();
     assert_eq!((counters.hits, counters.misses), (4, 1), "{counters:?}");
     // Only the parsing of long bodies was a task. From the second request on, the text is in the memo.
     assert_eq!(completed(), before);
-    assert_eq!(world.node.context.response_cache.memo_hits(), 3);
+    assert_eq!(world.server.context.response_cache.memo_hits(), 3);
 }
 
 #[test]
 fn the_result_of_a_long_body_is_used_by_other_calls() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let single = list(100_000).to_string();
     for hits in 0..3 {
         is_computed(&world, &mut client, &padded(&single), "gzip");
-        let counters = world.node.context.response_cache.counters();
+        let counters = world.server.context.response_cache.counters();
         assert_eq!((counters.hits, counters.misses), (hits, 1), "{counters:?}");
     }
     is_computed(&world, &mut client, &single, "gzip");
-    assert_eq!(world.node.context.response_cache.counters().hits, 3);
+    assert_eq!(world.server.context.response_cache.counters().hits, 3);
 }
 
 #[test]
 fn equal_batches_at_once_are_computed_once() {
     // A time slice is one chunk, so all of them run at the same time.
     let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
-    let world = World::on(large_program(), Config::default(), pool);
+    let world = SolanaNode::builder(large_program()).pool(pool).serve();
     let part = |from: usize| serde_json::from_str::<Value>(&from_byte(from, false)).expect("JSON");
     let body = batch(&[1_970_000, 1_960_000, 1_950_000, 1_960_000].map(part));
     let release = world.occupy_pool();
@@ -146,7 +145,7 @@ fn equal_batches_at_once_are_computed_once() {
     for client in &mut clients {
         assert!(client.receive().bytes == computed);
     }
-    let counters = world.node.context.response_cache.counters();
+    let counters = world.server.context.response_cache.counters();
     assert!(counters.coalesced > 0, "a request arrived during the computation: {counters:?}");
     assert_eq!((counters.entries, counters.bypassed), (3, 0), "{counters:?}");
     // Each lookup that missed computed the result or waited for another that did.
@@ -160,8 +159,11 @@ fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
     pool.heavy.active_max = 1;
     let header = HeaderName::from_static("x-api-key");
     let config = Config { client_header: Some(header), ..Config::default() };
-    let time: (Arc<dyn Clock>, _) = (Arc::new(SystemClock::new()), Health::default());
-    let world = World::caching(large_program(), config, pool, None, time, 1 << 30);
+    let world = SolanaNode::builder(large_program())
+        .config(config)
+        .pool(pool)
+        .cache_bytes_max(1 << 30)
+        .serve();
     let long = call("getProgramAccounts", json!([PROGRAM.to_string(), { "encoding": "base64" }]));
     let send = |client_name: &str, body: &str| {
         let mut client = world.client();
@@ -192,7 +194,7 @@ fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
     drop(next);
     assert_eq!(follower.receive().json()[0]["result"].as_array().map(Vec::len), Some(10));
     leader.read_at_least(26_000_000);
-    let counters = world.node.context.response_cache.counters();
+    let counters = world.server.context.response_cache.counters();
     assert_eq!(
         (counters.coalesced, counters.bypassed, counters.entries),
         (1, 0, 1),
@@ -203,7 +205,7 @@ fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
 #[test]
 fn a_task_that_waits_for_a_response_that_fails_computes_it_itself() {
     let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
-    let world = World::on(large_program(), Config::default(), pool);
+    let world = SolanaNode::builder(large_program()).pool(pool).serve();
     // Too long for base58, which is detected after all of them were scanned.
     let fails = call("getProgramAccounts", json!([PROGRAM.to_string(), { "encoding": "base58" }]));
     let body = batch(&[fails, call("getSlot", json!([]))]);
@@ -217,13 +219,13 @@ fn a_task_that_waits_for_a_response_that_fails_computes_it_itself() {
     for client in &mut clients {
         assert!(client.receive().bytes == computed);
     }
-    let counters = world.node.context.response_cache.counters();
+    let counters = world.server.context.response_cache.counters();
     assert!(counters.coalesced > 0 && counters.entries == 0, "{counters:?}");
 }
 
 #[test]
 fn errors_are_computed_each_time_and_not_cached() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     // That the slot is not reached is detected where the result would be computed.
     let config = json!({ "encoding": "base64", "minContextSlot": 5_000 });
@@ -241,7 +243,7 @@ fn errors_are_computed_each_time_and_not_cached() {
             is_computed(&world, &mut client, &padded(&batch(&calls)), coding);
         }
     }
-    let counters = world.node.context.response_cache.counters();
+    let counters = world.server.context.response_cache.counters();
     assert!(counters.hits > 50, "{counters:?}");
     assert_eq!(counters.entries, 1, "{counters:?}");
 }
@@ -253,15 +255,15 @@ fn a_long_response_is_right_in_a_batch_cached_or_too_large_to_be_cached() {
     // 2.7 MB: too large for the smaller cache, but not for the larger one.
     let body = batch(&[slot.clone(), part(1_800_000), slot, part(1_800_000)]);
     for (cache_bytes, hits) in [(1 << 24, 0), (1 << 28, 5)] {
-        let world = World::cached(large_program(), cache_bytes);
+        let world = SolanaNode::builder(large_program()).cache_bytes_max(cache_bytes).serve();
         let mut client = world.client();
         for coding in ["gzip", "zstd", "identity"] {
             is_computed(&world, &mut client, &body, coding);
         }
-        let counters = world.node.context.response_cache.counters();
+        let counters = world.server.context.response_cache.counters();
         assert_eq!(counters.hits, hits, "{counters:?}");
         // Except for keys and table slots, only the cached bytes are in use.
-        let others = || counters.bytes.abs_diff(world.node.context.response_cache.used_bytes());
+        let others = || counters.bytes.abs_diff(world.server.context.response_cache.used_bytes());
         world.wait_pool(|_| others() < 10_000);
     }
 }
@@ -276,11 +278,11 @@ fn a_client_that_disconnects_while_a_cached_response_is_copied_to_it_retains_non
     };
     ledger.apply(block(100), write(1), bank(100)).expect("the root takes accounts");
     ledger.publish();
-    let world = World::cached(reader, 1 << 30);
+    let world = SolanaNode::builder(reader).cache_bytes_max(1 << 30).serve();
     let mut client = world.client();
     let config = json!({ "encoding": "base64", "commitment": "processed" });
     let long = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
-    let used = || world.node.context.response_cache.used_bytes();
+    let used = || world.server.context.response_cache.used_bytes();
     // Computed in a batch, for a client that is still connected.
     let mut first = world.client();
     first.send(post(&batch(&vec![long.clone(); 2])));
@@ -292,7 +294,7 @@ fn a_client_that_disconnects_while_a_cached_response_is_copied_to_it_retains_non
     second.send(post(&batch(std::slice::from_ref(&long))));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 2);
     assert_eq!(
-        (used(), world.node.context.response_cache.counters().hits),
+        (used(), world.server.context.response_cache.counters().hits),
         (cached, 1),
         "the same bytes"
     );

@@ -3,15 +3,15 @@
 use ledger::{Address, Change};
 use pool::Class;
 use query::{IndexConfig, IndexKeyFilter, Ledger, LedgerConfig};
-use rpc_solana::Config;
 use serde_json::{Value, json};
 use solana::{Account, key_kind};
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 
-use crate::world::{
-    DATA, MINT, PROGRAM, TOKEN, WALLET, World, bank, block, mint, token, with_data,
+use testkit::sample_ledger::{
+    DATA, MINT, PROGRAM, TOKEN, WALLET, bank, block, mint, token, with_data,
 };
+use testkit::solana_node::SolanaNode;
 
 /// Token accounts, and accounts of a program.
 const ACCOUNTS: u32 = 20_000;
@@ -27,7 +27,7 @@ fn key(kind: u8, n: u32) -> Pubkey {
 }
 
 /// A node with the shortest time slices, without an index by mint.
-fn world() -> World {
+fn world() -> SolanaNode {
     let tokens = spl_token_interface::id();
     let (mut config, root) = (LedgerConfig::new(100_000), block(100));
     config.indices = IndexConfig::default().with(key_kind::MINT, IndexKeyFilter::Off);
@@ -40,11 +40,13 @@ fn world() -> World {
     changes.extend((0..20).map(|n| change(key(3, n), with_data(key(9, 9), &vec![1; 100_000]))));
     ledger.apply(root, changes, bank(100)).expect("the root takes accounts");
     ledger.publish();
-    World::on(reader, Config::default(), pool::Config { slice_us: 1, ..pool::Config::default() })
+    SolanaNode::builder(reader)
+        .pool(pool::Config { slice_us: 1, ..pool::Config::default() })
+        .serve()
 }
 
 /// The result, its class, and the number of time slices it took.
-fn call_counting_slices(world: &World, method: &str, params: Value) -> (Value, Class, u64) {
+fn call_counting_slices(world: &SolanaNode, method: &str, params: Value) -> (Value, Class, u64) {
     let classes = [Class::Light, Class::Medium, Class::Heavy];
     let before = classes.map(|class| world.class(class).time_slices);
     let result = world.client().result(method, params);
@@ -91,7 +93,7 @@ fn many_bytes_of_few_accounts_are_heavy() {
 
 #[test]
 fn what_a_batch_encodes_inline_has_one_bound() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let slices = || [Class::Light, Class::Medium].map(|class| world.class(class).time_slices);
     let before = slices();
@@ -118,7 +120,7 @@ fn what_a_batch_encodes_inline_has_one_bound() {
         // The last counters of a task change after its response was sent.
         world.wait_pool(|pool| Class::ALL.iter().all(|class| pool.class(*class).active == 0));
         assert!(slices() > before, "{body}");
-        let expected = jsonrpc::handle_blocking(&world.node, &body).expect("there is a response");
+        let expected = jsonrpc::handle_blocking(&world.server, &body).expect("there is a response");
         assert_eq!(reply.bytes[..reply.bytes.len() - 1], expected);
         before = slices();
     }

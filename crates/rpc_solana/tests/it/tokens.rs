@@ -3,13 +3,14 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{
-    DELEGATE, MINT, NEW_MINT, NEW_TOKEN, ODD_TOKEN, OTHER_TOKEN, OTHER_WALLET, TOKEN, WALLET, World,
+use testkit::sample_ledger::{
+    DELEGATE, MINT, NEW_MINT, NEW_TOKEN, ODD_TOKEN, OTHER_TOKEN, OTHER_WALLET, TOKEN, WALLET,
 };
+use testkit::solana_node::SolanaNode;
 
 #[test]
 fn a_balance_and_a_supply_are_amounts_with_decimals() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let amount = |amount: &str, ui: f64, text: &str| json!({ "amount": amount, "decimals": 2, "uiAmount": ui, "uiAmountString": text });
     let balance = client.result("getTokenAccountBalance", json!([TOKEN.to_string()]));
@@ -22,7 +23,7 @@ fn a_balance_and_a_supply_are_amounts_with_decimals() {
 
 #[test]
 fn what_is_no_token_account_or_mint_is_refused() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     let missing = DELEGATE.to_string();
     let mut refusals = |method: &str, pubkey: String| {
@@ -56,7 +57,7 @@ fn what_is_no_token_account_or_mint_is_refused() {
 
 #[test]
 fn the_largest_holders_come_first() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let result = world.client().result("getTokenLargestAccounts", json!([MINT.to_string()]));
     assert_eq!(
         result["value"],
@@ -67,7 +68,7 @@ fn the_largest_holders_come_first() {
     );
 }
 
-fn keys(world: &World, method: &str, params: Value) -> Vec<String> {
+fn keys(world: &SolanaNode, method: &str, params: Value) -> Vec<String> {
     let result = world.client().result(method, params);
     let pubkey = |keyed: &Value| keyed["pubkey"].as_str().map(str::to_owned);
     result["value"].as_array().expect("a list").iter().filter_map(pubkey).collect()
@@ -75,7 +76,7 @@ fn keys(world: &World, method: &str, params: Value) -> Vec<String> {
 
 #[test]
 fn a_wallets_accounts_are_found_by_mint_or_program() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let by_owner = |owner: String, filter: Value| {
         keys(
             &world,
@@ -103,7 +104,7 @@ fn a_wallets_accounts_are_found_by_mint_or_program() {
 
 #[test]
 fn a_delegates_accounts_are_found() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let by_delegate = |delegate: String, filter: Value| {
         keys(
             &world,
@@ -123,7 +124,7 @@ fn a_delegates_accounts_are_found() {
 
 #[test]
 fn a_filter_must_name_a_token_program_or_a_mint() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let mut client = world.client();
     for method in ["getTokenAccountsByOwner", "getTokenAccountsByDelegate"] {
         let mut refusal = |filter: Value| {
@@ -142,7 +143,7 @@ fn a_filter_must_name_a_token_program_or_a_mint() {
 
 #[test]
 fn the_default_encoding_is_too_small_for_token_accounts() {
-    let world = World::new();
+    let world = SolanaNode::new();
     let old = json!({ "programId": spl_token_interface::id().to_string() });
     let (code, message) =
         world.client().error("getTokenAccountsByOwner", json!([WALLET.to_string(), old]));

@@ -63,13 +63,13 @@ fn the_truncated_sample_is_refused_and_says_where() {
         assert_eq!(at.archive, name);
         if part == 12 {
             assert_eq!(at.file.as_deref(), Some("accounts/0.0"));
-            assert!(at.offset > 1_000_000);
+            assert!(at.offset > 0);
         }
     }
 }
 
 /// Checks that an archive with a flipped bit is refused, or that the bit does not matter.
-fn check_flips(path: &Path, offsets: impl Iterator<Item = usize>) {
+pub(crate) fn check_flips(path: &Path, offsets: impl Iterator<Item = usize>) {
     let dir = TempDir::new().expect("a directory");
     let (name, bytes) = read(path);
     let (whole, _) = load(path, None, 1, &Progress::default()).expect("the archive loads");
@@ -136,8 +136,8 @@ fn another_file_is_refused_with_its_name() {
     let packed = |files: &[(String, Vec<u8>)]| refuse(name, &pack(files));
 
     assert!(refuse(name, b"").contains("cut off"));
-    assert!(refuse(name, b"BZh91AY&SY").contains("not compressed with Zstandard"));
-    assert!(refuse(name, &[4, 0x22, 0x4d, 0x18, 0, 0]).contains("LZ4"));
+    assert!(refuse(name, b"BZh91AY&SY").contains("compressed with bzip2; Zstandard (tar.zst)"));
+    assert!(refuse(name, &[b'v'; 512]).contains("not compressed; Zstandard (tar.zst)"));
     let text = zstd::stream::encode_all(&[b'a'; 2_000][..], 1).expect("compress");
     assert!(refuse(name, &text).contains("no tar header here"));
     assert_eq!(
@@ -151,6 +151,32 @@ fn another_file_is_refused_with_its_name() {
     let huge = [0xff; 100];
     let version = file("version", b"1.2.0");
     assert!(packed(&[version, file("snapshots/1/1", &huge)]).contains("snapshots/1/1 at byte 8"));
+}
+
+#[test]
+fn the_start_of_an_archive_shows_whether_it_is_one() {
+    let dir = TempDir::new().expect("a directory");
+    let (name, bytes) = read(&sample());
+    let path = dir.path().join(name);
+    let check = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).expect("write the archive");
+        snapshot_solana::check_start(&path).map_err(|err| err.to_string())
+    };
+    assert_eq!(check(&bytes), Ok(()));
+    assert_eq!(check(&bytes[..bytes.len() / 2]), Ok(()), "its end is not read");
+    let text = zstd::stream::encode_all(&[b'a'; 2_000][..], 1).expect("compress");
+    for (bytes, reason) in [
+        (&bytes[..3], "cut off"),
+        (&b"BZh91AY&SY"[..], "compressed with bzip2; Zstandard (tar.zst)"),
+        (&[b'v'; 512][..], "not compressed; Zstandard (tar.zst)"),
+        (&text[..], "no tar header here"),
+        (&pack(&[])[..], "it contains no files"),
+    ] {
+        assert!(check(bytes).is_err_and(|err| err.contains(reason)), "{reason}");
+    }
+    std::fs::remove_file(&path).expect("it exists");
+    let missing = snapshot_solana::check_start(&path);
+    assert!(matches!(missing, Err(SnapshotError::Open { .. })), "{missing:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The stakes of epochs and the rates of inflation in the bank's fields.
 
-use snapshot_solana::{EpochStakes, EpochVoter, Progress, SnapshotError};
+use snapshot_solana::{Progress, SnapshotError};
+use solana::{EpochStakes, EpochVoter};
 use testkit::archive::{ArchivedVoter, UnhashedFields};
 
 use crate::forge::{Forge, address, stored};
@@ -70,7 +71,7 @@ fn the_stakes_of_a_validators_archive_are_those_of_its_vote_accounts() {
     let (snapshot, map) = load(&sample(), None, 1, &Progress::default()).expect("it loads");
     let stakes = snapshot.bank.epoch_stakes;
     let epochs: Vec<u64> = stakes.iter().map(|stakes| stakes.epoch).collect();
-    assert_eq!(epochs, [0, 1], "slot 100 is in epoch 0, and the next one has its leaders");
+    assert_eq!(epochs, [0, 1, 2], "slot 100 is in epoch 1, and the next one has its leaders");
     for EpochStakes { voters, .. } in stakes {
         assert_eq!(voters.len(), 1);
         let account = map.accounts.get(&voters[0].vote_account).expect("its account");

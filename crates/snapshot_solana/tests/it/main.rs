@@ -5,6 +5,7 @@ mod epoch_stakes;
 mod forge;
 mod incremental;
 mod lt_hash;
+mod lz4;
 mod map;
 mod sample;
 mod written;

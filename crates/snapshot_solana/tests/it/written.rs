@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use lattice::{BankHashInputs, HardFork, LtHash};
 use snapshot_solana::{
-    ArchiveWriteError, ArchivedBank, BankFields, EpochStakes, EpochVoter, Progress, SnapshotError,
-    write_archive,
+    ArchiveWriteError, ArchivedBank, BankFields, Progress, SnapshotError, write_archive,
 };
 use solana::{Account, lt_hash};
+use solana::{EpochStakes, EpochVoter};
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;

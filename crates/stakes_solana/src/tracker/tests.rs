@@ -1,5 +1,6 @@
 //! The tracker beside a plain map of all delegations, which is added up anew for every bank.
 
+use chain_solana::VoteStakes;
 use fastrand::Rng;
 use ledger::Slot;
 use solana_feature_set::{reduce_stake_warmup_cooldown, upgrade_bpf_stake_program_to_v5_1};
@@ -141,7 +142,7 @@ fn run(seed: u64) {
             model.next_epoch = Some((epoch + 1, at_start));
         }
         let newest = added.newest_epoch.as_ref();
-        let newest = newest.map(|it| (it.epoch, nonzero(&it.vote_stakes())));
+        let newest = newest.map(|it| (it.epoch, nonzero(&VoteStakes::from(&**it))));
         assert_eq!(newest, model.next_epoch, "seed {seed}, {id:?}");
         banks.insert(id, model);
         if banks.len() > 12 {

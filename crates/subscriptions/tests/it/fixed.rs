@@ -10,23 +10,27 @@ use rand::seq::{IndexedMutRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use subscriptions::{
-    AddressSet, AfterDelivery, CloseReason, ExactKey, Filter, Interest, Limits, Listener, Message,
-    Next, OwnerId, Position, Publication, Stats, SubscribeError, SubscriptionId, Subscriptions,
-    Topic,
+    AddressSet, AfterDelivery, CloseReason, Delivery, ExactKey, Filter, Interest, Limits, Listener,
+    Message, Next, OwnerId, Position, Publication, Stats, SubscribeError, SubscriptionId,
+    Subscriptions, Topic,
 };
+
+/// Bytes of a message's entry in a queue.
+const ENTRY: usize = size_of::<Delivery<Text>>();
 
 pub(crate) const LIMITS: Limits = Limits {
     listeners_max: 8,
     subscriptions_max: 30,
     subscriptions_per_listener_max: 6,
     addresses_max: 1_000,
+    address_pairs_max: 1_000,
+    addresses_per_owner_max: 1_000,
     addresses_per_listener_max: 1_000,
-    preallocated_ids: 10,
     retained_steps: 1,
     retained_bytes: 1,
     unrooted_max: 1,
     queue_messages_max: 12,
-    queue_bytes_max: 120,
+    queue_bytes_max: 120 + 12 * ENTRY,
     queues_bytes_max: usize::MAX,
 };
 
@@ -119,7 +123,8 @@ impl Modelled {
         if self.closed.is_some() {
         } else if self.queue.len() == LIMITS.queue_messages_max {
             self.close(CloseReason::MessagesFull { limit: LIMITS.queue_messages_max });
-        } else if self.bytes + body.len() > LIMITS.queue_bytes_max {
+        } else if self.bytes + body.len() + (self.queue.len() + 1) * ENTRY > LIMITS.queue_bytes_max
+        {
             self.close(CloseReason::BytesFull { limit: LIMITS.queue_bytes_max });
         } else {
             self.queue.push_back((sequence, id, body.to_owned()));

@@ -4,3 +4,4 @@ mod examples;
 mod fixed;
 mod memory;
 mod model;
+mod tracked_addresses;

@@ -11,10 +11,10 @@ use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use subscriptions::{
-    Activation, AddressSet, AfterDelivery, CatchUp, CloseReason, Direction, Limits, Listener,
-    Message, Next, OwnerId, Position, Publication, ResumeFrom, SetChange, SetChangeResult,
-    SetSubscription, SlowConsumerPolicy, Stats, SubscribeError, SubscriptionId, Subscriptions,
-    Topic,
+    Activation, AddressSet, AfterDelivery, CatchUp, CloseReason, Delivery, Direction, Limits,
+    Listener, Message, Next, OwnerId, Position, Publication, ResumeFrom, SetChange,
+    SetChangeResult, SetSubscription, SlowConsumerPolicy, Stats, SubscribeError, SubscriptionId,
+    Subscriptions, Topic,
 };
 
 const LIMITS: Limits = Limits {
@@ -22,13 +22,14 @@ const LIMITS: Limits = Limits {
     subscriptions_max: 30,
     subscriptions_per_listener_max: 6,
     addresses_max: 2_000,
+    address_pairs_max: 2_000,
+    addresses_per_owner_max: 2_000,
     addresses_per_listener_max: 400,
-    preallocated_ids: 0,
     retained_steps: 40,
     retained_bytes: 1 << 20,
     unrooted_max: 1_000,
     queue_messages_max: 40,
-    queue_bytes_max: 4_000,
+    queue_bytes_max: 4_000 + 40 * size_of::<Delivery<StepUpdate>>(),
     queues_bytes_max: usize::MAX,
 };
 const ADDRESSES: u8 = 120;
@@ -54,6 +55,13 @@ impl Message for StepUpdate {
 /// The addresses that a block touches, under both key kinds.
 type Body = [BTreeSet<u8>; 2];
 type Identity = (Commitment, u8);
+
+/// The position of a set in the model: its client, and its subscription if the client has it already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct SetPosition {
+    client: usize,
+    subscription: Option<usize>,
+}
 
 #[derive(Clone)]
 struct Logged {
@@ -85,6 +93,7 @@ struct ModelSubscription {
 }
 
 struct Client {
+    owner: OwnerId,
     listener: Arc<Listener<Identity, StepUpdate, Body>>,
     subscriptions: Vec<ModelSubscription>,
 }
@@ -102,6 +111,8 @@ struct World {
     closed: usize,
     conflated: usize,
     refused: usize,
+    /// Refusals because of the distinct addresses.
+    full: usize,
 }
 
 fn address(n: u8) -> Address {
@@ -113,8 +124,8 @@ fn topic(commitment: Commitment) -> Topic {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
-        let subscriptions = Subscriptions::new(LIMITS);
+    fn new(seed: u64, limits: Limits) -> Self {
+        let subscriptions = Subscriptions::new(limits);
         subscriptions.start_at(|_| ROOT);
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -128,6 +139,7 @@ impl World {
             closed: 0,
             conflated: 0,
             refused: 0,
+            full: 0,
         }
     }
 
@@ -242,10 +254,12 @@ impl World {
     }
 
     fn connect(&mut self) {
-        match self.subscriptions.listen(OwnerId::default(), || ()) {
+        let owner = OwnerId(self.rng.random_range(0..3));
+        match self.subscriptions.listen(owner, || ()) {
             Ok(listener) => {
-                self.clients
-                    .push(Client { listener: Arc::new(listener), subscriptions: Vec::new() });
+                let listener = Arc::new(listener);
+                let subscriptions = Vec::new();
+                self.clients.push(Client { owner, listener, subscriptions });
             }
             Err(full) => assert_eq!((full.limit, self.clients.len()), (8, 8)),
         }
@@ -276,7 +290,13 @@ impl World {
         };
         let activation = match self.clients[at].listener.subscribe_set(subscription) {
             Ok(activation) => activation,
-            Err(refused) => return self.check_refusal(at, refused, set.len()),
+            Err(refused) => {
+                return self.check_refusal(
+                    SetPosition { client: at, subscription: None },
+                    refused,
+                    &set,
+                );
+            }
         };
         let sub = ModelSubscription {
             id: activation.subscription,
@@ -294,9 +314,18 @@ impl World {
         self.start(at, last, activation, &set);
     }
 
-    fn check_refusal(&mut self, at: usize, refused: SubscribeError, more: usize) {
+    /// Checks that a limit was reached: a client may not have a set, in addition or instead of that of a subscription.
+    fn check_refusal(
+        &mut self,
+        position: SetPosition,
+        refused: SubscribeError,
+        set: &BTreeSet<u8>,
+    ) {
         self.refused += 1;
-        let client = &self.clients[at];
+        let client = &self.clients[position.client];
+        let replaced =
+            position.subscription.map_or(0, |sub| client.subscriptions[sub].starts.len());
+        let more = set.len().saturating_sub(replaced);
         match refused {
             SubscribeError::ListenerFull { limit } => assert_eq!(client.subscriptions.len(), limit),
             SubscribeError::NodeFull { limit } => {
@@ -305,14 +334,48 @@ impl World {
                     limit
                 );
             }
-            SubscribeError::ListenerAddressesFull { limit } => {
-                let has: usize = client.subscriptions.iter().map(|sub| sub.starts.len()).sum();
-                assert_eq!(has, client.listener.tracked_addresses());
-                assert!(has + more > limit);
+            SubscribeError::ListenerAddressesFull { addresses, limit } => {
+                assert_eq!(client.addresses(), client.listener.tracked_addresses());
+                assert_eq!(addresses, client.addresses() + more);
+                assert!(addresses > limit);
             }
-            SubscribeError::Closed(_) => self.drop_client(at),
+            SubscribeError::OwnerAddressesFull { addresses, limit } => {
+                let own = self.clients.iter().filter(|it| it.owner == client.owner);
+                assert_eq!(addresses, own.map(Client::addresses).sum::<usize>() + more);
+                assert!(addresses > limit);
+            }
+            SubscribeError::AddressesFull { limit, .. } => {
+                self.full += 1;
+                let mut all = self.tracked_without(Some(position));
+                all.extend(set);
+                assert!(all.len() > limit, "{} fit into {limit}", all.len());
+            }
+            SubscribeError::Closed(_) => self.drop_client(position.client),
             refused => panic!("{refused}"),
         }
+    }
+
+    /// Returns the addresses of all sets, except that at a position.
+    fn tracked_without(&self, excluded: Option<SetPosition>) -> BTreeSet<u8> {
+        let clients = self.clients.iter().enumerate();
+        let all = clients.flat_map(|(client, it)| {
+            it.subscriptions
+                .iter()
+                .enumerate()
+                .map(move |(nth, sub)| (SetPosition { client, subscription: Some(nth) }, sub))
+        });
+        let others = all.filter(|(position, _)| Some(*position) != excluded);
+        others.flat_map(|(_, sub)| sub.starts.keys().copied()).collect()
+    }
+
+    /// Checks the counts of addresses.
+    fn check_counts(&self) {
+        let stats = self.subscriptions.stats();
+        let all = self.tracked_without(None);
+        assert_eq!(stats.tracked_addresses, all.len(), "each address counts once");
+        assert!(all.len() <= self.subscriptions.limits().addresses_max);
+        let pairs: usize = self.clients.iter().map(Client::addresses).sum();
+        assert!((all.len()..=pairs).contains(&stats.tracked_pairs), "{stats:?} of {pairs}");
     }
 
     fn drop_client(&mut self, at: usize) {
@@ -432,7 +495,8 @@ impl World {
         let changed = match change_set(&self.clients[at].listener, id, change) {
             Ok(changed) => changed,
             Err(refused) => {
-                return self.check_refusal(at, refused, now.len().saturating_sub(had.len()));
+                let position = SetPosition { client: at, subscription: Some(sub) };
+                return self.check_refusal(position, refused, &now);
             }
         };
         let added: BTreeSet<u8> = now.difference(&had).copied().collect();
@@ -491,6 +555,11 @@ impl World {
 }
 
 impl Client {
+    /// The addresses in its sets.
+    fn addresses(&self) -> usize {
+        self.subscriptions.iter().map(|sub| sub.starts.len()).sum()
+    }
+
     fn subscription(&mut self, id: SubscriptionId) -> &mut ModelSubscription {
         self.subscriptions.iter_mut().find(|sub| sub.id == id).expect("the client has it")
     }
@@ -561,12 +630,20 @@ fn change_set(
 
 #[test]
 fn every_listener_gets_what_a_scan_of_all_sets_says_and_nothing_is_left() {
-    let (mut closed, mut conflated, mut refused) = (0, 0, 0);
-    for seed in 0..60 {
-        let mut world = World::new(seed);
+    let mut closed = 0;
+    let mut conflated = 0;
+    let mut refused = 0;
+    let mut full = 0;
+    let narrow = Limits { addresses_max: 90, addresses_per_owner_max: 300, ..LIMITS };
+    for seed in 0..90 {
+        let mut world = World::new(seed, if seed % 3 == 0 { narrow } else { LIMITS });
         for _ in 0..1_500 {
             world.step();
+            if world.rng.random_bool(0.1) {
+                world.check_counts();
+            }
         }
+        full += world.full;
         let counts = world.subscriptions.stats();
         let subscriptions = || world.clients.iter().flat_map(|client| &client.subscriptions);
         assert_eq!(counts.listeners, world.clients.len());
@@ -581,6 +658,18 @@ fn every_listener_gets_what_a_scan_of_all_sets_says_and_nothing_is_left() {
         assert!(world.subscriptions.is_idle() && world.table.is_empty(), "seed {seed}");
     }
     assert!(closed > 10 && conflated > 10 && refused > 10, "{closed} {conflated} {refused}");
+    assert!(full > 10, "{full}");
+}
+
+/// Limits of addresses that only `addresses_max` may reach.
+fn unlimited(addresses_max: usize) -> Limits {
+    Limits {
+        addresses_max,
+        address_pairs_max: 1 << 30,
+        addresses_per_owner_max: 1 << 30,
+        addresses_per_listener_max: 1 << 30,
+        ..LIMITS
+    }
 }
 
 #[test]
@@ -594,7 +683,7 @@ fn a_change_or_an_end_that_is_dropped_midway_leaves_nothing() {
     };
     let table = Arc::new(AddressTable::new(100_000, 1));
     let registered = |first| AddressSet::register(&table, many(first)).expect("room");
-    let limits = Limits { addresses_max: 100_000, addresses_per_listener_max: 100_000, ..LIMITS };
+    let limits = unlimited(100_000);
     let subscriptions = Subscriptions::<Identity, StepUpdate, Body>::new(limits);
     subscriptions.start_at(|_| ROOT);
     let mut done = 0;

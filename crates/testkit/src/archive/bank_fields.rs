@@ -2,7 +2,7 @@
 
 use solana_sha256_hasher::hashv;
 
-use super::LtHash;
+use super::PlainLtHash;
 
 /// A storage file as the bank lists it.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +110,12 @@ impl UnhashedFields {
 }
 
 /// The fields of the bank at `slot` that states these files, this capitalization and this hash.
-pub fn bank_fields(slot: u64, files: &[StorageFile], lamports: u64, lattice: &LtHash) -> Vec<u8> {
+pub fn bank_fields(
+    slot: u64,
+    files: &[StorageFile],
+    lamports: u64,
+    lattice: &PlainLtHash,
+) -> Vec<u8> {
     let unhashed = UnhashedFields::default();
     bank_fields_with(slot, HashedFields::at(slot), &unhashed, files, lamports, lattice)
 }
@@ -122,7 +127,7 @@ pub fn bank_fields_with(
     unhashed: &UnhashedFields,
     files: &[StorageFile],
     lamports: u64,
-    lattice: &LtHash,
+    lattice: &PlainLtHash,
 ) -> Vec<u8> {
     let HashedFields { parent_slot, parent_hash, signature_count, last_blockhash: last, hard_fork } =
         hashed;

@@ -14,7 +14,7 @@ use rand::seq::SliceRandom;
 use rand::{RngCore, SeedableRng};
 use solana_sha256_hasher::hashv;
 
-use super::{Accounts, LtHash, StorageFile, Stored, append, bank_fields, files, put};
+use super::{Accounts, PlainLtHash, StorageFile, Stored, append, bank_fields, files, put};
 
 const TOKEN_BYTES: usize = 165;
 const RENT: u64 = 2_039_280;
@@ -68,7 +68,7 @@ impl Sample {
 pub fn write(dir: &Path, sample: &Sample, accounts: u64, seed: u64) -> Result<(PathBuf, Contents)> {
     ensure!(sample.slot > 2, "the sample's slot leaves no room for older files");
     let forge = Forge { sample, accounts, seed };
-    let mut lattice = LtHash::default();
+    let mut lattice = PlainLtHash::default();
     let mut contents =
         Contents { accounts: 0, lamports: 0, hash: String::new(), written: 0, bytes: 0 };
     let mut storage = Vec::new();

@@ -8,15 +8,15 @@ const NUMBERS: usize = 1_024;
 
 /// 1,024 numbers of 16 bits, added up account by account. The order does not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LtHash(Box<[u16; NUMBERS]>);
+pub struct PlainLtHash(Box<[u16; NUMBERS]>);
 
-impl Default for LtHash {
+impl Default for PlainLtHash {
     fn default() -> Self {
         Self(Box::new([0; NUMBERS]))
     }
 }
 
-impl LtHash {
+impl PlainLtHash {
     /// Counts an account in; a closed one does not count.
     pub fn add(&mut self, address: &[u8; 32], account: &Stored<'_>) {
         if account.lamports == 0 {

@@ -9,7 +9,7 @@ use std::path::Path;
 use solana_pubkey::Pubkey;
 
 use super::stored::HEAD_BYTES;
-use super::{LtHash, Stored};
+use super::{PlainLtHash, Stored};
 
 /// An account and where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,8 +116,8 @@ impl Accounts {
     }
 
     /// The hash over the open accounts.
-    pub fn lt_hash(&self) -> LtHash {
-        let mut lattice = LtHash::default();
+    pub fn lt_hash(&self) -> PlainLtHash {
+        let mut lattice = PlainLtHash::default();
         self.open().for_each(|(key, placed)| lattice.add(&key.to_bytes(), &placed.stored()));
         lattice
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use loadgen::{Connection, Endpoint};
+use http_client::{Connection, Endpoint};
 use tokio::time::{sleep, timeout};
 
 /// How long a metric may take to reach the expected value.

@@ -55,7 +55,7 @@ impl Counters {
 
     /// The same counters, read at the current block for as long as the value lives.
     pub(super) fn pinned(&self) -> Self {
-        Self { reader: self.reader.pinned(), ..self.clone() }
+        Self { reader: self.reader.pin(), ..self.clone() }
     }
 
     /// Adds to a counter in a block of its own; returns the new value and its slot. `None` if the ledger is full.

@@ -19,7 +19,7 @@ pub(super) const METHODS: &[MethodSpec<ToyApi>] = &[
     MethodSpec::new("getHeight", Execution::Inline, height),
     MethodSpec::new("getVersion", Execution::Inline, version),
     MethodSpec::new("echo", Execution::Inline, echo),
-    MethodSpec::new("counterGet", Execution::Light, get).with_dependencies(dependencies),
+    MethodSpec::new("counterGet", Execution::Light, get).with_cache_dependencies(dependencies),
     MethodSpec::new("counterGetMany", Execution::TryInline(get_few), get_many),
     MethodSpec::new("counterAdd", Execution::Light, add).dangerous(),
     MethodSpec::new("counterTop", Execution::Medium, top),
@@ -31,7 +31,7 @@ pub(super) const METHODS: &[MethodSpec<ToyApi>] = &[
     ),
     MethodSpec::new("counterPanic", Execution::Light, |_, _| panic!("a bug of this method")),
     MethodSpec::new("counterBroken", Execution::Medium, broken)
-        .with_dependencies(|_, _| Some(Dependencies::none(Commitment::Finalized, None))),
+        .with_cache_dependencies(|_, _| Some(Dependencies::none(Commitment::Finalized, None))),
 ];
 
 /// The error of `counterBroken`.

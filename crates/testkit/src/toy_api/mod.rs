@@ -35,8 +35,8 @@ pub struct ToyApi {
 
 impl LedgerVersions for ToyApi {
     fn version_and_slot(&self, commitment: Commitment) -> (u64, Slot) {
-        let view = self.counters.reader.view(commitment);
-        (view.version(), view.block().slot)
+        let (version, block) = self.counters.reader.version_and_block(commitment);
+        (version, block.slot)
     }
 
     fn change_tracker(&self) -> &Arc<ChangeTracker> {
@@ -75,7 +75,12 @@ impl ToyApi {
             response_cache: Arc::new(ResponseCache::new(1 << 20)),
             metrics,
             health: Arc::new(Health::default()),
-            config: Config { batch_max: 100, inline_bytes_max: 4_096, slow_request_ms: 0 },
+            config: Config {
+                batch_max: 100,
+                inline_bytes_max: 4_096,
+                first_byte_timeout_ms: 45_000,
+                slow_request_ms: 0,
+            },
         };
         Ok(Server::new(Self { counters: Counters::new() }, context))
     }
@@ -90,6 +95,7 @@ fn http_config() -> HttpConfig {
         connections_max: 100,
         connections_per_address_max: Some(100),
         header_timeout_ms: 30_000,
+        keep_alive_ms: 920_000,
         body_timeout_ms: 10_000,
         write_timeout_ms: 30_000,
         client_header: None,

@@ -57,8 +57,9 @@ pub fn pubsub_config() -> Config {
             subscriptions_max: 1_000,
             subscriptions_per_listener_max: 100,
             addresses_max: 1_000,
+            address_pairs_max: 1_000,
+            addresses_per_owner_max: 1_000,
             addresses_per_listener_max: 100,
-            preallocated_ids: 0,
             retained_steps: 0,
             retained_bytes: 0,
             unrooted_max: 1,
@@ -73,6 +74,7 @@ pub fn pubsub_config() -> Config {
         set_tasks_max: 1,
         write_timeout_ms: 30_000,
         close_timeout_ms: 30_000,
+        hold_ms: 0,
         ping_ms: 60_000,
     }
 }

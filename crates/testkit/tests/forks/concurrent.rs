@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use fastrand::Rng;
 use ledger::{Address, BlockId, Change, Commitment, KeyKind};
 use query::{Ledger, LedgerConfig, Reader};
-use testkit::{BlockMeta, TestRecord, TestRecordGenerator};
+use testkit::{ModelBlock, TestRecord, TestRecordGenerator};
 
 /// The sum of all records' values, in every block.
 const TOTAL: u64 = 1_000;
@@ -64,7 +64,7 @@ impl Drop for SetOnDrop<'_> {
 }
 
 /// Moves value between records, block by block. A third of the blocks is dropped again.
-fn write(mut ledger: Ledger<TestRecord, BlockMeta>, root: BlockId, is_done: impl Fn(u64) -> bool) {
+fn write(mut ledger: Ledger<TestRecord, ModelBlock>, root: BlockId, is_done: impl Fn(u64) -> bool) {
     let mut rng = Rng::with_seed(99);
     // The records of the tip's block: number and value.
     let mut purses = vec![(0, TOTAL)];
@@ -126,7 +126,7 @@ fn moved(purses: &mut Vec<(usize, u64)>, rng: &mut Rng) -> Vec<Change<TestRecord
 }
 
 /// Checks one view of one published version. Returns the root's slot, which never goes back.
-fn check_view(reader: &Reader<TestRecord, BlockMeta>, rng: &mut Rng, root_before: u64) -> u64 {
+fn check_view(reader: &Reader<TestRecord, ModelBlock>, rng: &mut Rng, root_before: u64) -> u64 {
     let views = reader.views();
     let root = views.finalized.block().slot;
     assert!(root >= root_before, "the root went back from {root_before} to {root}");
@@ -164,11 +164,11 @@ fn change(address: Address, note: Option<TestRecord>) -> Change<TestRecord> {
     Change { address, record: note.map(Arc::new) }
 }
 
-fn block_meta(block: BlockId) -> Arc<BlockMeta> {
-    Arc::new(BlockMeta { block, writes: 0, is_complete: true })
+fn block_meta(block: BlockId) -> Arc<ModelBlock> {
+    Arc::new(ModelBlock { block, writes: 0, is_complete: true })
 }
 
 #[expect(dead_code, reason = "checked by the compiler: readers and views cross threads")]
-fn readers_cross_threads(reader: Reader<TestRecord, BlockMeta>) -> impl Send + Sync {
+fn readers_cross_threads(reader: Reader<TestRecord, ModelBlock>) -> impl Send + Sync {
     (reader.view(Commitment::Processed), reader)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use fastrand::Rng;
 use ledger::{Address, BlockId, Change, Commitment, KeyKind};
 use query::{Ledger, LedgerConfig, Reader};
-use testkit::{BlockMeta, TestRecord, TestRecordGenerator};
+use testkit::{ModelBlock, TestRecord, TestRecordGenerator};
 
 const OWNER: KeyKind = KeyKind(1);
 const WORLD: TestRecordGenerator =
@@ -51,7 +51,7 @@ fn each_record_of_a_hot_key_is_found_once_while_records_move_between_keys() {
 
 /// Blocks that move records between keys; some vanish again, the others are rooted three later.
 fn write(
-    ledger: &mut Ledger<TestRecord, BlockMeta>,
+    ledger: &mut Ledger<TestRecord, ModelBlock>,
     root: BlockId,
     rng: &mut Rng,
     is_done: impl Fn(u64) -> bool,
@@ -82,7 +82,7 @@ fn write(
     }
 }
 
-fn check_view(reader: &Reader<TestRecord, BlockMeta>, commitment: Commitment) {
+fn check_view(reader: &Reader<TestRecord, ModelBlock>, commitment: Commitment) {
     let view = reader.view(commitment);
     let mut found = vec![false; WORLD.addresses];
     for key in 0..WORLD.keys {
@@ -106,8 +106,8 @@ fn change(n: usize, rng: &mut Rng) -> Change<TestRecord> {
     Change { address, record: Some(Arc::new(TestRecord { address, value: n as u64, keys })) }
 }
 
-fn block_meta(block: BlockId) -> Arc<BlockMeta> {
-    Arc::new(BlockMeta { block, writes: 0, is_complete: true })
+fn block_meta(block: BlockId) -> Arc<ModelBlock> {
+    Arc::new(ModelBlock { block, writes: 0, is_complete: true })
 }
 
 /// Ends the test for all threads, also when one of them panics.

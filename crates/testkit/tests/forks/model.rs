@@ -81,14 +81,14 @@ fn run(seed: u64, steps: usize, indices: IndexConfig) -> usize {
     assert_eq!(left, query::LedgerUsage::default());
     let bytes = forked.ledger.bytes();
     assert_eq!((bytes.packed, bytes.unpacked, bytes.ranks), (0, 0, 0), "no memory without records");
-    assert_eq!(forked.reader.addresses().allocated(), 0, "no id is in use");
+    assert_eq!(forked.reader.addresses().allocated_ids(), 0, "no id is in use");
     full_tables
 }
 
 /// False if the address table was really full.
 fn try_event(forked: &mut ForkHarness, step: ForkEvent, rng: &mut Rng) -> bool {
     let table = forked.reader.addresses().clone();
-    let used_before = table.allocated();
+    let used_before = table.allocated_ids();
     let changes = WORLD.changes(rng);
     let mut touched: Vec<_> = changes.iter().map(|change| change.address).collect();
     let notes = changes.iter().filter_map(|change| change.record.as_deref());

@@ -27,7 +27,7 @@ fn invalid_transactions_are_counted_by_cause() {
     }
     world.run_until(Duration::from_secs(5), |world| {
         let metrics = world.metrics();
-        world.sink.len() == 3 && metrics.refused(DropReason::TooLong) == 6
+        world.sink.len() == 3 && metrics.count_refused(DropReason::TooLong) == 6
     });
     world.run_for(Duration::from_secs(3));
     let metrics = world.metrics();
@@ -46,7 +46,7 @@ fn a_stalled_stream_holds_up_nothing_else() {
     world.client(at).send(transactions(0, 2_000, 300));
     world.run_until(Duration::from_secs(2), |world| world.sink.len() == 2_000);
     world.run_until(Duration::from_secs(12), |world| world.client(at).stopped == 1);
-    assert_eq!(world.metrics().refused(DropReason::Stalled), 1);
+    assert_eq!(world.metrics().count_refused(DropReason::Stalled), 1);
     // Its slot is free again: all others still pass.
     world.client(at).send(transactions(10_000, 2_000, 300));
     world.run_until(Duration::from_secs(5), |world| world.sink.len() == 4_000);
@@ -67,8 +67,8 @@ fn a_client_that_opens_its_window_and_never_finishes_is_closed() {
     let lost = world.client(greedy).lost.clone().unwrap_or_default();
     assert!(lost.contains("too many broken streams"), "{lost}");
     let metrics = world.metrics();
-    assert_eq!((metrics.refused(DropReason::Misbehaved), metrics.open), (1, 1));
-    assert_eq!(metrics.received + metrics.refused(DropReason::Stalled), 5_256);
+    assert_eq!((metrics.count_refused(DropReason::Misbehaved), metrics.open), (1, 1));
+    assert_eq!(metrics.received + metrics.count_refused(DropReason::Stalled), 5_256);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_client_that_sends_a_byte_a_second_is_stopped_in_time_and_delays_no_other() 
         world.run_until(Duration::from_secs(1), |world| world.sink.len() == expected as usize);
     }
     assert_eq!(world.client(slow).stopped as u64, STREAMS);
-    assert_eq!(world.metrics().refused(DropReason::Stalled), STREAMS);
+    assert_eq!(world.metrics().count_refused(DropReason::Stalled), STREAMS);
     assert_eq!(world.client(honest).lost, None);
 }
 
@@ -141,7 +141,7 @@ fn unfinished_transactions_have_a_bound() {
         world.client(at).to_send.push_back((vec![1; 50], End::Nothing));
     }
     world.run_for(Duration::from_secs(1));
-    let refused = world.metrics().refused(DropReason::UnfinishedFull);
+    let refused = world.metrics().count_refused(DropReason::UnfinishedFull);
     assert!((150..200).contains(&refused), "{refused}");
     // That was one client. Others are not affected.
     let at = world.connect();
@@ -150,7 +150,7 @@ fn unfinished_transactions_have_a_bound() {
 }
 
 #[test]
-fn limits_of_address_and_identity_are_reported() {
+fn address_and_identity_limits_are_reported() {
     let config = Config { connections_per_identity_max: 2, ..Config::default() };
     let mut world = world(config);
     let keypair = Keypair::new();
@@ -159,7 +159,7 @@ fn limits_of_address_and_identity_are_reported() {
     let lost: Vec<_> = clients.iter().filter_map(|at| world.client(*at).lost.clone()).collect();
     assert_eq!(lost.len(), 1);
     assert!(lost[0].contains("too many connections of this identity"), "{}", lost[0]);
-    assert_eq!(world.metrics().refused(DropReason::IdentityFull), 1);
+    assert_eq!(world.metrics().count_refused(DropReason::IdentityFull), 1);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_stalled_handshake_times_out() {
     assert_eq!(world.admission.connections(), 100);
     world.run_for(Duration::from_secs(3));
     assert_eq!(world.admission.connections(), 0);
-    assert_eq!(world.metrics().refused(DropReason::HandshakeFailed), 100);
+    assert_eq!(world.metrics().count_refused(DropReason::HandshakeFailed), 100);
 }
 
 #[test]

@@ -14,14 +14,14 @@ use solana_keypair::Keypair;
 use solana_signer::Signer;
 use tpu::{TlsIdentity, client_config};
 
-/// What a client does with a stream after writing to it.
+/// The end of a stream after a client has written to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Ends it, as it should.
+    /// Ends the stream, as a client should.
     Finish,
-    /// Resets it.
+    /// Resets the stream before its end.
     Reset,
-    /// Leaves it as it is.
+    /// Leaves the stream open.
     Nothing,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Client {
     pub(crate) to_send: VecDeque<(Vec<u8>, End)>,
     writing: VecDeque<(StreamId, Bytes, End)>,
     pub(crate) is_connected: bool,
-    /// Streams whose bytes are all acknowledged.
+    /// Streams that were acknowledged completely.
     pub(crate) finished: usize,
     /// Streams that the server has stopped.
     pub(crate) stopped: usize,

@@ -1,4 +1,4 @@
-//! A sink that stores what it gets.
+//! A sink that stores all transactions.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tpu::{ReceivedTransaction, TransactionSink};
 
 use crate::sockets::now;
 
-/// Stores every transaction.
+/// Stores every transaction, in order.
 #[derive(Default)]
 pub(crate) struct CollectingSink(Mutex<Vec<ReceivedTransaction>>);
 

@@ -83,7 +83,7 @@ fn what_was_in_flight_is_sent_again_after_a_restart() {
 #[test]
 fn what_cannot_be_delivered_expires_with_its_blockhash_and_is_bounded_before() {
     let is_valid = Arc::new(AtomicBool::new(true));
-    // A port that is bound and never answers.
+    // A port that is bound and never responds.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let forwarder = forwarder(&[silent.local_addr().expect("bound")], &is_valid);
     forward_all(&forwarder, &transactions(0, 5_000, 300));
@@ -111,7 +111,7 @@ fn the_destinations_can_change() {
 
 #[test]
 fn bytes_that_wait_are_counted_until_they_are_delivered_or_expire() {
-    // It never answers.
+    // A destination that never responds.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("it is bound");
     let is_valid = Arc::new(AtomicBool::new(true));

@@ -6,7 +6,7 @@ use tpu::{Config, DropReason};
 
 use crate::world::{Link, World, transactions};
 
-fn sorted(mut all: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+fn sort_all(mut all: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     all.sort();
     all
 }
@@ -22,7 +22,7 @@ fn everything_arrives_once(link: Link, bytes: usize, seed: u64) {
     }
     world.run_until(Duration::from_secs(120), |world| world.sink.len() >= 4_000);
     world.run_for(Duration::from_secs(3));
-    assert!(sorted(world.sink.all()) == sorted(sent), "seed {seed}: not what was sent");
+    assert!(sort_all(world.sink.all()) == sort_all(sent), "seed {seed}: not what was sent");
     let metrics = world.metrics();
     assert_eq!((metrics.received, metrics.open), (4_000, 4), "seed {seed}");
 }
@@ -50,7 +50,7 @@ fn version_1_has_4096_bytes() {
     all.iter_mut().for_each(|transaction| transaction[0] = 0x81);
     world.client(at).send(all.clone());
     world.run_until(Duration::from_secs(10), |world| world.sink.len() == 100);
-    assert!(sorted(world.sink.all()) == sorted(all));
+    assert!(sort_all(world.sink.all()) == sort_all(all));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_client_that_changes_its_address_stays_connected() {
     let at = world.connect();
     world.client(at).send(transactions(0, 100, 300));
     world.run_until(Duration::from_secs(10), |world| world.sink.len() == 100);
-    // Another port, as behind a router that forgot.
+    // Another port, as behind a router that lost its mapping.
     world.addresses[at].set_port(6_000);
     world.client(at).send(transactions(100, 500, 300));
     world.run_until(Duration::from_secs(20), |world| world.sink.len() == 600);
@@ -132,5 +132,5 @@ fn a_connection_cut_off_in_the_middle_is_counted() {
     let now = world.now;
     world.client(at).close(now);
     world.run_for(Duration::from_secs(1));
-    assert_eq!(world.metrics().refused(DropReason::CutOff), 10);
+    assert_eq!(world.metrics().count_refused(DropReason::CutOff), 10);
 }

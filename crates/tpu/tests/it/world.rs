@@ -18,7 +18,7 @@ use tpu::{Config, ConnectionAdmission, Counters, DatagramSender, Driver, Metrics
 use crate::client::{Client, identity};
 use crate::collecting_sink::CollectingSink;
 
-/// What links do to datagrams.
+/// The effects of links on datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Link {
     pub(crate) loss: f64,
@@ -27,7 +27,7 @@ pub(crate) struct Link {
     pub(crate) jitter: Duration,
 }
 
-/// Delay of one direction.
+/// Network delay in one direction.
 const DELAY: Duration = Duration::from_millis(10);
 
 /// A datagram in flight: its arrival, a sequence number, its receiver, its bytes.
@@ -47,7 +47,7 @@ pub(crate) struct World {
     random: StdRng,
 }
 
-/// Collects what the server sends.
+/// Collects the datagrams of the server.
 #[derive(Default)]
 struct Sent(Vec<(SocketAddr, Vec<u8>)>);
 
@@ -88,7 +88,7 @@ impl World {
         SocketAddr::from(([10, 0, 0, 1], 8003))
     }
 
-    /// A client with a key of its own.
+    /// Connects a client with a key of its own. Returns its index.
     pub(crate) fn connect(&mut self) -> usize {
         self.connect_as(&Keypair::new())
     }
@@ -131,7 +131,7 @@ impl World {
         self.counters.snapshot()
     }
 
-    /// Advances to the next event. Returns false if it is after `end`.
+    /// Advances to the next event. Returns `false` if it is after `end`.
     fn step(&mut self, end: Instant) -> bool {
         for at in 0..self.clients.len() {
             self.drive_client(at);

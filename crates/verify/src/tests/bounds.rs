@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use ledger::BlockId;
+use solana::VerificationLevel;
 use solana_hash::Hash;
 
 use super::chain::{Chain, random_hash};
-use crate::{Level, SourceId, Verdict, VerifierConfig, VerifierError};
+use crate::{SourceId, Verdict, VerifierConfig, VerifierError};
 
-const SEQUENCE: Verdict = Verdict::Matched(Level::Sequence);
+const SEQUENCE: Verdict = Verdict::Matched(VerificationLevel::Sequence);
 
 #[test]
 fn banks_above_the_root_are_bounded_and_a_root_makes_space() {

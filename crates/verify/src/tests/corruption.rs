@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use solana::Account;
+use solana::{Account, HashReporter, VerificationLevel};
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_pubkey::Pubkey;
 
 use super::chain::{Chain, SentBank, random_account, random_hash};
-use crate::{Level, Reporter, Verdict, VerifierConfig};
+use crate::{Verdict, VerifierConfig};
 
 const CORRUPTIONS: u64 = 1_000;
 const HARMLESS: u64 = 300;
@@ -54,28 +54,39 @@ fn each_corruption_that_changes_the_state_is_found_within_its_bank() {
         let (mut chain, mut follower) = Chain::start(seed, VerifierConfig::default());
         let mut random = Rng::with_seed(!seed);
         for _ in 0..random.usize(..3) {
-            assert_eq!(follower.follow(&chain.next()), Verdict::Matched(Level::Sequence));
+            assert_eq!(
+                follower.follow(&chain.next()),
+                Verdict::Matched(VerificationLevel::Sequence)
+            );
         }
         let bank = chain.next();
         let mut sent = bank.clone();
         corrupt(&mut sent, seed % 8, &mut random);
-        let Verdict::Mismatch(mismatch) = follower.follow(&sent) else {
+        let Verdict::Mismatch { mismatch, is_first } = follower.follow(&sent) else {
             panic!("seed {seed}: not found");
         };
-        assert!(mismatch.is_first && mismatch.reporter == Reporter::Child, "seed {seed}");
+        assert!(is_first && mismatch.reporter == HashReporter::Child, "seed {seed}");
         assert_eq!((mismatch.reported, mismatch.accounts_written.len() > 4), (bank.hash, true));
         assert_ne!(mismatch.computed, bank.hash);
         // What is built on it does not match either, and is not the cause.
         let next = chain.next();
-        let Verdict::Mismatch(mismatch) = follower.follow(&next) else {
+        let Verdict::Mismatch { is_first, .. } = follower.follow(&next) else {
             panic!("seed {seed}: the next bank matches");
         };
-        assert!(!mismatch.is_first, "seed {seed}");
+        assert!(!is_first, "seed {seed}");
         // The slot is requested again.
         follower.verifier.drop_fork(bank.block);
         assert_eq!(follower.verifier.verdict(next.block), None);
-        assert_eq!(follower.follow(&bank), Verdict::Matched(Level::Sequence), "seed {seed}");
-        assert_eq!(follower.follow(&next), Verdict::Matched(Level::Sequence), "seed {seed}");
+        assert_eq!(
+            follower.follow(&bank),
+            Verdict::Matched(VerificationLevel::Sequence),
+            "seed {seed}"
+        );
+        assert_eq!(
+            follower.follow(&next),
+            Verdict::Matched(VerificationLevel::Sequence),
+            "seed {seed}"
+        );
     }
 }
 
@@ -94,7 +105,11 @@ fn reordered_and_repeated_writes_are_no_alarm() {
             let last = sent.writes.iter().rfind(|(key, _)| *key == other).cloned();
             sent.writes.push((other, Some(Arc::new(random_account(&mut random)))));
             sent.writes.extend(last);
-            assert_eq!(follower.follow(&sent), Verdict::Matched(Level::Sequence), "seed {seed}");
+            assert_eq!(
+                follower.follow(&sent),
+                Verdict::Matched(VerificationLevel::Sequence),
+                "seed {seed}"
+            );
         }
     }
 }

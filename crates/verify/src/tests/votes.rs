@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ledger::{BlockId, Slot};
+use solana::{EpochVoter, HashReporter, VerificationLevel};
 use solana_hash::Hash;
 use solana_keypair::Keypair;
 use solana_message::{Message, VersionedMessage};
@@ -14,12 +15,11 @@ use solana_vote_interface::state::TowerSync;
 
 use super::chain::{Chain, Follower, SentBank, random_hash};
 use crate::{
-    EpochStakes, Level, Reporter, SignedVote, SourceId, Verdict, VerifierConfig, VerifierError,
-    VoteError, VoterStake,
+    SignedVote, SourceId, StakedVoters, Verdict, VerifierConfig, VerifierError, VoteError,
 };
 
 const NOW: Duration = Duration::ZERO;
-const VOTED: Verdict = Verdict::Matched(Level::Voted);
+const VOTED: Verdict = Verdict::Matched(VerificationLevel::Voted);
 
 /// A validator: its vote account is the address with this number.
 fn vote_account(n: u8) -> Pubkey {
@@ -42,12 +42,13 @@ fn vote(voter: &Keypair, n: u8, slot: Slot, hash: Hash) -> SignedVote {
 /// Three validators with a third of the stake each.
 fn validators(follower: &mut Follower) -> [Keypair; 3] {
     let keys = std::array::from_fn(|_| Keypair::new());
-    let voters = (0..).zip(&keys).map(|(n, key): (u8, &Keypair)| VoterStake {
+    let voters = (0..).zip(&keys).map(|(n, key): (u8, &Keypair)| EpochVoter {
         vote_account: vote_account(n),
-        authorized_voter: key.pubkey(),
+        node: key.pubkey(),
+        authorized_voter: Some(key.pubkey()),
         stake: 100,
     });
-    follower.verifier.set_epoch_stakes(EpochStakes::new(0..=1_000, voters.collect()));
+    follower.verifier.set_epoch_stakes(StakedVoters::new(0..=1_000, voters.collect()));
     keys
 }
 
@@ -98,19 +99,23 @@ fn votes_for_another_hash_are_a_mismatch_unless_another_bank_of_the_slot_has_it(
     other.random = fastrand::Rng::with_seed(77);
     let bank = chain.next();
     let other = other.next_at(BlockId { slot: bank.block.slot, version: 1 });
-    assert_eq!(follower.follow(&bank), Verdict::Matched(Level::Sequence));
+    assert_eq!(follower.follow(&bank), Verdict::Matched(VerificationLevel::Sequence));
     for n in 0..3 {
         let vote = vote(&keys[usize::from(n)], n, bank.block.slot, other.hash);
         follower.verifier.vote(&vote, NOW);
     }
-    let Some(Verdict::Mismatch(mismatch)) = follower.verifier.verdict(bank.block) else {
+    let Some(Verdict::Mismatch { mismatch, .. }) = follower.verifier.verdict(bank.block) else {
         panic!("the votes are for another bank");
     };
-    assert_eq!((mismatch.reported, mismatch.reporter), (other.hash, Reporter::Votes));
+    assert_eq!((mismatch.reported, mismatch.reporter), (other.hash, HashReporter::Votes));
     follower.freeze(&other).expect("it follows the root");
     assert_eq!(follower.verifier.verdict(other.block), Some(&VOTED));
     let verdict = follower.verifier.verdict(bank.block);
-    assert_eq!(verdict, Some(&Verdict::Matched(Level::Sequence)), "a bank of another fork");
+    assert_eq!(
+        verdict,
+        Some(&Verdict::Matched(VerificationLevel::Sequence)),
+        "a bank of another fork"
+    );
 }
 
 #[test]
@@ -147,7 +152,7 @@ fn as_many_sources_as_configured_agree_or_contradict() {
     let (mut chain, mut follower) = Chain::start(4, config);
     let bank = chain.next();
     let slot = bank.block.slot;
-    assert_eq!(follower.follow(&bank), Verdict::Matched(Level::Sequence));
+    assert_eq!(follower.follow(&bank), Verdict::Matched(VerificationLevel::Sequence));
     let other = random_hash(&mut chain.random);
     let mut report = |source, hash| {
         let changed = follower.verifier.source_reports(SourceId(source), (slot, hash), NOW);
@@ -156,11 +161,11 @@ fn as_many_sources_as_configured_agree_or_contradict() {
     assert_eq!(report(0, bank.hash), Ok(None));
     assert_eq!(report(0, bank.hash), Ok(None), "the same source again");
     assert_eq!(report(1, other), Ok(None), "one source may be wrong");
-    assert_eq!(report(2, bank.hash), Ok(Some(Verdict::Matched(Level::Agreed))));
-    let Ok(Some(Verdict::Mismatch(mismatch))) = report(0, other) else {
+    assert_eq!(report(2, bank.hash), Ok(Some(Verdict::Matched(VerificationLevel::Agreed))));
+    let Ok(Some(Verdict::Mismatch { mismatch, .. })) = report(0, other) else {
         panic!("two sources have another hash");
     };
-    assert_eq!((mismatch.reported, mismatch.reporter), (other, Reporter::Sources));
+    assert_eq!((mismatch.reported, mismatch.reporter), (other, HashReporter::Sources));
     let unknown = VerifierError::UnknownSource { source_id: 16, max: 16 };
     assert_eq!(report(16, other), Err(unknown));
 }

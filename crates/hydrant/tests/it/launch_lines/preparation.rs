@@ -121,6 +121,11 @@ impl Launch {
                     launch.write(&file, &format!("---\nkeypair_path: {}\n", wallet.display()))?;
                     vec![file]
                 }
+                "--anchor-test-config-path" => {
+                    let file = value("a file")?;
+                    launch.write(&file, "")?;
+                    vec![file]
+                }
                 "--snapshot" => {
                     let file = value("a file")?;
                     let mut account = json!({ "lamports": 7, "owner": Pubkey::default().to_string(),

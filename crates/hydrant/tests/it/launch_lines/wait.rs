@@ -28,6 +28,7 @@ pub(crate) enum Wait {
     Tcp,
     Log,
     Stdout,
+    Status,
 }
 
 /// A process that runs, or will soon.
@@ -51,6 +52,7 @@ impl Wait {
             "tcp" => Self::Tcp,
             "log" => Self::Log,
             "stdout" => Self::Stdout,
+            "status" => Self::Status,
             _ => anyhow::bail!("WAIT is {name}"),
         })
     }
@@ -93,6 +95,7 @@ impl Wait {
                 let log = started.launch.ledger()?.join("validator.log");
                 fs::read_to_string(log)?.contains("genesis hash: ")
             }
+            Self::Status => fs::read_to_string(started.log)?.contains("Processed Slot: 1"),
             Self::Stdout => {
                 let url = format!("JSON RPC URL: http://127.0.0.1:{}\n", started.launch.rpc);
                 fs::read_to_string(started.log)?.contains(&url)

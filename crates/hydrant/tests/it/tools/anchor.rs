@@ -12,20 +12,20 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::clients::{clients, install_node_js, skip};
+use crate::clients::{clients, install_node_js, program};
 use crate::free_ports::free_ports;
 use crate::node::HYDRANT;
-use crate::tools::{find_tool, write_keypair};
+use crate::tools::write_keypair;
 
-const TEST: &str = "tools::anchor";
 /// Seconds until `anchor test` is ended.
 const SECONDS: &str = "180";
 /// Another program may take a port before Anchor uses it.
 const PORT_TRIES: usize = 3;
 
 #[test]
+#[ignore = "needs anchor"]
 fn anchor_test_runs_on_surfpool() -> Result<()> {
-    let Some(workspace) = Workspace::create()? else { return Ok(()) };
+    let workspace = Workspace::create()?;
     let output = workspace.test(&[])?;
     // What surfpool reports of Anchor's flags: it is Hydrant that was started.
     ensure!(output.contains("hydrant: --max-profiles is ignored"), "{output}");
@@ -33,8 +33,9 @@ fn anchor_test_runs_on_surfpool() -> Result<()> {
 }
 
 #[test]
+#[ignore = "needs anchor"]
 fn anchor_test_runs_on_the_validator_of_before() -> Result<()> {
-    let Some(workspace) = Workspace::create()? else { return Ok(()) };
+    let workspace = Workspace::create()?;
     workspace.test(&["--validator", "legacy"])?;
     let program = &workspace.program;
     let log = workspace.path(&format!(".anchor/program-logs/{program}.counter.log"));
@@ -54,12 +55,8 @@ struct Workspace {
 }
 
 impl Workspace {
-    /// `None`: this machine has no Anchor, which is reported.
-    fn create() -> Result<Option<Self>> {
-        let Some(anchor) = find_tool("anchor")? else {
-            skip(TEST, "there is no anchor: cargo xtask tools")?;
-            return Ok(None);
-        };
+    fn create() -> Result<Self> {
+        let anchor = program("anchor")?;
         let folder = clients().join("js-anchor").canonicalize()?;
         install_node_js(&folder)?;
         let home = TempDir::new()?;
@@ -74,7 +71,7 @@ impl Workspace {
         let mut generate = Command::new("node");
         generate.arg(folder.join("workspace.js")).arg(&workspace).arg(&program);
         ensure!(generate.status()?.success(), "workspace.js failed");
-        Ok(Some(Self { anchor, program, home }))
+        Ok(Self { anchor, program, home })
     }
 
     fn path(&self, name: &str) -> PathBuf {

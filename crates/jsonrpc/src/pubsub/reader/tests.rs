@@ -22,8 +22,9 @@ fn config() -> Config {
             subscriptions_max: 1,
             subscriptions_per_listener_max: 1,
             addresses_max: 1,
+            address_pairs_max: 1,
+            addresses_per_owner_max: 1,
             addresses_per_listener_max: 1,
-            preallocated_ids: 0,
             retained_steps: 0,
             retained_bytes: 0,
             unrooted_max: 1,
@@ -39,6 +40,7 @@ fn config() -> Config {
         write_timeout_ms: 60_000,
         close_timeout_ms: 60_000,
         ping_ms: 60_000,
+        hold_ms: 0,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chain_solana::{ForkError, ForkTransactions};
+use chain_solana::{ForkControlError, ForkTransactions};
 use fastrand::Rng;
 use ledger::Commitment;
 use localnet::Config;
@@ -147,7 +147,10 @@ fn run(seed: u64) -> (usize, usize) {
             7 | 8 => {
                 let Some(at) = (0..model.snapshots.len()).nth(rng.usize(..4)) else {
                     let refused = node.forks.revert(1_000_000 + round).wait();
-                    assert!(matches!(refused, Err(ForkError::UnknownSnapshot { .. })), "{context}");
+                    assert!(
+                        matches!(refused, Err(ForkControlError::UnknownSnapshot { .. })),
+                        "{context}"
+                    );
                     continue;
                 };
                 let (id, block) = model.snapshots[at];

@@ -1,6 +1,6 @@
 //! Snapshots and reverts: one by one, nested, over epochs, with a ledger directory, and far too many.
 
-use chain_solana::ForkError;
+use chain_solana::ForkControlError;
 use ledger::Commitment;
 use localnet::Config;
 use solana_account::ReadableAccount;
@@ -56,7 +56,7 @@ fn a_revert_takes_back_accounts_transactions_and_blocks() {
         node.send_in_vain(stale, &alice);
         check_sums(&node);
         let unknown = node.forks.revert(id).wait();
-        assert!(matches!(unknown, Err(ForkError::UnknownSnapshot { .. })), "{unknown:?}");
+        assert!(matches!(unknown, Err(ForkControlError::UnknownSnapshot { .. })), "{unknown:?}");
         node.stop();
     }
 }
@@ -76,7 +76,7 @@ fn snapshots_nest_and_a_revert_removes_the_later_ones() {
     assert_eq!(node.lamports(&bob), 3_000_000);
     for gone in [ids[2], ids[3], 0, 77, u64::MAX] {
         let refused = node.forks.revert(gone).wait();
-        assert!(matches!(refused, Err(ForkError::UnknownSnapshot { id, .. }) if id == gone));
+        assert!(matches!(refused, Err(ForkControlError::UnknownSnapshot { id, .. }) if id == gone));
     }
     assert_eq!(node.forks.revert(ids[0]).wait(), Ok(()));
     assert_eq!(node.lamports(&bob), 0);

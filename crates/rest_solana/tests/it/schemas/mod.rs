@@ -9,8 +9,8 @@ mod wire;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::sync::atomic::Ordering;
 
+use chain_solana::{QueueBound, SendError};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use solana_account_decoder::parse_account_data::ParsableAccount;
@@ -25,8 +25,8 @@ use solana_transaction_status::{
 };
 
 use self::schema_checker::SchemaChecker;
-use crate::wire::{Client, Response};
 use crate::{Node, get, get_json, post, post_as, send_request};
+use testkit::raw_http_client::{Client, Response};
 
 #[test]
 fn types_match_their_schemas() {
@@ -55,7 +55,8 @@ fn errors_match_their_schema() {
     let node = ledger::node();
     let (mut client, mut checker) = (node.client(), schema_checker_for(&node));
     let body = ledger::signed_body();
-    node.world.transaction_service.is_full.store(true, Ordering::SeqCst);
+    *node.world.transaction_service.send.lock() =
+        Err(SendError::QueueFull { bound: QueueBound::Transactions, queued: 8, limit: 8 });
     let missing = "/v1/accounts/4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM";
     let responses = [
         (400, get(&mut client, "/v1/accounts/x", "")),
@@ -113,8 +114,8 @@ fn enums_have_the_values_of_the_types() {
         assert_eq!(checker.words(path), expected, "{path}");
     };
     let account_encodings = words::<UiAccountEncoding>(json!(NONE));
-    is("AccountData/anyOf/0/prefixItems/1", account_encodings, &["binary", "jsonParsed"]);
-    is("TokenAccount/properties/state", words::<UiAccountState>(json!(NONE)), &[]);
+    is("EncodedData/prefixItems/1", account_encodings, &["binary", "jsonParsed"]);
+    is("TokenState", words::<UiAccountState>(json!(NONE)), &[]);
     let extensions = words::<UiExtension>(json!({ "extension": NONE }));
     is("TokenExtension/properties/extension", extensions, &[]);
     let programs = kebab(words::<ParsableAccount>(json!(NONE)));
@@ -122,13 +123,12 @@ fn enums_have_the_values_of_the_types() {
     is("ParsedData/properties/program", programs, &tokens);
     is("ParsedToken/properties/program", tokens.map(str::to_owned).into(), &[]);
     let programs = kebab(words::<ParsableProgram>(json!(NONE)));
-    is("ParsedInstruction/anyOf/0/properties/program", programs, &[]);
+    is("KnownInstruction/properties/program", programs, &[]);
     let encodings = words::<TransactionBinaryEncoding>(json!(NONE));
-    is("TransactionBody/anyOf/0/prefixItems/1", encodings, &[]);
+    is("EncodedTransaction/prefixItems/1", encodings, &[]);
     is("ReturnData/properties/data/prefixItems/1", words::<UiReturnDataEncoding>(json!(NONE)), &[]);
     let sources = words::<ParsedAccountSource>(json!(NONE));
-    let keys = "ParsedMessage/properties/accountKeys/items";
-    is(&format!("{keys}/properties/source"), sources, &[]);
+    is("AccountKey/properties/source", sources, &[]);
     let levels = words::<TransactionConfirmationStatus>(json!(NONE));
     is("Status/properties/confirmationStatus", levels.clone(), &[]);
     // Lists do not include transactions that are only processed.
@@ -142,9 +142,8 @@ fn enums_have_the_values_of_the_types() {
 
 /// Checks that an error's schema has these names, as strings or as objects.
 fn check_error_schema(checker: &SchemaChecker, name: &str, expected: BTreeSet<String>) {
-    let mut names = checker.words(&format!("{name}/anyOf/0"));
-    let forms = checker.schema_at(&format!("/components/schemas/{name}/anyOf"));
-    for form in forms.as_array().expect("forms") {
+    let mut names = checker.words(&format!("{name}/oneOf/0"));
+    for form in checker.objects(&format!("/components/schemas/{name}")) {
         names.extend(form["properties"].as_object().into_iter().flatten().map(|it| it.0.clone()));
     }
     assert_eq!(names, expected, "{name}");

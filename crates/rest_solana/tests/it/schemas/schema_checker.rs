@@ -64,6 +64,20 @@ impl SchemaChecker {
         self.document.pointer(pointer).unwrap_or_else(|| panic!("no schema at {pointer}"))
     }
 
+    /// The objects among the variants of the schema at a JSON pointer, and among those of its variants.
+    pub(crate) fn objects(&self, pointer: &str) -> Vec<&Value> {
+        let mut schema = self.schema_at(pointer);
+        if let Some(other) = schema.get("$ref").and_then(Value::as_str) {
+            schema = self.schema_at(&other[1..]);
+        }
+        let of_variant = |(index, variant): (usize, &Value)| match variant.get("$ref") {
+            Some(other) => self.objects(&other.as_str().expect("a reference")[1..]),
+            None => self.objects(&format!("{pointer}/oneOf/{index}")),
+        };
+        let variants = branches(schema).flat_map(of_variant);
+        schema.get("properties").map(|_| schema).into_iter().chain(variants).collect()
+    }
+
     fn validator(&mut self, pointer: &str) -> &Validator {
         if !self.validators.contains_key(pointer) {
             // A reference is a URI.
@@ -89,7 +103,7 @@ impl SchemaChecker {
             self.seen.insert(format!("{pointer} {what}"));
         }
         for (index, _) in branches(&schema) {
-            let branch = format!("{pointer}/anyOf/{index}");
+            let branch = format!("{pointer}/oneOf/{index}");
             if self.validator(&branch).is_valid(value) {
                 self.seen.insert(branch.clone());
                 self.record(&branch, value);
@@ -121,7 +135,7 @@ fn schema_paths(pointer: &str, schema: &Value, paths: &mut BTreeSet<String>) {
     }
     let mut children: Vec<(String, &Value)> = Vec::new();
     for (index, branch) in branches(schema) {
-        children.push((format!("{pointer}/anyOf/{index}"), branch));
+        children.push((format!("{pointer}/oneOf/{index}"), branch));
     }
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
         children.push((format!("{pointer}/properties/{}", escaped(name)), member));
@@ -139,7 +153,7 @@ fn schema_paths(pointer: &str, schema: &Value, paths: &mut BTreeSet<String>) {
 }
 
 fn branches(schema: &Value) -> impl Iterator<Item = (usize, &Value)> {
-    schema.get("anyOf").and_then(Value::as_array).into_iter().flatten().enumerate()
+    schema.get("oneOf").and_then(Value::as_array).into_iter().flatten().enumerate()
 }
 
 fn may_be_null(schema: &Value) -> bool {

@@ -33,7 +33,7 @@ use solana_transaction_status_client_types::{UiTransactionConfig, UiTransactionE
 
 use super::schema_checker::SchemaChecker;
 use crate::history;
-use crate::world::{MINT, PROGRAM, WALLET};
+use testkit::sample_ledger::{MINT, PROGRAM, WALLET};
 
 /// Checks every type against its schema.
 pub(super) fn check(judge: &mut SchemaChecker) {
@@ -42,6 +42,17 @@ pub(super) fn check(judge: &mut SchemaChecker) {
     errors(judge);
     node(judge);
     verification(judge);
+    filters(judge);
+}
+
+/// Filters of requests.
+fn filters(judge: &mut SchemaChecker) {
+    let memcmp = json!({ "offset": 0, "bytes": "3", "encoding": "base58" });
+    for filter in
+        [json!({ "dataSize": 165 }), json!({ "memcmp": memcmp }), json!("tokenAccountState")]
+    {
+        judge.check("AccountFilter", &filter);
+    }
 }
 
 /// The value of `hydrantGetVerification`, whose shape a test of `rpc_solana` has, too.
@@ -96,7 +107,7 @@ fn errors(judge: &mut SchemaChecker) {
         json!({ "InsufficientFundsForRent": { "account_index": 2 } }),
         json!({ "ProgramExecutionTemporarilyRestricted": { "account_index": 3 } }),
     ];
-    let words = |name: &str| judge.words(&format!("{name}/anyOf/0")).into_iter().map(Value::from);
+    let words = |name: &str| judge.words(&format!("{name}/oneOf/0")).into_iter().map(Value::from);
     all.extend(words("TransactionError"));
     all.extend(words("InstructionError").map(of_instruction));
     for value in all {

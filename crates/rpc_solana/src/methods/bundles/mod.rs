@@ -17,6 +17,7 @@ use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use ledger::Commitment;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
@@ -59,9 +60,12 @@ pub fn tip_accounts() -> impl Iterator<Item = Pubkey> {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct SendConfig {
     encoding: Option<UiTransactionEncoding>,
+    /// Read by [`cheatcodes::verify`].
+    #[serde(rename = "skipSigVerify")]
+    _skip_sig_verify: Option<IgnoredAny>,
 }
 
 /// -32601 if the ledger takes no bundles.

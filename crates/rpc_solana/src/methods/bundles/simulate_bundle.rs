@@ -41,7 +41,7 @@ const WRITTEN_BYTES_MAX: u64 = 128 << 20;
 const RETURNED_BYTES_MAX: u64 = 32 << 20;
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct BundleRequest {
     encoded_transactions: Vec<String>,
 }
@@ -49,7 +49,7 @@ struct BundleRequest {
 type AccountsConfigs = Vec<Option<RpcSimulateTransactionAccountsConfig>>;
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct BundleConfig {
     pre_execution_accounts_configs: Option<AccountsConfigs>,
     post_execution_accounts_configs: Option<AccountsConfigs>,

@@ -6,6 +6,7 @@ use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use ledger::Commitment;
 use serde::Deserialize;
+use solana::JsonU64;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 
 use super::super::parse_key;
@@ -25,21 +26,21 @@ const RENT_EXEMPT_EPOCH: u64 = u64::MAX;
 /// The fields of an account to set. The others stay.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AccountUpdate {
-    lamports: Option<u64>,
+struct SetAccountParams {
+    lamports: Option<JsonU64>,
     /// In hexadecimal.
     data: Option<String>,
     owner: Option<String>,
     executable: Option<bool>,
-    rent_epoch: Option<u64>,
+    rent_epoch: Option<JsonU64>,
 }
 
 /// Sets fields of an account. One that does not exist belongs to the system program, and gets the lamports that exempt
 /// it from rent unless the request has others.
 fn set_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
-    let (pubkey, update): (String, AccountUpdate) = params.parse(2)?;
+    let (pubkey, update): (String, SetAccountParams) = params.parse(2)?;
     let pubkey = parse_key::pubkey(&pubkey)?;
-    let AccountUpdate { lamports, data, owner, executable, rent_epoch } = update;
+    let SetAccountParams { lamports, data, owner, executable, rent_epoch } = update;
     let data = data.map(|text| account_data(&text)).transpose()?;
     let owner = owner.map(|owner| parse_key::pubkey(&owner)).transpose()?;
     control_result::edit(api, move |now| {
@@ -57,12 +58,12 @@ fn set_account(api: &SolanaApi, params: Params<'_>) -> MethodResult {
             account.set_executable(executable);
         }
         match rent_epoch {
-            Some(rent_epoch) => account.set_rent_epoch(rent_epoch),
+            Some(JsonU64(rent_epoch)) => account.set_rent_epoch(rent_epoch),
             None if is_new => account.set_rent_epoch(RENT_EXEMPT_EPOCH),
             None => {}
         }
         match lamports {
-            Some(lamports) => account.set_lamports(lamports),
+            Some(JsonU64(lamports)) => account.set_lamports(lamports),
             None if is_new => account.set_lamports(now.minimum_balance(account.data().len())),
             None => {}
         }
@@ -84,10 +85,10 @@ fn account_data(text: &str) -> Result<Vec<u8>, RpcError> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct SupplyUpdate {
-    total: Option<u64>,
-    circulating: Option<u64>,
+    total: Option<JsonU64>,
+    circulating: Option<JsonU64>,
     #[serde(alias = "non_circulating")]
-    non_circulating: Option<u64>,
+    non_circulating: Option<JsonU64>,
     #[serde(alias = "non_circulating_accounts")]
     non_circulating_accounts: Option<Vec<String>>,
 }
@@ -97,9 +98,9 @@ fn set_supply(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (update,): (SupplyUpdate,) = params.parse(1)?;
     let accounts = update.non_circulating_accounts.map(|accounts| parse_key::pubkeys(&accounts));
     let later = SupplyOverride {
-        total: update.total,
-        circulating: update.circulating,
-        non_circulating: update.non_circulating,
+        total: update.total.map(u64::from),
+        circulating: update.circulating.map(u64::from),
+        non_circulating: update.non_circulating.map(u64::from),
         non_circulating_accounts: accounts.transpose()?,
     };
     api.cheatcodes.supply.write().get_or_insert_default().update(later);

@@ -7,6 +7,7 @@ use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodResult, MethodSpec};
 use ledger::Slot;
+use solana::JsonU64;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_loader_v3_interface::get_program_data_address;
 use solana_loader_v3_interface::state::UpgradeableLoaderState;
@@ -118,7 +119,8 @@ fn deployed_before(now: &dyn CurrentAccounts) -> Slot {
 /// Writes a part of a program's code. A program that does not exist is made; its authority is the system program unless
 /// the request names one.
 fn write_program(api: &SolanaApi, params: Params<'_>) -> MethodResult {
-    let (id, data, offset, authority): (String, String, u64, Option<String>) = params.parse(3)?;
+    type WriteParams = (String, String, JsonU64, Option<String>);
+    let (id, data, JsonU64(offset), authority): WriteParams = params.parse(3)?;
     let id = parse_key::pubkey(&id)?;
     let authority = authority.map(|authority| parse_key::pubkey(&authority)).transpose()?;
     let end = offset.saturating_add(data.len() as u64 / 2);

@@ -4,6 +4,7 @@ use chain_solana::{ControlCommand, TimeTarget};
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodResult, MethodSpec};
 use serde::Deserialize;
+use solana::JsonU64;
 
 use super::control_result;
 use crate::solana_api::SolanaApi;
@@ -18,22 +19,24 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
 #[derive(Deserialize)]
 enum Destination {
     #[serde(rename = "absoluteEpoch")]
-    Epoch(u64),
+    Epoch(JsonU64),
     #[serde(rename = "absoluteSlot")]
-    Slot(u64),
+    Slot(JsonU64),
     #[serde(rename = "absoluteTimestamp")]
-    Timestamp(u64),
+    Timestamp(JsonU64),
     #[serde(rename = "absoluteSlotAt")]
-    SlotAt { slot: u64, timestamp: u64 },
+    SlotAt { slot: JsonU64, timestamp: JsonU64 },
 }
 
 fn time_travel(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let (destination,): (Destination,) = params.parse(1)?;
     let target = match destination {
-        Destination::Epoch(epoch) => TimeTarget::Epoch(epoch),
-        Destination::Slot(slot) => TimeTarget::Slot(slot),
-        Destination::Timestamp(unix_ms) => TimeTarget::UnixMs(unix_ms),
-        Destination::SlotAt { slot, timestamp } => TimeTarget::SlotAt { slot, unix_ms: timestamp },
+        Destination::Epoch(JsonU64(epoch)) => TimeTarget::Epoch(epoch),
+        Destination::Slot(JsonU64(slot)) => TimeTarget::Slot(slot),
+        Destination::Timestamp(JsonU64(unix_ms)) => TimeTarget::UnixMs(unix_ms),
+        Destination::SlotAt { slot: JsonU64(slot), timestamp: JsonU64(unix_ms) } => {
+            TimeTarget::SlotAt { slot, unix_ms }
+        }
     };
     control_result::epoch_info(api, ControlCommand::Travel(target))
 }

@@ -9,11 +9,12 @@ use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodResult, MethodSpec};
 use serde::Deserialize;
-use solana::Account;
+use solana::{Account, JsonU64};
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_program_pack::Pack;
 use solana_pubkey::Pubkey;
 use spl_generic_token::associated_token_account;
+use spl_token_2022_interface::extension::default_account_state::DefaultAccountState;
 use spl_token_2022_interface::extension::{
     BaseStateWithExtensions, BaseStateWithExtensionsMut, ExtensionType, StateWithExtensions,
     StateWithExtensionsMut, account_len,
@@ -35,11 +36,11 @@ const RENT_EXEMPT_EPOCH: u64 = u64::MAX;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct TokenUpdate {
-    amount: Option<u64>,
+    amount: Option<JsonU64>,
     /// An address, or the text `null`.
     delegate: Option<String>,
     state: Option<TokenState>,
-    delegated_amount: Option<u64>,
+    delegated_amount: Option<JsonU64>,
     /// An address, or the text `null`.
     close_authority: Option<String>,
 }
@@ -78,10 +79,10 @@ impl TokenChange {
             text => parse_key::pubkey(text).map(Some),
         };
         Ok(Self {
-            amount: update.amount,
+            amount: update.amount.map(u64::from),
             delegate: update.delegate.map(key).transpose()?,
             state: update.state.map(AccountState::from),
-            delegated_amount: update.delegated_amount,
+            delegated_amount: update.delegated_amount.map(u64::from),
             close_authority: update.close_authority.map(key).transpose()?,
         })
     }
@@ -156,7 +157,7 @@ fn edit(
         return invalid(format!("account {key} is no token account"));
     };
     if token.state == AccountState::Uninitialized {
-        token = Token { mint, owner, state: AccountState::Initialized, ..Token::default() };
+        token = Token { mint, owner, state: default_state(&mint_account), ..Token::default() };
     }
     change.apply(&mut token);
     if solana::is_native_mint(&mint) {
@@ -172,6 +173,16 @@ fn edit(
     token.pack_into_slice(base);
     account.set_data_from_slice(&data);
     Ok(vec![(key, account)])
+}
+
+/// The state of a new account of a mint: initialized unless the mint has the extension that says otherwise.
+fn default_state(mint: &Account) -> AccountState {
+    let state = StateWithExtensions::<Mint2022>::unpack(mint.0.data()).ok().and_then(|mint| {
+        let extension = mint.get_extension::<DefaultAccountState>().ok()?;
+        AccountState::try_from(extension.state).ok()
+    });
+    // The token programs refuse a default of `Uninitialized`.
+    state.filter(|state| *state != AccountState::Uninitialized).unwrap_or(AccountState::Initialized)
 }
 
 /// The data of a new account of the older program; `None` if the mint is none.

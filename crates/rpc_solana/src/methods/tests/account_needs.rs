@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chain_solana::{
-    AccountUpstream, AccountsRequest, ControlCall, ControlCommand, ControlDone, ControlError,
-    ControlStats, FetchCall, FetchError, LedgerControl, PendingSender, pending,
+    AccountsRequest, ControlCall, ControlCommand, ControlDone, ControlError, ControlStats,
+    FetchCall, FetchError, LedgerControl, PendingSender, RemoteAccounts, pending,
 };
-use jsonrpc::Api;
 use jsonrpc::error::OVERLOADED;
 use jsonrpc::params::Params;
+use jsonrpc::{Api, MethodClient, ResponseOptions};
 use parking_lot::Mutex;
-use pool::ClientId;
+use pool::{ClientId, RateLimiter};
+use response_cache::ResponseCache;
 use serde_json::{Value, json};
 use solana_loader_v3_interface::get_program_data_address;
 use solana_pubkey::Pubkey;
@@ -22,9 +24,10 @@ use solana_pubkey::Pubkey;
 use super::world::World;
 use crate::cheatcodes::Cheatcodes;
 
-/// Everything is missing, and the test sends the results.
+/// Everything is missing, unless `has_all` is set, and the test sends the results.
 #[derive(Default)]
 struct FakeUpstream {
+    has_all: AtomicBool,
     requests: Mutex<Vec<AccountsRequest>>,
     replies: Mutex<Vec<PendingSender<Result<(), FetchError>>>>,
     refusal: Mutex<Option<FetchError>>,
@@ -32,9 +35,9 @@ struct FakeUpstream {
     offline: Mutex<Vec<(Pubkey, bool)>>,
 }
 
-impl AccountUpstream for FakeUpstream {
+impl RemoteAccounts for FakeUpstream {
     fn is_missing(&self, _: &AccountsRequest) -> bool {
-        true
+        !self.has_all.load(Ordering::Relaxed)
     }
 
     fn request(
@@ -106,7 +109,7 @@ impl ForkWorld {
         let mut world = World::new();
         let control_of_api = Arc::clone(&control) as Arc<dyn LedgerControl>;
         world.api.cheatcodes = Arc::new(Cheatcodes::new(control_of_api, true));
-        world.api.account_upstream = Some(Arc::clone(&upstream) as Arc<dyn AccountUpstream>);
+        world.api.account_upstream = Some(Arc::clone(&upstream) as Arc<dyn RemoteAccounts>);
         Self { world, upstream, control }
     }
 
@@ -228,6 +231,30 @@ fn a_call_waits_for_its_accounts_or_gets_the_reason() {
     assert_eq!(call.finish().map_err(|err| err.code), Err(-32603), "the node ends");
     *fork.upstream.refusal.lock() = Some(FetchError::TooMany { waiting: 5, limit: 5 });
     assert_eq!(prepare().err().map(|err| err.code), Some(OVERLOADED));
+}
+
+#[test]
+fn accounts_that_were_forgotten_are_not_current() {
+    let fork = ForkWorld::new();
+    let clients = RateLimiter::new(pool::Config::default().clients);
+    let cache = Arc::new(ResponseCache::new(1 << 20));
+    let server = fork.world.api.clone().into_server(cache, Arc::new(clients));
+    let client = MethodClient::default();
+    let params = json!([[key(1).to_string(), key(2).to_string()]]).to_string();
+    let watch =
+        || client.watch_call(&server, "getMultipleAccounts", &params, ResponseOptions::default());
+    let set_fetched = |is_fetched| fork.upstream.has_all.store(is_fetched, Ordering::Relaxed);
+    assert!(watch().is_none(), "they are not fetched yet");
+    set_fetched(true);
+    let watched = watch().expect("they are known");
+    let watched = client.finish_watch(&server, vec![watched]).expect("nothing has changed");
+    let arrived = server.context.pool.now();
+    let is_current = || client.repeat_watched(&server, &watched, arrived).expect("it is admitted");
+    assert!(is_current());
+    set_fetched(false);
+    assert!(!is_current(), "the ledger has not changed, but they must be fetched again");
+    set_fetched(true);
+    assert!(is_current());
 }
 
 #[test]

@@ -132,6 +132,15 @@ fn a_bundle_that_cannot_be_queued_is_refused_with_a_reason() {
     assert_eq!(err.code, -32602);
     let err = world.call("sendBundle", &json!([7])).expect_err("no list");
     assert_eq!(err.code, -32602);
+    let unknown = [
+        ("sendBundle", json!([[], { "encodings": "base64" }]), "encodings"),
+        ("simulateBundle", json!([{ "encodedTransactions": [], "tip": 1 }]), "tip"),
+        ("simulateBundle", json!([{ "encodedTransactions": [] }, { "slot": 1 }]), "slot"),
+    ];
+    for (method, params, name) in unknown {
+        let err = world.call(method, &params).expect_err("it is unknown");
+        assert!(err.message.contains(&format!("unknown field `{name}`")), "{}", err.message);
+    }
     assert!(sender.sent.lock().is_empty());
 
     let full = SendError::QueueFull { bound: QueueBound::ClientTransactions, queued: 8, limit: 9 };

@@ -1,5 +1,7 @@
 //! Cheat codes, on a control that carries edits out on accounts of its own.
 
+mod values;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -84,4 +84,7 @@ fn an_estimate_is_refused_with_a_reason() {
     let request = json!({"accountKeys": one, "options": {"level": "High"}});
     let err = world.call(METHOD, &json!([request])).expect_err("there is no such option");
     assert_eq!(err.code, -32602);
+    let request = json!({"accountKeys": one, "option": {}});
+    let err = world.call(METHOD, &json!([request])).expect_err("there is no such member");
+    assert!(err.message.contains("unknown field `option`"), "{}", err.message);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain_solana::{Block, History, HistoryLimits};
+use chain_solana::{Block, ExecutedTransaction, History, HistoryLimits};
 use ledger::{BlockId, Commitment};
 use serde_json::{Value, json};
 use solana_signature::Signature;
@@ -96,7 +96,7 @@ fn signatures_of_an_address_come_newest_first() {
 fn pages_of_a_long_list_follow_each_other() {
     let mut world = World::new();
     let payer = keypair(10).pubkey().to_string();
-    let limits = HistoryLimits { slots_max: 40, bytes_max: u64::MAX };
+    let limits = HistoryLimits { blocks_max: 40, bytes_max: u64::MAX };
     let history = History::new(limits, BlockId { slot: 39, version: 39 });
     let one = |index: u32| {
         let mut executed = (**world.tx("memo")).clone();
@@ -211,37 +211,96 @@ fn a_status_reports_its_confirmations() {
     assert_eq!(found[1], Value::Null);
 }
 
-#[test]
-fn a_failed_transaction_has_no_status_before_its_block_is_complete() {
-    let world = World::new();
-    let signatures = json!([[world.signature("refused"), world.signature("processed")]]);
-    let statuses = world.value(PROCESSED, "getSignatureStatuses", signatures.clone());
-    assert_eq!(statuses[0], Value::Null);
-    assert_eq!(statuses[1]["slot"], PROCESSED);
-    let search = json!([signatures[0], {"searchTransactionHistory": true}]);
-    let statuses = world.value(PROCESSED, "getSignatureStatuses", search);
-    assert_eq!(statuses[0], Value::Null);
+/// A history whose first block has a transaction, and whose other blocks have slots a thousand apart. The newest blocks
+/// are not final.
+fn history_with_gaps(
+    sample: &Block,
+    memo: &ExecutedTransaction,
+    [blocks, unfinalized]: [u64; 2],
+) -> History {
+    let limits = HistoryLimits { blocks_max: u64::MAX, bytes_max: u64::MAX };
+    let mut parent = BlockId { slot: 0, version: 0 };
+    let history = History::new(limits, parent);
+    for block_height in 1..=blocks {
+        let slot = if block_height == 1 { 1 } else { block_height * 1_000 };
+        let id = BlockId { slot, version: slot };
+        let memo = ExecutedTransaction { slot, ..memo.clone() };
+        let transactions = if block_height == 1 { vec![Arc::new(memo)] } else { Vec::new() };
+        let block = Block { id, parent, transactions, block_height, ..sample.clone() };
+        history.record_block(&block);
+        history.set_tip(id);
+        history.confirm(id);
+        if block_height + unfinalized <= blocks {
+            history.finalize(id);
+        }
+        parent = id;
+    }
+    history.publish();
+    history
 }
 
 #[test]
-fn a_failed_transaction_is_processed_until_subscribers_of_its_confirmed_block_are_notified() {
-    let world = World::with_late();
-    let signatures = json!([[world.signature("late"), world.signature("confirmed")]]);
-    let statuses = || {
-        let found = world.value(PROCESSED, "getSignatureStatuses", signatures.clone());
-        [0, 1].map(|n| {
-            let status = &found[n];
-            (status["confirmationStatus"].clone(), status["confirmations"].clone())
-        })
+fn a_status_is_known_by_blocks_and_not_by_slots() {
+    let mut world = World::new();
+    let sample = world.api.history.snapshot().block(42, Commitment::Finalized).cloned();
+    let sample = sample.expect("it is retained");
+    let memo = Arc::clone(world.tx("memo"));
+    let signatures = json!([world.signature("memo")]);
+    let recent = json!({"searchTransactionHistory": false});
+    let all = json!({"searchTransactionHistory": true});
+    let mut statuses = |[blocks, unfinalized]: [_; 2], config: &Value| {
+        world.api.history = Arc::new(history_with_gaps(&sample, &memo, [blocks, unfinalized]));
+        world.value(PROCESSED, "getSignatureStatuses", json!([signatures, config]))[0].clone()
     };
-    let confirmed = |slot| (json!("confirmed"), json!(CONFIRMED - slot));
-    assert_eq!(statuses(), [confirmed(61), confirmed(60)], "without subscriptions");
-    world.api.notified.set(60);
-    assert_eq!(statuses(), [(json!("processed"), json!(0)), confirmed(60)]);
-    world.api.notified.set(59);
-    assert_eq!(statuses()[1], confirmed(60), "one that succeeded does not wait");
-    world.api.notified.set(61);
-    assert_eq!(statuses(), [confirmed(61), confirmed(60)]);
+    assert_eq!(statuses([301, 0], &recent)["confirmationStatus"], "finalized");
+    assert_eq!(statuses([302, 0], &recent), Value::Null);
+    assert_eq!(statuses([302, 0], &all)["confirmationStatus"], "finalized");
+    let confirmed = statuses([6, 6], &recent);
+    assert_eq!(
+        (&confirmed["confirmationStatus"], &confirmed["confirmations"]),
+        (&json!("confirmed"), &json!(5))
+    );
+}
+
+#[test]
+fn a_transaction_that_nobody_was_told_of_has_no_status() {
+    let world = World::new();
+    let signatures = json!([[world.signature("refused"), world.signature("processed")]]);
+    let statuses = || world.value(PROCESSED, "getSignatureStatuses", signatures.clone());
+    assert_eq!(statuses()[0], Value::Null);
+    assert_eq!(statuses()[1]["slot"], PROCESSED);
+    let search = json!([signatures[0], {"searchTransactionHistory": true}]);
+    let found = world.value(PROCESSED, "getSignatureStatuses", search);
+    assert_eq!(found[0], Value::Null);
+    world.tx("refused").show_status();
+    assert_eq!(statuses()[0]["err"], "AccountNotFound");
+    assert_eq!(statuses()[0]["confirmationStatus"], "processed");
+}
+
+#[test]
+fn a_client_that_got_a_transaction_gets_its_status() {
+    let address = keypair(17).pubkey().to_string();
+    for ways in 0..4 {
+        let world = World::with_late();
+        let signature = world.signature("late");
+        let status = || {
+            let params = json!([[signature]]);
+            world.value(PROCESSED, "getSignatureStatuses", params)[0]["confirmationStatus"].clone()
+        };
+        assert_eq!(status(), Value::Null, "nobody was told of it");
+        let confirmed = json!({"commitment": "confirmed"});
+        let (method, params) = match ways {
+            0 => ("getTransaction", json!([signature, confirmed])),
+            1 => ("getSignaturesForAddress", json!([address, confirmed])),
+            2 => ("getBlock", json!([61, confirmed])),
+            _ => ("getTransactionsForAddress", {
+                json!([address, {"commitment": "confirmed", "transactionDetails": "full"}])
+            }),
+        };
+        let found = world.call(method, &params).expect("it is confirmed");
+        assert!(found.to_string().contains(&signature), "{method}");
+        assert_eq!(status(), "confirmed", "after {method}");
+    }
 }
 
 #[test]

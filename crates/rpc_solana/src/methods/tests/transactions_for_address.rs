@@ -86,6 +86,51 @@ fn slots_times_and_signatures_bound_the_transactions_of_an_address() {
 }
 
 #[test]
+fn slots_before_and_until_bound_the_transactions_of_an_address() {
+    let world = World::new();
+    for (config, expected) in [
+        (json!({"beforeSlot": 45}), vec![44, 43, 42]),
+        (json!({"untilSlot": 42}), vec![45, 44, 43]),
+        (json!({"untilSlot": 42, "beforeSlot": 45}), vec![44, 43]),
+        (json!({"untilSlot": 44, "beforeSlot": 43}), vec![]),
+        (json!({"untilSlot": u64::MAX}), vec![]),
+        (json!({"beforeSlot": 45, "filters": {"slot": {"gt": 42}}}), vec![44, 43]),
+        (json!({"untilSlot": 42, "filters": {"slot": {"lte": 44}}}), vec![44, 43]),
+    ] {
+        assert_eq!(found(&world, config.clone()), expected, "{config}");
+    }
+}
+
+#[test]
+fn an_unknown_member_of_the_request_is_refused_by_name() {
+    let world = World::new();
+    for name in ["before", "until", "beforeSignature", "sortorder", "filter"] {
+        let err = world.call(METHOD, &json!([payer(), { (name): 1 }])).expect_err("it is unknown");
+        assert_eq!(err.code, -32602, "{name}");
+        assert!(err.message.contains(&format!("unknown field `{name}`")), "{}", err.message);
+    }
+}
+
+#[test]
+fn a_limit_above_the_maximum_gives_a_page_of_the_maximum() {
+    let world = World::new();
+    assert_eq!(found(&world, json!({"limit": 5_000})), [45, 44, 43, 42]);
+    let config = json!({"limit": 1_000, "transactionDetails": "full",
+                        "maxSupportedTransactionVersion": 0});
+    assert_eq!(found(&world, config), [45, 44, 43, 42]);
+    assert_eq!(found(&world, json!({"filters": {"status": "all"}})), [45, 44, 43, 42]);
+}
+
+#[test]
+fn a_signature_continues_a_page_of_transactions() {
+    let world = World::new();
+    let failed = world.signature("failed");
+    let after = |order: &str| json!({"sortOrder": order, "paginationToken": failed});
+    assert_eq!(found(&world, after("desc")), [42]);
+    assert_eq!(found(&world, after("asc")), [44, 45]);
+}
+
+#[test]
 fn a_token_continues_a_page_of_transactions() {
     let world = World::new();
     for (order, expected) in [("asc", vec![42, 43, 44, 45]), ("desc", vec![45, 44, 43, 42])] {
@@ -133,15 +178,10 @@ fn transactions_of_an_address_are_refused_with_a_reason() {
     let world = World::new();
     let unknown = Signature::from([5; 64]).to_string();
     let processed = "Method does not support commitment below `confirmed`".to_owned();
-    let token = "Invalid param: paginationToken is not `slot:position`".to_owned();
+    let token = "Invalid param: paginationToken is neither `slot:position` nor a signature";
+    let token = token.to_owned();
     for (config, code, message) in [
-        (json!({"limit": 0}), -32602, "Invalid limit; max 1000".to_owned()),
-        (json!({"limit": 1_001}), -32602, "Invalid limit; max 1000".to_owned()),
-        (
-            json!({"limit": 101, "transactionDetails": "full"}),
-            -32602,
-            "Invalid limit; max 100".to_owned(),
-        ),
+        (json!({"limit": 0}), -32602, "Invalid limit; min 1".to_owned()),
         (json!({"commitment": "processed"}), -32602, processed),
         (json!({"paginationToken": "42"}), -32602, token.clone()),
         (json!({"paginationToken": "42:-1"}), -32602, token),
@@ -158,6 +198,11 @@ fn transactions_of_an_address_are_refused_with_a_reason() {
         json!({"filters": {"slot": {"above": 1}}}),
         json!({"filters": {"status": "fine"}}),
         json!({"sortOrder": "up"}),
+        json!({"commitment": "certain"}),
+        json!({"beforeSlot": 45, "filters": {"slot": {"lt": 44}}}),
+        json!({"beforeSlot": 45, "filters": {"slot": {"lte": 44}}}),
+        json!({"untilSlot": 42, "filters": {"slot": {"gt": 43}}}),
+        json!({"untilSlot": 42, "filters": {"slot": {"gte": 43}}}),
     ] {
         let err = world.call(METHOD, &json!([payer(), config])).expect_err("it is not valid");
         assert_eq!(err.code, -32602, "{config}: {}", err.message);

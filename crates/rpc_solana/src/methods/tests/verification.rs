@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use chain_solana::{
-    AgreementSource, BankMismatch, BankProof, Verification, VerificationLevel, VerificationSummary,
-    VotedStake,
-};
+use chain_solana::{AgreementSource, BankProof, Verification, VerificationSummary};
 use ledger::BlockId;
 use serde_json::json;
+use solana::{BankMismatch, HashReporter, VerificationLevel, VotedStake};
 
 use super::world::{FINALIZED, PROCESSED, World, hash, keypair};
 use solana_signer::Signer;
@@ -38,7 +36,7 @@ fn a_client_learns_how_far_the_chain_is_proven() {
         slot: 9,
         computed: hash(1),
         reported: hash(2),
-        reporter: "votes",
+        reporter: HashReporter::Votes,
         accounts_written: [keypair(3).pubkey()].into(),
         accounts_written_len: 70,
     };

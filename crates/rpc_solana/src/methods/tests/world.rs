@@ -1,4 +1,4 @@
-//! A hand-made ledger, and a fake transaction service that tests control.
+//! The API on a ledger of 80 slots, with a transaction service that tests control.
 //!
 //! Slots 1 to 80 of 4 seconds, 32 to an epoch. 46 and 64 are skipped. 48 is finalized, 79 confirmed,
 //! 80 open. The history retains 40 slots: the first available is 40. Every block has a vote; [`World::tx`]
@@ -8,20 +8,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chain_solana::{
-    AirdropError, BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo,
-    ComputedVerification, ExecutedTransaction, Faucet, History, HistoryLimits, InflationSchedule,
-    OneNodeCluster, SendError, Sender, Simulation, SimulationError, SimulationRequest, Simulator,
-    TransactionSender, VerifiedTransaction, View, WrittenAccounts,
+    BlockInfo, BlockhashQueue, ClusterInfo, ExecutedTransaction, Faucet, HistoryLimits, Simulation,
+    Simulator, StatusVisibility, TransactionSender,
 };
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
-use jsonrpc::{Api, Health, SystemClock};
-use ledger::{Address, BlockId, Change, Slot};
-use parking_lot::Mutex;
+use jsonrpc::{Api, SystemClock};
+use ledger::Slot;
 use pool::Pool;
-use query::{Ledger, LedgerConfig};
+use query::LedgerConfig;
 use serde_json::Value;
-use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_rewards_hasher::EpochRewardsHasher;
 use solana_epoch_schedule::EpochSchedule;
@@ -33,7 +29,6 @@ use solana_message::v0::LoadedAddresses;
 use solana_message::{AddressLookupTableAccount, Message, VersionedMessage, v0};
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::{compute_budget, sysvar};
-use solana_signature::Signature;
 use solana_signer::Signer;
 use solana_slot_hashes::SlotHashes;
 use solana_slot_history::SlotHistory;
@@ -42,8 +37,12 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::{Reward, RewardType, TransactionStatusMeta};
 use testkit::cluster_info::cluster_info;
+use testkit::fake_transaction_service::FakeTransactionService;
+use testkit::test_ledger::{
+    AccountWrites, TestLedger, TestLedgerConfig, TestTransaction, block_info,
+};
 
-use crate::{Config, SolanaApi};
+use crate::SolanaApi;
 
 pub(super) const GENESIS_TIME: i64 = 1_700_000_000;
 pub(super) const FINALIZED: Slot = 48;
@@ -51,7 +50,8 @@ pub(super) const CONFIRMED: Slot = 79;
 pub(super) const PROCESSED: Slot = 80;
 const SLOT_SECS: i64 = 4;
 const SKIPPED: [Slot; 2] = [46, 64];
-const HISTORY_SLOTS: u64 = 40;
+/// The blocks of slots 40 to 79.
+const HISTORY_BLOCKS: u64 = 38;
 /// The first block of epoch 2, and how many blocks after it pay.
 pub(super) const BOUNDARY: Slot = 65;
 const PARTITIONS: u64 = 2;
@@ -66,51 +66,6 @@ pub(super) fn hash(slot: Slot) -> Hash {
     let mut bytes = [7; 32];
     bytes[..8].copy_from_slice(&slot.to_le_bytes());
     Hash::new_from_array(bytes)
-}
-
-/// A fake service: its next results, and the calls it received.
-pub(super) struct FakeTransactionService {
-    pub(super) sent: Mutex<Vec<VerifiedTransaction>>,
-    pub(super) send: Mutex<Result<(), SendError>>,
-    pub(super) simulated: Mutex<Vec<(Slot, SimulationRequest)>>,
-    /// The accounts that each simulation was after.
-    pub(super) written: Mutex<Vec<WrittenAccounts>>,
-    pub(super) simulation: Mutex<Result<Simulation, SimulationError>>,
-    pub(super) airdrops: Mutex<Vec<(Pubkey, u64, Hash)>>,
-    pub(super) airdrop: Mutex<Result<Signature, AirdropError>>,
-}
-
-impl TransactionSender for FakeTransactionService {
-    fn send(&self, _: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
-        self.sent.lock().push(transaction);
-        self.send.lock().clone()
-    }
-}
-
-impl Simulator for FakeTransactionService {
-    fn simulate_after(
-        &self,
-        view: &View,
-        written: &WrittenAccounts,
-        request: SimulationRequest,
-    ) -> Result<Simulation, SimulationError> {
-        self.written.lock().push(written.clone());
-        self.simulated.lock().push((view.block().slot, request));
-        self.simulation.lock().clone()
-    }
-}
-
-impl Faucet for FakeTransactionService {
-    fn airdrop(
-        &self,
-        _: Sender,
-        to: Pubkey,
-        lamports: u64,
-        blockhash: Hash,
-    ) -> Result<Signature, AirdropError> {
-        self.airdrops.lock().push((to, lamports, blockhash));
-        self.airdrop.lock().clone()
-    }
 }
 
 /// A simulation without anything special.
@@ -147,13 +102,14 @@ impl World {
         Builder::new().build()
     }
 
-    /// The same with `late` in slot 61, which failed.
+    /// A world with `late` in slot 61, which failed. Its status is hidden.
     pub(super) fn with_late() -> Self {
         Builder { has_late: true, ..Builder::new() }.build()
     }
 
     /// A transaction of history: `memo` in slot 42, `failed` in 43, `lookup` in 44, `priced` in 45,
-    /// `cheap` and `dear` in 47, `confirmed` in 60, `processed` and `refused` in 80, `forgotten` in 20.
+    /// `cheap` and `dear` in 47, `confirmed` in 60, `processed` and `refused` in 80, `forgotten` in 20. The status of
+    /// `refused` is hidden.
     pub(super) fn tx(&self, name: &str) -> &Arc<ExecutedTransaction> {
         self.named.get(name).unwrap_or_else(|| panic!("no transaction is called {name}"))
     }
@@ -201,9 +157,7 @@ impl World {
 }
 
 struct Builder {
-    ledger: Ledger<Account, BlockInfo>,
-    api: SolanaApi,
-    transaction_service: Arc<FakeTransactionService>,
+    ledger: TestLedger,
     slot_history: SlotHistory,
     named: HashMap<&'static str, Arc<ExecutedTransaction>>,
     /// Whether slot 61 has a transaction.
@@ -212,170 +166,84 @@ struct Builder {
 
 impl Builder {
     fn new() -> Self {
-        let cluster_info = Arc::new(ClusterInfo {
-            genesis_hash: hash(0),
-            genesis_unix_timestamp: GENESIS_TIME,
-            identity: keypair(1).pubkey(),
-            epoch_schedule: EpochSchedule::custom(32, 32, false),
-            slot_ms: 4_000,
-            shred_version: 77,
-            feature_set: 1234,
-            rpc: Some(([127, 0, 0, 1], 8899).into()),
-            pubsub: Some(([127, 0, 0, 1], 8900).into()),
-            ..cluster_info()
-        });
-        let root = BlockId { slot: 0, version: 0 };
-        let info = Arc::new(BlockInfo {
-            block: root,
-            parent: root,
-            block_height: 0,
+        let root = BlockInfo {
             blockhashes: Arc::new(BlockhashQueue::new(hash(0))),
-            transaction_count: 0,
             unix_timestamp: GENESIS_TIME,
             capitalization: 1_000_000,
-            bank_hash: Hash::default(),
-            hash_components: BankHashComponents::default(),
-            complete: true,
-        });
-        let config = LedgerConfig::new(1_000);
-        let (mut ledger, reader) = Ledger::new(config, root, Arc::clone(&info));
-        ledger.apply(root, changes(super::votes::accounts()), info).expect("the root is open");
-        ledger.publish();
-        let transaction_service = Arc::new(FakeTransactionService {
-            sent: Mutex::default(),
-            send: Mutex::new(Ok(())),
-            simulated: Mutex::default(),
-            written: Mutex::default(),
-            simulation: Mutex::new(Ok(simulation())),
-            airdrops: Mutex::default(),
-            airdrop: Mutex::new(Ok(Signature::from([9; 64]))),
-        });
-        let limits = HistoryLimits { slots_max: HISTORY_SLOTS, bytes_max: u64::MAX };
-        let history = Arc::new(History::new(limits, root));
-        let verification = ComputedVerification::new(reader.clone(), Arc::clone(&history));
-        let api = SolanaApi {
-            verification: Arc::new(verification),
-            cluster: Arc::new(OneNodeCluster::new(
-                Arc::clone(&cluster_info),
-                InflationSchedule::default(),
-            )),
-            cluster_info,
-            reader,
-            history,
-            transaction_sender: Arc::clone(&transaction_service) as Arc<dyn TransactionSender>,
-            simulator: Arc::clone(&transaction_service) as Arc<dyn Simulator>,
-            faucet: Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>),
-            fork_control: None,
-            upstream: None,
-            account_upstream: None,
-            snapshots: None,
-            notified: Arc::default(),
-            older_statuses: None,
-            bundles: Arc::default(),
-            cheatcodes: Arc::default(),
-            pool: Arc::new(
-                Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
-                    .expect("a thread starts"),
-            ),
-            health: Arc::new(Health::default()),
-            metrics: SolanaApi::new_metrics(),
-            config: Config::default(),
+            ..block_info(0)
         };
+        let config = TestLedgerConfig {
+            ledger: LedgerConfig::new(1_000),
+            history: HistoryLimits { blocks_max: HISTORY_BLOCKS, bytes_max: u64::MAX },
+            blockhash: hash,
+            block_time: |slot| GENESIS_TIME + slot as i64 * SLOT_SECS,
+        };
+        let ledger = TestLedger::new(root, writes(super::votes::accounts()), config);
         let slot_history = SlotHistory::default();
-        let named = HashMap::new();
-        Self { ledger, api, transaction_service, slot_history, named, has_late: false }
+        Self { ledger, slot_history, named: HashMap::new(), has_late: false }
     }
 
     fn build(mut self) -> World {
-        let mut parent = self.api.reader.view(ledger::Commitment::Processed).meta().clone();
         for slot in (1..=PROCESSED).filter(|slot| !SKIPPED.contains(slot)) {
-            parent = self.block(slot, &parent);
+            self.block(slot);
         }
-        self.ledger.publish();
-        self.api.history.publish();
-        World { api: self.api, transaction_service: self.transaction_service, named: self.named }
+        let transaction_service = Arc::new(FakeTransactionService::default());
+        *transaction_service.simulation.lock() = Ok(simulation());
+        let reader = self.ledger.reader().clone();
+        let history = Arc::clone(self.ledger.history());
+        let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {});
+        let pool = Arc::new(pool.expect("a thread starts"));
+        let api = SolanaApi::builder(Arc::new(node_info()), reader, history, pool)
+            .transaction_sender(Arc::clone(&transaction_service) as Arc<dyn TransactionSender>)
+            .simulator(Arc::clone(&transaction_service) as Arc<dyn Simulator>)
+            .faucet(Some(Arc::clone(&transaction_service) as Arc<dyn Faucet>))
+            .build();
+        World { api, transaction_service, named: self.named }
     }
 
     /// Opens, fills and completes a block; leaves the last one open.
-    fn block(&mut self, slot: Slot, parent: &Arc<BlockInfo>) -> Arc<BlockInfo> {
-        let id = BlockId { slot, version: slot };
-        let transactions = self.transactions(slot);
-        let mut info = BlockInfo {
-            block: id,
-            parent: parent.block,
-            block_height: parent.block_height + 1,
-            transaction_count: parent.transaction_count + transactions.len() as u64,
-            unix_timestamp: GENESIS_TIME + slot as i64 * SLOT_SECS,
-            bank_hash: Hash::default(),
-            hash_components: BankHashComponents::default(),
-            complete: false,
-            ..(**parent).clone()
-        };
-        let open = Arc::new(info.clone());
-        self.ledger.open(id, parent.block, Arc::clone(&open)).expect("the parent is complete");
+    fn block(&mut self, slot: Slot) {
+        let parent = self.ledger.tip().block.slot;
+        self.ledger.open(slot);
         self.slot_history.add(slot);
-        let sysvars = changes(sysvars(&self.slot_history, parent.block.slot));
-        self.ledger.apply(id, sysvars, Arc::clone(&open)).expect("the block is open");
-        self.api.history.record_transactions(id, &transactions);
+        self.ledger.write(writes(sysvars(&self.slot_history, parent)));
+        self.execute(slot);
         if slot == PROCESSED {
-            return open;
+            return;
         }
-        info.complete = true;
-        info.blockhashes = Arc::new(info.blockhashes.with(hash(slot)));
-        let info = Arc::new(info);
-        self.api.history.record_block(&Arc::new(Block {
-            id,
-            parent: info.parent,
-            block_height: info.block_height,
-            blockhash: hash(slot),
-            previous_blockhash: hash(info.parent.slot),
-            bank_hash: hash(1_000 + slot),
-            hash_components: BankHashComponents::default(),
-            block_time: info.unix_timestamp,
-            transaction_count: info.transaction_count,
-            transactions,
-            rewards: rewards(slot),
-            reward_partitions: (slot == BOUNDARY).then_some(PARTITIONS),
-            entries: Vec::new(),
-            writes: Vec::new(),
-        }));
-        self.api.history.set_tip(id);
-        self.api.history.confirm(id);
-        self.ledger.complete(id, Arc::clone(&info)).expect("the block is open");
-        self.ledger.confirm(id).expect("it is complete");
+        self.ledger.complete_with(|block| {
+            block.bank_hash = hash(1_000 + slot);
+            block.rewards = rewards(slot);
+            block.reward_partitions = (slot == BOUNDARY).then_some(PARTITIONS);
+            block.writes.clear();
+        });
+        self.ledger.confirm();
         if slot <= FINALIZED {
-            self.api.history.finalize(id);
-            self.ledger.finalize(id).expect("the block is complete");
+            self.ledger.finalize();
         }
-        info
     }
 
-    /// A vote, and the transactions of [`World::tx`] in this slot.
-    fn transactions(&mut self, slot: Slot) -> Vec<Arc<ExecutedTransaction>> {
-        let identity = keypair(1);
+    /// Executes a vote, and the transactions of [`World::tx`] in this slot.
+    fn execute(&mut self, slot: Slot) {
         let to_vote = Instruction::new_with_bytes(
             solana_sdk_ids::vote::ID,
             &[],
             vec![solana_instruction::AccountMeta::new(keypair(2).pubkey(), false)],
         );
-        let vote = signed(&[to_vote], &identity, slot);
-        let mut all = vec![Arc::new(executed(slot, 0, vote, &LoadedAddresses::default(), true))];
-        for (name, mut other) in self.others(slot) {
-            other.index = all.len() as u32;
-            let other = Arc::new(other);
-            self.named.insert(name, Arc::clone(&other));
-            all.push(other);
+        let vote = executed(signed(&[to_vote], &keypair(1), slot), &LoadedAddresses::default());
+        self.ledger.execute(TestTransaction { is_vote: true, ..vote });
+        for (name, other) in self.others(slot) {
+            let executed = self.ledger.execute(other);
+            self.named.insert(name, executed);
         }
-        all
     }
 
-    fn others(&self, slot: Slot) -> Vec<(&'static str, ExecutedTransaction)> {
+    fn others(&self, slot: Slot) -> Vec<(&'static str, TestTransaction)> {
         let (payer, to) = (keypair(10), keypair(11).pubkey());
         let pay = |lamports| transfer(&payer.pubkey(), &to, lamports);
         let none = LoadedAddresses::default();
-        let plain = |instructions: &[Instruction]| {
-            executed(slot, 1, signed(instructions, &payer, slot), &none, false)
-        };
+        let plain =
+            |instructions: &[Instruction]| executed(signed(instructions, &payer, slot), &none);
         let other = match slot {
             20 => ("forgotten", plain(&[pay(20)])),
             42 => {
@@ -391,20 +259,22 @@ impl Builder {
             }
             44 => {
                 let (transaction, loaded) = with_lookup(&payer, hash(slot - 1));
-                ("lookup", executed(slot, 1, transaction, &loaded, false))
+                ("lookup", executed(transaction, &loaded))
             }
             45 => ("priced", plain(&[units(200_000), unit_price(1_000), pay(45)])),
             60 => ("confirmed", plain(&[pay(60)])),
             61 if self.has_late => {
                 let payer = keypair(16);
                 let pay = transfer(&payer.pubkey(), &keypair(17).pubkey(), 1);
-                let mut late = executed(slot, 1, signed(&[pay], &payer, slot), &none, false);
+                let mut late = executed(signed(&[pay], &payer, slot), &none);
                 late.meta.status = Err(TransactionError::AccountNotFound);
+                late.visibility = StatusVisibility::hidden();
                 ("late", late)
             }
             80 => {
                 let mut refused = plain(&[pay(81)]);
                 refused.meta.status = Err(TransactionError::AccountNotFound);
+                refused.visibility = StatusVisibility::hidden();
                 return vec![("processed", plain(&[pay(80)])), ("refused", refused)];
             }
             47 => {
@@ -412,10 +282,7 @@ impl Builder {
                 let pay = |from: &Keypair, to| transfer(&from.pubkey(), &keypair(to).pubkey(), 1);
                 let cheap = signed(&[pay(&cheap, 13)], &cheap, slot);
                 let dear = signed(&[unit_price(2_000), pay(&dear, 15)], &dear, slot);
-                return vec![
-                    ("cheap", executed(slot, 1, cheap, &none, false)),
-                    ("dear", executed(slot, 1, dear, &none, false)),
-                ];
+                return vec![("cheap", executed(cheap, &none)), ("dear", executed(dear, &none))];
             }
             _ => return Vec::new(),
         };
@@ -453,13 +320,23 @@ fn rewards(slot: Slot) -> Vec<Reward> {
     all
 }
 
-/// Accounts as changes to the ledger.
-fn changes(accounts: Vec<(Pubkey, AccountSharedData)>) -> Vec<Change<Account>> {
-    let change = |(pubkey, account): (Pubkey, AccountSharedData)| Change {
-        address: Address::from(pubkey.to_bytes()),
-        record: Account(account).into_record(),
-    };
-    accounts.into_iter().map(change).collect()
+fn writes(accounts: Vec<(Pubkey, AccountSharedData)>) -> AccountWrites {
+    accounts.into_iter().map(|(pubkey, account)| (pubkey, Some(account))).collect()
+}
+
+fn node_info() -> ClusterInfo {
+    ClusterInfo {
+        genesis_hash: hash(0),
+        genesis_unix_timestamp: GENESIS_TIME,
+        identity: keypair(1).pubkey(),
+        epoch_schedule: EpochSchedule::custom(32, 32, false),
+        slot_ms: 4_000,
+        shred_version: 77,
+        feature_set: 1234,
+        rpc: Some(([127, 0, 0, 1], 8899).into()),
+        pubsub: Some(([127, 0, 0, 1], 8900).into()),
+        ..cluster_info()
+    }
 }
 
 /// An account with `data`.
@@ -522,13 +399,8 @@ pub(super) fn with_lookup(
     (VersionedTransaction::try_new(message, &[payer]).expect("one signer"), loaded)
 }
 
-fn executed(
-    slot: Slot,
-    index: u32,
-    transaction: VersionedTransaction,
-    loaded: &LoadedAddresses,
-    is_vote: bool,
-) -> ExecutedTransaction {
+/// A transaction that pays a fee.
+fn executed(transaction: VersionedTransaction, loaded: &LoadedAddresses) -> TestTransaction {
     let mut keys = transaction.message.static_account_keys().to_vec();
     keys.extend_from_slice(&loaded.writable);
     keys.extend_from_slice(&loaded.readonly);
@@ -545,6 +417,5 @@ fn executed(
         compute_units_consumed: Some(150),
         ..Default::default()
     };
-    let block_time = GENESIS_TIME + slot as i64 * SLOT_SECS;
-    ExecutedTransaction { slot, index, block_time, transaction, meta, account_keys: keys, is_vote }
+    TestTransaction { meta, account_keys: keys, ..TestTransaction::new(transaction) }
 }

@@ -33,7 +33,7 @@ use jsonrpc::pubsub::{Payload, SessionOutput, SessionTask, handle_message, subsc
 use ledger::Commitment;
 use pool::Class;
 use solana::Encoding;
-use subscriptions::{AddressSet, Conflated, SubscriptionId, UnsubscribeTask};
+use subscriptions::{AddressSet, Conflated, SubscribeError, SubscriptionId, UnsubscribeTask};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Utf8Bytes};
 
@@ -179,7 +179,7 @@ impl SessionTask for SetTask {
                         (Vec::new(), Some(state))
                     }
                     None => {
-                        let err = RpcError::invalid_params("Invalid subscription id.");
+                        let err = subscribe_error(&SubscribeError::Unknown);
                         (pending_reply.reply(&pubsub, Err(err)), None)
                     }
                 }
@@ -343,9 +343,11 @@ impl RegisterAddresses {
         }
         self.read += addresses.len();
         let limit = pubsub.api.config.tracked_addresses_per_connection_max;
-        if session.tracked_addresses() + self.read > limit.saturating_mul(2) {
+        let tracked = session.tracked_addresses() + self.read;
+        if tracked > limit.saturating_mul(2) {
             // Too many even if half of them were in the set already.
-            return Err(subscribe_error(&subscriptions::SubscribeError::ListenerAddressesFull {
+            return Err(subscribe_error(&SubscribeError::ListenerAddressesFull {
+                addresses: tracked,
                 limit,
             }));
         }

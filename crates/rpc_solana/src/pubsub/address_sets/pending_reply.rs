@@ -37,6 +37,21 @@ impl PendingReply {
         })
     }
 
+    /// As [`Self::reply`], the reply of a call that subscribed.
+    pub(super) fn reply_subscribed(
+        &self,
+        pubsub: &SolanaPubSub,
+        result: MethodResult,
+    ) -> Vec<SessionOutput<BlockItems>> {
+        let reply = self.reply(pubsub, result).into_iter();
+        reply
+            .map(|out| match out {
+                SessionOutput::Text(text) => SessionOutput::SubscribeReply(text),
+                other => other,
+            })
+            .collect()
+    }
+
     /// Runs a step of the call. An error or a panic becomes the reply.
     pub(super) fn run_step<N>(
         &self,

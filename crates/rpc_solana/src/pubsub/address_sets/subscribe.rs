@@ -164,7 +164,7 @@ pub(super) fn subscribe_set(
         from: ResumeFrom::Block(from.unwrap_or(block)),
         snapshot: snapshot.then_some(view),
     };
-    let reply = pending_reply.reply(pubsub, MethodOutput::json(&result));
+    let reply = pending_reply.reply_subscribed(pubsub, MethodOutput::json(&result));
     Ok((reply, activation))
 }
 

@@ -8,8 +8,8 @@ use ledger::{Address, Commitment};
 use serde_json::{Value, json};
 use testkit::forked_chain::{ForkedChain, OWNER, keys, signature};
 
-use crate::wire::Client;
-use crate::world::World;
+use testkit::raw_http_client::Client;
+use testkit::solana_node::SolanaNode;
 
 /// Slots below the newest one whose blocks are requested.
 const SLOTS: u64 = 12;
@@ -31,12 +31,12 @@ fn twice(client: &mut Client, method: &str, params: Value) -> Value {
 }
 
 /// Compares everything that a client may read with the model.
-pub(super) fn check(chain: &ForkedChain, world: &World, client: &mut Client, rng: &mut Rng) {
+pub(super) fn check(chain: &ForkedChain, world: &SolanaNode, client: &mut Client, rng: &mut Rng) {
     for commitment in Commitment::ALL {
         check_accounts(chain, client, commitment);
     }
     // What the limits have removed is not expected.
-    let first = world.node.api.history.snapshot().first_slot().unwrap_or(u64::MAX);
+    let first = world.server.api.history.snapshot().first_slot().unwrap_or(u64::MAX);
     check_statuses(chain, client, first);
     for commitment in [Commitment::Confirmed, Commitment::Finalized] {
         check_blocks(chain, client, commitment, first);

@@ -135,7 +135,12 @@ impl Subscriber {
         let newest = node.chain.signatures();
         let n = rng.u64(newest.saturating_sub(10)..newest + 3);
         let params = json!([signature(n).to_string(), { "commitment": "confirmed" }]);
-        let id = node.runtime.block_on(self.client.subscribe("signature", params));
+        let id = node.runtime.block_on(async {
+            let id = self.client.subscribe("signature", params).await;
+            // The next reply comes after the notifications of earlier events.
+            self.client.call("getVersion", json!([])).await.expect("it has a version");
+            id
+        });
         self.waiting.insert(id, (n, slot_at(&node.chain, n, Commitment::Confirmed)));
     }
 }

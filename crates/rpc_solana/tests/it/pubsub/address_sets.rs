@@ -2,8 +2,9 @@
 //! jumps, limits, and clients that are slow, vanish and storm. Afterwards nothing is left.
 
 use std::sync::Arc;
+use testkit::test_ledger::empty_block;
 
-use chain_solana::{AccountWrite, BankHashComponents, Block, LedgerEvent, RevertReason};
+use chain_solana::{AccountWrite, Block, LedgerEvent, RevertReason};
 use ledger::BlockId;
 use rpc_solana::pubsub::Config;
 use serde_json::{Value, json};
@@ -300,7 +301,7 @@ async fn long_messages_are_done_whole_and_in_their_order() {
     client.send(update(2, json!({ "add": ["1111", many[0]] }))).await;
     client.send(update(3, json!({ "remove": many[..3_000] }))).await;
     client.send(update(4, json!({ "replace": many[5_000..] }))).await;
-    client.send(r#"{"jsonrpc":"2.0","id":5,"method":"slotUnsubscribe","params":[1]}"#).await;
+    client.send(r#"{"jsonrpc":"2.0","id":5,"method":"slotUnsubscribe","params":[2]}"#).await;
     many.push("So close".to_owned());
     client.send(update(6, json!({ "add": many }))).await;
     client.send(update(7, json!({ "clear": true }))).await;
@@ -349,20 +350,14 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
         removed_keys: Vec::new(),
     };
     Arc::new(Block {
-        id: BlockId { slot, version: u64::from(hash) },
-        parent: BlockId { slot: parent.0, version: u64::from(parent.1) },
-        block_height: slot,
         blockhash: Hash::new_from_array([hash; 32]),
         previous_blockhash: Hash::new_from_array([parent.1; 32]),
-        bank_hash: Hash::default(),
-        hash_components: BankHashComponents::default(),
         block_time: 1,
-        transaction_count: 0,
-        transactions: Vec::new(),
-        rewards: Vec::new(),
-        reward_partitions: None,
-        entries: Vec::new(),
         writes: accounts.iter().map(write).collect(),
+        ..empty_block(
+            BlockId { slot, version: u64::from(hash) },
+            BlockId { slot: parent.0, version: u64::from(parent.1) },
+        )
     })
 }
 
@@ -451,12 +446,16 @@ async fn a_writer_that_jumps_ten_slots_loses_nothing() {
 async fn each_bound_is_refused_whole_and_names_its_knob() {
     let config = Config {
         tracked_addresses_max: 150,
+        tracked_pairs_max: 240,
+        tracked_addresses_per_client_max: 355,
         tracked_addresses_per_connection_max: 100,
         subscriptions_per_connection_max: 2,
         ..Config::default()
     };
     let node = Node::start(config).await;
     let (mut a, mut b) = (node.connect().await, node.connect().await);
+    let mut c = node.connect().await;
+    let mut d = node.connect().await;
     let id = subscribe_set(&mut a, &keys(0..90), json!({})).await["subscription"].clone();
     let addresses = node.reader.addresses().len();
     let refused = async |client: &mut Client, method: &str, params: Value, setting: &str| {
@@ -471,10 +470,18 @@ async fn each_bound_is_refused_whole_and_names_its_knob() {
     assert_eq!(node.reader.addresses().len(), addresses, "a refused call leaves nothing");
     subscribe_set(&mut b, &keys(0..90), json!({})).await;
     assert_eq!(node.pubsub.stats().tracked_addresses, 90, "equal sets are one");
+    // The same addresses, and one that no other client has.
+    let setting = "pubsub.tracked_pairs_max";
+    subscribe_set(&mut c, &keys(0..91), json!({})).await;
+    refused(&mut d, "addressesSubscribe", json!([keys(0..84)]), setting).await;
+    let setting = "pubsub.tracked_addresses_per_client_max";
+    refused(&mut d, "addressesSubscribe", json!([keys(0..90)]), setting).await;
+    let stats = node.pubsub.stats();
+    assert_eq!((stats.tracked_addresses, stats.tracked_pairs), (91, 181), "each counts once");
     subscribe_set(&mut b, &[], json!({})).await;
     let setting = "pubsub.subscriptions_per_connection_max";
     refused(&mut b, "addressesSubscribe", json!([[]]), setting).await;
-    drop((a, b));
+    drop((a, b, c, d));
     node.wait_until_empty().await;
     assert_eq!(node.reader.addresses().len(), 0);
 }
@@ -516,11 +523,12 @@ async fn a_slow_client_is_conflated_if_it_asked_for_that() {
     // One thread: the connection cannot run before the test waits; the notifier can.
     let rounds = 40;
     for round in 0..rounds {
-        node.write(1 + round % 3, u64::from(round));
+        // An account without lamports is closed.
+        node.write(1 + round % 3, u64::from(round) + 1);
     }
     let mut newest = [0; 3];
     let (mut sequence, mut conflated) = (0, 0);
-    while newest != [39, 37, 38] {
+    while newest != [40, 38, 39] {
         let notification = client.notification().await;
         assert_eq!(notification["params"]["sequence"], sequence, "no gap");
         sequence += 1;

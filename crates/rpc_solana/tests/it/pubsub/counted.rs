@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::node::{Node, key};
 use crate::metrics::ScrapedMetrics;
-use crate::world::World;
+use testkit::solana_node::SolanaNode;
 
 /// Makes all calls that the test counts.
 async fn make_calls() -> Node {
@@ -40,8 +40,8 @@ async fn make_calls() -> Node {
 fn calls_over_websocket_are_counted_by_method() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let node = runtime.block_on(make_calls());
-    let world = World::new();
-    node.pubsub.add_metrics_to(&world.node.context.metrics);
+    let world = SolanaNode::new();
+    node.pubsub.add_metrics_to(&world.server.context.metrics);
     let mut client = world.client();
     client.result("getVersion", json!([]));
     let metrics = ScrapedMetrics::scrape(&mut client);

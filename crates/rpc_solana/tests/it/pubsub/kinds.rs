@@ -86,7 +86,7 @@ async fn members_come_in_agaves_order() {
     let text = client.message().await.expect("it comes").expect("it is text");
     let owner = key(200);
     let expected = format!(
-        r#"{{"jsonrpc":"2.0","method":"accountNotification","params":{{"result":{{"context":{{"slot":1}},"value":{{"lamports":5,"data":["AQ==","base64"],"owner":"{owner}","executable":false,"rentEpoch":0,"space":1}}}},"subscription":0}}}}"#
+        r#"{{"jsonrpc":"2.0","method":"accountNotification","params":{{"result":{{"context":{{"slot":1}},"value":{{"lamports":5,"data":["AQ==","base64"],"owner":"{owner}","executable":false,"rentEpoch":0,"space":1}}}},"subscription":1}}}}"#
     );
     assert_eq!(text.as_str(), expected);
 }
@@ -146,7 +146,7 @@ async fn encodings_are_those_requested() {
         json!("error: data too large for bs58 encoding"),
     ];
     assert_eq!(data, expected, "a slice makes another subscription and does not cut");
-    assert_eq!((sliced, long), (5, 6));
+    assert_eq!((sliced, long), (6, 7));
 }
 
 #[tokio::test]

@@ -4,14 +4,13 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use chain_solana::{AccountWrite, BankHashComponents, Block, LedgerEvent};
-use ledger::BlockId;
+use chain_solana::{AccountWrite, Block, LedgerEvent};
 use rpc_solana::pubsub::Config;
 use serde_json::{Value, json};
 use solana::Account;
-use solana_hash::Hash;
+use testkit::test_ledger::empty_block;
 
-use super::node::{Node, Tx, account, key};
+use super::node::{Node, Tx, account, id, key};
 
 const MIB: usize = 1024 * 1024;
 
@@ -145,21 +144,15 @@ async fn notifications_that_wait_hold_no_blocks() {
 fn block(n: u8) -> Arc<Block> {
     let account =
         account(u64::from(n), key(200), &[]).map(|account| Arc::new(Account(account)).into());
-    let id = ledger::AddressId(u32::MAX);
+    let address_id = ledger::AddressId(u32::MAX);
     Arc::new(Block {
-        id: BlockId { slot: u64::from(n), version: u64::from(n) },
-        parent: BlockId { slot: u64::from(n) - 1, version: u64::from(n) - 1 },
-        block_height: u64::from(n),
-        blockhash: Hash::new_from_array([n; 32]),
-        previous_blockhash: Hash::new_from_array([n - 1; 32]),
-        bank_hash: Hash::default(),
-        hash_components: BankHashComponents::default(),
         block_time: 1,
-        transaction_count: 0,
-        transactions: Vec::new(),
-        rewards: Vec::new(),
-        reward_partitions: None,
-        entries: Vec::new(),
-        writes: vec![AccountWrite { pubkey: key(1), id, account, removed_keys: Vec::new() }],
+        writes: vec![AccountWrite {
+            pubkey: key(1),
+            id: address_id,
+            account,
+            removed_keys: Vec::new(),
+        }],
+        ..empty_block(id(n.into()), id(u64::from(n) - 1))
     })
 }

@@ -40,7 +40,7 @@ async fn all_connections_of_a_client_share_its_requests() {
     }
 }
 
-/// A binary message that adds no address to subscription 0, with a request id.
+/// A binary message that adds no address to subscription 1, with a request id.
 fn update(request: u8) -> Vec<u8> {
     vec![0xad, 1, 0, 0, request, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 }
@@ -212,8 +212,8 @@ async fn the_end_of_the_ledger_closes_everyone_after_the_last_notification() {
     node.open();
     let notification = client.notification().await;
     assert_eq!(notification["params"]["result"]["slot"], 1);
-    let Node { event_sender, .. } = node;
-    drop(event_sender);
+    let Node { ledger, .. } = node;
+    drop(ledger);
     assert_eq!(client.closed().await, Some((1001, "the node is shutting down".to_owned())));
 }
 

@@ -1,33 +1,32 @@
 //! A node whose ledger is driven by the test: blocks are opened, filled, completed and finalized by
 //! hand, and each event is sent as a ledger sends it, after readers can see its effects.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chain_solana::{
-    AccountWrite, BankHashComponents, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink,
-    ExecutedTransaction, History, HistoryLimits, LedgerEvent, Reader,
+    Block, BlockInfo, ClusterInfo, ExecutedTransaction, LedgerEvent, Reader, StatusVisibility,
 };
 use futures_util::{SinkExt, StreamExt};
 use jsonrpc::SystemClock;
 use jsonrpc::pubsub::{Stats, serve_connection};
-use ledger::{Address, BlockId, Change, KeyKind, Record, Slot, StoredRecord};
+use ledger::{BlockId, Slot};
 use pool::{ClientId, Limits, Pool, RateLimiter};
-use query::{Ledger, LedgerConfig};
-use rpc_solana::pubsub::{self, Config, EventSender, SolanaPubSub};
+use rpc_solana::pubsub::{self, Config, SolanaPubSub};
 use serde_json::{Value, json};
-use solana::Account;
 use solana_account::AccountSharedData;
-use solana_hash::Hash;
 use solana_message::VersionedMessage;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::TransactionStatusMeta;
+use testkit::test_ledger::{
+    AccountWrites, TestLedger, TestLedgerConfig, TestTransaction, block_info,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -48,16 +47,8 @@ pub(crate) struct Node {
     /// The client id of connections from now on.
     pub(crate) next_client: Arc<AtomicU64>,
     pub(crate) reader: Reader,
-    pub(crate) history: Arc<History>,
-    pub(crate) event_sender: EventSender,
+    pub(crate) ledger: TestLedger,
     address: SocketAddr,
-    ledger: Ledger<Account, BlockInfo>,
-    tip: Slot,
-    transactions: Vec<Arc<ExecutedTransaction>>,
-    writes: Vec<AccountWrite>,
-    /// The keys of each account. A test writes an account once in a block.
-    accounts: HashMap<Pubkey, Vec<(KeyKind, Address)>>,
-    complete: VecDeque<Arc<Block>>,
     _server: JoinSet<()>,
 }
 
@@ -68,8 +59,9 @@ pub(crate) struct Tx<'a> {
     pub(crate) logs: &'a [&'a str],
     pub(crate) err: Option<TransactionError>,
     pub(crate) is_vote: bool,
+    pub(crate) message: VersionedMessage,
     /// The accounts that it writes; `None` closes an account.
-    pub(crate) writes: Vec<(Pubkey, Option<AccountSharedData>)>,
+    pub(crate) writes: AccountWrites,
 }
 
 impl Tx<'_> {
@@ -80,7 +72,26 @@ impl Tx<'_> {
             logs: &[],
             err: None,
             is_vote: false,
+            message: VersionedMessage::default(),
             writes: Vec::new(),
+        }
+    }
+}
+
+impl From<Tx<'_>> for TestTransaction {
+    fn from(tx: Tx<'_>) -> Self {
+        let signatures = vec![tx.signature];
+        Self {
+            transaction: VersionedTransaction { signatures, message: tx.message },
+            meta: TransactionStatusMeta {
+                status: tx.err.map_or(Ok(()), Err),
+                log_messages: Some(tx.logs.iter().map(|line| (*line).to_owned()).collect()),
+                ..TransactionStatusMeta::default()
+            },
+            account_keys: tx.keys.to_vec(),
+            is_vote: tx.is_vote,
+            visibility: StatusVisibility::hidden(),
+            writes: tx.writes,
         }
     }
 }
@@ -105,48 +116,37 @@ impl Node {
         Self::with_limits(config, Limits::default()).await
     }
 
+    /// A node whose notifications wait for some milliseconds after the reply to their subscription.
+    pub(crate) async fn with_hold(hold_ms: u64) -> Self {
+        let config = Config { hold_ms, ..Config::default() };
+        Self::with_config(config, Limits::default()).await
+    }
+
     /// A node with rate limits. All connections are of one client.
     pub(crate) async fn with_limits(config: Config, limits: Limits) -> Self {
-        let root = BlockId { slot: 0, version: 0 };
-        let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), root, bank(0, true));
-        ledger.publish();
-        let history_limits = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
-        let history = Arc::new(History::new(history_limits, root));
+        Self::with_config(Config { hold_ms: 0, ..config }, limits).await
+    }
+
+    async fn with_config(config: Config, limits: Limits) -> Self {
+        let root = BlockInfo { unix_timestamp: 1, ..block_info(0) };
+        let settings = TestLedgerConfig { block_time: |_| 1, ..TestLedgerConfig::default() };
+        let mut ledger = TestLedger::new(root, Vec::new(), settings);
+        let reader = ledger.reader().clone();
         let pool = pool::Config { threads: 2, client_heavy_max: 1, ..pool::Config::default() };
         let pool = Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads start");
         let pool = Arc::new(pool);
-        let (pubsub_reader, pubsub_history) = (reader.clone(), Arc::clone(&history));
+        let (pubsub_reader, pubsub_history) = (reader.clone(), Arc::clone(ledger.history()));
         let pool_and_limiter = (Arc::clone(&pool), Arc::new(RateLimiter::new(limits)));
-        let (pubsub, event_sender) = pubsub::start(
-            config,
-            cluster_info(),
-            pubsub_reader,
-            pubsub_history,
-            Arc::default(),
-            pool_and_limiter,
-        )
-        .expect("a thread starts");
+        let (pubsub, event_sender) =
+            pubsub::start(config, cluster_info(), pubsub_reader, pubsub_history, pool_and_limiter)
+                .expect("a thread starts");
+        ledger.add_sink(Box::new(event_sender));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
         let mut server = JoinSet::new();
         let next_client = Arc::new(AtomicU64::new(7));
         server.spawn(accept(listener, Arc::clone(&next_client), Arc::clone(&pubsub)));
-        Self {
-            pubsub,
-            pool,
-            next_client,
-            reader,
-            history,
-            event_sender,
-            address,
-            ledger,
-            tip: 0,
-            transactions: Vec::new(),
-            writes: Vec::new(),
-            accounts: HashMap::new(),
-            complete: VecDeque::new(),
-            _server: server,
-        }
+        Self { pubsub, pool, next_client, reader, ledger, address, _server: server }
     }
 
     pub(crate) async fn connect(&self) -> Client {
@@ -158,101 +158,29 @@ impl Node {
     }
 
     pub(crate) fn send_event(&mut self, event: &LedgerEvent) {
-        self.event_sender.send(event);
+        self.ledger.send(event);
     }
 
     /// Opens the next block.
     pub(crate) fn open(&mut self) -> Slot {
-        let parent = self.tip;
-        let slot = parent + 1;
-        self.ledger.open(id(slot), id(parent), bank(slot, false)).expect("the parent is complete");
-        self.ledger.publish();
-        self.tip = slot;
-        self.send_event(&LedgerEvent::BankCreated {
-            block: id(slot),
-            parent: id(parent),
-            root: 0,
-            timestamp_ms: 1,
-        });
+        let slot = self.ledger.tip().block.slot + 1;
+        self.ledger.open(slot);
         slot
     }
 
     /// Executes a transaction in the open block, without an event.
     pub(crate) fn execute_silently(&mut self, tx: Tx<'_>) -> Arc<ExecutedTransaction> {
-        let changes = tx
-            .writes
-            .iter()
-            .map(|(pubkey, account)| Change {
-                address: Address::from(pubkey.to_bytes()),
-                record: account.clone().map(|account| Arc::new(Account(account))),
-            })
-            .collect();
-        let block = id(self.tip);
-        let ids = self.ledger.apply(block, changes, bank(self.tip, false)).expect("room");
-        for ((pubkey, account), id) in tx.writes.into_iter().zip(ids) {
-            self.writes.retain(|write| write.pubkey != pubkey);
-            let account = account.map(|account| Arc::new(Account(account)));
-            let keys = keys_of(account.as_deref());
-            let old_keys = self.accounts.insert(pubkey, keys.clone()).unwrap_or_default();
-            let removed_keys = old_keys.into_iter().filter(|key| !keys.contains(key)).collect();
-            let account = account.map(StoredRecord::from);
-            self.writes.push(AccountWrite { pubkey, id, account, removed_keys });
-        }
-        let executed = Arc::new(ExecutedTransaction {
-            slot: self.tip,
-            index: self.transactions.len() as u32,
-            block_time: 1,
-            transaction: VersionedTransaction {
-                signatures: vec![tx.signature],
-                message: VersionedMessage::default(),
-            },
-            meta: TransactionStatusMeta {
-                status: tx.err.map_or(Ok(()), Err),
-                log_messages: Some(tx.logs.iter().map(|line| (*line).to_owned()).collect()),
-                ..TransactionStatusMeta::default()
-            },
-            account_keys: tx.keys.to_vec(),
-            is_vote: tx.is_vote,
-        });
-        self.ledger.publish();
-        self.history.record_transactions(block, &[Arc::clone(&executed)]);
-        self.history.publish();
-        self.transactions.push(Arc::clone(&executed));
-        executed
+        self.ledger.execute_unreported(tx.into())
     }
 
     pub(crate) fn execute(&mut self, tx: Tx<'_>) {
-        let executed = self.execute_silently(tx);
-        self.send_event(&LedgerEvent::Executed([executed].into()));
+        self.ledger.execute(tx.into());
     }
 
-    /// Completes the open block.
+    /// Completes the open block, which is confirmed at once.
     pub(crate) fn complete(&mut self) {
-        let block = Arc::new(Block {
-            id: id(self.tip),
-            parent: id(self.tip - 1),
-            block_height: self.tip,
-            blockhash: Hash::new_from_array([self.tip as u8; 32]),
-            previous_blockhash: Hash::new_from_array([self.tip as u8 - 1; 32]),
-            bank_hash: Hash::default(),
-            hash_components: BankHashComponents::default(),
-            block_time: 1,
-            transaction_count: 0,
-            transactions: std::mem::take(&mut self.transactions),
-            rewards: Vec::new(),
-            reward_partitions: None,
-            entries: Vec::new(),
-            writes: std::mem::take(&mut self.writes),
-        });
-        self.history.record_block(&block);
-        self.history.set_tip(block.id);
-        self.history.confirm(block.id);
-        self.history.publish();
-        self.ledger.complete(block.id, bank(self.tip, true)).expect("it is open");
-        self.ledger.confirm(block.id).expect("it is complete");
-        self.ledger.publish();
-        self.complete.push_back(Arc::clone(&block));
-        self.send_confirmed(block);
+        self.ledger.complete();
+        self.ledger.confirm();
     }
 
     /// Sends the events of a block that is frozen, becomes the tip and is confirmed at once.
@@ -265,72 +193,20 @@ impl Node {
 
     /// Finalizes the oldest block that is complete and not final.
     pub(crate) fn finalize(&mut self) {
-        let block = self.complete.pop_front().expect("one is complete");
-        self.history.finalize(block.id);
-        self.history.publish();
-        self.ledger.finalize(block.id).expect("it is next to the root");
-        self.ledger.publish();
-        self.send_event(&LedgerEvent::Rooted { block, timestamp_ms: 3 });
+        self.ledger.finalize();
     }
 
     /// Number of blocks that are complete and not final.
     pub(crate) fn pending(&self) -> usize {
-        self.complete.len()
+        self.ledger.unrooted()
     }
 
     /// The ledger jumps over the slots up to this one. Accounts have these lamports, or are closed, after it.
     pub(crate) fn jump(&mut self, slot: Slot, lamports: &[(u8, Option<u64>)]) {
-        while !self.complete.is_empty() {
-            self.finalize();
-        }
-        let (block, parent) = (id(slot), id(self.tip));
-        self.ledger.open(block, parent, bank(slot, false)).expect("the parent is complete");
-        let record = |(n, lamports): &(u8, Option<u64>)| {
-            let account = account((*lamports)?, key(200), &[*n]);
-            account.map(|account| Arc::new(Account(account)))
+        let write = |(n, lamports): &(u8, Option<u64>)| {
+            (key(*n), lamports.and_then(|lamports| account(lamports, key(200), &[*n])))
         };
-        let records = lamports.iter().map(record);
-        let records: Vec<_> = records.collect();
-        let changes = lamports.iter().zip(&records).map(|((n, _), record)| Change {
-            address: Address::from(key(*n).to_bytes()),
-            record: record.clone(),
-        });
-        let ids = self.ledger.apply(block, changes.collect(), bank(slot, false)).expect("room");
-        let writes = lamports.iter().zip(records).zip(ids).map(|(((n, _), account), id)| {
-            let (account, removed_keys) = (account.map(StoredRecord::from), Vec::new());
-            AccountWrite { pubkey: key(*n), id, account, removed_keys }
-        });
-        let hash = |slot: Slot| Hash::new_from_array([slot as u8; 32]);
-        let block = Arc::new(Block {
-            id: block,
-            parent,
-            block_height: slot,
-            blockhash: hash(slot),
-            previous_blockhash: hash(slot - 1),
-            bank_hash: Hash::default(),
-            hash_components: BankHashComponents::default(),
-            block_time: 1,
-            transaction_count: 0,
-            transactions: Vec::new(),
-            rewards: Vec::new(),
-            reward_partitions: None,
-            entries: Vec::new(),
-            writes: writes.collect(),
-        });
-        self.history.record_jump(&block);
-        self.history.set_tip(block.id);
-        self.history.confirm(block.id);
-        self.history.finalize(block.id);
-        self.history.publish();
-        self.ledger.complete(block.id, bank(slot, true)).expect("it is open");
-        self.ledger.confirm(block.id).expect("it is complete");
-        self.ledger.finalize(block.id).expect("it is confirmed");
-        self.ledger.publish();
-        self.tip = slot;
-        self.send_event(&LedgerEvent::Jumped { block: Arc::clone(&block) });
-        self.send_event(&LedgerEvent::TipMoved { block: block.id });
-        self.send_event(&LedgerEvent::Confirmed { block: Arc::clone(&block), timestamp_ms: 2 });
-        self.send_event(&LedgerEvent::Rooted { block, timestamp_ms: 3 });
+        self.ledger.jump(slot, lamports.iter().map(write).collect());
     }
 
     /// A block of one transaction, complete.
@@ -409,31 +285,8 @@ pub(crate) async fn accept(
     }
 }
 
-fn keys_of(account: Option<&Account>) -> Vec<(KeyKind, Address)> {
-    let mut keys = Vec::new();
-    if let Some(account) = account {
-        account.keys(&mut |kind, address| keys.push((kind, address)));
-    }
-    keys
-}
-
 pub(crate) fn id(slot: Slot) -> BlockId {
     BlockId { slot, version: slot }
-}
-
-fn bank(slot: Slot, complete: bool) -> Arc<BlockInfo> {
-    Arc::new(BlockInfo {
-        block: id(slot),
-        parent: id(slot.saturating_sub(1)),
-        block_height: slot,
-        blockhashes: Arc::new(BlockhashQueue::new(Hash::default())),
-        transaction_count: 0,
-        unix_timestamp: 1,
-        capitalization: 0,
-        bank_hash: Hash::default(),
-        hash_components: BankHashComponents::default(),
-        complete,
-    })
 }
 
 pub(crate) fn cluster_info() -> Arc<ClusterInfo> {

@@ -104,8 +104,8 @@ async fn the_envelope_is_that_of_http() {
             r#"{"error":{"code":-32600,"message":"Unsupported JSON-RPC protocol version"},"id":1}"#,
         ),
         (
-            r#"[{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"},{"jsonrpc":"2.0","method":"rootSubscribe"},{"jsonrpc":"2.0","id":"b","method":"slotUnsubscribe","params":[0]}]"#,
-            r#"[{"jsonrpc":"2.0","result":0,"id":1},{"jsonrpc":"2.0","result":true,"id":"b"}]"#,
+            r#"[{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"},{"jsonrpc":"2.0","method":"rootSubscribe"},{"jsonrpc":"2.0","id":"b","method":"slotUnsubscribe","params":[1]}]"#,
+            r#"[{"jsonrpc":"2.0","result":1,"id":1},{"jsonrpc":"2.0","result":true,"id":"b"}]"#,
         ),
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"slotSubscribe","params":[1]}"#,

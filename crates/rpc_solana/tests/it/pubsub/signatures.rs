@@ -74,7 +74,7 @@ async fn received_is_sent_before_processed_if_requested() {
 }
 
 #[tokio::test]
-async fn a_signature_that_is_there_already_is_notified_at_once() {
+async fn a_signature_that_is_there_already_is_notified() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     node.block(Tx::new(1));
@@ -100,7 +100,7 @@ async fn the_id_is_sent_before_the_signature() {
         json!({ "jsonrpc": "2.0", "id": 7, "method": "signatureSubscribe", "params": params });
     client.send(request.to_string()).await;
     let reply = client.message().await.expect("it comes").expect("it is text");
-    assert_eq!(reply.as_str(), r#"{"jsonrpc":"2.0","result":0,"id":7}"#);
+    assert_eq!(reply.as_str(), r#"{"jsonrpc":"2.0","result":1,"id":7}"#);
     let notification = client.message().await.expect("it comes").expect("it is text");
     assert!(notification.contains("signatureNotification"), "{notification}");
 }
@@ -120,7 +120,7 @@ async fn subscribing_races_with_executing_and_nothing_is_lost_or_doubled() {
             for _ in 0..n % 7 {
                 tokio::task::yield_now().await;
             }
-            chain_solana::EventSink::send(&mut node.event_sender, &event);
+            node.send_event(&event);
         });
         let notifications = node.notifications(&mut client).await;
         assert_eq!(values(&notifications), [(id, json!({ "err": null }))], "transaction {n}");

@@ -66,6 +66,38 @@ async fn too_many_messages_close_too() {
     assert_eq!(client.closed().await, Some((1008, reason.to_owned())));
 }
 
+#[tokio::test]
+async fn a_block_with_many_notifications_closes_no_client() {
+    const TRANSACTIONS: u8 = 250;
+    const SUBSCRIPTIONS: u8 = 40;
+    const NOTIFICATIONS: usize = TRANSACTIONS as usize * SUBSCRIPTIONS as usize;
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let mentioned: Vec<_> = (1..=SUBSCRIPTIONS).map(key).collect();
+    for key in &mentioned {
+        let filter = json!({ "mentions": [key.to_string()] });
+        client.subscribe("logs", json!([filter, { "commitment": "confirmed" }])).await;
+    }
+    node.open();
+    for n in 0..TRANSACTIONS {
+        node.execute(Tx { keys: &mentioned, logs: &["a line"], ..Tx::new(n) });
+    }
+    node.complete();
+    // One thread: the connection cannot run, so the whole block is queued before it writes any.
+    let mut most = 0;
+    while most < NOTIFICATIONS {
+        let queued = node.pubsub.stats().queue_messages;
+        assert!(queued >= most, "{most} notifications closed the client");
+        most = queued;
+        std::thread::yield_now();
+    }
+    for _ in 0..NOTIFICATIONS {
+        assert_eq!(client.notification().await["method"], "logsNotification");
+    }
+    drop(client);
+    node.wait_until_empty().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_takes_nothing_is_given_up() {
     let config = Config { write_timeout_ms: 50, close_timeout_ms: 50, ..Config::default() };
@@ -98,7 +130,7 @@ async fn a_silent_client_is_closed_and_one_that_answers_pings_is_not() {
         () = reading => {}
         () = wait_until(&node, |stats| stats.connections == 1) => {}
     }
-    let reason = "no answer to a ping within 20 ms (pubsub.ping_ms)";
+    let reason = "no answer to 2 pings, one every 20 ms (pubsub.ping_ms)";
     assert_eq!(silent.closed().await, Some((1008, reason.to_owned())));
 }
 

@@ -1,7 +1,8 @@
 //! `transactionSubscribe` over WebSocket, in the form of the providers.
 
 use rpc_solana::pubsub::Config;
-use serde_json::json;
+use serde_json::{Value, json};
+use solana_message::{VersionedMessage, v1};
 use solana_transaction_error::TransactionError;
 
 use super::node::{Node, Tx, key, signature};
@@ -66,6 +67,50 @@ async fn processed_ones_are_sent_at_once_and_by_signature_too() {
     assert!(notifications[0]["params"]["result"].get("transaction").is_none());
     let err = client.call("transactionSubscribe", json!([{}])).await.expect_err("no version");
     assert_eq!(err["code"], -32602);
+    let unknown = json!([{}, { "transactionDetails": "signatures", "detail": "full" }]);
+    let err = client.call("transactionSubscribe", unknown).await.expect_err("no such option");
+    let message = err["message"].as_str().expect("a message");
+    assert!(message.contains("unknown field `detail`"), "{message}");
+}
+
+#[tokio::test]
+async fn a_transaction_above_the_version_is_an_error_and_not_lost() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    for commitment in ["processed", "confirmed"] {
+        for details in ["full", "accounts"] {
+            let options = json!({
+                "commitment": commitment,
+                "transactionDetails": details,
+                "maxSupportedTransactionVersion": 0,
+            });
+            let id = client.subscribe("transaction", json!([{}, options])).await;
+            let slot = node.open();
+            node.execute(Tx {
+                message: VersionedMessage::V1(v1::Message::default()),
+                ..Tx::new(7)
+            });
+            node.execute(Tx::new(8));
+            node.complete();
+            let notifications = node.notifications(&mut client).await;
+            let found = |n: u8| {
+                let of = |it: &&Value| it["signature"] == json!(signature(n).to_string());
+                let mut results = notifications.iter().map(|it| &it["params"]["result"]);
+                results.find(of).cloned().expect("it is sent")
+            };
+            let expected = json!({
+                "transaction": null,
+                "signature": signature(7).to_string(),
+                "slot": slot,
+                "transactionIndex": 0,
+                "err": { "UnsupportedTransactionVersion": 1 },
+            });
+            assert_eq!(found(7), expected, "{commitment} {details}");
+            assert!(found(8)["transaction"].is_object(), "{commitment} {details}");
+            assert_eq!(found(8).get("err"), None);
+            assert_eq!(client.call("transactionUnsubscribe", json!([id])).await, Ok(json!(true)));
+        }
+    }
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use solana::JsonU64;
 use solana_transaction_status::TransactionBinaryEncoding;
 
 use self::pending_call::PendingCall;
@@ -37,7 +38,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReorgParams {
-    depth: u64,
+    depth: JsonU64,
     #[serde(default)]
     transactions: NewTransactions,
 }
@@ -69,8 +70,8 @@ fn control(api: &SolanaApi) -> Result<&Arc<dyn ForkControl>, RpcError> {
 
 fn mine(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let control = control(api)?;
-    let (blocks,): (Option<u64>,) = params.parse(0)?;
-    let call = control.mine(blocks.unwrap_or(1));
+    let (blocks,): (Option<JsonU64>,) = params.parse(0)?;
+    let call = control.mine(blocks.map_or(1, u64::from));
     Ok(MethodOutput::streamed(None, PendingCall::new(call, |slot| json!(slot))))
 }
 
@@ -82,14 +83,14 @@ fn snapshot(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 
 fn revert(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let control = control(api)?;
-    let (snapshot,): (u64,) = params.parse(1)?;
+    let (JsonU64(snapshot),): (JsonU64,) = params.parse(1)?;
     let call = control.revert(snapshot);
     Ok(MethodOutput::streamed(None, PendingCall::new(call, |()| json!(true))))
 }
 
 fn reorg(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let control = control(api)?;
-    let (ReorgParams { depth, transactions },): (ReorgParams,) = params.parse(1)?;
+    let (ReorgParams { depth: JsonU64(depth), transactions },): (ReorgParams,) = params.parse(1)?;
     let transactions = match transactions {
         NewTransactions::Default | NewTransactions::Named(Choice::Keep) => ForkTransactions::Keep,
         NewTransactions::Named(Choice::Drop) => ForkTransactions::Drop,

@@ -2,7 +2,7 @@
 
 use std::task::{Poll, Waker};
 
-use chain_solana::{ForkCall, ForkError};
+use chain_solana::{ForkCall, ForkControlError};
 use jsonrpc::error::{OVERLOADED, RpcError};
 use jsonrpc::{StreamState, StreamedResult, write_json};
 use pool::TimeSlice;
@@ -35,13 +35,13 @@ impl<T: Send> StreamedResult for PendingCall<T> {
 }
 
 /// The error of a refused call.
-fn error(err: &ForkError) -> RpcError {
+fn error(err: &ForkControlError) -> RpcError {
     let text = err.to_string();
     match err {
-        ForkError::OutOfRange { .. }
-        | ForkError::UnknownSnapshot { .. }
-        | ForkError::TooDeep { .. } => RpcError::invalid_params(text),
-        ForkError::TooMany { .. } => RpcError::new(OVERLOADED, text),
-        ForkError::Closed => RpcError::internal_with(text),
+        ForkControlError::OutOfRange { .. }
+        | ForkControlError::UnknownSnapshot { .. }
+        | ForkControlError::TooDeep { .. } => RpcError::invalid_params(text),
+        ForkControlError::TooMany { .. } => RpcError::new(OVERLOADED, text),
+        ForkControlError::Closed => RpcError::internal_with(text),
     }
 }

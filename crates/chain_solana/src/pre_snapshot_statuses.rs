@@ -1,0 +1,11 @@
+//! Transactions that were executed before a ledger's history begins.
+
+use ledger::Slot;
+use solana_signature::Signature;
+use solana_transaction_error::TransactionError;
+
+/// The results of transactions that are in no block of the history.
+pub trait PreSnapshotStatuses: Send + Sync {
+    /// The slot and the result of a transaction that is final.
+    fn find(&self, signature: &Signature) -> Option<(Slot, Result<(), TransactionError>)>;
+}

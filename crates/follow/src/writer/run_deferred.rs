@@ -1,0 +1,60 @@
+//! Work that no reader waits for when a bank becomes visible: new roots, the limits of history, freeing former versions.
+//! Another thread frees the versions ([`FreeThread`](crate::free_thread::FreeThread)).
+//!
+//! In: deferred work. Out: the deferred effects and events, in their original order, after the newest bank has a child.
+//! The child's SlotHashes confirms the bank, so deferred work must not run before it.
+//! Bounds: it waits [`WAIT_MAX`], until the next update or the next tick; [`ROOTS_MAX`] roots.
+
+use std::time::{Duration, Instant};
+
+use super::Writer;
+use crate::deferred::DeferredWork;
+use crate::error::FollowError;
+
+/// Maximum time that deferred work waits for the child of the newest bank.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// Maximum number of deferred roots.
+const ROOTS_MAX: usize = 16;
+
+impl Writer {
+    /// Runs deferred work unless it still waits for the child bank.
+    pub(super) fn run_deferred_if_due(&mut self, now: Instant) -> Result<(), FollowError> {
+        let Some(since) = self.deferred.since else { return Ok(()) };
+        let waited = now.saturating_duration_since(self.started).saturating_sub(since);
+        if self.deferred.waits_for_child && waited < WAIT_MAX {
+            return Ok(());
+        }
+        self.run_deferred()
+    }
+
+    /// Runs deferred work.
+    pub(super) fn run_deferred(&mut self) -> Result<(), FollowError> {
+        let taken = std::mem::take(&mut self.deferred);
+        let DeferredWork { roots, retired, has_limits, sent, .. } = taken;
+        let is_new = has_limits || !roots.is_empty();
+        if has_limits {
+            self.history.enforce_limits();
+        }
+        roots.into_iter().try_for_each(|bank| self.set_root(bank))?;
+        if is_new {
+            self.publish();
+        }
+        // Here, because their bytes are counted until they are freed.
+        drop(sent);
+        self.freeing.free((retired, std::mem::take(&mut self.deferred.retired)));
+        self.deferred.since = None;
+        self.ledger.reclaim();
+        Ok(())
+    }
+
+    /// Applies roots beyond the bound. They are published with what follows.
+    pub(super) fn root_surplus(&mut self) -> Result<(), FollowError> {
+        while self.deferred.roots.len() > ROOTS_MAX
+            && let Some(bank) = self.deferred.roots.pop_front()
+        {
+            self.set_root(bank)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! The context that the calls of one connection share.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::status_timer::StatusTimer;
+
+/// The connection of a call.
+pub(crate) struct ConnectionContext {
+    pub(crate) peer: IpAddr,
+    /// The address of the node that the client reached. Unknown only for a socket that is closed already.
+    pub(crate) reached: Option<IpAddr>,
+    pub(crate) timer: Arc<StatusTimer>,
+    /// The subscriptions that may still be opened.
+    pub(crate) subscriptions: Arc<Semaphore>,
+}

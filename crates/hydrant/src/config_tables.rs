@@ -1,0 +1,91 @@
+//! The configuration file of a node: the settings of every node as keys, and a table for each producer.
+//!
+//! One file serves both commands: each reads its own table, and only checks the keys of the other one. The settings of
+//! `hydrant dev` are also keys outside of a table.
+
+use serde::Deserialize;
+use toml::de::Error;
+
+use crate::config_text::{ConfigText, StrictTable};
+use crate::follow::flags::{FollowFlags, FollowerFlags};
+use crate::local::flags::DevFlags;
+use crate::node::flags::ConfigFlags;
+use crate::node::{Merge, NodeFlags};
+
+/// The tables of the producers.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ProducerTables {
+    dev: StrictTable<DevFlags>,
+    follow: StrictTable<FollowerFlags>,
+}
+
+impl DevFlags {
+    /// Reads the settings of a configuration file. An unknown key is refused.
+    pub(crate) fn from_toml(text: &str) -> Result<Self, Error> {
+        let mut file = ConfigText::new(text);
+        let tables: ProducerTables = file.part()?;
+        let keys = Self { node: NodeFlags::from_file(&mut file)?, ..file.part()? };
+        file.check_keys()?;
+        Ok(tables.dev.0.merge(keys))
+    }
+}
+
+impl FollowFlags {
+    /// Reads the settings of a configuration file. An unknown key is refused.
+    pub(crate) fn from_toml(text: &str) -> Result<Self, Error> {
+        let mut file = ConfigText::new(text);
+        let tables: ProducerTables = file.part()?;
+        let node = NodeFlags::from_file(&mut file)?;
+        file.check_keys()?;
+        Ok(Self { config: ConfigFlags::default(), follower: tables.follow.0, node })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_has_the_settings_of_both_commands() {
+        let file = "io-threads = 3\n[quic]\nshards = 2\n[dev]\nslot-ms = 50\nblock-mode = \"clock\"\n\
+                    account = [[\"a\", \"b.json\"]]\n[follow]\nsource = [\"http://a:1\"]\nsend = \"upstream\"";
+        let dev = DevFlags::from_toml(file).expect("valid settings");
+        assert_eq!((dev.slot_ms, dev.account.len()), (Some(50), 2));
+        assert_eq!((dev.node.threads.io_threads, dev.node.tables.quic.shards), (Some(3), 2));
+        let follow = FollowFlags::from_toml(file).expect("valid settings");
+        assert_eq!(follow.follower.source, ["http://a:1"]);
+        assert_eq!((follow.node.threads.io_threads, follow.node.tables.quic.shards), (Some(3), 2));
+    }
+
+    #[test]
+    fn each_command_refuses_unknown_keys_of_both_tables() {
+        for (file, unknown) in [
+            ("[dev]\nslot-ms = 1\nslot-mss = 2", "slot-mss"),
+            ("[follow]\nsources = []", "sources"),
+            ("[dev]\nio-threads = 1", "io-threads"),
+        ] {
+            for err in [DevFlags::from_toml(file).err(), FollowFlags::from_toml(file).err()] {
+                let err = err.expect(file).to_string();
+                assert!(err.contains(&format!("unknown field `{unknown}`")), "{err}");
+                assert!(err.contains("line "), "{err}");
+            }
+        }
+        let wrong = DevFlags::from_toml("[dev]\nslot-ms = \"x\"").expect_err("a text").to_string();
+        assert!(wrong.contains("line 2"), "{wrong}");
+    }
+
+    #[test]
+    fn a_setting_of_dev_is_a_key_of_its_table_or_of_the_file() {
+        for file in ["slot-ms = 50", "[dev]\nslot-ms = 50"] {
+            assert_eq!(DevFlags::from_toml(file).expect("valid settings").slot_ms, Some(50));
+        }
+        // More than an `i64` counts.
+        for file in ["", "[dev]\n"].map(|table| format!("{table}warp-slot = {}", u64::MAX)) {
+            let flags = DevFlags::from_toml(&file).expect("valid settings");
+            assert_eq!(flags.warp_slot, Some(Some(u64::MAX)));
+        }
+        assert!(FollowFlags::from_toml("slot-ms = 50").is_err());
+        assert!(FollowFlags::from_toml("[dev]\nslot-ms = 50").is_ok());
+    }
+}

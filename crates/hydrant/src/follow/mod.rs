@@ -1,0 +1,31 @@
+//! A followed chain: its settings, its producer, and the command `hydrant follow`.
+
+pub(crate) mod config;
+pub(crate) mod flags;
+mod producer;
+
+use anyhow::Result;
+
+pub use config::FollowConfig;
+pub use producer::FollowProducer;
+
+use crate::console::{now, print_line};
+use crate::follow::config::FollowSettings;
+use crate::follow::flags::FollowFlags;
+use crate::node::{Node, NodeProcess, prepare_process};
+use crate::signals::Ignorable;
+use crate::start_signals::StartSignals;
+
+/// Follows the chain until a signal ends it.
+pub(crate) fn run(flags: FollowFlags, signals: StartSignals) -> Result<()> {
+    let started = now();
+    let check = flags.config.check;
+    let FollowSettings { node, chain } = FollowSettings::from_flags(&config::with_file(flags)?)?;
+    if check {
+        print_line("settings are valid");
+        return Ok(());
+    }
+    prepare_process(&node)?;
+    let process = NodeProcess { signals, ignorable: Ignorable::Hangup, started };
+    Node::builder(FollowProducer::new(chain)).with_process(process).serve(node)?.wait()
+}

@@ -1,0 +1,114 @@
+//! Hydrant: a read node for ledgers. This crate wires a producer of blocks to the servers: flags, settings, start, end.
+//!
+//! A program embeds a node by [`Node::builder`]; the binary is [`run`].
+
+mod accounts_file;
+mod admin;
+mod anchor;
+mod announced;
+mod api_key;
+mod api_key_file;
+mod api_key_usage;
+mod banner;
+mod bench;
+mod bounds;
+mod clone;
+mod command_line;
+mod config_file;
+mod config_tables;
+mod config_text;
+mod console;
+mod daemon;
+mod dev;
+mod draining;
+mod executor_metrics;
+mod existing_ledger;
+mod faucet_server;
+mod follow;
+mod fork_metrics;
+mod fork_setup;
+mod generated_files;
+mod grpc_setup;
+mod index_flags;
+mod input_file;
+mod inspect;
+mod local;
+mod log_filter;
+mod log_format;
+mod memory_report;
+mod node;
+mod otlp;
+mod process_setup;
+mod queue_metrics;
+mod rlimit;
+mod service_manager;
+mod serving_options;
+mod signals;
+mod snapshot_file;
+mod solana_cli_config;
+mod start_signals;
+mod status_line;
+mod surfpool;
+mod surfpool_flags;
+mod test_validator;
+mod tls_files;
+mod tls_setup;
+mod tpu;
+mod tpu_metrics;
+mod validator_log;
+
+use std::path::Path;
+
+pub use crate::follow::{FollowConfig, FollowProducer};
+pub use crate::local::{LocalConfig, LocalProducer};
+pub use crate::node::{Node, NodeAddresses, NodeBuilder, NodeConfig, NodeHandle, Producer};
+
+use crate::banner::OutputStyle;
+use crate::command_line::Command;
+use crate::console::print_stderr;
+use crate::signals::Ignorable;
+use crate::start_signals::StartSignals;
+use crate::surfpool::{SurfpoolArgs, SurfpoolSetup};
+
+/// Runs the command of the process's arguments until it ends. Signals are handled before anything else.
+///
+/// # Errors
+///
+/// The error that ends the process. Errors of the command line's syntax end the process here.
+pub fn run() -> anyhow::Result<()> {
+    let signals = StartSignals::for_process_1()?;
+    match command_line::parse()? {
+        Command::Dev(flags) => {
+            let signals = signals.for_node(Ignorable::Hangup)?;
+            dev::run(*flags, OutputStyle::Hydrant, Vec::new(), signals)
+        }
+        Command::TestValidator(flags) => {
+            let signals = signals.for_node(Ignorable::Terminal)?;
+            dev::run(*flags, OutputStyle::TestValidator, Vec::new(), signals)
+        }
+        Command::Surfpool(args) => run_surfpool(args, signals),
+        Command::Follow(flags) => follow::run(*flags, signals.for_node(Ignorable::Hangup)?),
+        Command::Inspect(flags) => inspect::run(&flags),
+        Command::Bench(flags) => bench::run(&flags),
+        Command::Completions(flags) => {
+            generated_files::print_completions(&flags, command_line::command())
+        }
+        Command::Man(flags) => generated_files::write_manual(&flags, command_line::command()),
+        Command::Admin(flags) => admin::run_client(&flags),
+        Command::ApiKey(flags) => api_key::run(&flags),
+    }
+}
+
+/// Runs `hydrant dev` with the meaning of surfpool's flags.
+fn run_surfpool(args: SurfpoolArgs, signals: StartSignals) -> anyhow::Result<()> {
+    let setup = surfpool::setup(args, Path::new("."))?;
+    let SurfpoolSetup { flags, accounts, lines, is_daemon } = setup;
+    for line in lines {
+        print_stderr(&format!("hydrant: {line}"));
+    }
+    if is_daemon {
+        let listen = flags.node.listen;
+        return daemon::start(listen.bind_address, listen.rpc_port);
+    }
+    dev::run(flags, OutputStyle::Hydrant, accounts, signals.for_node(Ignorable::Hangup)?)
+}

@@ -1,0 +1,9 @@
+//! A local ledger: its settings, its producer, its output.
+
+pub(crate) mod config;
+pub(crate) mod flags;
+mod front_end;
+mod producer;
+
+pub use config::LocalConfig;
+pub use producer::LocalProducer;

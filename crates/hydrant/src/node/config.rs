@@ -1,0 +1,278 @@
+//! The settings of a node: flags and configuration file, checked, with the files that they name read.
+//!
+//! Shape: [`NodeConfig::from_flags`] checks every number, then what depends on several settings. A producer's settings
+//! are not here (`local::config`, `follow::config`); a producer only has [`ProducerDefaults`].
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use chain_solana::HistoryLimits;
+use query::LedgerConfig;
+
+use crate::announced::Announced;
+use crate::api_key_file::ApiKeyFile;
+use crate::bounds;
+use crate::grpc_setup;
+use crate::index_flags;
+use crate::input_file;
+use crate::log_format::LogFormat;
+use crate::node::NodeFlags;
+use crate::process_setup::{GrpcPort, RpcPorts};
+use crate::serving_options::{ServingOptions, allowed_origins};
+
+/// The port on which clients expect JSON-RPC.
+const RPC_PORT_DEFAULT: u16 = 8899;
+/// Bytes of a file of weights. Up to 100,000 lines are read.
+const WEIGHTS_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of the response cache: a thousand responses of a quarter of a megabyte.
+const CACHE_BYTES_MAX_DEFAULT: u64 = 256 << 20;
+
+/// Slots in the log of gRPC of an embedded node, which is enough for any producer.
+const EMBEDDED_REPLAY_SLOTS: u64 = 150;
+
+/// The settings that every node has.
+pub struct NodeConfig {
+    pub(crate) bind_address: IpAddr,
+    pub(crate) announced: Announced,
+    pub(crate) rpc_ports: RpcPorts,
+    /// `None`: gRPC is not served.
+    pub(crate) grpc_port: Option<GrpcPort>,
+    /// `None`: no transactions are accepted over QUIC.
+    pub(crate) tpu_port: Option<u16>,
+    pub(crate) endpoints_file: Option<PathBuf>,
+    pub(crate) rpc: rpc_solana::Config,
+    pub(crate) pubsub: rpc_solana::pubsub::Config,
+    pub(crate) grpc: grpc::Config,
+    pub(crate) quic: ::tpu::Config,
+    /// The TPUs to which transactions that arrive over QUIC are forwarded.
+    pub(crate) forward: Vec<SocketAddr>,
+    /// Whether the console is served.
+    pub(crate) console: bool,
+    /// `None`: clients need no key.
+    pub(crate) api_keys: Option<ApiKeyFile>,
+    pub(crate) serving: ServingOptions,
+    pub(crate) io_threads: usize,
+    pub(crate) pool: pool::Config,
+    /// The directory of the ledger. `None`: it is in memory.
+    pub(crate) ledger_dir: Option<PathBuf>,
+    /// Whether the ledger in the directory is removed first.
+    pub(crate) reset: bool,
+    pub(crate) ledger: LedgerConfig,
+    pub(crate) history: HistoryLimits,
+    pub(crate) queue_max: usize,
+    pub(crate) cache_bytes_max: u64,
+    pub(crate) quiet: bool,
+    pub(crate) log: bool,
+    pub(crate) log_format: LogFormat,
+    /// The collector of spans.
+    pub(crate) otlp_endpoint: Option<String>,
+}
+
+/// The default values that depend on the producer of the ledger.
+pub(crate) struct ProducerDefaults {
+    /// Bytes of a request's body. `None`: the limit of Agave.
+    pub(crate) body_bytes_max: Option<usize>,
+    /// Whether transactions are accepted over QUIC without `--tpu-port`.
+    pub(crate) has_tpu: bool,
+    /// Slots that the log of gRPC has at least.
+    pub(crate) replay_slots_min: u64,
+}
+
+impl Default for NodeConfig {
+    /// A node on 127.0.0.1: JSON-RPC on port 8899, WebSocket on 8900, gRPC on 10000, no QUIC, no console; its ledger in
+    /// memory; no output, no log.
+    fn default() -> Self {
+        let cores = cores();
+        let grpc = grpc::Config::default();
+        Self {
+            bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            announced: Announced::default(),
+            rpc_ports: RpcPorts { rpc: RPC_PORT_DEFAULT, pubsub: None },
+            grpc_port: Some(GrpcPort::Preferably(grpc_setup::PORT_DEFAULT)),
+            tpu_port: None,
+            endpoints_file: None,
+            rpc: rpc_solana::Config::default(),
+            pubsub: rpc_solana::pubsub::Config::default(),
+            grpc: grpc::Config {
+                replay_slots_max: grpc.replay_slots_max.max(EMBEDDED_REPLAY_SLOTS),
+                ..grpc
+            },
+            quic: ::tpu::Config::default(),
+            forward: Vec::new(),
+            console: false,
+            api_keys: None,
+            serving: ServingOptions::default(),
+            io_threads: (cores / 2).max(1),
+            pool: pool::Config { threads: cores, ..pool::Config::default() },
+            ledger_dir: None,
+            reset: false,
+            ledger: LedgerConfig::new(localnet::ADDRESSES_MAX_DEFAULT),
+            history: HistoryLimits {
+                blocks_max: localnet::HISTORY_SLOTS_DEFAULT,
+                bytes_max: localnet::HISTORY_BYTES_DEFAULT,
+            },
+            queue_max: localnet::QUEUE_MAX_DEFAULT,
+            cache_bytes_max: CACHE_BYTES_MAX_DEFAULT,
+            quiet: true,
+            log: false,
+            log_format: LogFormat::default(),
+            otlp_endpoint: None,
+        }
+    }
+}
+
+impl NodeConfig {
+    /// Serves on free ports, which [`NodeHandle::addresses`](crate::NodeHandle::addresses) names.
+    pub fn with_free_ports(mut self) -> Self {
+        self.rpc_ports = RpcPorts { rpc: 0, pubsub: None };
+        self.grpc_port = self.grpc_port.map(|_| GrpcPort::Exactly(0));
+        self.tpu_port = self.tpu_port.map(|_| 0);
+        self
+    }
+
+    /// Accepts transactions over QUIC on this UDP port; 0 is a free one.
+    pub fn with_tpu_port(self, port: u16) -> Self {
+        Self { tpu_port: Some(port), ..self }
+    }
+
+    /// Stores the ledger in this directory, and continues an existing one.
+    pub fn with_ledger(self, dir: impl Into<PathBuf>) -> Self {
+        Self { ledger_dir: Some(dir.into()), ..self }
+    }
+
+    /// Settings from flags. Reads every file that they name, and checks every number.
+    pub(crate) fn from_flags(flags: &NodeFlags, defaults: &ProducerDefaults) -> Result<Self> {
+        bounds::check(&bounds::node(flags))?;
+        let cores = cores();
+        let ledger_dir = flags.ledger.ledger.clone();
+        Ok(Self {
+            bind_address: flags.listen.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            announced: Announced::new(flags.listen.advertised_ip)?,
+            rpc_ports: RpcPorts { rpc: rpc_port(flags), pubsub: flags.listen.pubsub_port },
+            grpc_port: grpc_setup::port(&flags.services, flags.listen.rpc_port)?,
+            tpu_port: tpu_port(flags, defaults.has_tpu)?,
+            endpoints_file: flags.listen.endpoints_file.clone(),
+            rpc: rpc_config(flags, defaults.body_bytes_max)?,
+            pubsub: pubsub_config(flags)?,
+            grpc: grpc_config(flags, defaults.replay_slots_min)?,
+            quic: quic_config(flags)?,
+            forward: flags.quic.forward.clone(),
+            console: !flags.services.no_console,
+            api_keys: flags.services.api_keys.as_deref().map(ApiKeyFile::open).transpose()?,
+            serving: ServingOptions::from_flags(&flags.serving, ledger_dir.as_deref())?,
+            io_threads: flags.threads.io_threads.unwrap_or_else(|| (cores / 2).max(1)),
+            pool: pool_config(flags, cores)?,
+            ledger_dir,
+            reset: flags.ledger.reset,
+            ledger: ledger_config(flags)?,
+            history: HistoryLimits {
+                blocks_max: flags.ledger.history_slots.unwrap_or(localnet::HISTORY_SLOTS_DEFAULT),
+                bytes_max: flags.ledger.history_bytes.unwrap_or(localnet::HISTORY_BYTES_DEFAULT),
+            },
+            queue_max: flags.bounds.queue_max.unwrap_or(localnet::QUEUE_MAX_DEFAULT),
+            cache_bytes_max: flags.bounds.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
+            quiet: flags.output.quiet,
+            log: flags.output.log,
+            log_format: flags.output.log_format.unwrap_or_default(),
+            otlp_endpoint: flags.output.otlp_endpoint.clone(),
+        })
+    }
+}
+
+/// The number of cores that the process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn rpc_port(flags: &NodeFlags) -> u16 {
+    flags.listen.rpc_port.unwrap_or(RPC_PORT_DEFAULT)
+}
+
+/// The port two after JSON-RPC's by default. If the system chooses that one, it chooses this one too.
+fn tpu_port(flags: &NodeFlags, is_default: bool) -> Result<Option<u16>> {
+    if flags.quic.tpu_port.is_some() || !is_default {
+        return Ok(flags.quic.tpu_port);
+    }
+    let rpc_port = rpc_port(flags);
+    if rpc_port == 0 {
+        return Ok(Some(0));
+    }
+    rpc_port.checked_add(2).map(Some).with_context(|| {
+        format!(
+            "--rpc-port {rpc_port}: no port two after it exists for transactions over QUIC; \
+             set --tpu-port (0 uses a free port)"
+        )
+    })
+}
+
+fn rpc_config(flags: &NodeFlags, body_bytes_max: Option<usize>) -> Result<rpc_solana::Config> {
+    let table = flags.tables.rpc.clone();
+    let serving = &flags.serving;
+    let config = rpc_solana::Config {
+        body_bytes_max: flags
+            .bounds
+            .rpc_max_request_body_size
+            .or(table.body_bytes_max)
+            .or(body_bytes_max),
+        connections_max: flags.bounds.connections_max.unwrap_or(table.connections_max),
+        slow_request_ms: flags.output.slow_request_ms.unwrap_or(table.slow_request_ms),
+        allowed_origins: allowed_origins(&serving.allow_origin, &serving.allow_host)?,
+        ..table
+    };
+    bounds::check(&bounds::rpc(&config))?;
+    config.check()?;
+    Ok(config)
+}
+
+fn pool_config(flags: &NodeFlags, cores: usize) -> Result<pool::Config> {
+    let mut config = flags.tables.pool.clone();
+    config.threads = flags.threads.cpu_threads.unwrap_or(cores);
+    config.heavy.tasks_max = flags.bounds.heavy_max.unwrap_or(config.heavy.tasks_max);
+    bounds::check(&bounds::pool(&config))?;
+    Ok(config)
+}
+
+fn pubsub_config(flags: &NodeFlags) -> Result<rpc_solana::pubsub::Config> {
+    let mut config = flags.tables.pubsub.clone();
+    config.tracked_addresses_max =
+        flags.bounds.max_tracked_addresses.unwrap_or(config.tracked_addresses_max);
+    bounds::check(&bounds::pubsub(&config))?;
+    config.check()?;
+    Ok(config)
+}
+
+fn grpc_config(flags: &NodeFlags, replay_slots_min: u64) -> Result<grpc::Config> {
+    let mut config = flags.tables.grpc.clone();
+    bounds::check(&bounds::grpc(&config))?;
+    ensure!(
+        flags.services.no_grpc
+            || flags.services.api_keys.is_none()
+            || config.x_token_file.is_none(),
+        "grpc.x_token_file and --api-keys exclude each other: list the token as a key"
+    );
+    config.replay_slots_max = config.replay_slots_max.max(replay_slots_min);
+    Ok(config)
+}
+
+fn quic_config(flags: &NodeFlags) -> Result<::tpu::Config> {
+    let table = flags.tables.quic.clone();
+    let config = ::tpu::Config {
+        connections_max: flags.quic.tpu_connections_max.unwrap_or(table.connections_max),
+        weights: flags.quic.identity_weights.clone().or_else(|| table.weights.clone()),
+        ..table
+    };
+    bounds::check(&bounds::quic(&config))?;
+    config.check()?;
+    if let Some(path) = &config.weights {
+        input_file::check(path, WEIGHTS_BYTES_MAX).context("--identity-weights")?;
+    }
+    Ok(config)
+}
+
+fn ledger_config(flags: &NodeFlags) -> Result<LedgerConfig> {
+    Ok(LedgerConfig {
+        addresses_max: flags.bounds.max_addresses.unwrap_or(localnet::ADDRESSES_MAX_DEFAULT),
+        indices: index_flags::from_flags(&flags.indices)?,
+    })
+}

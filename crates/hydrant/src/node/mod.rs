@@ -1,0 +1,132 @@
+//! A node, whatever fills its ledger: its settings, its servers, its start and its end.
+//!
+//! Shape: [`Node::builder`] takes a producer, [`NodeBuilder::serve`] opens its ledger and serves it on threads of its own,
+//! [`NodeHandle`] ends it. `hydrant dev` and `hydrant follow` are this with flags, signals and output.
+
+mod addresses;
+pub(crate) mod config;
+pub(crate) mod flags;
+pub(crate) mod front_end;
+mod handle;
+mod merge;
+pub(crate) mod parts;
+mod process;
+pub(crate) mod producer;
+mod serve;
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use anyhow::{Context, Result};
+
+pub use addresses::NodeAddresses;
+pub use config::NodeConfig;
+pub(crate) use config::ProducerDefaults;
+pub(crate) use flags::NodeFlags;
+pub use handle::NodeHandle;
+pub(crate) use merge::{Merge, merge_by_field};
+pub(crate) use process::{NodeProcess, prepare_process};
+
+use crate::node::producer::{LedgerProducer, OpenContext};
+use crate::process_setup::{bind, ignore_file_size_signal};
+use crate::service_manager::ServiceManager;
+use crate::signals::{EndRequest, EndSignals};
+use crate::start_signals::StartSignals;
+
+/// Stack of the thread that opens a ledger: that of a main thread.
+const STACK_BYTES: usize = 8 << 20;
+
+/// A read node for a ledger.
+pub struct Node;
+
+impl Node {
+    /// A node whose ledger is that of a [`LocalProducer`](crate::LocalProducer) or a
+    /// [`FollowProducer`](crate::FollowProducer).
+    pub fn builder(producer: impl Into<Producer>) -> NodeBuilder {
+        NodeBuilder { producer: producer.into().0, process: None }
+    }
+}
+
+/// A source of a node's ledger: a [`LocalProducer`](crate::LocalProducer) or a
+/// [`FollowProducer`](crate::FollowProducer).
+pub struct Producer(pub(crate) Box<dyn LedgerProducer>);
+
+/// A node that has not started.
+pub struct NodeBuilder {
+    producer: Box<dyn LedgerProducer>,
+    /// `None`: the node is embedded in a program that has its own signals and output.
+    process: Option<NodeProcess>,
+}
+
+impl NodeBuilder {
+    /// Lets signals end the node, and shows it on the output.
+    pub(crate) fn with_process(self, process: NodeProcess) -> Self {
+        Self { process: Some(process), ..self }
+    }
+
+    /// Binds the ports, opens the ledger, and serves it. Blocks until the node is ready, which takes minutes if an archive
+    /// is loaded. May be called within an async runtime: the node has threads of its own.
+    ///
+    /// # Errors
+    ///
+    /// A port is in use, the ledger cannot be opened, or a server cannot start.
+    pub fn serve(self, config: NodeConfig) -> Result<NodeHandle> {
+        let end = EndRequest::default();
+        let (ready, is_ready) = sync_channel(1);
+        let of_thread = end.clone();
+        let thread = std::thread::Builder::new().name("node".into()).stack_size(STACK_BYTES);
+        let thread = thread.spawn(move || self.run(&config, of_thread, &ready));
+        let thread = thread.context("start the thread of the node")?;
+        match is_ready.recv() {
+            Ok(addresses) => Ok(NodeHandle::new(addresses, end, thread)),
+            // The thread has ended with an error.
+            Err(_) => handle::join(thread).and_then(|()| anyhow::bail!("the node ended at once")),
+        }
+    }
+
+    /// Runs the node until it ends.
+    fn run(
+        self,
+        config: &NodeConfig,
+        end: EndRequest,
+        ready: &SyncSender<NodeAddresses>,
+    ) -> Result<()> {
+        let bound = bind(config.bind_address, config.rpc_ports, config.grpc_port)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(config.io_threads)
+            .thread_name("io")
+            .enable_all()
+            .build()
+            .context("start the I/O threads")?;
+        let Self { producer, process } = self;
+        let (start_signals, process) = match process {
+            Some(NodeProcess { signals, ignorable, started }) => {
+                let _runtime = runtime.enter();
+                ignore_file_size_signal()?;
+                (signals, Some((ignorable, started)))
+            }
+            None => (StartSignals::default(), None),
+        };
+        let context = OpenContext { config, runtime: &runtime, signals: &start_signals };
+        let ledger = producer.open(&context)?;
+        runtime.block_on(async {
+            // Before the node is reported ready: afterwards each signal has its documented meaning.
+            let mut signals = match process {
+                Some((ignorable, _)) => start_signals.into_end_signals(ignorable, end)?,
+                None => EndSignals::none(end),
+            };
+            let mut front_end = process.map(|(_, started)| ledger.front_end(config, started));
+            let node = serve::start(ledger, bound, config, &mut signals).await?;
+            if let Err(err) = node.report_ready(config, front_end.as_mut()) {
+                return Err(node.abort_start(&mut signals, err).await);
+            }
+            let mut service_manager = match process {
+                Some(_) => ServiceManager::from_environment(),
+                None => ServiceManager::none(),
+            };
+            service_manager.notify_ready(node.addresses.rpc);
+            // An error means that the caller of `serve` has panicked.
+            let _ = ready.send(node.addresses.clone());
+            node.run(config, signals, &mut service_manager, front_end).await
+        })
+    }
+}

@@ -1,0 +1,48 @@
+//! Yellowstone gRPC.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use anyhow::Result;
+use chain_solana::{Block, ClusterInfo, Reader};
+use grpc::{EventSender, Server};
+use jsonrpc::Metrics;
+use rpc_solana::SolanaServer;
+
+use super::{BoxFuture, Part};
+use crate::grpc_setup::{self, GrpcListener};
+use crate::node::NodeConfig;
+
+/// The gRPC server of a node.
+pub(crate) struct GrpcPart(pub(crate) Server);
+
+impl GrpcPart {
+    /// Serves the ledger of `reader`. The ledger's events go to the sender.
+    pub(crate) fn start(
+        config: &NodeConfig,
+        listener: TcpListener,
+        server: &SolanaServer,
+        info: &Arc<ClusterInfo>,
+        reader: &Reader,
+        stored_blocks: Vec<Arc<Block>>,
+    ) -> Result<(Self, EventSender)> {
+        let authenticator = server.context.http.authenticator.clone();
+        let listener = GrpcListener { listener, authenticator, serving: &config.serving };
+        let started = grpc_setup::start(&config.grpc, info, reader, stored_blocks, listener);
+        started.map(|(server, events)| (Self(server), events))
+    }
+}
+
+impl Part for GrpcPart {
+    fn add_metrics(&self, metrics: &Metrics) {
+        metrics.add(Arc::new(self.0.metrics()));
+    }
+
+    fn announce_end(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.0.announce_end())
+    }
+
+    fn stop(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(grpc_setup::stop(Some(self.0)))
+    }
+}

@@ -1,0 +1,220 @@
+//! The calls that wait for the executing thread, in the order of arrival: commands, and calls that control forks.
+//!
+//! In: a call, with where its result goes. Out: the oldest one.
+//! Bounds: those of [`CallKind::waiting_max`]. Each kind has its own share, so that neither can fill the place of the
+//! other.
+//! Invariant: each caller gets a result, or a refusal at once. A call that is dropped tells its caller that the ledger
+//! ends (`chain_solana::pending`).
+//! Not here: what a call does (`control`, `forks`).
+
+use std::collections::VecDeque;
+
+use chain_solana::{
+    ControlCommand, ControlDone, ControlError, ForkControlError, ForkReply, ForkTransactions,
+    PendingSender, Reorganization,
+};
+use ledger::Slot;
+
+/// Commands that wait at most. Each has up to a request's body of data.
+const COMMANDS_MAX: usize = 32;
+/// ControlQueue that control forks and wait at most. Each is small, except the transactions of a reorganization: up to 1.2 MB.
+const FORK_CALLS_MAX: usize = 64;
+
+/// A kind of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// A command for the ledger.
+    Command,
+    /// A call that controls forks.
+    Fork,
+}
+
+impl CallKind {
+    /// All kinds, each at the index of its value.
+    pub const ALL: [Self; 2] = [Self::Command, Self::Fork];
+
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Fork => "fork",
+        }
+    }
+
+    /// ControlQueue of this kind that wait at most.
+    pub fn waiting_max(self) -> usize {
+        match self {
+            Self::Command => COMMANDS_MAX,
+            Self::Fork => FORK_CALLS_MAX,
+        }
+    }
+}
+
+/// The calls of each kind, by [`CallKind::ALL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallStats {
+    /// Those that wait.
+    pub waiting: [usize; CallKind::ALL.len()],
+    /// Those that were refused because too many of the kind waited, since the start.
+    pub refused: [u64; CallKind::ALL.len()],
+}
+
+/// A call, and where its result goes.
+pub(crate) enum ControlRequest {
+    /// Carries out a command.
+    Command(CommandRequest),
+    /// Controls forks.
+    Fork(ForkRequest),
+}
+
+/// A command.
+pub(crate) struct CommandRequest {
+    pub(crate) command: ControlCommand,
+    pub(crate) reply: PendingSender<Result<ControlDone, ControlError>>,
+}
+
+/// A call that controls forks.
+pub(crate) enum ForkRequest {
+    /// Makes blocks.
+    Mine { blocks: u64, reply: ForkReply<Slot> },
+    /// Makes a snapshot.
+    Snapshot { reply: ForkReply<u64> },
+    /// Goes back to a snapshot.
+    Revert { snapshot: u64, reply: ForkReply<()> },
+    /// Leaves the newest blocks.
+    Reorg { depth: u64, transactions: ForkTransactions, reply: ForkReply<Reorganization> },
+}
+
+/// Why a call does not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallRefusal {
+    /// The maximum number of calls of this kind waits already.
+    Full { limit: usize },
+    /// The ledger ends.
+    Closed,
+}
+
+impl ControlRequest {
+    fn kind(&self) -> CallKind {
+        match self {
+            Self::Command(_) => CallKind::Command,
+            Self::Fork(_) => CallKind::Fork,
+        }
+    }
+
+    /// Sends the refusal as its result.
+    pub(super) fn refuse(self, refusal: CallRefusal) {
+        match self {
+            Self::Command(CommandRequest { reply, .. }) => reply.send(Err(refusal.into())),
+            Self::Fork(ForkRequest::Mine { reply, .. }) => reply.send(Err(refusal.into())),
+            Self::Fork(ForkRequest::Snapshot { reply }) => reply.send(Err(refusal.into())),
+            Self::Fork(ForkRequest::Revert { reply, .. }) => reply.send(Err(refusal.into())),
+            Self::Fork(ForkRequest::Reorg { reply, .. }) => reply.send(Err(refusal.into())),
+        }
+    }
+}
+
+impl From<CallRefusal> for ControlError {
+    fn from(refusal: CallRefusal) -> Self {
+        match refusal {
+            CallRefusal::Full { limit } => Self::QueueFull { limit },
+            CallRefusal::Closed => Self::Closed,
+        }
+    }
+}
+
+impl From<CallRefusal> for ForkControlError {
+    fn from(refusal: CallRefusal) -> Self {
+        match refusal {
+            CallRefusal::Full { limit } => Self::TooMany { limit },
+            CallRefusal::Closed => Self::Closed,
+        }
+    }
+}
+
+/// Waiting calls, the oldest first.
+#[derive(Default)]
+pub(super) struct ControlQueue {
+    waiting: VecDeque<ControlRequest>,
+    stats: CallStats,
+}
+
+impl ControlQueue {
+    /// Appends a call, or gives it back with the limit of its kind.
+    pub(super) fn push(
+        &mut self,
+        call: ControlRequest,
+    ) -> Result<(), (ControlRequest, CallRefusal)> {
+        let kind = call.kind();
+        let limit = kind.waiting_max();
+        let waiting = &mut self.stats.waiting[kind as usize];
+        if *waiting >= limit {
+            self.stats.refused[kind as usize] += 1;
+            return Err((call, CallRefusal::Full { limit }));
+        }
+        *waiting += 1;
+        self.waiting.push_back(call);
+        Ok(())
+    }
+
+    pub(super) fn pop(&mut self) -> Option<ControlRequest> {
+        let call = self.waiting.pop_front()?;
+        self.stats.waiting[call.kind() as usize] -= 1;
+        Some(call)
+    }
+
+    pub(super) fn stats(&self) -> CallStats {
+        self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chain_solana::{ForkCall, pending};
+
+    use super::*;
+
+    fn command() -> ControlRequest {
+        let (_, reply) = pending();
+        ControlRequest::Command(CommandRequest { command: ControlCommand::PauseClock, reply })
+    }
+
+    fn snapshot() -> (ForkCall<u64>, ControlRequest) {
+        let (call, reply) = ForkCall::new();
+        (call, ControlRequest::Fork(ForkRequest::Snapshot { reply }))
+    }
+
+    #[test]
+    fn calls_of_both_kinds_are_taken_in_the_order_of_arrival() {
+        let mut calls = ControlQueue::default();
+        let mut sent = Vec::new();
+        for number in 0..20 {
+            let call = if number % 3 == 0 { snapshot().1 } else { command() };
+            sent.push(call.kind());
+            assert!(calls.push(call).is_ok());
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| calls.pop()).map(|call| call.kind()).collect();
+        assert_eq!(taken, sent);
+        assert_eq!(calls.stats(), CallStats::default());
+    }
+
+    #[test]
+    fn a_kind_at_its_bound_leaves_the_share_of_the_other() {
+        let mut calls = ControlQueue::default();
+        while calls.push(command()).is_ok() {}
+        assert_eq!(calls.stats(), CallStats { waiting: [COMMANDS_MAX, 0], refused: [1, 0] });
+        for _ in 0..FORK_CALLS_MAX {
+            assert!(calls.push(snapshot().1).is_ok());
+        }
+        let (waits, call) = snapshot();
+        let (call, refusal) = calls.push(call).expect_err("a full queue");
+        assert_eq!(refusal, CallRefusal::Full { limit: FORK_CALLS_MAX });
+        call.refuse(refusal);
+        assert_eq!(waits.wait(), Err(ForkControlError::TooMany { limit: FORK_CALLS_MAX }));
+        let full = CallStats { waiting: [COMMANDS_MAX, FORK_CALLS_MAX], refused: [1, 1] };
+        assert_eq!(calls.stats(), full);
+        // The oldest one is a command: its share has space again.
+        assert!(calls.pop().is_some());
+        assert!(calls.push(command()).is_ok() && calls.push(snapshot().1).is_err());
+    }
+}

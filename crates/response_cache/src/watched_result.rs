@@ -1,0 +1,79 @@
+//! A result that was sent, with its dependencies: checks whether it is still current without computing it again.
+//!
+//! In: the dependencies of a call, before it is computed. Out: whether a result that was computed since then is still
+//! the current one.
+//! Invariant: a result that counts as current equals the one that would be computed now. If that is uncertain, because
+//! a dependency changed while the result was computed, the result counts as changed.
+
+use std::sync::Arc;
+
+use ledger::{Commitment, Slot};
+
+use crate::dependencies::{Dependencies, ImmutableHash, Precondition};
+use crate::ledger_versions::LedgerVersions;
+
+/// The dependencies of a result that was sent.
+pub struct WatchedResult {
+    commitment: Commitment,
+    min_context_slot: Option<Slot>,
+    /// The version of the view before it was computed.
+    valid_at: u64,
+    dependencies: Box<[u64]>,
+    precondition: Option<Arc<Precondition>>,
+    object: Option<WatchedObject>,
+}
+
+/// An object that the result is about, by its hash.
+struct WatchedObject {
+    read_hash: Arc<ImmutableHash>,
+    hash: [u8; 32],
+    /// The version of the processed view when the hash was read. It grows with every change of the ledger.
+    read_at: u64,
+}
+
+impl WatchedResult {
+    /// Starts to watch the dependencies of a result before it is computed. `None` if its object does not exist.
+    pub fn start(ledger: &dyn LedgerVersions, dependencies: &Dependencies) -> Option<Self> {
+        let Dependencies { commitment, min_context_slot, precondition, immutable_hash, .. } =
+            dependencies;
+        let (read_at, _) = ledger.version_and_slot(Commitment::Processed);
+        let object = match immutable_hash {
+            Some(read_hash) => {
+                let hash = read_hash(ledger)?;
+                Some(WatchedObject { read_hash: Arc::clone(read_hash), hash, read_at })
+            }
+            None => None,
+        };
+        let watched = dependencies.watch(ledger.change_tracker());
+        let (valid_at, _) = ledger.version_and_slot(*commitment);
+        Some(Self {
+            commitment: *commitment,
+            min_context_slot: *min_context_slot,
+            valid_at,
+            dependencies: watched,
+            precondition: precondition.clone(),
+            object,
+        })
+    }
+
+    /// Ends the watch after the result was computed. `None` if the ledger changed meanwhile, so that the result may be
+    /// about another object.
+    pub fn finish(self, ledger: &dyn LedgerVersions) -> Option<Self> {
+        let (now, _) = ledger.version_and_slot(Commitment::Processed);
+        let is_certain = self.object.as_ref().is_none_or(|object| object.read_at == now);
+        (is_certain && self.is_current(ledger)).then_some(self)
+    }
+
+    /// Returns whether the result is the current one.
+    pub fn is_current(&self, ledger: &dyn LedgerVersions) -> bool {
+        let (version, slot) = ledger.version_and_slot(self.commitment);
+        let changes = ledger.change_tracker();
+        let is_unchanged =
+            |number: &u64| changes.changed_at(self.commitment, *number) <= self.valid_at;
+        self.valid_at <= version
+            && self.min_context_slot.is_none_or(|min| slot >= min)
+            && self.dependencies.iter().all(is_unchanged)
+            && self.precondition.as_ref().is_none_or(|precondition| precondition(ledger))
+            && self.object.as_ref().is_none_or(|it| (it.read_hash)(ledger) == Some(it.hash))
+    }
+}

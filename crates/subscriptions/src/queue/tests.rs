@@ -1,0 +1,267 @@
+//! The bounds, the order and the holds of one listener's queue.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+/// Bytes of a message's entry.
+const ENTRY: usize = size_of::<Delivery<&'static str>>();
+/// Space for three entries and ten bytes of content.
+const LIMITS: Limits = Limits {
+    listeners_max: 1,
+    subscriptions_max: 1,
+    subscriptions_per_listener_max: 1,
+    addresses_max: 1,
+    address_pairs_max: 1,
+    addresses_per_owner_max: 1,
+    addresses_per_listener_max: 1,
+    retained_steps: 0,
+    retained_bytes: 0,
+    unrooted_max: 0,
+    queue_messages_max: 3,
+    queue_bytes_max: 10 + 3 * ENTRY,
+    queues_bytes_max: usize::MAX,
+};
+const BYTES_FULL: CloseReason = CloseReason::BytesFull { limit: LIMITS.queue_bytes_max };
+const ONE: SubscriptionId = SubscriptionId(1);
+const TWO: SubscriptionId = SubscriptionId(2);
+
+impl Message for &'static str {
+    type Conflated = Vec<&'static str>;
+
+    fn conflate(self, state: &mut Self::Conflated) -> usize {
+        state.push(self);
+        1
+    }
+}
+
+fn queue() -> (Queue<&'static str>, Arc<AtomicUsize>) {
+    let wakes = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&wakes);
+    let wake = move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    };
+    (Queue::new(Arc::default(), Box::new(wake)), wakes)
+}
+
+fn push(
+    queue: &Queue<&'static str>,
+    to: SubscriptionId,
+    body: &'static str,
+    bytes: usize,
+    conflates: bool,
+) {
+    let at = Position(bytes as u64);
+    let delivery = Delivery { sequence: 7, subscription: to, body, bytes, at, conflates };
+    queue.push(&LIMITS, delivery);
+}
+
+fn taken(queue: &Queue<&'static str>) -> Option<&'static str> {
+    match queue.pop() {
+        Next::Message(delivery) => Some(delivery.body),
+        Next::Empty | Next::Conflated(_) | Next::Closed(_) => None,
+    }
+}
+
+#[test]
+fn messages_come_in_order() {
+    let (queue, wakes) = queue();
+    push(&queue, ONE, "a", 1, false);
+    push(&queue, ONE, "b", 1, false);
+    assert_eq!(wakes.load(Ordering::Relaxed), 1, "woken once, by the first");
+    assert_eq!((taken(&queue), taken(&queue), taken(&queue)), (Some("a"), Some("b"), None));
+    push(&queue, ONE, "c", 1, false);
+    assert_eq!(wakes.load(Ordering::Relaxed), 2);
+    assert_eq!(taken(&queue), Some("c"));
+}
+
+#[test]
+fn one_message_too_many_closes_it() {
+    let (queue, wakes) = queue();
+    for _ in 0..4 {
+        push(&queue, ONE, "a", 1, false);
+    }
+    assert_eq!(wakes.load(Ordering::Relaxed), 2, "for the first and for the end");
+    assert_eq!(queue.pop(), Next::Closed(CloseReason::MessagesFull { limit: 3 }));
+    push(&queue, ONE, "b", 1, false);
+    queue.close(CloseReason::ShutDown);
+    assert_eq!(queue.pop(), Next::Closed(CloseReason::MessagesFull { limit: 3 }));
+}
+
+#[test]
+fn one_byte_too_many_closes_it() {
+    let (queue, _) = queue();
+    push(&queue, ONE, "a", 10 + 2 * ENTRY, false);
+    assert_eq!(taken(&queue), Some("a"));
+    push(&queue, ONE, "b", 4, false);
+    push(&queue, ONE, "c", 7 + ENTRY, false);
+    assert_eq!(queue.pop(), Next::Closed(BYTES_FULL));
+}
+
+#[test]
+fn an_entry_counts_in_the_bytes_of_its_queue() {
+    let (queue, _) = queue();
+    let limits = Limits { queue_messages_max: 1_000, ..LIMITS };
+    let push_empty = || {
+        let at = Position(1);
+        let delivery =
+            Delivery { sequence: 7, subscription: ONE, body: "", bytes: 0, at, conflates: false };
+        queue.push(&limits, delivery);
+    };
+    for _ in 0..3 {
+        push_empty();
+    }
+    assert_eq!((queue.closed(), queue.waiting()), (None, (3, 0)));
+    push_empty();
+    assert_eq!(queue.closed(), Some(BYTES_FULL));
+}
+
+#[test]
+fn conflated_messages_free_space_and_come_last() {
+    let (queue, _) = queue();
+    push(&queue, ONE, "a", 3, true);
+    push(&queue, TWO, "b", 3, false);
+    push(&queue, ONE, "c", 3, true);
+    push(&queue, TWO, "d", 3, false);
+    push(&queue, ONE, "e", 3, true);
+    assert_eq!((taken(&queue), taken(&queue)), (Some("b"), Some("d")));
+    let Next::Conflated(one) = queue.pop() else { panic!("one subscription was conflated") };
+    assert_eq!((one.subscription, one.messages, one.sequence), (ONE, 3, 7));
+    assert_eq!(one.state, ["a", "c", "e"]);
+    push(&queue, ONE, "f", 10 + 2 * ENTRY, true);
+    assert_eq!(taken(&queue), Some("f"), "all bytes were released");
+}
+
+#[test]
+fn a_paused_subscription_waits_and_stays_in_order() {
+    let (queue, _) = queue();
+    push(&queue, ONE, "a", 1, false);
+    push(&queue, TWO, "b", 1, false);
+    push(&queue, ONE, "c", 2, false);
+    queue.pause_delivery(Some(ONE));
+    let message = |next| match next {
+        Next::Message(Delivery { body, .. }) => Some(body),
+        Next::Empty | Next::Conflated(_) | Next::Closed(_) => None,
+    };
+    assert_eq!(message(queue.pop_message()), Some("b"));
+    assert_eq!(message(queue.pop_message()), None);
+    assert_eq!(message(queue.pop_until(ONE, Position(1))), Some("a"));
+    assert_eq!(message(queue.pop_until(ONE, Position(1))), None, "it was published at 2");
+    queue.pause_delivery(None);
+    assert_eq!(message(queue.pop_message()), Some("c"));
+}
+
+/// Holds a subscription.
+fn hold(queue: &Queue<&'static str>, subscription: SubscriptionId) -> Hold {
+    queue.hold(subscription);
+    let holds = queue.take_new_holds();
+    *holds.last().expect("it was not on hold")
+}
+
+#[test]
+fn messages_on_hold_wake_nobody_and_delay_no_others() {
+    let (queue, wakes) = queue();
+    let hold = hold(&queue, ONE);
+    push(&queue, ONE, "a", 1, false);
+    push(&queue, ONE, "b", 1, false);
+    assert_eq!((taken(&queue), wakes.load(Ordering::Relaxed)), (None, 0));
+    push(&queue, TWO, "c", 1, false);
+    assert_eq!((taken(&queue), wakes.load(Ordering::Relaxed)), (Some("c"), 1));
+    assert_eq!((taken(&queue), queue.waiting()), (None, (2, 2)));
+    queue.release(hold);
+    push(&queue, ONE, "d", 1, false);
+    let next = [taken(&queue), taken(&queue), taken(&queue), taken(&queue)];
+    assert_eq!(next, [Some("a"), Some("b"), Some("d"), None]);
+}
+
+#[test]
+fn a_hold_includes_what_is_queued_already() {
+    let (queue, _) = queue();
+    push(&queue, ONE, "a", 1, false);
+    push(&queue, TWO, "b", 1, false);
+    let first = hold(&queue, ONE);
+    push(&queue, ONE, "c", 1, false);
+    assert_eq!((taken(&queue), taken(&queue)), (Some("b"), None));
+    // A subscription that is ended and made again has another hold.
+    queue.remove_subscription(ONE);
+    let second = hold(&queue, ONE);
+    push(&queue, ONE, "d", 1, false);
+    queue.release(first);
+    assert_eq!((taken(&queue), queue.has_hold(second)), (None, true));
+    queue.release(second);
+    assert_eq!((taken(&queue), taken(&queue)), (Some("d"), None));
+}
+
+#[test]
+fn messages_on_hold_are_bounded_and_charged() {
+    let memory: Arc<QueueMemory> = Arc::default();
+    let queue = Queue::new(Arc::clone(&memory), Box::new(|| ()));
+    let first = hold(&queue, ONE);
+    let hold_bytes = memory.bytes();
+    push(&queue, ONE, "a", 5, false);
+    push(&queue, TWO, "b", 5, false);
+    assert_eq!(memory.bytes(), hold_bytes + 2 * ENTRY);
+    queue.release(first);
+    assert_eq!(memory.bytes(), 2 * ENTRY);
+    hold(&queue, ONE);
+    queue.remove_subscription(ONE);
+    assert_eq!((memory.bytes(), queue.waiting()), (ENTRY, (1, 5)));
+    hold(&queue, ONE);
+    push(&queue, ONE, "c", 5, false);
+    push(&queue, ONE, "d", 1, false);
+    assert_eq!(queue.pop(), Next::Closed(BYTES_FULL));
+    assert_eq!(memory.bytes(), 0);
+}
+
+#[test]
+fn conflated_messages_are_bounded_too() {
+    let (queue, _) = queue();
+    for _ in 0..=LIMITS.queue_bytes_max {
+        push(&queue, ONE, "a", 1, true);
+    }
+    assert_eq!(queue.pop(), Next::Closed(BYTES_FULL));
+}
+
+#[test]
+fn messages_of_an_ended_subscription_are_dropped_and_their_bytes_released() {
+    let (queue, _) = queue();
+    push(&queue, ONE, "a", 6, true);
+    push(&queue, TWO, "b", 4, false);
+    push(&queue, ONE, "c", 4, true);
+    queue.remove_subscription(ONE);
+    push(&queue, TWO, "d", 6 + ENTRY, false);
+    assert_eq!((taken(&queue), taken(&queue), taken(&queue)), (Some("b"), Some("d"), None));
+}
+
+#[test]
+fn entries_are_charged_until_they_are_taken_removed_conflated_or_dropped() {
+    let memory: Arc<QueueMemory> = Arc::default();
+    let queue = Queue::new(Arc::clone(&memory), Box::new(|| ()));
+    push(&queue, ONE, "a", 1, false);
+    push(&queue, ONE, "b", 1, false);
+    push(&queue, TWO, "c", 1, true);
+    assert_eq!(memory.bytes(), 3 * ENTRY);
+    assert_eq!(taken(&queue), Some("a"));
+    assert_eq!(memory.bytes(), 2 * ENTRY);
+    push(&queue, TWO, "d", 1, true);
+    push(&queue, TWO, "e", 1, true);
+    assert_eq!(memory.bytes(), ENTRY + 3, "three were conflated, a byte each");
+    queue.remove_subscription(ONE);
+    assert_eq!(memory.bytes(), 3);
+    push(&queue, ONE, "f", 1, false);
+    drop(queue);
+    assert_eq!(memory.bytes(), 0);
+}
+
+#[test]
+fn a_message_that_is_written_outlives_a_close_and_not_an_eviction() {
+    let (queue, wakes) = queue();
+    assert_eq!(queue.start_writing("a"), Ok(()));
+    queue.close(CloseReason::ShutDown);
+    assert_eq!(queue.writing(), Some("a"));
+    queue.evict(CloseReason::NodeBytesFull { limit: 7 });
+    assert_eq!((queue.writing(), queue.closed()), (None, Some(CloseReason::ShutDown)));
+    assert_eq!(wakes.load(Ordering::Relaxed), 2, "for the close and for the eviction");
+    assert_eq!(queue.start_writing("b"), Err(CloseReason::ShutDown));
+}
