@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 /// Settings of the gRPC server.
+///
+/// Fields with `serde(skip)` have no key in the configuration file: only tests and benchmarks change them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -23,6 +25,7 @@ pub struct Config {
     /// Bytes of incomplete request messages of all connections.
     pub incoming_bytes_max: usize,
     /// Time in which a new connection must begin HTTP/2.
+    #[serde(skip)]
     pub handshake_timeout_ms: u64,
     /// Interval of HTTP/2's pings, and the time for their answer.
     pub keep_alive_ms: u64,
@@ -45,16 +48,20 @@ pub struct Config {
     /// Interval of the server's pings.
     pub ping_ms: u64,
     /// Time in which a client must read what its ended subscription has for it, before its connection is closed.
+    #[serde(skip)]
     pub close_timeout_ms: u64,
     /// Filters of one kind in a request.
     pub filters_max: usize,
     /// Bytes of a filter's name.
+    #[serde(skip)]
     pub name_bytes_max: usize,
     /// Addresses in one list of a filter.
     pub addresses_max: usize,
     /// Data filters (memcmp, datasize and the like) of one account filter.
+    #[serde(skip)]
     pub data_filters_max: usize,
     /// Data slices of a request.
+    #[serde(skip)]
     pub data_slices_max: usize,
     /// Bytes of the filters of all clients, about 150 for an address.
     pub filters_bytes_max: usize,

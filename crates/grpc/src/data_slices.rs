@@ -18,8 +18,7 @@ impl DataSlices {
     ) -> Result<Self, Status> {
         if slices.len() > count_max {
             return Err(Status::invalid_argument(format!(
-                "accounts_data_slice has {} entries, at most {count_max} are allowed \
-                 (grpc.data_slices_max)",
+                "accounts_data_slice has {} entries, at most {count_max} are allowed",
                 slices.len()
             )));
         }
@@ -80,6 +79,6 @@ mod tests {
             slices(ranges).expect_err("out of order or range");
         }
         let err = slices(&[(0, 1), (1, 1), (2, 1)]).expect_err("three");
-        assert!(err.message().contains("grpc.data_slices_max"), "{err}");
+        assert!(err.message().contains("accounts_data_slice has"), "{err}");
     }
 }

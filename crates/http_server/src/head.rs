@@ -31,10 +31,7 @@ pub(crate) enum HeadError {
     #[error("the URI has {bytes} bytes, at most {limit} are allowed (rpc.uri_bytes_max)")]
     UriTooLong { bytes: usize, limit: usize },
     /// Fix: send fewer values.
-    #[error(
-        "the header {name} has {bytes} bytes, at most {limit} are allowed \
-         (rpc.list_header_bytes_max)"
-    )]
+    #[error("the header {name} has {bytes} bytes, at most {limit} are allowed")]
     HeaderTooLong { name: HeaderName, bytes: usize, limit: usize },
     /// A proxy and the node could interpret such a request differently.
     #[error("{count} Host headers: only one is allowed")]

@@ -64,6 +64,10 @@ mod tests {
             ("[dev]\nslot-ms = 1\nslot-mss = 2", "slot-mss"),
             ("[follow]\nsources = []", "sources"),
             ("[dev]\nio-threads = 1", "io-threads"),
+            // Constants have no key.
+            ("[pool]\nslice_us = 0", "slice_us"),
+            ("[pool.heavy]\nweight = 2", "weight"),
+            ("[quic]\nwindow_max = 64", "window_max"),
         ] {
             for err in [DevFlags::from_toml(file).err(), FollowFlags::from_toml(file).err()] {
                 let err = err.expect(file).to_string();

@@ -7,6 +7,8 @@ use serde::{Deserialize, Deserializer};
 use crate::{Class, Limits};
 
 /// Bounds of the pool.
+///
+/// Fields with `serde(skip)` have no key in the configuration file: only tests and benchmarks change them.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -16,9 +18,11 @@ pub struct Config {
     /// Microseconds after which a task yields to another. Default 500. With 0 there are no time slices, no
     /// round-robin and no weights: each task, whatever its class, runs in the order of arrival until it finishes or
     /// must wait for its client. The bounds are the same.
+    #[serde(skip)]
     pub slice_us: u64,
     /// Priority of the threads for the system's scheduler: the nice value, 0 to 19. Default 10. The code that
     /// starts the threads sets it.
+    #[serde(skip)]
     pub nice: u8,
     /// Light tasks.
     #[serde(deserialize_with = "light")]
@@ -50,7 +54,7 @@ pub struct ClassConfig {
     /// Milliseconds from arrival in which a task must finish. Memory: a started task keeps the state that it
     /// reads alive until then.
     pub deadline_ms: u64,
-    /// Its share of the threads while other classes have tasks too.
+    /// Share of the threads while other classes have tasks too. It has no key in the configuration file.
     pub weight: u32,
 }
 
@@ -83,7 +87,6 @@ struct PartialClassConfig {
     tasks_max: Option<usize>,
     active_max: Option<usize>,
     deadline_ms: Option<u64>,
-    weight: Option<u32>,
 }
 
 fn light<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ClassConfig, D::Error> {
@@ -107,7 +110,7 @@ fn deserialize_with_defaults<'de, D: Deserializer<'de>>(
         tasks_max: partial.tasks_max.unwrap_or(default.tasks_max),
         active_max: partial.active_max.unwrap_or(default.active_max),
         deadline_ms: partial.deadline_ms.unwrap_or(default.deadline_ms),
-        weight: partial.weight.unwrap_or(default.weight),
+        weight: default.weight,
     })
 }
 

@@ -16,6 +16,8 @@ const BODY_BYTES_MAX: usize = 50 * 1024;
 const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
 /// Limits. A request over one of them is refused with a message that names the limit.
+///
+/// Fields with `serde(skip)` have no key in the configuration file: only tests and benchmarks change them.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -29,6 +31,7 @@ pub struct Config {
     pub uri_bytes_max: usize,
     /// Bytes of each header that is parsed as a list, all its lines together: `If-None-Match`, `Accept`,
     /// `Accept-Encoding` and similar ones. Default 4,096, enough for 100 `ETag`s.
+    #[serde(skip)]
     pub list_header_bytes_max: usize,
     /// Calls in a batch. Default 1,000: what fits into the default body.
     pub batch_max: usize,
@@ -73,6 +76,7 @@ pub struct Config {
     /// Default 32,768, some ten microseconds of base64.
     pub inline_bytes_max: usize,
     /// Accounts above which a list is computed on the CPU pool. Default 16.
+    #[serde(skip)]
     pub inline_accounts_max: usize,
     /// Milliseconds from a request's arrival to the last byte of its response above which it is logged; 0 logs
     /// none. Default 1,000. At most ten lines a second; the others are counted.

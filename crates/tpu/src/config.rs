@@ -7,6 +7,8 @@ use std::time::Duration;
 pub const CONNECTION_BYTES: u64 = 45_000;
 
 /// Limits of the port. Traffic that exceeds a limit is refused and counted by cause (see [`crate::DropReason`]).
+///
+/// Fields with `serde(skip)` have no key in the configuration file: only tests and benchmarks change them.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -27,9 +29,11 @@ pub struct Config {
 
     /// Streams open at once on one connection, at most. Default 512. Memory: about 360 bytes for each
     /// that was ever open at once, for as long as the connection lives.
+    #[serde(skip)]
     pub window_max: u32,
     /// Streams open at once on one connection, at least, however many connections share them.
     /// Default 16.
+    #[serde(skip)]
     pub window_min: u32,
     /// Streams open at once on all connections. Default 131,072. Identities in the weights file
     /// share three quarters by weight, all others the rest. Without a file all share everything.
@@ -37,6 +41,7 @@ pub struct Config {
     pub streams_max: usize,
     /// Bytes in flight to us on one connection. Default 1,048,576. Memory: in the worst case, where
     /// all data waits for a lost first packet, this for each connection.
+    #[serde(skip)]
     pub receive_window_bytes: u32,
 
     /// Bytes of a transaction of version 1. Default 4,096. Older versions have 1,232.
@@ -46,8 +51,10 @@ pub struct Config {
     pub unfinished_bytes_max: usize,
     /// Milliseconds from a stream's first frame to its end; it is then stopped. Default 10,000: a
     /// client on a bad line with 512 open streams needs some seconds to finish all of them.
+    #[serde(skip)]
     pub stream_timeout_ms: u64,
     /// Broken or stalled streams in a minute, after which a connection is closed. Default 256.
+    #[serde(skip)]
     pub broken_streams_max: u32,
     /// Milliseconds without a packet after which a connection is closed. Default 30,000.
     pub idle_timeout_ms: u64,
@@ -58,22 +65,27 @@ pub struct Config {
     /// public node should set about 60.
     pub handshakes_per_address_per_minute: u32,
     /// Handshakes under way at once. Default 1,024. Memory: about 45 KB each.
+    #[serde(skip)]
     pub handshakes_max: usize,
     /// Handshakes under way above which a client must first prove its address with a retry token.
     /// Default 128; 0 requires a token of every client.
+    #[serde(skip)]
     pub retry_above: usize,
     /// Milliseconds in which a handshake must be complete. Default 2,000.
+    #[serde(skip)]
     pub handshake_timeout_ms: u64,
 
     /// Datagram buffers that one shard retains for reuse. Default 8,192. Memory: 2 KiB each, so 16
     /// MiB; released while idle. A buffer that still has live slices when it would be reused is
     /// replaced.
+    #[serde(skip)]
     pub buffers_max: usize,
     /// Bytes of a socket's receive buffer to request; the system may grant less
     /// (`net.core.rmem_max`). Default 8,388,608. Memory: this for each shard, in the kernel.
     pub socket_bytes: usize,
     /// Microseconds in which datagrams gather while there is traffic. Default 150: adds this
     /// latency and saves a third of the CPU time. 0 reads at once.
+    #[serde(skip)]
     pub gather_us: u64,
     /// Whether the kernel may hand over many datagrams of one sender as one. Default true.
     pub receive_offload: bool,
@@ -83,12 +95,15 @@ pub struct Config {
     /// so 32 MiB.
     pub queue_max: usize,
     /// Milliseconds in which an equal transaction is refused unchecked. Default 10,000.
+    #[serde(skip)]
     pub repeat_ms: u64,
     /// Transactions that this filter remembers by their hashes. Default 262,144. Memory: two generations of
     /// 16 bytes each, so 8 MiB.
+    #[serde(skip)]
     pub repeats_max: usize,
     /// Milliseconds that a checked transaction waits for space in the ledger's queue. Default 1,000. Then it
     /// is refused.
+    #[serde(skip)]
     pub hand_over_ms: u64,
 
     /// Transactions that wait for, or are in flight to, one destination of the forwarder. Default

@@ -48,12 +48,7 @@ impl AccountFilter {
         config: &Config,
     ) -> Result<Self, Status> {
         let cuckoo = filter.cuckoo_accounts_filter.as_ref();
-        check_count(
-            "filters",
-            filter.filters.len(),
-            config.data_filters_max,
-            "grpc.data_filters_max",
-        )?;
+        check_count("filters", filter.filters.len(), config.data_filters_max, None)?;
         Ok(Self {
             accounts: AddressFilter::new("account", &filter.account, cuckoo, config)?,
             owners: addresses("owner", &filter.owner, config)?,

@@ -1,5 +1,7 @@
 //! What filters share: lists of addresses, cuckoo filters, and their limits.
 
+use std::fmt::Write as _;
+
 use foldhash::{HashSet, HashSetExt};
 use solana_pubkey::Pubkey;
 use tonic::Status;
@@ -91,7 +93,7 @@ pub(super) fn addresses(
     list: &[String],
     config: &Config,
 ) -> Result<HashSet<Pubkey>, Status> {
-    check_count(field, list.len(), config.addresses_max, "grpc.addresses_max")?;
+    check_count(field, list.len(), config.addresses_max, Some("grpc.addresses_max"))?;
     let mut addresses = HashSet::with_capacity(list.len());
     for text in list {
         let address = text.parse::<Pubkey>().map_err(|_| {
@@ -108,12 +110,14 @@ pub(super) fn check_count(
     field: &str,
     count: usize,
     count_max: usize,
-    setting: &str,
+    setting: Option<&str>,
 ) -> Result<(), Status> {
     if count <= count_max {
         return Ok(());
     }
-    Err(Status::invalid_argument(format!(
-        "{field} has {count} entries, at most {count_max} are allowed ({setting})"
-    )))
+    let mut message = format!("{field} has {count} entries, at most {count_max} are allowed");
+    if let Some(setting) = setting {
+        let _ = write!(message, " ({setting})");
+    }
+    Err(Status::invalid_argument(message))
 }

@@ -290,14 +290,13 @@ fn named<F, C>(
     config: &Config,
     compile: impl Fn(&F) -> Result<C, Status>,
 ) -> Result<Vec<Named<C>>, Status> {
-    check_count(field, filters.len(), config.filters_max, "grpc.filters_max")?;
+    check_count(field, filters.len(), config.filters_max, Some("grpc.filters_max"))?;
     let mut sorted: Vec<_> = filters.iter().collect();
     sorted.sort_unstable_by_key(|(name, _)| *name);
     let compiled = sorted.into_iter().map(|(name, filter)| {
         if name.len() > config.name_bytes_max {
             return Err(Status::invalid_argument(format!(
-                "{field}: a filter's name has {} bytes, at most {} are allowed \
-                 (grpc.name_bytes_max)",
+                "{field}: a filter's name has {} bytes, at most {} are allowed",
                 name.len(),
                 config.name_bytes_max
             )));

@@ -82,17 +82,17 @@ async fn a_filter_at_a_limit_is_accepted_and_one_beyond_is_refused_with_its_sett
     };
     let cases = [
         (metas(&["a", "b"]), metas(&["a", "b", "c"]), "grpc.filters_max"),
-        (metas(&["abcd"]), metas(&["abcde"]), "grpc.name_bytes_max"),
+        (metas(&["abcd"]), metas(&["abcde"]), "a filter's name has 5 bytes, at most 4 are"),
         (owners(3), owners(4), "grpc.addresses_max"),
         (excluded(3), excluded(4), "grpc.addresses_max"),
-        (conditions(1), conditions(2), "grpc.data_filters_max"),
-        (slices(1), slices(2), "grpc.data_slices_max"),
+        (conditions(1), conditions(2), "filters has 2 entries, at most 1 are"),
+        (slices(1), slices(2), "accounts_data_slice has 2 entries, at most 1 are"),
     ];
-    for (valid, invalid, setting) in cases {
-        outcome(&ledger, valid).await.unwrap_or_else(|err| panic!("{setting}: {err}"));
-        let err = outcome(&ledger, invalid).await.expect_err(setting);
+    for (valid, invalid, expected) in cases {
+        outcome(&ledger, valid).await.unwrap_or_else(|err| panic!("{expected}: {err}"));
+        let err = outcome(&ledger, invalid).await.expect_err(expected);
         assert_eq!(err.code(), Code::InvalidArgument, "{err}");
-        assert!(err.message().contains(setting), "{err}");
+        assert!(err.message().contains(expected), "{err}");
     }
 }
 

@@ -347,10 +347,10 @@ mod tests {
     fn a_flag_overrides_the_file() {
         let flags = DevFlags { ticks_per_slot: Some(8), ..DevFlags::default() };
         let file = "slot-ms = 100\nqueue-max = 7\nforward = [\"127.0.0.1:9\"]\n[rpc]\nbatch_max = 3\n\
-                    [pubsub]\nping_ms = 9\n[quic]\nwindow_max = 64";
+                    [pubsub]\nping_ms = 9\n[quic]\nstreams_max = 64";
         let config = check(flags, file).expect("valid settings");
         assert_eq!((config.node.rpc.batch_max, config.node.pubsub.ping_ms), (3, 9));
-        assert_eq!((config.node.quic.window_max, config.node.tpu_port), (64, Some(8901)));
+        assert_eq!((config.node.quic.streams_max, config.node.tpu_port), (64, Some(8901)));
         assert_eq!(config.node.forward, [SocketAddr::from(([127, 0, 0, 1], 9))]);
         assert_eq!(config.local.localnet.slot_ms, 50);
         assert_eq!(config.local.localnet.queue_max, 7);

@@ -310,7 +310,7 @@ fn what_is_too_long_is_refused_before_it_is_parsed() {
     let many = "the query has 8001 parameters, the maximum is 32";
     refuse(&pairs, "", (400, "invalid_params"), many);
     let tags: String = (0..400).map(|n| format!("\"{n:08}\", ")).collect();
-    let long = "(rpc.list_header_bytes_max)";
+    let long = "bytes, at most 4096 are allowed";
     for name in ["if-none-match", "accept", "accept-encoding"] {
         refuse(&account, &format!("{name}: {tags}\r\n"), (431, "header_too_long"), long);
     }

@@ -53,6 +53,7 @@ pub struct Config {
     pub incoming_bytes_max: usize,
     /// Messages about sets that the CPU pool works on at once; others wait, one for each connection.
     /// Default half of the cores. The pool schedules them under another client id than the client's requests.
+    #[serde(skip)]
     pub set_tasks_max: usize,
     /// Accounts of a snapshot under another key kind than the account itself. Default 1,000,000.
     pub snapshot_accounts_max: usize,
@@ -82,6 +83,7 @@ pub struct Config {
     /// the connection is closed (1008).
     pub write_timeout_ms: u64,
     /// Milliseconds that a closing connection has to read the reason. Default 5,000.
+    #[serde(skip)]
     pub close_timeout_ms: u64,
     /// Milliseconds between our pings. Default 25,000: less than half of the time after which proxies close a quiet
     /// connection (HAProxy in Debian 50 s, nginx and AWS 60 s). If nothing comes from a client between three of them,
