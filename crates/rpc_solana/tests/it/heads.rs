@@ -50,9 +50,7 @@ fn a_list_in_a_header_that_is_too_long_is_refused_with_its_name() {
         for lines in [line(4 * 1024 + 1), line(4 * 1024) + &line(1)] {
             let response = refused(&world, &post_with(&lines));
             assert_eq!(response.status, 431, "{name}");
-            let text = format!(
-                "the header {name} has 4097 bytes, at most 4096 are allowed\n"
-            );
+            let text = format!("the header {name} has 4097 bytes, at most 4096 are allowed\n");
             assert_eq!(response.body, text);
         }
     }
