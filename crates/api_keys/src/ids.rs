@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The names of the classes of calls, in the order of `pool::Class::ALL`.
+/// The names of the classes of calls, in the order of `cpu_pool::Class::ALL`.
 pub const CLASS_NAMES: [&str; 3] = ["light", "medium", "heavy"];
 
 /// The number of a key in this process.

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_keys::{ApiKeys, AuthError, Charge, Credentials, LimitReached, Permit};
+use clients::ClientId;
+use cpu_pool::{Class, Pool};
 use http::Uri;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
-use pool::{Class, ClientId, Pool};
 
 /// The HTTP header of an API key.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -159,7 +160,7 @@ mod tests {
             "{anonymous}\n[tiers.t]\nrequests_per_s = 5\n[[keys]]\nname = \"a\"\ntier = \"t\"\nsha256 = \"{hash}\"\n"
         );
         let keys = ApiKeys::new(KeyFile::parse(&text).expect("it is valid"), 0);
-        let pool = Pool::new(pool::Config::default(), Arc::new(|| Duration::ZERO), || {});
+        let pool = Pool::new(cpu_pool::Config::default(), Arc::new(|| Duration::ZERO), || {});
         Authenticator::new(Arc::new(keys), Arc::new(pool.expect("a thread")))
     }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use chain_solana::{ForkControl, Reader};
+use clients::ClientId;
 use ledger::{Address, Commitment};
 use localnet::{Config, GenesisAccount};
-use pool::ClientId;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 use testkit::clock::now;

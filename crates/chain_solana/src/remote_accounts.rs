@@ -5,7 +5,7 @@
 //! Bounds: those of the implementation, with a share for each client.
 //! Not here: how accounts are fetched (`upstream_fork`), which accounts a method needs (`rpc_solana`).
 
-use pool::ClientId;
+use clients::ClientId;
 use solana_pubkey::Pubkey;
 use solana_transaction::versioned::VersionedTransaction;
 

@@ -1,6 +1,6 @@
 //! Sending a transaction to a ledger: the client that sends it, and why the ledger refuses it.
 
-use pool::ClientId;
+use clients::ClientId;
 
 use crate::VerifiedTransaction;
 

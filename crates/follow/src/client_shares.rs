@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use chain_solana::{QueueBound, SendError, Sender};
-use pool::ClientId;
+use clients::ClientId;
 
 /// Counts the transactions in a queue, by client.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chain_solana::{QueueBound, SendError, Sender, TransactionSender, VerifiedTransaction};
+use clients::ClientId;
 use http_client::{Client, Endpoint, HttpClientError};
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
-use pool::ClientId;
 use serde_json::json;
 
 use crate::client_shares::ClientShares;

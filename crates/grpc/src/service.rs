@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use api_keys::{AuthError, LimitReached, Permit};
 use authentication::Authenticator;
+use clients::ClientId;
 use hyper::body::Incoming;
-use pool::ClientId;
 use prost::Message;
 use tonic::body::Body;
 use tonic::codec::CompressionEncoding;

@@ -2,7 +2,7 @@
 
 use api_keys::{KeyNumber, Permit};
 use authentication::Authenticator;
-use pool::ClientId;
+use clients::ClientId;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// The API key of a subscription, if clients have API keys, and its permits.

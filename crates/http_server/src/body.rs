@@ -143,7 +143,8 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::Arc;
 
-    use pool::{ClientId, Limits, Pool, RateLimiter};
+    use clients::{ClientId, Limits, RateLimiter};
+    use cpu_pool::Pool;
 
     use super::*;
     use crate::wall_clock::wall_clock;
@@ -151,7 +152,8 @@ mod tests {
     #[test]
     fn a_client_that_reads_a_long_cached_response_at_its_rate_may_send_more_requests_meanwhile() {
         let clock = Arc::new(wall_clock());
-        let pool = Arc::new(Pool::new(pool::Config::default(), clock, || {}).expect("a thread"));
+        let pool =
+            Arc::new(Pool::new(cpu_pool::Config::default(), clock, || {}).expect("a thread"));
         let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
         let clients = Arc::new(RateLimiter::new(limits));
         let client = ClientId(1);

@@ -6,8 +6,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use clients::ClientId;
 use hyper::header::{HeaderMap, HeaderName};
-use pool::ClientId;
 
 /// The client, by the address of the peer, and by the header if one is configured.
 pub(crate) fn client(header: Option<&HeaderName>, peer: IpAddr, headers: &HeaderMap) -> ClientId {

@@ -141,8 +141,8 @@ impl Alarm {
 
 #[cfg(test)]
 mod tests {
+    use clients::ClientId;
     use futures_util::FutureExt;
-    use pool::ClientId;
 
     use super::*;
     use crate::http_metrics::HttpCounters;

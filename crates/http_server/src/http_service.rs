@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_keys::{AuthError, LimitReached, Permit};
+use clients::ClientId;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use pool::ClientId;
 
 use crate::body::ResponseBody;
 use crate::client_id;

@@ -9,9 +9,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use clients::ClientId;
 use foldhash::HashMap;
 use parking_lot::Mutex;
-use pool::ClientId;
 
 /// The last tenth of all connections is for addresses that have few.
 const RESERVED_PART: usize = 10;

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use clients::ClientId;
 use parking_lot::Mutex;
-use pool::ClientId;
 
 use crate::http_metrics::{HttpCounters, HttpEvent};
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
-use pool::{ClientId, Pool, RateLimiter};
+use clients::{ClientId, RateLimiter};
+use cpu_pool::Pool;
 use tokio::time::Sleep;
 
 use crate::buf_list::BufList;
@@ -105,7 +106,7 @@ mod tests {
     use std::time::Duration;
 
     use bytes::Bytes;
-    use pool::Limits;
+    use clients::Limits;
 
     use super::*;
     use crate::wall_clock::wall_clock;
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn chunks_of_two_responses_go_at_their_clients_rate_without_polling() {
         let clock = Arc::new(wall_clock());
-        let pool = Pool::new(pool::Config::default(), clock, || {}).expect("a thread");
+        let pool = Pool::new(cpu_pool::Config::default(), clock, || {}).expect("a thread");
         let pool = Arc::new(pool);
         let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
         let clients = Arc::new(RateLimiter::new(limits));

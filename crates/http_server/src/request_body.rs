@@ -11,11 +11,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use clients::ClientId;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
-use pool::ClientId;
 
 use crate::body::ResponseBody;
 use crate::http_context::HttpContext;

@@ -11,9 +11,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clients::ClientId;
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
-use pool::ClientId;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

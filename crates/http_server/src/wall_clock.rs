@@ -4,7 +4,7 @@ use std::time::Instant;
 
 /// Returns a monotonic clock that starts at 0.
 #[expect(clippy::disallowed_methods, reason = "where time enters the tests")]
-pub(crate) fn wall_clock() -> impl pool::Clock {
+pub(crate) fn wall_clock() -> impl cpu_pool::Clock {
     let started = Instant::now();
     move || started.elapsed()
 }

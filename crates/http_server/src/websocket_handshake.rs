@@ -3,11 +3,11 @@
 use api_keys::Permit;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use clients::ClientId;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
-use pool::ClientId;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::body::ResponseBody;

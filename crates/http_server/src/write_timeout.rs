@@ -429,7 +429,7 @@ mod tests {
     async fn a_connection_with_much_to_write_yields_to_others() {
         use std::sync::atomic::AtomicUsize;
 
-        use pool::ClientId;
+        use clients::ClientId;
 
         use crate::poll_budget::{Budgeted, GRANT_UNITS, UNITS};
         use crate::yield_queue::{TURNS_PER_THREAD, YieldQueue};

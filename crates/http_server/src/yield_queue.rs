@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 
+use clients::ClientId;
 use foldhash::HashMap;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
-use pool::ClientId;
 use tokio::sync::Notify;
 
 use crate::http_metrics::{HttpCounters, HttpEvent};

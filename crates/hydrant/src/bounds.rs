@@ -258,8 +258,8 @@ pub(crate) fn rpc(config: &rpc_solana::Config) -> Vec<Setting> {
 }
 
 /// The table `[pool]`, flags merged in. The number of its threads is a flag.
-pub(crate) fn pool(config: &pool::Config) -> Vec<Setting> {
-    let pool::Config {
+pub(crate) fn pool(config: &cpu_pool::Config) -> Vec<Setting> {
+    let cpu_pool::Config {
         threads: _,
         slice_us: _,
         nice: _,
@@ -267,7 +267,7 @@ pub(crate) fn pool(config: &pool::Config) -> Vec<Setting> {
         ref medium,
         ref heavy,
         client_heavy_max,
-        clients: pool::Limits { requests_per_s, bytes_per_s },
+        clients: clients::Limits { requests_per_s, bytes_per_s },
     } = *config;
     let mut settings = vec![
         setting("pool.client_heavy_max", client_heavy_max, 0..=MILLION),
@@ -280,7 +280,7 @@ pub(crate) fn pool(config: &pool::Config) -> Vec<Setting> {
         ["pool.heavy.tasks_max", "pool.heavy.active_max", "pool.heavy.deadline_ms"],
     ];
     for (names, class) in names.into_iter().zip([light, medium, heavy]) {
-        let pool::ClassConfig { tasks_max, active_max, deadline_ms, weight: _ } = *class;
+        let cpu_pool::ClassConfig { tasks_max, active_max, deadline_ms, weight: _ } = *class;
         settings.extend([
             setting(names[0], tasks_max, 1..=MILLION),
             setting(names[1], active_max, 1..=MILLION),

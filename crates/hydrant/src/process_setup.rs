@@ -131,9 +131,9 @@ pub(crate) fn has_date() -> bool {
 
 /// The CPU pool. Its threads have a lower priority than the I/O threads, so that on a machine with few cores an
 /// inline request does not wait for the end of a time slice.
-pub(crate) fn cpu_pool(config: &pool::Config) -> std::io::Result<pool::Pool> {
+pub(crate) fn cpu_pool(config: &cpu_pool::Config) -> std::io::Result<cpu_pool::Pool> {
     let nice = config.nice;
-    pool::Pool::new(config.clone(), Arc::new(SystemClock::new()), move || {
+    cpu_pool::Pool::new(config.clone(), Arc::new(SystemClock::new()), move || {
         // On Linux this sets only this thread's priority. Raising the value is always allowed.
         let result = rustix::process::setpriority_process(None, i32::from(nice));
         if let Err(err) = result {

@@ -6,10 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clients::ClientId;
 use grpc::{TlsAcceptor, TlsStream};
 use http_server::{HttpEvent, Tls};
 use jsonrpc::ServerContext;
-use pool::ClientId;
 use tokio::net::TcpStream;
 
 use crate::admin::AdminApi;

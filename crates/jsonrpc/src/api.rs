@@ -138,10 +138,12 @@ impl<A> MethodSpec<A> {
 
     /// The class that each of its calls counts for in the limits of API keys: the heaviest that a call can have. A call
     /// that runs inline is light, and so is one that is tried inline, because it is nearly always small.
-    pub(crate) fn charged_class(&self) -> pool::Class {
+    pub(crate) fn charged_class(&self) -> cpu_pool::Class {
         match self.execution {
-            Execution::Inline | Execution::Light | Execution::TryInline(_) => pool::Class::Light,
-            Execution::Medium => pool::Class::Medium,
+            Execution::Inline | Execution::Light | Execution::TryInline(_) => {
+                cpu_pool::Class::Light
+            }
+            Execution::Medium => cpu_pool::Class::Medium,
             Execution::ByCost { class_max, .. } => class_max,
         }
     }
@@ -149,7 +151,7 @@ impl<A> MethodSpec<A> {
     /// Whether a call may be heavy, whatever its parameters are. For calls that are not classified one by one.
     pub(crate) fn may_be_heavy(&self) -> bool {
         // A call that is tried inline is nearly always small.
-        matches!(self.execution, Execution::ByCost { class_max: pool::Class::Heavy, .. })
+        matches!(self.execution, Execution::ByCost { class_max: cpu_pool::Class::Heavy, .. })
     }
 }
 
@@ -165,13 +167,13 @@ pub enum Execution<A: 'static> {
     /// Its result does not matter if the parameters are invalid.
     ByCost {
         /// The heaviest class of a call.
-        class_max: pool::Class,
+        class_max: cpu_pool::Class,
         /// Decides for one call.
-        class: fn(&A, Params<'_>, &mut InlineBudget) -> Option<pool::Class>,
+        class: fn(&A, Params<'_>, &mut InlineBudget) -> Option<cpu_pool::Class>,
     },
     /// Tried on the thread that polls the socket. The function gives up early if the call is expensive, and
     /// returns the class in which the call runs on the CPU pool.
-    TryInline(fn(&A, Params<'_>, &mut InlineBudget) -> Result<MethodResult, pool::Class>),
+    TryInline(fn(&A, Params<'_>, &mut InlineBudget) -> Result<MethodResult, cpu_pool::Class>),
 }
 
 /// How much all calls of a body together may still encode inline, in bytes of data.

@@ -97,7 +97,7 @@ impl RpcError {
     }
 
     /// The CPU pool is full.
-    pub(crate) fn full(full: &pool::PoolFull) -> Self {
+    pub(crate) fn full(full: &cpu_pool::PoolFull) -> Self {
         let data = serde_json::json!({
             "class": full.class.name(), "queued": full.tasks, "limit": full.limit,
         });
@@ -105,7 +105,7 @@ impl RpcError {
     }
 
     /// The client reached its rate limit.
-    pub fn too_many(too_many: &pool::RateLimited) -> Self {
+    pub fn too_many(too_many: &clients::RateLimited) -> Self {
         let retry_after_ms = too_many.retry_after.as_millis() as u64;
         let data = serde_json::json!({ "limit": too_many.limit, "retryAfterMs": retry_after_ms });
         Self::new(OVERLOADED, too_many.to_string()).with_data(data)
@@ -139,14 +139,18 @@ impl RpcError {
     }
 
     /// A task of the CPU pool ended without a result.
-    pub(crate) fn ended(why: Option<pool::TaskEnd>, class: pool::Class, deadline_ms: u64) -> Self {
+    pub(crate) fn ended(
+        why: Option<cpu_pool::TaskEnd>,
+        class: cpu_pool::Class,
+        deadline_ms: u64,
+    ) -> Self {
         let late = match why {
-            Some(pool::TaskEnd::ExpiredWaiting) => "begun",
-            Some(pool::TaskEnd::Expired) => "done",
-            Some(pool::TaskEnd::ShutDown | pool::TaskEnd::Cancelled) => {
+            Some(cpu_pool::TaskEnd::ExpiredWaiting) => "begun",
+            Some(cpu_pool::TaskEnd::Expired) => "done",
+            Some(cpu_pool::TaskEnd::ShutDown | cpu_pool::TaskEnd::Cancelled) => {
                 return Self::internal_with("the node is shutting down");
             }
-            Some(pool::TaskEnd::Panicked) | None => return Self::internal(),
+            Some(cpu_pool::TaskEnd::Panicked) | None => return Self::internal(),
         };
         let class = class.name();
         let message = format!(
@@ -160,7 +164,7 @@ impl RpcError {
     }
 
     /// The response of a request of a class had not begun in time.
-    pub(crate) fn late_response(class: pool::Class, timeout_ms: u64) -> Self {
+    pub(crate) fn late_response(class: cpu_pool::Class, timeout_ms: u64) -> Self {
         let class = class.name();
         let message = format!(
             "too busy: the response to a {class} request had not begun after {timeout_ms} ms \

@@ -2,7 +2,7 @@
 //!
 //! Bounds: each query bounds its own memory.
 
-use pool::TimeSlice;
+use cpu_pool::TimeSlice;
 use response_cache::ResultContext;
 
 use crate::error::RpcError;

@@ -5,7 +5,7 @@
 //! ([`MethodOutput`]); this crate writes the envelope around it, or sends the value alone to another interface
 //! ([`MethodClient`]).
 //! Invariant: a thread that polls sockets does at most microseconds of a method's work. More work runs on
-//! [`pool::Pool`]. If the pool is full, the client gets an error at once.
+//! [`cpu_pool::Pool`]. If the pool is full, the client gets an error at once.
 //! Not here: methods, any chain, sockets ([`http_server`]), what is cached ([`response_cache`]).
 
 mod api;

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clients::ClientId;
 use http_server::{ContentEncoding, PageAccess, RequestId, ResponseBody, poll_budget};
-use pool::ClientId;
 
 use crate::api::{Api, Server};
 use crate::dispatch::{self, JsonRpcResponse, WatchedCall};

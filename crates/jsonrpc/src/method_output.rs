@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use cpu_pool::{Clock, TimeSlice};
 use ledger::Slot;
-use pool::{Clock, TimeSlice};
 use response_cache::ResultContext;
 use serde::Serialize;
 

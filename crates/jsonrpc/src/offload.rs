@@ -5,7 +5,8 @@
 //! Invariant: nothing is started for a client that has disconnected: dropping the future removes the task from
 //! the pool.
 
-use pool::{Class, ClientId, Task, TaskEnd, TaskPoll, TimeSlice};
+use clients::ClientId;
+use cpu_pool::{Class, Task, TaskEnd, TaskPoll, TimeSlice};
 use tokio::sync::oneshot;
 
 use crate::error::RpcError;

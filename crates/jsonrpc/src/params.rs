@@ -9,8 +9,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::net::IpAddr;
 
+use clients::ClientId;
 use http_server::PageAccess;
-use pool::ClientId;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use pool::Class as PoolClass;
+use cpu_pool::Class as PoolClass;
 
 use crate::api::{Api, MethodRef};
 use crate::envelope::Id;

@@ -1,12 +1,12 @@
 //! The context of a request, which everything that handles the request gets.
 //!
-//! Shape: small, and `Copy`. Not here: scheduling (`pool`), encoding ([`http_server`]).
+//! Shape: small, and `Copy`. Not here: scheduling (`cpu_pool`), encoding ([`http_server`]).
 
 use std::net::IpAddr;
 use std::time::Duration;
 
+use clients::ClientId;
 use http_server::{ContentEncoding, PageAccess, RequestId};
-use pool::ClientId;
 
 use crate::params::Params;
 use crate::trace_parent::TraceParent;

@@ -12,11 +12,11 @@ use std::task::Wake;
 
 use bytes::Bytes;
 use cache::Entry;
+use cpu_pool::{TaskEnd, Ticket};
 use http_server::{
     BodyEncoder, COMPRESS_BYTES_MIN, ContentEncoding, HttpCounters, HttpEvent, RequestId,
 };
 use ledger::Slot;
-use pool::{TaskEnd, Ticket};
 use response_cache::{CachedResponse, RESULT_CHUNK_BYTES, ResultContext, Validator};
 use tokio::sync::mpsc;
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use clients::{ClientId, RateLimited, RateLimiter};
+use cpu_pool::Pool;
 use http_server::{HttpContext, RateLimitedBody, ResponseBody};
 use ledger::Commitment;
-use pool::{ClientId, Pool, RateLimited, RateLimiter};
 use response_cache::{LedgerVersions, ResponseCache};
 
 use crate::config::Config;
@@ -116,7 +117,7 @@ impl Default for SystemClock {
     }
 }
 
-impl pool::Clock for SystemClock {
+impl cpu_pool::Clock for SystemClock {
     fn now(&self) -> Duration {
         self.0.elapsed()
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::metrics::MEDIA_TYPE;
+use clients::ClientId;
 use http_server::{ResponseBody, response, text_response};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use pool::ClientId;
 
 use crate::health::Status;
 use crate::server_context::ServerContext;

@@ -8,9 +8,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use chain_solana::{EventSink, LedgerEvent, Reader, VerifiedTransaction};
+use clients::ClientId;
 use ledger::{Address, Commitment};
 use localnet::Config;
-use pool::ClientId;
 use solana_account::ReadableAccount;
 use solana_keypair::Keypair;
 use solana_message::{Message, VersionedMessage};

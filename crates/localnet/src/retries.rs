@@ -14,8 +14,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use clients::ClientId;
 use foldhash::quality::RandomState;
-use pool::ClientId;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 

@@ -4,7 +4,7 @@
 //! commitment. Readers see each publish as a whole, and take no lock that the writer takes.
 //! Bounds: addresses ([`LedgerConfig::addresses_max`]) and unrooted blocks ([`UNROOTED_MAX`]). A view
 //! holds its state in memory as long as it lives.
-//! Not here: the meaning of a record (the chain's implementation), limits and scheduling of reads (`pool`, `jsonrpc`).
+//! Not here: the meaning of a record (the chain's implementation), limits and scheduling of reads (`cpu_pool`, `jsonrpc`).
 #![forbid(unsafe_code)]
 
 mod address_resolver;

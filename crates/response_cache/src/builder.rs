@@ -5,8 +5,8 @@
 //! Not here: encoding the collected response (`encoder`).
 
 use cache::{Entry, FillGuard};
+use clients::ClientId;
 use http_server::ContentEncoding;
-use pool::ClientId;
 
 use crate::entry::CachedResponse;
 use crate::memory_budget::CollectedResponse;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use cache::FillTicket;
+use clients::ClientId;
 use http_server::ContentEncoding;
 use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record, Slot};
-use pool::ClientId;
 use query::{ChangeTracker, Ledger, LedgerConfig, Reader};
 
 use crate::cache_fill::LookupStage;

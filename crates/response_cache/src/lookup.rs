@@ -9,9 +9,9 @@
 use std::sync::Arc;
 
 use cache::{CacheReader, Entry, FillStart, FillTicket, Lookup, OnFilled, WaitGuard};
+use clients::ClientId;
 use http_server::{COMPRESS_BYTES_MIN, ContentEncoding};
 use ledger::Slot;
-use pool::ClientId;
 
 use crate::builder::{NotCached, ResponseBuilder};
 use crate::dependencies::{CacheableCall, CallText, ParsedCall};

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use clients::ClientId;
 use parking_lot::Mutex;
-use pool::ClientId;
 
 /// Budget for the responses of one cache. Clones share it.
 #[derive(Clone)]

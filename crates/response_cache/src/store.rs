@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cache::{Cache, Config, RequestMemo};
-use pool::ClientId;
+use clients::ClientId;
 
 use crate::dependencies::ParsedCall;
 use crate::entry::CachedResponse;

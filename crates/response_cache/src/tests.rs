@@ -4,8 +4,8 @@ use std::io::Read;
 use std::sync::{Arc, LazyLock};
 
 use cache::Entry;
+use clients::ClientId;
 use http_server::{COMPRESS_BYTES_MIN, ContentEncoding};
-use pool::ClientId;
 
 use crate::*;
 

@@ -13,11 +13,11 @@ use std::task::Waker;
 use chain_solana::{
     BundleCall, BundleResult, BundleSender, HistorySnapshot, SendError, VerifiedTransaction,
 };
+use clients::ClientId;
 use foldhash::quality::RandomState;
 use ledger::{Commitment, Slot};
 use metrics::{Collector, Exposition, MetricKind};
 use parking_lot::Mutex;
-use pool::ClientId;
 use sha2::{Digest, Sha256};
 use solana_signature::Signature;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ::metrics::{Collector, Exposition, MetricKind};
 use chain_solana::{History, Reader, Verification};
+use cpu_pool::Pool;
 use jsonrpc::{Health, Status};
-use pool::Pool;
 
 use crate::NodeMemory;
 

@@ -8,11 +8,12 @@ use chain_solana::{
     Cluster, ClusterInfo, Faucet, ForkControl, History, PreSnapshotStatuses, Reader,
     RemoteAccounts, Simulator, Snapshots, TransactionSender, UpstreamRpc, Verification,
 };
+use clients::RateLimiter;
+use cpu_pool::Pool;
 use http_server::{Authenticator, HttpContext};
 use jsonrpc::metrics::Metrics;
 use jsonrpc::{Health, Server, ServerContext};
 use ledger::{Commitment, Slot};
-use pool::{Pool, RateLimiter};
 use query::ChangeTracker;
 use response_cache::{LedgerVersions, ResponseCache};
 

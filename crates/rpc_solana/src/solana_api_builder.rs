@@ -10,9 +10,9 @@ use chain_solana::{
     OneNodeCluster, PreSnapshotStatuses, Reader, RemoteAccounts, Simulator, Snapshots,
     TransactionSender, UpstreamRpc, Verification,
 };
+use cpu_pool::Pool;
 use jsonrpc::metrics::Metrics;
 use jsonrpc::{Api, Health};
-use pool::Pool;
 
 use crate::bundles::Bundles;
 use crate::cheatcodes::Cheatcodes;

@@ -14,12 +14,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use chain_solana::{
     ClusterInfo, Faucet, History, HistoryLimits, Reader, Simulator, TransactionSender,
 };
+use clients::{ClientId, RateLimiter};
+use cpu_pool::{Class, ClassCounters, Clock, Counters, Pool, Task, TaskPoll, Ticket, TimeSlice};
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::{Health, HttpApi, SystemClock};
-use pool::{
-    Class, ClassCounters, ClientId, Clock, Counters, Pool, RateLimiter, Task, TaskPoll, Ticket,
-    TimeSlice,
-};
 use query::IndexConfig;
 use response_cache::ResponseCache;
 use rpc_solana::{Config, SolanaApi, SolanaApiBuilder, SolanaServer};
@@ -59,7 +57,7 @@ pub struct SolanaNodeBuilder {
     history: Option<Arc<History>>,
     cluster_info: Arc<ClusterInfo>,
     config: Config,
-    pool: pool::Config,
+    pool: cpu_pool::Config,
     clock: Arc<dyn Clock>,
     health: Arc<Health>,
     cache_bytes_max: u64,
@@ -88,7 +86,7 @@ impl SolanaNodeBuilder {
     }
 
     /// Sets the threads and the limits of the pool, and the limits of clients.
-    pub fn pool(mut self, pool: pool::Config) -> Self {
+    pub fn pool(mut self, pool: cpu_pool::Config) -> Self {
         self.pool = pool;
         self
     }
@@ -176,11 +174,11 @@ impl SolanaNode {
     /// Serves the sample ledger with the default limits.
     #[expect(clippy::new_without_default, reason = "a default that opens sockets would surprise")]
     pub fn new() -> Self {
-        Self::with_config(Config::default(), pool::Config::default())
+        Self::with_config(Config::default(), cpu_pool::Config::default())
     }
 
     /// Serves the sample ledger with these limits.
-    pub fn with_config(config: Config, pool: pool::Config) -> Self {
+    pub fn with_config(config: Config, pool: cpu_pool::Config) -> Self {
         let reader = sample_ledger::ledger(IndexConfig::default());
         Self::builder(reader).config(config).pool(pool).serve()
     }
@@ -192,7 +190,7 @@ impl SolanaNode {
             history: None,
             cluster_info: Arc::new(cluster_info()),
             config: Config::default(),
-            pool: pool::Config::default(),
+            pool: cpu_pool::Config::default(),
             clock: Arc::new(SystemClock::new()),
             health: Arc::default(),
             cache_bytes_max: 1 << 24,

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use api_keys::{ApiKeys, AuthError, KeyNumber};
 use chain_solana::Sender;
+use clients::{ClientId, TokenBucket};
 use foldhash::quality::RandomState;
 use parking_lot::Mutex;
-use pool::{ClientId, TokenBucket};
 use solana_pubkey::Pubkey;
 
 use crate::config::Config;

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chain_solana::Sender;
+use clients::ClientId;
 use parking_lot::{Condvar, Mutex};
-use pool::ClientId;
 
 use crate::counters::{Counters, DropReason};
 use crate::transaction::{PeerId, ReceivedTransaction, TransactionSink};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use clients::TokenBucket;
 use foldhash::quality::RandomState;
-use pool::TokenBucket;
 
 /// Handshakes at a steady rate, after a burst.
 #[derive(Clone, Copy, Debug)]

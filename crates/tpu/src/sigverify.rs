@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use chain_solana::{
     History, SendError, Sender, TransactionSender, VerifiedTransaction, VerifyError,
 };
+use clients::ClientId;
 use ledger::Commitment;
-use pool::ClientId;
 use solana_transaction::versioned::VersionedTransaction;
 
 use crate::clock;

@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use chain_solana::{AccountsRequest, FetchError, PendingSender};
+use clients::ClientId;
 use foldhash::quality::RandomState;
 use parking_lot::{Condvar, Mutex};
-use pool::ClientId;
 
 /// Requests that wait, of all clients.
 pub(crate) const FETCHES_MAX: usize = 512;

@@ -13,8 +13,8 @@ use chain_solana::{
     AccountsRequest, FetchCall, FetchError, LedgerControl, Reader, RemoteAccounts, StartPoint,
     pending,
 };
+use clients::ClientId;
 use parking_lot::Mutex;
-use pool::ClientId;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_transaction::versioned::VersionedTransaction;

@@ -9,9 +9,9 @@ use crate::workspace::Crate;
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
     &["address", "state", "index", "metrics", "lattice", "api_keys"],
-    &["subscriptions", "pool", "cache", "process_usage", "store"],
-    &["query", "solana", "agave-precompiles", "authentication"],
-    &["chain_solana", "snapshot_solana", "verify", "feed"],
+    &["subscriptions", "clients", "cache", "process_usage", "store"],
+    &["cpu_pool", "query", "solana", "agave-precompiles"],
+    &["authentication", "chain_solana", "snapshot_solana", "verify", "feed"],
     &[
         "svm",
         "snapshot_ledger",
@@ -232,13 +232,13 @@ mod tests {
     #[test]
     fn a_crate_without_a_layer_and_a_layer_without_a_crate_are_caught() {
         let mut crates = all_crates();
-        crates.retain(|krate| krate.name != "pool");
+        crates.retain(|krate| krate.name != "cpu_pool");
         crates.push(krate("attic", &[]));
         assert_eq!(
             check(&crates),
             [
                 "attic: has no layer; add it to xtask/src/tidy/layers.rs and ARCHITECTURE.md",
-                "pool: has a layer but does not exist",
+                "cpu_pool: has a layer but does not exist",
             ]
         );
     }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use chain_solana::{History, HistoryLimits, Reader};
+use clients::{ClientId, Limits, RateLimiter};
+use cpu_pool::Pool;
 use http_server::{Listeners, Socket, WebSocketHandler};
 use jsonrpc::SystemClock;
 use ledger::Commitment;
-use pool::{ClientId, Limits, Pool, RateLimiter};
 use rpc_solana::{SolanaApi, SolanaApiBuilder, SolanaServer};
 use testkit::cluster_info::cluster_info;
 use tokio::net::TcpListener;
@@ -25,7 +26,7 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
     println!("serving {}", listener.local_addr()?);
     let (stop, stopped) = oneshot::channel::<()>();
     let listeners = Listeners { rpc: listener, pubsub: None };
-    let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
+    let pool = Pool::new(cpu_pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
     let node = Arc::new(server(api(reader, Arc::new(pool)).build(), 1 << 24));
     let server = runtime.spawn(jsonrpc::serve(node, Arc::new(NoPubSub), None, listeners, async {
         // An error means that the other end has closed the connection.
@@ -48,7 +49,7 @@ fn api(reader: &Reader, pool: Arc<Pool>) -> SolanaApiBuilder {
 pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<SolanaServer> {
     let Settings { cpu_threads: threads, slice_us, nice, inline_bytes, cache_bytes, .. } =
         *settings;
-    let config = pool::Config { threads, slice_us, nice, ..pool::Config::default() };
+    let config = cpu_pool::Config { threads, slice_us, nice, ..pool::Config::default() };
     let pool = Pool::new(config, Arc::new(SystemClock::new()), move || {
         // On Linux it applies to this thread only. Raising the value is always allowed.
         let _ = rustix::process::setpriority_process(None, nice.into());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chain_solana::{SendError, Sender};
-use pool::ClientId;
+use clients::ClientId;
 use solana_hash::Hash;
 use solana_signature::Signature;
 

@@ -10,10 +10,10 @@ use chain_solana::{
     Cluster, ClusterNode, InflationSchedule, LeaderSchedule, QueueBound, SendError,
     TransactionSender, VerifiedTransaction, View, VoteStakes,
 };
+use clients::ClientId;
 use follow::{Base, Follower, LeaderSender, SenderChain, SourceConfig, UpstreamSender};
 use metrics::Collector;
 use parking_lot::Mutex;
-use pool::ClientId;
 use query::LedgerConfig;
 use quinn::{Connection, Endpoint, ServerConfig, TransportConfig, VarInt};
 use snapshot_solana::Progress;

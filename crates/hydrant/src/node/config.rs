@@ -53,7 +53,7 @@ pub struct NodeConfig {
     pub(crate) api_keys: Option<ApiKeyFile>,
     pub(crate) serving: ServingOptions,
     pub(crate) io_threads: usize,
-    pub(crate) pool: pool::Config,
+    pub(crate) pool: cpu_pool::Config,
     /// The directory of the ledger. `None`: it is in memory.
     pub(crate) ledger_dir: Option<PathBuf>,
     /// Whether the ledger in the directory is removed first.
@@ -104,7 +104,7 @@ impl Default for NodeConfig {
             api_keys: None,
             serving: ServingOptions::default(),
             io_threads: (cores / 2).max(1),
-            pool: pool::Config { threads: cores, ..pool::Config::default() },
+            pool: cpu_pool::Config { threads: cores, ..pool::Config::default() },
             ledger_dir: None,
             reset: false,
             ledger: LedgerConfig::new(localnet::ADDRESSES_MAX_DEFAULT),
@@ -225,7 +225,7 @@ fn rpc_config(flags: &NodeFlags, body_bytes_max: Option<usize>) -> Result<rpc_so
     Ok(config)
 }
 
-fn pool_config(flags: &NodeFlags, cores: usize) -> Result<pool::Config> {
+fn pool_config(flags: &NodeFlags, cores: usize) -> Result<cpu_pool::Config> {
     let mut config = flags.tables.pool.clone();
     config.threads = flags.threads.cpu_threads.unwrap_or(cores);
     config.heavy.tasks_max = flags.bounds.heavy_max.unwrap_or(config.heavy.tasks_max);

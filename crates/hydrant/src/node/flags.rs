@@ -49,7 +49,7 @@ pub(crate) struct TableSettings {
     /// Settings of HTTP and JSON-RPC.
     pub(crate) rpc: rpc_solana::Config,
     /// Settings of the CPU pool.
-    pub(crate) pool: pool::Config,
+    pub(crate) pool: cpu_pool::Config,
     /// Settings of WebSocket subscriptions.
     pub(crate) pubsub: rpc_solana::pubsub::Config,
     /// Settings of Yellowstone gRPC.

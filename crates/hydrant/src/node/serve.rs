@@ -188,7 +188,7 @@ fn compose(
     let mut api_keys = config.api_keys.clone();
     api_keys.iter_mut().for_each(|file| file.restore_usage(config.ledger_dir.as_deref()));
     let keys = api_keys.as_ref().map(ApiKeyFile::keys);
-    let clients = pool::RateLimiter::new(config.pool.clients).with_api_keys(keys);
+    let clients = clients::RateLimiter::new(config.pool.clients).with_api_keys(keys);
     let server = Arc::new(api.into_server(Arc::new(response_cache), Arc::new(clients)));
     let collector = archives.clone().map(|archives| archives as Arc<dyn Collector>);
     collector.into_iter().for_each(|collector| server.context.metrics.add(collector));

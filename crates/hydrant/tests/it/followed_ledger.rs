@@ -11,6 +11,7 @@ use chain_solana::{
     Cluster, ClusterInfo, EventSink, Faucet, ForkControl, History, Reader, Simulator,
     TransactionSender, Verification, View,
 };
+use clients::ClientId;
 use feed::FeedConfig;
 use follow::{
     AgreementConfig, Base, FollowHandle, FollowStatus, FollowedCluster, Follower, FollowerConfig,
@@ -18,7 +19,6 @@ use follow::{
 };
 use ledger::{Address, Commitment};
 use localnet::{Config, LocalnetHandle};
-use pool::ClientId;
 use query::LedgerConfig;
 use snapshot_solana::{BankFields, Progress};
 use solana::{Account, VerificationLevel};

@@ -44,7 +44,7 @@ pub(super) struct Served {
 
 impl Served {
     fn start(node: SolanaNodeBuilder) -> Self {
-        let pool = pool::Config { threads: 1, ..pool::Config::default() };
+        let pool = cpu_pool::Config { threads: 1, ..pool::Config::default() };
         let node = node.pool(pool).serve();
         let client = JsonRpcClient::open(node.rpc).expect("it listens");
         Self { client, _node: node }
@@ -325,7 +325,7 @@ fn a_transaction_to_a_follower_is_executed_by_the_leader() {
     let pair = Pair::start();
     let payer = Keypair::new();
     let blockhash = pair.source.reader.view(Commitment::Processed).meta().last_blockhash();
-    let client = pool::ClientId(9);
+    let client = clients::ClientId(9);
     let faucet: &Arc<dyn Faucet> = &pair.source.faucet;
     faucet.airdrop(client.into(), payer.pubkey(), 10_000_000_000, blockhash).expect("queued");
     let balance = |reader: &chain_solana::Reader, key: &Pubkey| {

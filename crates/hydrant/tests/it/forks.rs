@@ -227,7 +227,7 @@ fn a_follower_verifies_the_new_fork_of_a_reorganization() {
     wait("the blocks that are left", || following.status.processed() >= 13);
     let wallet = Keypair::new().pubkey();
     let blockhash = source.reader.view(Commitment::Finalized).meta().last_blockhash();
-    source.faucet.airdrop(pool::ClientId(1).into(), wallet, 5_000_000, blockhash).expect("sent");
+    source.faucet.airdrop(clients::ClientId(1).into(), wallet, 5_000_000, blockhash).expect("sent");
     wait("the airdrop", || source.slot(Commitment::Confirmed) >= 15);
     let mut newest = 0;
     for transactions in [ForkTransactions::Keep, ForkTransactions::Drop] {

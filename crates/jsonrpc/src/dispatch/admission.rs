@@ -8,7 +8,8 @@
 //! Not here: the envelope itself ([`crate::envelope`]).
 
 use api_keys::Charge;
-use pool::{Class as PoolClass, ClientId, RateLimited};
+use clients::{ClientId, RateLimited};
+use cpu_pool::Class as PoolClass;
 
 use crate::api::{Api, Server};
 use crate::envelope::{self, Call, Id, ParsedBody, Request};

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use cache::Weight;
+use cpu_pool::{Class as PoolClass, Refused};
 use http_server::ContentEncoding;
-use pool::{Class as PoolClass, Refused};
 use response_cache::{CacheHit, CallText, inline_batch_bytes_max};
 
 use super::admission::RefusedBody;

@@ -8,7 +8,7 @@
 use std::future::poll_fn;
 
 use cache::FillTicket;
-use pool::Class as PoolClass;
+use cpu_pool::Class as PoolClass;
 use response_cache::{
     CacheFill, CacheHit, CacheableCall, CachedResponse, CallText, LookupContext, LookupOutcome,
     Scheduled, ValidatorBuilder,

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use pool::Class as PoolClass;
+use cpu_pool::Class as PoolClass;
 use response_cache::CacheableCall;
 
 use super::response::JsonRpcResponse;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use pool::{Class as PoolClass, TaskEnd};
+use cpu_pool::{Class as PoolClass, TaskEnd};
 use response_cache::CacheHit;
 
 use super::response::Answer;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use pool::Class as PoolClass;
+use cpu_pool::Class as PoolClass;
 use response_cache::CacheableCall;
 
 use super::cached::{CacheMiss, await_cached, cacheable, lookup_text, validator_builder};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cpu_pool::Class;
 use metrics::{Collector, Exposition, MetricKind};
-use pool::Class;
 
 use super::{Metrics, process};
 

@@ -1,6 +1,6 @@
 //! The labels of a call: its method, where it was executed, and how it ended.
 
-use pool::Class;
+use cpu_pool::Class;
 
 /// The method label of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

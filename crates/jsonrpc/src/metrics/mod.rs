@@ -8,9 +8,9 @@
 
 mod api_keys;
 mod collect;
-mod cpu_pool;
 mod families;
 mod labels;
+mod pool_metrics;
 mod process;
 mod rejections;
 mod request_span;
@@ -174,7 +174,7 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use pool::Class;
+    use cpu_pool::Class;
 
     use super::*;
 

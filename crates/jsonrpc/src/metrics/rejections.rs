@@ -1,8 +1,8 @@
 //! Valid requests that were rejected because of overload. The CPU pool and the rate limiter count their own
 //! rejections; all others are counted here.
 
+use cpu_pool::Class;
 use metrics::{Counters, MetricFamily};
-use pool::Class;
 
 /// Why a request was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

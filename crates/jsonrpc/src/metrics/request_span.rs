@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use clients::ClientId;
 use http_server::RequestId;
-use pool::ClientId;
 
 use super::labels::Outcome;
 use crate::trace_parent::TraceParent;

@@ -20,10 +20,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clients::ClientId;
+use cpu_pool::TaskEnd;
 use foldhash::HashMap;
 use http_server::poll_budget::{self, Budgeted};
 use http_server::{DRAIN_BYTES_MAX, Socket, WebSocketHandler};
-use pool::{ClientId, TaskEnd};
 use subscriptions::{CloseReason, Hold, Next, OwnerId, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;

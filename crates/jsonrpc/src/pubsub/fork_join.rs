@@ -10,8 +10,9 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use clients::ClientId;
+use cpu_pool::{Class, Pool, Task, TaskPoll, Ticket, TimeSlice};
 use parking_lot::{Condvar, Mutex};
-use pool::{Class, ClientId, Pool, Task, TaskPoll, Ticket, TimeSlice};
 
 /// The most threads of the pool that help.
 const HELPERS_MAX: usize = 8;
@@ -103,7 +104,7 @@ where
 mod tests {
     use std::sync::Barrier;
 
-    use pool::{ClassConfig, Config};
+    use cpu_pool::{ClassConfig, Config};
 
     use super::*;
     use crate::server_context::SystemClock;

@@ -9,9 +9,9 @@
 
 use std::sync::Arc;
 
+use clients::ClientId;
 use foldhash::HashMap;
 use parking_lot::Mutex;
-use pool::ClientId;
 
 /// The memory budget of incomplete messages.
 pub(super) struct IncomingBudget {

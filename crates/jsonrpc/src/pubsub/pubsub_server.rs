@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use api_keys::KeyNumber;
+use clients::{ClientId, RateLimiter};
+use cpu_pool::Pool;
 use foldhash::HashSet;
-use pool::{ClientId, Pool, RateLimiter};
 use subscriptions::{CloseReason, OwnerId, Subscriptions};
 use tokio::sync::Semaphore;
 

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api_keys::{Charge, SubscriptionGauge};
-use pool::{Class, ClientId, Pool, RateLimited, RateLimiter};
+use clients::{ClientId, RateLimited, RateLimiter};
+use cpu_pool::{Class, Pool};
 use subscriptions::Listener;
 
 use super::payload::Payload;

@@ -11,8 +11,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use clients::ClientId;
+use cpu_pool::{Class, Pool, TaskEnd, TaskPoll, TimeSlice};
 use parking_lot::Mutex;
-use pool::{Class, ClientId, Pool, TaskEnd, TaskPoll, TimeSlice};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::payload::ConflatableItems;
@@ -72,7 +73,7 @@ struct TaskRunner<T: SessionTask> {
     output_sender: Option<oneshot::Sender<Result<TaskOutput<T>, TaskEnd>>>,
 }
 
-impl<T: SessionTask> pool::Task for TaskRunner<T> {
+impl<T: SessionTask> cpu_pool::Task for TaskRunner<T> {
     fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll {
         // Not under the lock: a step may take a while, and may panic.
         let task = self.task.lock().take();

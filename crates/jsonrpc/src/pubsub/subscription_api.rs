@@ -8,7 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use pool::{Pool, RateLimiter};
+use clients::RateLimiter;
+use cpu_pool::Pool;
 use subscriptions::{Conflated, SubscriptionId, Subscriptions};
 use tokio::sync::Semaphore;
 use tokio_tungstenite::tungstenite::{Bytes, Utf8Bytes};

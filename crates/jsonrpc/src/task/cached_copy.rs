@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use cache::Entry;
+use cpu_pool::TimeSlice;
 use http_server::ContentEncoding;
-use pool::TimeSlice;
 use response_cache::{CachedResponse, RESULT_CHUNK_BYTES, ResultContext};
 
 use crate::error::RpcError;

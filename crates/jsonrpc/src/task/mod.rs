@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use pool::{Class as PoolClass, Task, TaskEnd, TaskPoll, TimeSlice};
+use cpu_pool::{Class as PoolClass, Task, TaskEnd, TaskPoll, TimeSlice};
 use response_cache::{
     CacheFill, CollectedResponse, RESULT_CHUNK_BYTES, ResponseBuilder, ResponseEncoder,
     ResultContext, Scheduled, ValidatorBuilder,

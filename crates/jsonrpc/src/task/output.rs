@@ -5,7 +5,7 @@
 //! Invariant: a response is sent only after its last fallible step has succeeded.
 //! Not here: the channel to the client (`response_channel`), encoding ([`response_cache`]).
 
-use pool::TaskPoll;
+use cpu_pool::TaskPoll;
 use response_cache::{
     CacheHit, CollectedResponse, RESULT_CHUNK_BYTES, ResponseEncoder, ResultContext,
 };

@@ -3,7 +3,7 @@
 //! Bounds: a chunk has [`RESULT_CHUNK_BYTES`].
 
 use bytes::Bytes;
-use pool::TimeSlice;
+use cpu_pool::TimeSlice;
 use response_cache::RESULT_CHUNK_BYTES;
 
 use crate::error::RpcError;

@@ -361,14 +361,14 @@ fn a_key_at_its_limit_takes_no_work_from_the_pool_that_another_waits_for() {
     assert_eq!(bob.count(), 10);
     assert!((20..200).contains(&served), "{served}");
     let pool = toy.server.context.pool.counters();
-    let medium = pool.class(pool::Class::Medium);
+    let medium = pool.class(cpu_pool::Class::Medium);
     // Some of the responses come from the cache, without a task.
     assert!(medium.completed as usize <= served + 10, "{} {served}", medium.completed);
     let rows = keys.metric_rows();
     assert_eq!((rows[0].refused as usize, rows[1].refused), (300 - served, 0));
     assert_eq!(
         toy.server.context.clients.admit(
-            pool::ClientId::from_key(KeyNumber(2)),
+            clients::ClientId::from_key(KeyNumber(2)),
             1,
             toy.server.context.pool.now() + Duration::from_secs(60),
         ),

@@ -25,7 +25,7 @@ impl Toy {
         let (started, context) = (Instant::now(), &self.server.context);
         let is_idle = || {
             let counters = context.pool.counters();
-            let active = pool::Class::ALL.iter().map(|class| counters.class(*class).active);
+            let active = cpu_pool::Class::ALL.iter().map(|class| counters.class(*class).active);
             let [.., (_, unsent)] = context.http.metrics.memory();
             active.sum::<usize>() == 0 && unsent == 0 && context.response_cache.used_bytes() == 0
         };

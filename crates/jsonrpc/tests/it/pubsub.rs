@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use clients::ClientId;
 use futures_util::{SinkExt, StreamExt};
 use jsonrpc::pubsub::{Config, serve_connection};
 use ledger::Address;
-use pool::ClientId;
 use serde_json::{Value, json};
 use testkit::toy_api::pubsub_config;
 use tokio::io::{AsyncRead, AsyncWrite, duplex};

@@ -16,8 +16,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use chain_solana::{QueueBound, Sender};
+use clients::ClientId;
 use foldhash::quality::RandomState;
-use pool::ClientId;
 use solana_pubkey::Pubkey;
 
 /// The most compute units that one transaction can request.

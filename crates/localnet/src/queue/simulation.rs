@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use chain_solana::{QueueBound, Sender};
-use pool::ClientId;
+use clients::ClientId;
 use solana_pubkey::Pubkey;
 
 use super::round_robin::{Limits, QueuedLoad, Refusal, RoundRobin, UNITS_MAX};

@@ -6,9 +6,9 @@ use chain_solana::{
     BundleError, EventSink, LedgerEvent, QueueBound, SendError, Sender, SimulationRequest,
     VerifiedTransaction, WrittenAccounts,
 };
+use clients::ClientId;
 use ledger::Commitment;
 use localnet::{Config, GenesisAccount};
-use pool::ClientId;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
 use solana_instruction::Instruction;

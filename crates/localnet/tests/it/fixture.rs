@@ -8,9 +8,9 @@ use chain_solana::{
     Block, BundleCall, BundleSender, EventSink, ExecutedTransaction, Faucet, ForkControl, History,
     LedgerControl, LedgerEvent, Reader, Simulator, TransactionSender, VerifiedTransaction,
 };
+use clients::ClientId;
 use ledger::{Address, Commitment};
 use localnet::{Config, Localnet, LocalnetHandle, TransactionQueue};
-use pool::ClientId;
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;

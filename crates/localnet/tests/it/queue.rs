@@ -9,9 +9,9 @@ use std::time::Duration;
 use chain_solana::{
     EventSink, ExecutedTransaction, LedgerEvent, QueueBound, SendError, VerifiedTransaction,
 };
+use clients::ClientId;
 use ledger::Commitment;
 use localnet::{Config, GenesisAccount, Localnet};
-use pool::ClientId;
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_instruction::Instruction;

@@ -1,9 +1,9 @@
 //! Transactions that cannot run yet: they land once the account that they need is written.
 
 use chain_solana::{EditedAccounts, VerifiedTransaction};
+use clients::ClientId;
 use ledger::Commitment;
 use localnet::{Config, RetryStats};
-use pool::ClientId;
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_keypair::Keypair;

@@ -32,7 +32,7 @@ struct Node {
 /// The settings of a node.
 struct NodeConfig {
     rpc: rpc_solana::Config,
-    pool: pool::Config,
+    pool: cpu_pool::Config,
     cache_bytes_max: u64,
 }
 
@@ -45,13 +45,13 @@ impl Node {
     }
 
     fn with_config(reader: chain_solana::Reader, config: rpc_solana::Config) -> Self {
-        Self::with_pool(reader, config, pool::Config::default())
+        Self::with_pool(reader, config, cpu_pool::Config::default())
     }
 
     fn with_pool(
         reader: chain_solana::Reader,
         config: rpc_solana::Config,
-        pool: pool::Config,
+        pool: cpu_pool::Config,
     ) -> Self {
         let config = NodeConfig { rpc: config, pool, cache_bytes_max: 1 << 24 };
         Self::from_rest(Rest::new(SolanaRest::default()), reader, config)
@@ -69,7 +69,7 @@ impl Node {
             inline_bytes_max: 0,
             ..rpc_solana::Config::default()
         };
-        let config = NodeConfig { rpc, pool: pool::Config::default(), cache_bytes_max };
+        let config = NodeConfig { rpc, pool: cpu_pool::Config::default(), cache_bytes_max };
         let rest = Rest::new(SolanaRest::default()).with_etag_buffer(hold_bytes_max);
         Self::from_rest(rest, reader, config)
     }
@@ -82,7 +82,7 @@ impl Node {
         rest: Rest<SolanaRest>,
         reader: chain_solana::Reader,
         config: NodeConfig,
-        clock: Arc<dyn pool::Clock>,
+        clock: Arc<dyn cpu_pool::Clock>,
     ) -> Self {
         let NodeConfig { rpc, pool, cache_bytes_max } = config;
         let rest = Arc::new(rest);

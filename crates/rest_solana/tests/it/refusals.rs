@@ -334,7 +334,7 @@ fn a_long_body_is_read_on_the_pool() {
     let slices = || {
         // A task updates its last counters after its response was sent.
         node.world.wait_pool(|pool| pool.sum_over_classes(|class| class.active) == 0);
-        node.world.class(pool::Class::Light).time_slices
+        node.world.class(cpu_pool::Class::Light).time_slices
     };
     let before = slices();
     let path = format!("/v1/programs/{PROGRAM}/accounts");
@@ -436,7 +436,7 @@ fn every_response_has_slot_and_commitment() {
 
 #[test]
 fn a_full_pool_is_reported_with_retry_after() {
-    let mut config = pool::Config { threads: 1, ..pool::Config::default() };
+    let mut config = cpu_pool::Config { threads: 1, ..pool::Config::default() };
     config.medium.tasks_max = 0;
     let reader = sample_ledger::ledger(query::IndexConfig::default());
     let node = Node::with_pool(reader, rpc_solana::Config::default(), config);
@@ -449,8 +449,8 @@ fn a_full_pool_is_reported_with_retry_after() {
 }
 
 /// A node with these limits for each client.
-fn node_with_client_limits(clients: pool::Limits) -> Node {
-    let config = pool::Config { clients, ..pool::Config::default() };
+fn node_with_client_limits(clients: clients::Limits) -> Node {
+    let config = cpu_pool::Config { clients, ..pool::Config::default() };
     Node::with_pool(
         sample_ledger::ledger(query::IndexConfig::default()),
         rpc_solana::Config::default(),
@@ -462,14 +462,14 @@ fn node_with_client_limits(clients: pool::Limits) -> Node {
 fn every_request_counts_against_the_clients_share() {
     let account = format!("/v1/accounts/{WALLET}");
     for path in ["/v1/", "/v1/openapi.json", "/v1/nothing", account.as_str()] {
-        let node = node_with_client_limits(pool::Limits { requests_per_s: 1, bytes_per_s: 0 });
+        let node = node_with_client_limits(clients::Limits { requests_per_s: 1, bytes_per_s: 0 });
         let mut client = node.client();
         // The limit is one request a second, so not all are admitted.
         let statuses: Vec<u16> = (0..50).map(|_| get(&mut client, path, "").status).collect();
         assert_ne!(statuses[0], 429, "{path}");
         assert!(statuses.contains(&429), "{path}: {statuses:?}");
     }
-    let node = node_with_client_limits(pool::Limits { requests_per_s: 1, bytes_per_s: 0 });
+    let node = node_with_client_limits(clients::Limits { requests_per_s: 1, bytes_per_s: 0 });
     let mut client = node.client();
     let refused = |response: Response| response.status == 429;
     assert!((0..50).any(|_| refused(send_request(&mut client, "DELETE", &account, ""))), "405");
@@ -480,7 +480,7 @@ fn every_request_counts_against_the_clients_share() {
 #[test]
 fn only_sent_bytes_are_counted() {
     // The page has some ten kilobytes, far more than the limit of a second.
-    let limits = pool::Limits { requests_per_s: 0, bytes_per_s: 100 };
+    let limits = clients::Limits { requests_per_s: 0, bytes_per_s: 100 };
     let node = node_with_client_limits(limits);
     for _ in 0..3 {
         assert_eq!(head(&node, "/v1/").0, 200, "the body was not sent");

@@ -136,7 +136,7 @@ const KINDS: [&str; 14] = [
 
 /// The number of responses that were started on the CPU pool.
 fn tasks_started(node: &Node) -> u64 {
-    let started = [pool::Class::Light, pool::Class::Medium].map(|class| {
+    let started = [cpu_pool::Class::Light, cpu_pool::Class::Medium].map(|class| {
         let class = node.world.class(class);
         class.completed + class.cancelled + class.expired + (class.queued + class.active) as u64
     });

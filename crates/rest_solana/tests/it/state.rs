@@ -91,7 +91,7 @@ fn publish_next_block(ledger: &mut Ledger<Account, chain_solana::BlockInfo>, slo
 /// A clock that advances the ledger: after each read of the time, as at each call, there is one more block.
 struct AdvancingClock(Mutex<(Ledger<Account, chain_solana::BlockInfo>, u64)>, jsonrpc::SystemClock);
 
-impl pool::Clock for AdvancingClock {
+impl cpu_pool::Clock for AdvancingClock {
     fn now(&self) -> Duration {
         let mut state = self.0.lock().expect("not poisoned");
         let (ledger, slot) = &mut *state;
@@ -123,7 +123,7 @@ fn the_ledger_is_read_at_one_version_though_it_advances_between_the_calls() {
     let clock = Arc::new(AdvancingClock(Mutex::new((ledger, 101)), jsonrpc::SystemClock::new()));
     let config = NodeConfig {
         rpc: rpc_solana::Config::default(),
-        pool: pool::Config::default(),
+        pool: cpu_pool::Config::default(),
         cache_bytes_max: 0,
     };
     let node = Node::with_clock(Rest::new(SolanaRest::default()), reader, config, clock);

@@ -13,13 +13,13 @@ use std::io::Write;
 use std::sync::Arc;
 
 use chain_solana::View;
+use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
 use jsonrpc::{
     ListTemplate, MethodOutput, MethodResult, OutputBody, StreamState, StreamedResult, not_json,
     write_json,
 };
 use ledger::{Address, AddressId, KeyKind};
-use pool::TimeSlice;
 use response_cache::{RESULT_CHUNK_BYTES, ResultContext};
 use serde::Serialize;
 use solana::{Account, AccountEncoder, Encoding, MintInfo};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use chain_solana::View;
+use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{
     Execution, InlineBudget, ListTemplate, MethodOutput, MethodResult, MethodSpec, StreamState,
     StreamedResult, write_number,
 };
-use pool::TimeSlice;
 use response_cache::{Dependencies, RESULT_CHUNK_BYTES};
 use solana::{Account, AccountEncoder, Encoding, LONG_BYTES_MIN};
 use solana_account::ReadableAccount;
@@ -83,7 +83,7 @@ fn small_account_info(
     api: &SolanaApi,
     params: Params<'_>,
     budget: &mut InlineBudget,
-) -> Result<MethodResult, pool::Class> {
+) -> Result<MethodResult, cpu_pool::Class> {
     let query = match parse_account_query(api, params) {
         Ok(query) => query,
         Err(err) => return Ok(Err(err)),
@@ -168,7 +168,7 @@ fn small_multiple_accounts(
     api: &SolanaApi,
     params: Params<'_>,
     budget: &mut InlineBudget,
-) -> Result<MethodResult, pool::Class> {
+) -> Result<MethodResult, cpu_pool::Class> {
     let query = match parse_accounts_query(api, params) {
         Ok(query) => query,
         Err(err) => return Ok(Err(err)),

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use chain_solana::{Block, ExecutedTransaction, HistorySnapshot};
+use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{
@@ -14,7 +15,6 @@ use jsonrpc::{
     write_json, write_number,
 };
 use ledger::{Commitment, Slot};
-use pool::TimeSlice;
 use response_cache::{Dependencies, RESULT_CHUNK_BYTES};
 use solana_commitment_config::CommitmentConfig;
 use solana_rpc_client_types::config::{

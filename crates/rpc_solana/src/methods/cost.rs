@@ -59,11 +59,11 @@ impl CostEstimate {
     }
 
     /// The class of a call that does not run inline.
-    pub(super) fn class(self) -> pool::Class {
+    pub(super) fn class(self) -> cpu_pool::Class {
         if self.accounts >= SCAN_MIN || self.bytes >= HEAVY_BYTES_MIN {
-            pool::Class::Heavy
+            cpu_pool::Class::Heavy
         } else {
-            pool::Class::Medium
+            cpu_pool::Class::Medium
         }
     }
 }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use chain_solana::{Cluster, LeaderSchedule, View};
+use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{
@@ -15,7 +16,6 @@ use jsonrpc::{
     StreamedResult, run_incremental, write_json, write_number,
 };
 use ledger::{Commitment, Slot};
-use pool::TimeSlice;
 use response_cache::RESULT_CHUNK_BYTES;
 use solana_account::ReadableAccount;
 use solana_epoch_schedule::EpochSchedule;

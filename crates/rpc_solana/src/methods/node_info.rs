@@ -38,8 +38,8 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
 
 /// On the pool if there is an upstream: the call waits for it.
 const SNAPSHOT_SLOT: Execution<SolanaApi> = Execution::ByCost {
-    class_max: pool::Class::Light,
-    class: |api, _, _| api.upstream.as_ref().map(|_| pool::Class::Light),
+    class_max: cpu_pool::Class::Light,
+    class: |api, _, _| api.upstream.as_ref().map(|_| cpu_pool::Class::Light),
 };
 
 /// The client id that `getClusterNodes` reports.

@@ -19,13 +19,17 @@ use crate::solana_api::SolanaApi;
 
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[MethodSpec::new(
     "getProgramAccounts",
-    Execution::ByCost { class_max: pool::Class::Heavy, class: by_candidates },
+    Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: by_candidates },
     program_accounts,
 )
 .with_cache_dependencies(dependencies)];
 
 /// Classifies by the number of accounts to scan and their bytes. Never inline, because each account may be large.
-fn by_candidates(api: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
+fn by_candidates(
+    api: &SolanaApi,
+    params: Params<'_>,
+    _: &mut InlineBudget,
+) -> Option<cpu_pool::Class> {
     let estimate = || {
         type ProgramParams = (String, Option<RpcProgramAccountsConfig>);
         let (program, config): ProgramParams = params.parse(1).ok()?;

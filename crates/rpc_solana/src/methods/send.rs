@@ -28,14 +28,14 @@ use crate::solana_api::SolanaApi;
 pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new(
         "sendTransaction",
-        Execution::ByCost { class_max: pool::Class::Medium, class: sending },
+        Execution::ByCost { class_max: cpu_pool::Class::Medium, class: sending },
         send_transaction,
     ),
     MethodSpec::new("requestAirdrop", Execution::Light, request_airdrop).dangerous(),
 ];
 
 /// With preflight it runs the VM, like simulateTransaction; without, it only verifies signatures.
-fn sending(_: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
+fn sending(_: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<cpu_pool::Class> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct Preflight {
@@ -43,7 +43,7 @@ fn sending(_: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<po
     }
     let parsed = params.parse_fast::<(IgnoredAny, Option<Preflight>)>(1);
     let is_skipped = parsed.and_then(|(_, config)| config).unwrap_or_default().skip_preflight;
-    Some(if is_skipped { pool::Class::Light } else { pool::Class::Medium })
+    Some(if is_skipped { cpu_pool::Class::Light } else { cpu_pool::Class::Medium })
 }
 
 fn send_transaction(api: &SolanaApi, params: Params<'_>) -> MethodResult {

@@ -36,19 +36,19 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
         .with_revalidation_dependencies(supply_dependencies),
     MethodSpec::new(
         "getTokenLargestAccounts",
-        Execution::ByCost { class_max: pool::Class::Heavy, class: largest_class },
+        Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: largest_class },
         largest_accounts,
     )
     .with_cache_dependencies(largest_dependencies),
     MethodSpec::new(
         "getTokenAccountsByOwner",
-        Execution::ByCost { class_max: pool::Class::Heavy, class: owned },
+        Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: owned },
         by_owner,
     )
     .with_cache_dependencies(owner_dependencies),
     MethodSpec::new(
         "getTokenAccountsByDelegate",
-        Execution::ByCost { class_max: pool::Class::Heavy, class: delegated },
+        Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: delegated },
         by_delegate,
     )
     .with_cache_dependencies(delegate_dependencies),
@@ -123,7 +123,11 @@ fn largest_holders(
 }
 
 /// Classifies by the number of accounts to scan if no index covers the mint.
-fn largest_class(api: &SolanaApi, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
+fn largest_class(
+    api: &SolanaApi,
+    params: Params<'_>,
+    _: &mut InlineBudget,
+) -> Option<cpu_pool::Class> {
     let estimate = || {
         let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
         let mint = parse_key::pubkey(&mint).ok()?;
@@ -241,7 +245,11 @@ impl TokenSelection {
     }
 }
 
-fn owned(api: &SolanaApi, params: Params<'_>, budget: &mut InlineBudget) -> Option<pool::Class> {
+fn owned(
+    api: &SolanaApi,
+    params: Params<'_>,
+    budget: &mut InlineBudget,
+) -> Option<cpu_pool::Class> {
     class(api, params, key_kind::OWNER, budget)
 }
 
@@ -249,7 +257,7 @@ fn delegated(
     api: &SolanaApi,
     params: Params<'_>,
     budget: &mut InlineBudget,
-) -> Option<pool::Class> {
+) -> Option<cpu_pool::Class> {
     class(api, params, key_kind::DELEGATE, budget)
 }
 
@@ -260,7 +268,7 @@ fn class(
     params: Params<'_>,
     kind: KeyKind,
     budget: &mut InlineBudget,
-) -> Option<pool::Class> {
+) -> Option<cpu_pool::Class> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
     let key = parse_key::pubkey(&key).ok()?;
     let selection = TokenSelection::from_filter(filter).ok()?;

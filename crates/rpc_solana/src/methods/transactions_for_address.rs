@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use chain_solana::{ExecutedTransaction, HistorySnapshot, TransactionPosition, View};
+use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{
@@ -19,7 +20,6 @@ use jsonrpc::{
     write_json,
 };
 use ledger::Slot;
-use pool::TimeSlice;
 use query::IndexCoverage;
 use response_cache::RESULT_CHUNK_BYTES;
 use serde::{Deserialize, Serialize};

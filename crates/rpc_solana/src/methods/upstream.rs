@@ -5,9 +5,9 @@
 use std::task::{Poll, Waker};
 
 use chain_solana::{UpstreamCall, UpstreamError};
+use cpu_pool::TimeSlice;
 use jsonrpc::error::{OVERLOADED, RpcError};
 use jsonrpc::{MethodOutput, MethodResult, StreamState, StreamedResult};
-use pool::TimeSlice;
 
 use crate::solana_api::SolanaApi;
 

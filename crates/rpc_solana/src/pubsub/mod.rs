@@ -38,11 +38,12 @@ use std::io;
 use std::sync::Arc;
 
 use chain_solana::{ClusterInfo, History, Reader};
+use clients::RateLimiter;
+use cpu_pool::Pool;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::pubsub::PubSubServer;
 use ledger::Commitment;
-use pool::{Pool, RateLimiter};
 
 use self::subscription::SubscriptionKind;
 pub use config::Config;

@@ -118,7 +118,7 @@ fn a_large_account_comes_whole() {
     let config = json!({ "encoding": "base64" });
     let account = world.client().result("getAccountInfo", json!([DATA[2].to_string(), config]));
     assert_eq!(account["value"]["data"][0].as_str().map(str::len), Some(133_336));
-    world.wait_pool(|pool| pool.class(pool::Class::Medium).completed == 1);
+    world.wait_pool(|pool| pool.class(cpu_pool::Class::Medium).completed == 1);
 }
 
 #[test]

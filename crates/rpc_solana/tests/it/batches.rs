@@ -57,7 +57,7 @@ fn nothing_to_answer_is_an_empty_response() {
 #[test]
 fn a_batch_has_a_longest_length() {
     let config = Config { batch_max: 3, ..Config::default() };
-    let world = SolanaNode::with_config(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, cpu_pool::Config::default());
     let mut client = world.client();
     let batch =
         |len| Value::from_iter((0..len).map(|id| call(id, "getSlot", json!([])))).to_string();

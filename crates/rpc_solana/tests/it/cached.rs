@@ -5,11 +5,12 @@ use std::io::Read;
 use std::sync::Arc;
 
 use chain_solana::{Block, ExecutedTransaction, History};
+use clients::ClientId;
+use cpu_pool::Class;
 use fastrand::Rng;
 use hyper::header::HeaderName;
 use jsonrpc::handle_blocking;
 use ledger::{Address, Change};
-use pool::{Class, ClientId};
 use query::{IndexConfig, Ledger, LedgerConfig};
 use rpc_solana::Config;
 use serde_json::json;
@@ -324,7 +325,7 @@ fn equal_requests_at_once_are_computed_once() {
     drop(release);
     let replies: Vec<_> = clients.iter_mut().map(|client| client.receive().json()).collect();
     assert!(replies.iter().all(|reply| *reply == replies[0] && reply["result"].is_array()));
-    assert_eq!(world.class(pool::Class::Medium).completed, 1);
+    assert_eq!(world.class(cpu_pool::Class::Medium).completed, 1);
 }
 
 /// A ledger with a program of ten accounts of 2 MB, which are 27 MB in base64.
@@ -399,7 +400,7 @@ fn what_is_known_to_be_too_large_is_not_collected() {
 
 #[test]
 fn no_slice_handles_more_than_a_chunk() {
-    let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
+    let pool = cpu_pool::Config { slice_us: 1, ..pool::Config::default() };
     for (coding, is_known) in [("gzip", false), ("gzip", true), ("identity", false)] {
         let world = SolanaNode::builder(large_program()).pool(pool.clone()).serve();
         let mut client = world.client();
@@ -450,7 +451,7 @@ fn no_client_waits_at_the_back_of_another_clients_queue() {
 
 #[test]
 fn a_client_that_waits_for_a_response_gets_an_error_when_its_deadline_is_over() {
-    let mut pool = pool::Config::default();
+    let mut pool = cpu_pool::Config::default();
     pool.medium.deadline_ms = 50;
     let world =
         SolanaNode::builder(sample_ledger::ledger(IndexConfig::default())).pool(pool).serve();

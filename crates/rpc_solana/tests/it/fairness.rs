@@ -61,7 +61,7 @@ fn a_large_response_is_written_in_chunks_with_others_in_between() {
 #[test]
 fn an_address_that_takes_all_connections_leaves_some_to_others() {
     let config = Config { connections_max: 40, ..Config::default() };
-    let world = SolanaNode::with_config(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, cpu_pool::Config::default());
     let mut clients = Vec::new();
     for _ in 0..36 {
         let mut client = world.client();
@@ -92,7 +92,7 @@ fn an_address_that_takes_all_connections_leaves_some_to_others() {
 fn an_address_that_may_have_all_connections_waits_for_the_end_of_one() {
     let config =
         Config { connections_max: 20, connections_per_address_max: Some(20), ..Config::default() };
-    let world = SolanaNode::with_config(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, cpu_pool::Config::default());
     let mut clients: Vec<_> = (0..20).map(|_| world.client()).collect();
     for client in &mut clients {
         assert_eq!(client.post(SLOT).body, SLOT_REPLY);

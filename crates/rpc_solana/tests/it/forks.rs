@@ -10,9 +10,10 @@ mod subscribers;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use clients::{Limits, RateLimiter};
+use cpu_pool::Pool;
 use jsonrpc::SystemClock;
 use ledger::{BlockId, Commitment};
-use pool::{Limits, Pool, RateLimiter};
 use rpc_solana::pubsub::{self, SolanaPubSub};
 use serde_json::json;
 use testkit::forked_chain::{self, ForkedChain, signature};
@@ -48,7 +49,7 @@ impl ForkedNode {
         let world = SolanaNode::builder(reader.clone()).config(config).serve();
         let history = Arc::clone(&world.server.api.history);
         let runtime = Runtime::new().expect("a runtime");
-        let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {});
+        let pool = Pool::new(cpu_pool::Config::default(), Arc::new(SystemClock::new()), || {});
         let pool = Arc::new(pool.expect("threads start"));
         let shared = (pool, Arc::new(RateLimiter::new(Limits::default())));
         let info = node::cluster_info();

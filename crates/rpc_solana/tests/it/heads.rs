@@ -68,7 +68,7 @@ fn limits_of_a_head_can_be_set() {
         list_header_bytes_max: 20,
         ..Config::default()
     };
-    let world = SolanaNode::with_config(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, cpu_pool::Config::default());
     let mut client = world.client();
     client.send(post_with(&format!("cookie: {}\r\n", "a".repeat(30_000))));
     assert_eq!(client.receive().body, SLOT_REPLY);
@@ -80,7 +80,7 @@ fn limits_of_a_head_can_be_set() {
 fn a_body_that_says_it_is_too_long_is_refused_at_once() {
     // The response must not wait for the body.
     let config = Config { body_timeout_ms: 86_400_000, ..Config::default() };
-    let world = SolanaNode::with_config(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, cpu_pool::Config::default());
     for expect in ["", "expect: 100-continue\r\n"] {
         let response = refused(
             &world,
@@ -201,7 +201,7 @@ fn listed() -> SolanaNode {
     let allowed_origins = AllowedOrigins::new(&origins).expect("origins");
     SolanaNode::with_config(
         Config { allowed_origins, ..Config::default() },
-        pool::Config::default(),
+        cpu_pool::Config::default(),
     )
 }
 

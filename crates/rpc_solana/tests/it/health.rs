@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use cpu_pool::Clock;
 use jsonrpc::Health;
-use pool::Clock;
 use query::{IndexConfig, Ledger, LedgerConfig};
 use serde_json::json;
 

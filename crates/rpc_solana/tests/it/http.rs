@@ -15,7 +15,7 @@ const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
 const SLOT_REPLY: &str = "{\"jsonrpc\":\"2.0\",\"result\":100,\"id\":1}\n";
 
 fn world(config: Config) -> SolanaNode {
-    SolanaNode::with_config(config, pool::Config::default())
+    SolanaNode::with_config(config, cpu_pool::Config::default())
 }
 
 #[test]

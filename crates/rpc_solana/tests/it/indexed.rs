@@ -231,7 +231,7 @@ fn keys_outside_an_include_list_are_refused() {
 fn reading_all_accounts_is_heavy() {
     let heavy = |indices: IndexConfig| {
         let config = Config { inline_accounts_max: 3, ..Config::default() };
-        let mut pool = pool::Config::default();
+        let mut pool = cpu_pool::Config::default();
         pool.medium.tasks_max = 0;
         let world =
             SolanaNode::builder(sample_ledger::ledger(indices)).config(config).pool(pool).serve();

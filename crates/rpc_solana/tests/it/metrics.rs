@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use cpu_pool::Class;
 use metrics::{Collector, Exposition};
-use pool::Class;
 use prometheus_parse::{LineInfo, SampleType, Scrape, Value};
 use rpc_solana::Config;
 
@@ -217,7 +217,7 @@ fn metrics_move_by_exactly_what_was_requested() {
 
 #[test]
 fn rejected_and_waiting_requests_are_reported_by_their_cause() {
-    let mut pool = pool::Config::default();
+    let mut pool = cpu_pool::Config::default();
     pool.medium.tasks_max = 1;
     let world = SolanaNode::with_config(Config::default(), pool);
     let release = world.occupy_pool();
@@ -262,7 +262,7 @@ fn rejected_and_waiting_requests_are_reported_by_their_cause() {
 fn a_slow_request_is_counted_and_a_limit_of_0_counts_none() {
     for (slow_request_ms, slow) in [(1, 1.0), (0, 0.0)] {
         let config = Config { slow_request_ms, ..Config::default() };
-        let world = SolanaNode::with_config(config, pool::Config::default());
+        let world = SolanaNode::with_config(config, cpu_pool::Config::default());
         let release = world.occupy_pool();
         let mut client = world.client();
         client.send(post(SUPPLY));
@@ -338,7 +338,7 @@ fn concurrent_scrapes_share_one_collection() {
 
 #[test]
 fn a_scrape_counts_as_a_request_of_its_client() {
-    let mut pool = pool::Config::default();
+    let mut pool = cpu_pool::Config::default();
     pool.clients.requests_per_s = 2;
     let world = SolanaNode::with_config(Config::default(), pool);
     let mut client = world.client();

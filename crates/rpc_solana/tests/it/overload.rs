@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chain_solana::{QueueBound, SendError};
+use cpu_pool::Class;
 use hyper::header::HeaderName;
-use pool::Class;
 use rpc_solana::Config;
 use serde_json::{Value, json};
 use solana_keypair::Keypair;
@@ -19,8 +19,8 @@ use testkit::solana_node::SolanaNode;
 const SUPPLY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#;
 const SLOT: &str = r#"{"jsonrpc":"2.0","id":2,"method":"getSlot"}"#;
 
-fn small(edit: impl FnOnce(&mut pool::Config)) -> pool::Config {
-    let mut config = pool::Config::default();
+fn small(edit: impl FnOnce(&mut cpu_pool::Config)) -> cpu_pool::Config {
+    let mut config = cpu_pool::Config::default();
     edit(&mut config);
     config
 }
@@ -170,7 +170,7 @@ fn a_large_body_is_parsed_on_the_pool_and_cheap_calls_continue() {
 #[test]
 fn a_body_has_one_response_however_large_it_is() {
     let config = Config { batch_max: 20, body_bytes_max: Some(1 << 20), ..Config::default() };
-    let world = SolanaNode::with_config(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, cpu_pool::Config::default());
     let mut client = world.client();
     let batch = |calls: usize, call: &str| format!("[{}]", vec![call; calls].join(","));
     let accounts =
@@ -243,7 +243,7 @@ fn a_transaction_counts_for_the_client_that_sent_it() {
     let header = HeaderName::from_static("x-api-key");
     let world = SolanaNode::with_config(
         Config { client_header: Some(header), ..Config::default() },
-        pool::Config::default(),
+        cpu_pool::Config::default(),
     );
     let mut client = world.client();
     let mut post = |key: &str, body: &str| {
@@ -262,7 +262,7 @@ fn a_transaction_counts_for_the_client_that_sent_it() {
         post(key, &body);
     }
     let senders = std::mem::take(&mut *world.transaction_service.senders.lock());
-    let sender = |key: &[u8]| chain_solana::Sender::from(pool::ClientId::from_name(key));
+    let sender = |key: &[u8]| chain_solana::Sender::from(clients::ClientId::from_name(key));
     assert_eq!(senders, [sender(b"a"), sender(b"b"), sender(b"c"), sender(b"c")]);
 }
 

@@ -1,7 +1,7 @@
 //! Tasks on the CPU pool run in time slices, and large ones are heavy.
 
+use cpu_pool::Class;
 use ledger::{Address, Change};
-use pool::Class;
 use query::{IndexConfig, IndexKeyFilter, Ledger, LedgerConfig};
 use serde_json::{Value, json};
 use solana::{Account, key_kind};
@@ -41,7 +41,7 @@ fn world() -> SolanaNode {
     ledger.apply(root, changes, bank(100)).expect("the root takes accounts");
     ledger.publish();
     SolanaNode::builder(reader)
-        .pool(pool::Config { slice_us: 1, ..pool::Config::default() })
+        .pool(cpu_pool::Config { slice_us: 1, ..pool::Config::default() })
         .serve()
 }
 

@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cpu_pool::Class;
 use hyper::header::HeaderName;
-use pool::Class;
 use rpc_solana::Config;
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ fn a_response_is_compressed_as_the_client_accepts_it() {
 
 #[test]
 fn an_unread_response_is_not_computed_and_costs_no_memory() {
-    let world = SolanaNode::with_config(long_config(), pool::Config::default());
+    let world = SolanaNode::with_config(long_config(), cpu_pool::Config::default());
     let before = resident_bytes();
     let mut client = world.client();
     client.send(post(&batch(1_000)));
@@ -92,7 +92,7 @@ fn an_unread_response_is_not_computed_and_costs_no_memory() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a rate is a matter of time")]
 fn long_responses_are_computed_and_sent_at_their_clients_rate() {
-    let mut config = pool::Config::default();
+    let mut config = cpu_pool::Config::default();
     config.clients.bytes_per_s = 12_000_000;
     let world = SolanaNode::with_config(long_config(), config);
     let mut clients = [world.client(), world.client()];
@@ -112,7 +112,7 @@ fn long_responses_are_computed_and_sent_at_their_clients_rate() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a rate is a matter of time")]
 fn a_cached_response_is_sent_at_its_clients_rate_too() {
-    let mut config = pool::Config::default();
+    let mut config = cpu_pool::Config::default();
     config.clients.bytes_per_s = 200_000;
     let world = SolanaNode::with_config(Config::default(), config);
     let call = json!({
@@ -137,7 +137,7 @@ fn a_cached_response_is_sent_at_its_clients_rate_too() {
 
 #[test]
 fn a_client_that_disconnects_ends_its_task() {
-    let world = SolanaNode::with_config(long_config(), pool::Config::default());
+    let world = SolanaNode::with_config(long_config(), cpu_pool::Config::default());
     for disconnect_after in [0, 1_000_000] {
         let before = world.class(Class::Heavy);
         let mut client = world.client();
@@ -153,7 +153,7 @@ fn a_client_that_disconnects_ends_its_task() {
 
 #[test]
 fn a_response_that_is_not_finished_at_its_deadline_is_cut_off() {
-    let mut config = pool::Config::default();
+    let mut config = cpu_pool::Config::default();
     config.heavy.deadline_ms = 300;
     let world = SolanaNode::with_config(long_config(), config);
     let mut client = world.client();
@@ -168,7 +168,7 @@ fn a_response_that_is_not_finished_at_its_deadline_is_cut_off() {
 fn a_client_with_one_scan_is_not_delayed_by_one_with_many() {
     let config =
         Config { client_header: Some(HeaderName::from_static("x-api-key")), ..long_config() };
-    let world = SolanaNode::with_config(config, pool::Config::default());
+    let world = SolanaNode::with_config(config, cpu_pool::Config::default());
     let (stop, mut modest) = (AtomicBool::new(false), world.client());
     std::thread::scope(|scope| {
         for _ in 0..8 {

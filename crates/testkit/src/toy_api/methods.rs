@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{
@@ -9,7 +10,6 @@ use jsonrpc::{
     StreamState, StreamedResult, write_json,
 };
 use ledger::{Address, Commitment};
-use pool::TimeSlice;
 use query::View;
 use response_cache::{ContextFrame, Dependencies, RESULT_CHUNK_BYTES, ResultContext};
 
@@ -26,7 +26,7 @@ pub(super) const METHODS: &[MethodSpec<ToyApi>] = &[
     MethodSpec::new("counterSum", Execution::Medium, sum),
     MethodSpec::new(
         "counterList",
-        Execution::ByCost { class_max: pool::Class::Heavy, class: list_class },
+        Execution::ByCost { class_max: cpu_pool::Class::Heavy, class: list_class },
         list,
     ),
     MethodSpec::new("counterPanic", Execution::Light, |_, _| panic!("a bug of this method")),
@@ -99,9 +99,9 @@ fn get_few(
     api: &ToyApi,
     params: Params<'_>,
     budget: &mut InlineBudget,
-) -> Result<MethodResult, pool::Class> {
+) -> Result<MethodResult, cpu_pool::Class> {
     let bytes = params.text().map(|text| text.len() as u64);
-    if budget.try_spend(bytes) { Ok(get_many(api, params)) } else { Err(pool::Class::Medium) }
+    if budget.try_spend(bytes) { Ok(get_many(api, params)) } else { Err(cpu_pool::Class::Medium) }
 }
 
 fn add(api: &ToyApi, params: Params<'_>) -> MethodResult {
@@ -141,8 +141,8 @@ fn list(api: &ToyApi, params: Params<'_>) -> MethodResult {
     Ok(MethodOutput::streamed(Some(context(&view)), stream))
 }
 
-fn list_class(api: &ToyApi, _: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
-    (view(api).len() > INLINE_COUNTERS_MAX).then_some(pool::Class::Heavy)
+fn list_class(api: &ToyApi, _: Params<'_>, _: &mut InlineBudget) -> Option<cpu_pool::Class> {
+    (view(api).len() > INLINE_COUNTERS_MAX).then_some(cpu_pool::Class::Heavy)
 }
 
 /// Writes a list of counters step by step.

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use ::ledger::{Commitment, Slot};
 use api_keys::ApiKeys;
+use clients::{Limits, RateLimiter};
+use cpu_pool::Pool;
 use http_server::{AllowedOrigins, Authenticator, HttpConfig, HttpContext};
 use jsonrpc::{Api, Config, Health, MethodSpec, Metrics, Server, ServerContext, SystemClock};
-use pool::{Limits, Pool, RateLimiter};
 use query::ChangeTracker;
 use response_cache::{LedgerVersions, ResponseCache};
 
@@ -62,7 +63,7 @@ impl ToyApi {
 
     /// The same with API keys.
     pub fn server_with_keys(keys: Option<Arc<ApiKeys>>) -> std::io::Result<Server<Self>> {
-        let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
+        let pool = Pool::new(cpu_pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
         let pool = Arc::new(pool);
         let metrics = Arc::new(Metrics::new(&Self::method_names()));
         let http_metrics = Arc::clone(metrics.http());

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use cpu_pool::Class;
 use jsonrpc::envelope::{self, Call, Id, Request};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
@@ -15,7 +16,6 @@ use jsonrpc::pubsub::{
 };
 use jsonrpc::{MethodOutput, MethodResult, Server, handle_blocking};
 use ledger::{Address, Commitment};
-use pool::Class;
 use subscriptions::{
     AfterDelivery, ExactKey, Filter, Interest, Limits, Match, Position, Publication, Topic,
 };

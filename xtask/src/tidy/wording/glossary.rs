@@ -195,7 +195,7 @@ pub(super) const GLOSSARY: &[Entry] = &[
         but: "`poll`, time slice",
         name_parts: &["step", "steps"],
         functions: &["slice", "slices", "run_slice"],
-        dirs: &["crates/pool", "crates/cpu_pool"],
+        dirs: &["crates/cpu_pool"],
         ..EMPTY
     },
     Entry {

@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_word_with_a_directory_is_free_elsewhere() {
-        assert_eq!(messages("crates/pool/src/lib.rs", "struct Step;").len(), 1);
+        assert_eq!(messages("crates/cpu_pool/src/lib.rs", "struct Step;").len(), 1);
         assert_eq!(rust("struct Step;"), [""; 0]);
     }
 

@@ -4,9 +4,9 @@ use std::task::{Poll, Waker};
 
 use chain_solana::{ControlCall, ControlCommand, ControlDone, EditedAccounts};
 use chain_solana::{ControlError, CurrentAccounts};
+use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
 use jsonrpc::{MethodOutput, MethodResult, StreamState, StreamedResult, write_json};
-use pool::TimeSlice;
 use solana_epoch_info::EpochInfo;
 use solana_rpc_client_types::response::{Response, RpcApiVersion, RpcResponseContext};
 

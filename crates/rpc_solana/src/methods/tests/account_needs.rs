@@ -11,11 +11,11 @@ use chain_solana::{
     AccountsRequest, ControlCall, ControlCommand, ControlDone, ControlError, ControlStats,
     FetchCall, FetchError, LedgerControl, PendingSender, RemoteAccounts, pending,
 };
+use clients::{ClientId, RateLimiter};
 use jsonrpc::error::OVERLOADED;
 use jsonrpc::params::Params;
 use jsonrpc::{Api, MethodClient, ResponseOptions};
 use parking_lot::Mutex;
-use pool::{ClientId, RateLimiter};
 use response_cache::ResponseCache;
 use serde_json::{Value, json};
 use solana_loader_v3_interface::get_program_data_address;
@@ -236,7 +236,7 @@ fn a_call_waits_for_its_accounts_or_gets_the_reason() {
 #[test]
 fn accounts_that_were_forgotten_are_not_current() {
     let fork = ForkWorld::new();
-    let clients = RateLimiter::new(pool::Config::default().clients);
+    let clients = RateLimiter::new(cpu_pool::Config::default().clients);
     let cache = Arc::new(ResponseCache::new(1 << 20));
     let server = fork.world.api.clone().into_server(cache, Arc::new(clients));
     let client = MethodClient::default();

@@ -11,11 +11,11 @@ use chain_solana::{
     BlockInfo, BlockhashQueue, ClusterInfo, ExecutedTransaction, Faucet, HistoryLimits, Simulation,
     Simulator, StatusVisibility, TransactionSender,
 };
+use cpu_pool::Pool;
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Api, SystemClock};
 use ledger::Slot;
-use pool::Pool;
 use query::LedgerConfig;
 use serde_json::Value;
 use solana_account::AccountSharedData;
@@ -191,7 +191,7 @@ impl Builder {
         *transaction_service.simulation.lock() = Ok(simulation());
         let reader = self.ledger.reader().clone();
         let history = Arc::clone(self.ledger.history());
-        let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {});
+        let pool = Pool::new(cpu_pool::Config::default(), Arc::new(SystemClock::new()), || {});
         let pool = Arc::new(pool.expect("a thread starts"));
         let api = SolanaApi::builder(Arc::new(node_info()), reader, history, pool)
             .transaction_sender(Arc::clone(&transaction_service) as Arc<dyn TransactionSender>)

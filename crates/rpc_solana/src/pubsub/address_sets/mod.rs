@@ -25,13 +25,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::Block;
+use cpu_pool::Class;
 use jsonrpc::MethodOutput;
 use jsonrpc::envelope::{self, Call, Request};
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::pubsub::{Payload, SessionOutput, SessionTask, handle_message, subscribe_error};
 use ledger::Commitment;
-use pool::Class;
 use solana::Encoding;
 use subscriptions::{AddressSet, Conflated, SubscribeError, SubscriptionId, UnsubscribeTask};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use chain_solana::{Block, View};
+use cpu_pool::Class;
 use jsonrpc::pubsub::SessionOutput;
 use ledger::{Address, AddressId};
-use pool::Class;
 use solana::Account;
 use subscriptions::{BlockStep, CatchUp, ResumeFrom};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;

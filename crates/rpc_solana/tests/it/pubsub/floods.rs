@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use clients::ClientId;
 use jsonrpc::pubsub::serve_connection;
-use pool::ClientId;
 use rpc_solana::pubsub::Config;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};

@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use pool::{Class, ClientId, Limits, Task, TaskPoll, TimeSlice};
+use clients::{ClientId, Limits};
+use cpu_pool::{Class, Task, TaskPoll, TimeSlice};
 use rpc_solana::pubsub::Config;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -271,7 +272,7 @@ async fn work_on_sets_does_not_wait_for_what_its_client_asks_for_over_http() {
     let mut node = Node::start(Config { set_tasks_max: 1, ..Config::default() }).await;
     node.write(1, 5);
     // As many as may be active, and some that wait; the pool is not full.
-    let active_max = pool::Config::default().medium.active_max;
+    let active_max = cpu_pool::Config::default().medium.active_max;
     let request = || node.pool.submit(Class::Medium, ClientId(7), Box::new(Endless));
     let requests: Result<Vec<_>, _> = (0..active_max + 8).map(|_| request()).collect();
     let requests = requests.unwrap_or_else(|full| panic!("{full}"));

@@ -10,11 +10,12 @@ use std::time::Duration;
 use chain_solana::{
     Block, BlockInfo, ClusterInfo, ExecutedTransaction, LedgerEvent, Reader, StatusVisibility,
 };
+use clients::{ClientId, Limits, RateLimiter};
+use cpu_pool::Pool;
 use futures_util::{SinkExt, StreamExt};
 use jsonrpc::SystemClock;
 use jsonrpc::pubsub::{Stats, serve_connection};
 use ledger::{BlockId, Slot};
-use pool::{ClientId, Limits, Pool, RateLimiter};
 use rpc_solana::pubsub::{self, Config, SolanaPubSub};
 use serde_json::{Value, json};
 use solana_account::AccountSharedData;
@@ -132,7 +133,7 @@ impl Node {
         let settings = TestLedgerConfig { block_time: |_| 1, ..TestLedgerConfig::default() };
         let mut ledger = TestLedger::new(root, Vec::new(), settings);
         let reader = ledger.reader().clone();
-        let pool = pool::Config { threads: 2, client_heavy_max: 1, ..pool::Config::default() };
+        let pool = cpu_pool::Config { threads: 2, client_heavy_max: 1, ..pool::Config::default() };
         let pool = Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads start");
         let pool = Arc::new(pool);
         let (pubsub_reader, pubsub_history) = (reader.clone(), Arc::clone(ledger.history()));

@@ -3,9 +3,9 @@
 use std::task::{Poll, Waker};
 
 use chain_solana::{ForkCall, ForkControlError};
+use cpu_pool::TimeSlice;
 use jsonrpc::error::{OVERLOADED, RpcError};
 use jsonrpc::{StreamState, StreamedResult, write_json};
-use pool::TimeSlice;
 use serde_json::Value;
 
 /// A call, and the JSON of its result.

@@ -9,10 +9,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use clients::ClientId;
+
 use crate::admission::{LimitKind, PoolFull, TaskQuota};
 use crate::round_robin::{NextTask, RoundRobin};
 use crate::task_id::TaskId;
-use crate::{Class, ClientId, Config, Counters, TaskEnd};
+use crate::{Class, Config, Counters, TaskEnd};
 
 /// The time of a class is counted in nanoseconds times this, divided by its weight.
 const WEIGHT_ONE: u128 = 1 << 16;

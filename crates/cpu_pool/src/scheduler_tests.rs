@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use clients::ClientId;
+
 use crate::scheduler::{Action, Scheduler};
 use crate::task_id::TaskId;
-use crate::{Class, ClassConfig, ClientId, Config, PoolFull, TaskEnd};
+use crate::{Class, ClassConfig, Config, PoolFull, TaskEnd};
 
 const TIME_SLICE: Duration = Duration::from_millis(1);
 

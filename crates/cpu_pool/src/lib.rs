@@ -1,6 +1,6 @@
 //! Runs tasks on a bounded number of threads, in time slices, so that no request and no client occupies a thread.
 //!
-//! In: [`Task`]s, each with a [`Class`] and a [`ClientId`]. Out: their polls, run on the pool's threads.
+//! In: [`Task`]s, each with a [`Class`] and a [`clients::ClientId`]. Out: their polls, run on the pool's threads.
 //! Classes share the threads by weight. The clients of a class are served round-robin. A task that has not
 //! finished after its time slice goes to the back of its client's queue.
 //! Bounds: [`Config`]. A task beyond a bound is refused at once with [`PoolFull`], and so is a task of a client
@@ -15,20 +15,16 @@ mod class;
 mod config;
 mod counters;
 mod pool;
-mod rate_limit;
 mod round_robin;
 mod scheduler;
 #[cfg(test)]
 mod scheduler_tests;
 mod task;
 mod task_id;
-mod token_bucket;
 
 pub use admission::{LimitKind, PoolFull};
-pub use class::{Class, ClientId};
+pub use class::Class;
 pub use config::{ClassConfig, Config};
 pub use counters::{ClassCounters, Counters};
 pub use pool::{Pool, Refused, Ticket};
-pub use rate_limit::{Limits, RateLimited, RateLimiter};
 pub use task::{Clock, Task, TaskEnd, TaskPoll, TimeSlice};
-pub use token_bucket::TokenBucket;

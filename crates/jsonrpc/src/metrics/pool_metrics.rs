@@ -1,7 +1,8 @@
 //! The metric families of the CPU pool, and of requests that were rejected because of overload.
 
+use clients::RateLimiter;
+use cpu_pool::{Class, ClassCounters, Pool};
 use metrics::{Exposition, MetricKind};
-use pool::{Class, ClassCounters, Pool, RateLimiter};
 
 use super::Metrics;
 

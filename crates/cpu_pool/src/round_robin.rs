@@ -9,7 +9,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::ClientId;
+use clients::ClientId;
+
 use crate::task_id::TaskId;
 
 /// Maximum clients with active tasks, in multiples of `active_max`: while one client has 16 active heavy tasks, 63

@@ -7,7 +7,9 @@
 
 use std::collections::HashMap;
 
-use crate::{Class, ClientId, Config};
+use clients::ClientId;
+
+use crate::{Class, Config};
 
 /// A bound was reached. Fix: send less, or raise the setting that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

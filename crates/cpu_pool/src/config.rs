@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::{Class, Limits};
+use clients::Limits;
+
+use crate::Class;
 
 /// Bounds of the pool.
 ///

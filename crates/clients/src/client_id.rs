@@ -1,4 +1,4 @@
-//! What the pool knows of a task: its class and its client.
+//! The identity of a client.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -14,47 +14,7 @@ static NAME_KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// The high half of the ids of API keys. The low half is the key's number, which is never 0, so no network has the id.
 const KEY_MARK: u64 = 0xffff_ffff_ffff_ff00;
 
-/// What a task costs, by the data that it reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// Some tens of microseconds: a signature, one transaction of history.
-    Light,
-    /// Some milliseconds: a block, a page, a hundred accounts, a run of the VM.
-    Medium,
-    /// Time proportional to the size of the state: a scan.
-    Heavy,
-}
-
-impl Class {
-    /// Every class, the cheapest first.
-    pub const ALL: [Self; 3] = [Self::Light, Self::Medium, Self::Heavy];
-
-    /// The index in [`Self::ALL`].
-    pub fn index(self) -> usize {
-        match self {
-            Self::Light => 0,
-            Self::Medium => 1,
-            Self::Heavy => 2,
-        }
-    }
-
-    /// The name in messages and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Light => "light",
-            Self::Medium => "medium",
-            Self::Heavy => "heavy",
-        }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The client of a task. Clients are served round-robin; equal ids are one client.
+/// A client of the node: an address, a name from a trusted source, or an API key. Equal ids are one client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub u128);
 
@@ -158,6 +118,5 @@ mod tests {
         let network = ClientId::from_ip("ffff:ffff:ffff:ff00::7".parse().expect("an address"));
         assert_eq!((network.key(), network.caller()), (None, Caller::Anonymous(network.0)));
         assert_eq!(ClientId::from_name(b"a").key(), None);
-        assert_eq!(api_keys::CLASS_NAMES, Class::ALL.map(Class::name));
     }
 }

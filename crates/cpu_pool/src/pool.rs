@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use clients::ClientId;
+
 use crate::scheduler::{Action, Scheduler};
 use crate::task::{Clock, Task, TaskEnd, TaskPoll, TimeSlice};
 use crate::task_id::TaskId;
-use crate::{Class, ClientId, Config, Counters, PoolFull};
+use crate::{Class, Config, Counters, PoolFull};
 
 /// The threads and their tasks.
 ///
@@ -20,7 +22,8 @@ use crate::{Class, ClientId, Config, Counters, PoolFull};
 /// use std::sync::mpsc::{SyncSender, sync_channel};
 /// use std::time::{Duration, Instant};
 ///
-/// use pool::{Class, ClientId, Clock, Config, Pool, Task, TaskPoll, TimeSlice};
+/// use clients::ClientId;
+/// use cpu_pool::{Class, Clock, Config, Pool, Task, TaskPoll, TimeSlice};
 ///
 /// struct Uptime(Instant);
 ///
