@@ -102,7 +102,7 @@ impl Default for NodeConfig {
             api_keys: None,
             serving: ServingOptions::default(),
             io_threads: (cores / 2).max(1),
-            pool: cpu_pool::Config { threads: cores, ..pool::Config::default() },
+            pool: cpu_pool::Config { threads: cores, ..cpu_pool::Config::default() },
             ledger_dir: None,
             reset: false,
             ledger: LedgerConfig::new(localnet::ADDRESSES_MAX_DEFAULT),
