@@ -190,7 +190,7 @@ impl Cluster {
         Ok(self.accounts(&[*address])?.pop().flatten())
     }
 
-    /// The accounts at `addresses`, all of which must exist.
+    /// Fetches the accounts at `addresses`, which must all exist.
     fn required(&mut self, flag: &str, addresses: &[Pubkey]) -> Result<Vec<GenesisAccount>> {
         let accounts = self.accounts(addresses)?;
         let all = addresses.iter().zip(accounts);

@@ -106,7 +106,7 @@ pub(crate) struct DevFlags {
     /// Clone this account from --url when the ledger is created. Can be repeated.
     #[arg(short, long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
     pub(crate) clone: Vec<String>,
-    /// The same, but an account that does not exist is skipped. Can be repeated.
+    /// Clone an account if it exists, and skip it otherwise. Can be repeated.
     #[arg(long, value_name = "ADDRESS", num_args = 1.., help_heading = "Clone")]
     pub(crate) maybe_clone: Vec<String>,
     /// Clone this upgradeable program with its data. Can be repeated.
