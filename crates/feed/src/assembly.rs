@@ -37,11 +37,9 @@ pub(crate) enum Added {
 
 /// An open bank.
 pub(crate) struct Assembly<A, T, M> {
+    /// The id of the bank in events. No other bank of the feed has it.
+    pub(crate) id: BlockId,
     pub(crate) bank_id: Option<u64>,
-    /// Distinguishes it from all other open banks of the feed.
-    pub(crate) number: u64,
-    /// The id that it will be reported with, if the caller has requested it.
-    pub(crate) reserved: Option<BlockId>,
     pub(crate) is_created: bool,
     pub(crate) first_received: Instant,
     /// In order: a whole bank has them so, and nothing is sorted when it is awaited.
@@ -64,11 +62,10 @@ pub(crate) struct Assembly<A, T, M> {
 }
 
 impl<A, T, M> Assembly<A, T, M> {
-    pub(crate) fn new(bank_id: Option<u64>, number: u64, now: Instant) -> Self {
+    pub(crate) fn new(id: BlockId, bank_id: Option<u64>, now: Instant) -> Self {
         Self {
+            id,
             bank_id,
-            number,
-            reserved: None,
             is_created: false,
             first_received: now,
             accounts: BTreeMap::new(),

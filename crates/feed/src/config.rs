@@ -18,7 +18,7 @@ pub struct FeedConfig {
     /// Voters whose last vote is remembered. Default: 16,384.
     pub voters_max: usize,
     /// Writes of an open bank after which an account that it has written once is quiescent
-    /// ([`Feed::drain_quiescent`](crate::Feed::drain_quiescent)). All accounts are when the bank writes SlotHistory, which
+    /// ([`Event::Quiescent`](crate::Event::Quiescent)). All accounts are when the bank writes SlotHistory, which
     /// it does last. With 0 each is at once, also one that is written again, which costs a hash for each write.
     /// Default: 64.
     pub quiescent_after: u64,

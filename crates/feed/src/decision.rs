@@ -1,4 +1,4 @@
-//! Decisions of a feed's caller about reported banks.
+//! Decisions of a feed's caller about banks.
 
 use ledger::{BlockId, Slot};
 use solana_pubkey::Pubkey;
@@ -16,6 +16,11 @@ pub enum Decision {
     LimitRoot(Option<Slot>),
     /// Votes that landed in a bank choose the processed tip.
     CountVotes(Vec<LandedVote>),
+    /// The caller prepares an open bank. The accounts that it has written so far are reported at once, and later ones
+    /// after each batch ([`Event::Quiescent`](crate::Event::Quiescent)). A second decision starts again with all of them.
+    Prepare(BlockId),
+    /// The caller discarded its preparation of an open bank, whose accounts are not reported further.
+    StopPreparing(BlockId),
 }
 
 /// The newest vote of a vote account that landed in a bank.

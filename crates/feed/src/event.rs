@@ -4,14 +4,36 @@ use std::time::Duration;
 
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
+use solana_pubkey::Pubkey;
 
 use crate::account_writes::LastWrite;
-use crate::bank::Bank;
+use crate::bank::{Bank, OpenBank};
 use crate::update::SourceId;
 
 /// One event, in the order in which the caller applies them.
 #[derive(Clone, Debug)]
 pub enum Event<A, T, M> {
+    /// A source has created a bank and sent its SlotHashes and Clock. [`Decision::Prepare`](crate::Decision::Prepare)
+    /// requests its accounts. Banks of a source that started above the root follow once the root reaches them.
+    Opened(Box<OpenBank<A>>),
+    /// Accounts that a prepared bank has written for the first time.
+    FirstWrites {
+        /// The bank.
+        bank: BlockId,
+        /// Addresses of the accounts, in the order of the writes.
+        pubkeys: Vec<Pubkey>,
+    },
+    /// Accounts that a prepared bank will probably not write again
+    /// ([`FeedConfig::quiescent_after`](crate::FeedConfig::quiescent_after)). An account that is written again is
+    /// reported again, or is pending in the whole bank.
+    Quiescent {
+        /// The bank.
+        bank: BlockId,
+        /// The accounts, each with its last write.
+        accounts: Vec<LastWrite<A>>,
+    },
+    /// An opened bank was replaced or dropped before it was whole, or another source completed it first.
+    Ended(BlockId),
     /// A bank is whole.
     Bank(Box<Bank<A, T, M>>),
     /// A write of a bank that was reported as whole. The bank's writes were not all of them.
@@ -44,6 +66,16 @@ pub enum Event<A, T, M> {
     },
     /// A source cannot be followed any further. It is closed.
     Gap(Gap),
+}
+
+impl<A, T, M> Event<A, T, M> {
+    /// Whether the event is about a bank that is not whole. Such an event changes nothing that a reader may see.
+    pub fn is_about_open_bank(&self) -> bool {
+        matches!(
+            self,
+            Self::Opened(_) | Self::FirstWrites { .. } | Self::Quiescent { .. } | Self::Ended(_)
+        )
+    }
 }
 
 /// Why a whole bank was removed.

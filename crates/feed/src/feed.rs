@@ -9,7 +9,7 @@ use solana_hash::Hash;
 use crate::account_writes::{BankAccounts, LastWrite};
 use crate::approval::Approval;
 use crate::assembly::{Added, Assembly};
-use crate::bank::{Bank, OpenId};
+use crate::bank::Bank;
 use crate::bank_tree::BankTree;
 use crate::config::FeedConfig;
 use crate::event::{DropReason, Event, Gap, GapReason};
@@ -22,6 +22,8 @@ mod decisions;
 mod jump;
 mod open_banks;
 
+use self::open_banks::OpenedBanks;
+
 /// From updates to whole banks, tips and roots. `A`, `T` and `M` are the caller's account, transaction and block meta.
 ///
 /// The caller takes all events after each call.
@@ -29,13 +31,12 @@ pub struct Feed<A, T, M> {
     config: FeedConfig,
     sessions: BTreeMap<SourceId, Session<A, T, M>>,
     next_source: u64,
-    /// The number of the bank that was opened last.
-    open_number: u64,
     tree: BankTree,
     votes: Votes,
     confirmed: BlockId,
     tip: BlockId,
     approval: Approval,
+    opened: OpenedBanks,
     events: VecDeque<Event<A, T, M>>,
     stats: FeedStats,
 }
@@ -66,7 +67,7 @@ enum LinkDecision {
     Gap(GapReason),
 }
 
-impl<A, T, M> Feed<A, T, M> {
+impl<A: Clone, T, M> Feed<A, T, M> {
     /// A feed whose root is the block of a snapshot, with its hash.
     pub fn new(config: FeedConfig, root: BlockId, blockhash: Hash) -> Self {
         Self {
@@ -75,10 +76,10 @@ impl<A, T, M> Feed<A, T, M> {
             config,
             sessions: BTreeMap::new(),
             next_source: 0,
-            open_number: 0,
             tree: BankTree::new(root, blockhash),
             confirmed: root,
             tip: root,
+            opened: OpenedBanks::default(),
             events: VecDeque::new(),
             stats: FeedStats::default(),
         }
@@ -222,7 +223,8 @@ impl<A, T, M> Feed<A, T, M> {
         }
         let lacks_entries = session.lacks_entries;
         let entry = session.slot(slot, config)?;
-        let (outcome, is_whole) = match entry.target(bank_id, &mut self.open_number, now)? {
+        let reserve_id = || self.tree.reserve(slot);
+        let (outcome, is_whole) = match entry.target(bank_id, reserve_id, now)? {
             UpdateTarget::Ended => return Ok(UpdateEffect::Ignored),
             UpdateTarget::Reported(at) => {
                 let UpdateKind::Account { pubkey, write_version, account } = kind else {
@@ -286,8 +288,8 @@ impl<A, T, M> Feed<A, T, M> {
         let mut replaced_bytes = 0;
         match status {
             SlotStatus::CreatedBank => {
-                let Some((bytes, banks)) = entry.create(bank_id, &mut self.open_number, now)?
-                else {
+                let reserve_id = || self.tree.reserve(slot);
+                let Some((bytes, banks)) = entry.create(bank_id, reserve_id, now)? else {
                     return Ok(UpdateEffect::Duplicate);
                 };
                 self.stats.unreported_banks += banks;
@@ -445,8 +447,7 @@ impl<A, T, M> Feed<A, T, M> {
         session.bytes -= bank.bytes;
         let entries = bank.take_entries();
         let pending = bank.drain_pending();
-        let open = OpenId { source, slot, number: bank.number };
-        let Assembly { bank_id, reserved, first_received, accounts, transactions, meta, .. } = bank;
+        let Assembly { id, bank_id, first_received, accounts, transactions, meta, .. } = bank;
         let Some(meta) = meta else { return };
         let reported = match link {
             LinkDecision::Known(id) => {
@@ -455,7 +456,7 @@ impl<A, T, M> Feed<A, T, M> {
             }
             LinkDecision::Report(parent) => {
                 let accounts = BankAccounts(accounts);
-                let id = reserved.unwrap_or_else(|| self.tree.reserve(slot));
+                self.opened.remove(id);
                 self.tree.add(id, parent, meta.blockhash);
                 let reported = ReportedBank::new(bank_id, id, accounts.iter());
                 self.stats.banks += 1;
@@ -466,7 +467,6 @@ impl<A, T, M> Feed<A, T, M> {
                     id,
                     parent,
                     source,
-                    open,
                     pending,
                     first_received,
                     completed: now,

@@ -7,9 +7,9 @@
 //! [`Feed::handle`] for each update and takes the events with [`Feed::poll_event`].
 //! Bounds: [`FeedConfig`]; a source at a bound is closed with a [`Gap`] that says what was dropped. The caller then
 //! opens another one, which starts after the root.
-//! Invariant: nothing of an open bank is in an event. A caller that prepares one must hide what it has prepared.
-//! Writes and transactions of two banks are never mixed, if the
-//! source names its banks.
+//! Open banks: [`Feed::handle_batch_end`] reports them ([`Event::Opened`]), and the accounts of those that the caller
+//! prepares ([`Event::Quiescent`]). The caller must hide its preparation until the bank is whole.
+//! Invariant: writes and transactions of two banks are never mixed, if the source names its banks.
 //! Not here: what an account, a transaction or a block meta holds. They are types of the caller.
 #![forbid(unsafe_code)]
 
@@ -28,7 +28,7 @@ mod update;
 mod votes;
 
 pub use account_writes::{BankAccounts, LastWrite};
-pub use bank::{Bank, OpenId};
+pub use bank::{Bank, OpenBank};
 pub use config::FeedConfig;
 pub use decision::{Decision, LandedVote};
 pub use event::{DropReason, Event, Gap, GapReason, Missing};

@@ -106,7 +106,7 @@ impl<A, T, M> SlotEntry<A, T, M> {
     pub(crate) fn target(
         &mut self,
         bank_id: Option<u64>,
-        numbers: &mut u64,
+        reserve_id: impl FnOnce() -> BlockId,
         now: Instant,
     ) -> Result<UpdateTarget, GapReason> {
         if let Some(at) = self.open.iter().position(|bank| bank.bank_id == bank_id) {
@@ -118,22 +118,20 @@ impl<A, T, M> SlotEntry<A, T, M> {
         if self.ended.contains(&bank_id) {
             return Ok(UpdateTarget::Ended);
         }
-        Ok(UpdateTarget::Open(self.open_bank(bank_id, numbers, now)?))
+        Ok(UpdateTarget::Open(self.open_bank(bank_id, reserve_id, now)?))
     }
 
-    /// `numbers` is the number of the open bank that was opened last.
     fn open_bank(
         &mut self,
         bank_id: Option<u64>,
-        numbers: &mut u64,
+        reserve_id: impl FnOnce() -> BlockId,
         now: Instant,
     ) -> Result<usize, GapReason> {
         let banks = self.open.len() + self.reported.len() + self.ended.len() + 1;
         if banks > BANKS_OF_SLOT_MAX {
             return Err(GapReason::BanksOfSlot { banks, limit: BANKS_OF_SLOT_MAX });
         }
-        *numbers += 1;
-        self.open.push(Assembly::new(bank_id, *numbers, now));
+        self.open.push(Assembly::new(reserve_id(), bank_id, now));
         Ok(self.open.len() - 1)
     }
 
@@ -141,7 +139,7 @@ impl<A, T, M> SlotEntry<A, T, M> {
     pub(crate) fn create(
         &mut self,
         bank_id: Option<u64>,
-        numbers: &mut u64,
+        reserve_id: impl FnOnce() -> BlockId,
         now: Instant,
     ) -> Result<Option<(usize, u64)>, GapReason> {
         let known = self.open.iter().position(|bank| bank.bank_id == bank_id);
@@ -157,9 +155,9 @@ impl<A, T, M> SlotEntry<A, T, M> {
             }
             Some(at) if !self.open[at].is_created => at,
             Some(at) if bank_id.is_some() || !self.open[at].has_content() => return Ok(None),
-            Some(_) => self.open_bank(bank_id, numbers, now)?,
+            Some(_) => self.open_bank(bank_id, reserve_id, now)?,
             None if bank_id.is_some() && self.is_known(bank_id) => return Ok(None),
-            None => self.open_bank(bank_id, numbers, now)?,
+            None => self.open_bank(bank_id, reserve_id, now)?,
         };
         self.open[at].is_created = true;
         let (mut bytes, mut banks, mut index) = (0, 0, 0);

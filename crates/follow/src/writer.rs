@@ -222,14 +222,18 @@ impl Writer {
 
     /// Applies the events of the feed, publishes, and then sends what became visible.
     fn take_events(&mut self) -> Result<(), FollowError> {
-        let mut is_new = false;
+        let mut has_visible = false;
         loop {
             while let Some(decision) = self.verification.pop_decision() {
                 self.feed.apply(decision);
             }
             let Some(event) = self.feed.poll_event() else { break };
-            is_new = true;
+            has_visible |= !event.is_about_open_bank();
             match event {
+                Event::Opened(bank) => self.record_opened(&bank),
+                Event::FirstWrites { bank, pubkeys } => self.replace_accounts(bank, pubkeys),
+                Event::Quiescent { bank, accounts } => self.write_quiescent(bank, accounts)?,
+                Event::Ended(bank) => self.end_open(bank)?,
                 Event::Bank(bank) => self.write_bank(*bank)?,
                 Event::Dropped { bank, reason } => self.drop_bank(bank, reason)?,
                 Event::Tip(bank) => self.move_tip(bank)?,
@@ -238,13 +242,14 @@ impl Writer {
                 Event::Jumped { from, to } => self.apply_jump(from, to)?,
                 Event::LateWrite { bank, write } => {
                     self.status.late_writes.fetch_add(1, Ordering::Relaxed);
-                    let (account, slot) = (write.pubkey, bank.slot);
+                    let account = write.pubkey;
+                    let slot = bank.slot;
                     tracing::error!(slot, %account, "a write came after its bank was whole");
                 }
                 Event::Gap(gap) => self.report_gap(&gap),
             }
         }
-        if is_new {
+        if has_visible {
             self.publish();
         }
         Ok(())

@@ -15,7 +15,7 @@ use super::Feed;
 use crate::event::{DropReason, Event, GapReason};
 use crate::session::Session;
 
-impl<A, T, M> Feed<A, T, M> {
+impl<A: Clone, T, M> Feed<A, T, M> {
     pub(super) fn joinable_from(&self) -> Option<Slot> {
         let detached = self.sessions.values().filter(|session| session.is_detached);
         detached.filter_map(Session::first_meta).min()

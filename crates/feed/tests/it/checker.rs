@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use feed::{Event, Feed, Gap};
+use feed::{Decision, Event, Feed, Gap};
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -28,6 +28,8 @@ pub(crate) struct Checker<'a> {
     pub(crate) rooted: Vec<Slot>,
     pub(crate) gaps: Vec<Gap>,
     ids: Vec<BlockId>,
+    /// The quiescent accounts of each open bank.
+    prepared: BTreeMap<BlockId, BTreeMap<Pubkey, u64>>,
 }
 
 impl<'a> Checker<'a> {
@@ -42,12 +44,16 @@ impl<'a> Checker<'a> {
             rooted: Vec::new(),
             gaps: Vec::new(),
             ids: Vec::new(),
+            prepared: BTreeMap::new(),
         }
     }
 
-    /// Takes all events of one call.
+    /// Takes all events of one call, and requests to prepare each open bank.
     pub(crate) fn take(&mut self, feed: &mut Feed<u64, u64, ()>) {
         while let Some(event) = feed.poll_event() {
+            if let Event::Opened(bank) = &event {
+                feed.apply(Decision::Prepare(bank.id));
+            }
             self.apply(event);
         }
         assert!(self.descends(self.confirmed, self.root), "confirmed above the root");
@@ -66,7 +72,12 @@ impl<'a> Checker<'a> {
                 assert!(self.banks.values().all(|it| it.hash != truth.hash), "reported once");
                 assert_eq!(bank.id.slot, truth.slot);
                 let accounts = bank.accounts.iter().map(|write| (write.pubkey, write.account));
-                assert_eq!(accounts.collect::<BTreeMap<Pubkey, u64>>(), truth.last_writes());
+                let accounts: BTreeMap<Pubkey, u64> = accounts.collect();
+                assert_eq!(accounts, truth.last_writes());
+                if let Some(mut prepared) = self.prepared.remove(&bank.id) {
+                    prepared.extend(bank.pending.iter().map(|pubkey| (*pubkey, accounts[pubkey])));
+                    assert_eq!(prepared, accounts, "quiescent and pending accounts are all");
+                }
                 let transactions = (0..truth.transactions()).map(|at| transaction(truth, at));
                 assert_eq!(bank.transactions, transactions.collect::<Vec<u64>>());
                 let (parent, hash, order) = (bank.parent, truth.hash, self.ids.len());
@@ -97,6 +108,20 @@ impl<'a> Checker<'a> {
             }
             Event::LateWrite { bank, write } => panic!("{write:?} of {bank:?} is not late"),
             Event::Gap(gap) => self.gaps.push(gap),
+            Event::Opened(bank) => {
+                let known = self.prepared.insert(bank.id, BTreeMap::new());
+                assert!(known.is_none() && !self.ids.contains(&bank.id), "opened once");
+            }
+            Event::FirstWrites { bank, pubkeys } => {
+                assert!(self.prepared.contains_key(&bank) && !pubkeys.is_empty());
+            }
+            Event::Quiescent { bank, accounts } => {
+                let prepared = self.prepared.get_mut(&bank).expect("opened, and not ended");
+                prepared.extend(accounts.iter().map(|write| (write.pubkey, write.account)));
+            }
+            Event::Ended(bank) => {
+                self.prepared.remove(&bank).expect("opened, and not ended");
+            }
         }
     }
 

@@ -8,19 +8,20 @@ use solana_pubkey::Pubkey;
 
 use crate::chain::{Chain, SYSVARS};
 use crate::checker::{Checker, ROOT};
+use crate::rig::start_time;
 use crate::stream::{Manner, Message, doubled, messages, replayed};
 
 const RUNS: u64 = 4_000;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn feed() -> Feed<u64, u64, ()> {
-    let config = FeedConfig { incomplete_timeout: HOUR, ..FeedConfig::default() };
+    let config = FeedConfig {
+        incomplete_timeout: HOUR,
+        quiescent_after: 2,
+        hot_quiescent_after: 4,
+        ..FeedConfig::default()
+    };
     Feed::new(config, ROOT, Chain::root_hash())
-}
-
-#[expect(clippy::disallowed_methods, reason = "the first moment; all others are counted from it")]
-fn start() -> Instant {
-    Instant::now()
 }
 
 fn manner(rng: &mut Rng) -> Manner {
@@ -48,6 +49,7 @@ fn send(
         *now += Duration::from_millis(rng.u64(0..20));
         feed.handle(message.update(source), *now);
         checker.take(feed);
+        end_batch(feed, checker, rng);
         if rng.u8(0..16) == 0 {
             feed.handle_timeout(*now);
             checker.take(feed);
@@ -58,11 +60,19 @@ fn send(
     }
 }
 
+/// Ends the batch of updates after some of them.
+fn end_batch(feed: &mut Feed<u64, u64, ()>, checker: &mut Checker<'_>, rng: &mut Rng) {
+    if rng.u8(0..4) == 0 {
+        feed.handle_batch_end(1);
+        checker.take(feed);
+    }
+}
+
 #[test]
 fn any_allowed_order_gives_the_banks_of_the_upstream() {
     with_seeds(|rng| {
         let chain = Chain::random(rng);
-        let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start());
+        let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start_time());
         let sent = messages(&chain, manner(rng), rng);
         let sent = doubled(sent, &chain, rng);
         send(&mut feed, &mut checker, &sent, &mut now, rng);
@@ -77,7 +87,7 @@ fn any_allowed_order_gives_the_banks_of_the_upstream() {
 fn a_stream_that_is_cut_and_resumed_loses_and_doubles_nothing() {
     with_seeds(|rng| {
         let chain = Chain::random(rng);
-        let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start());
+        let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start_time());
         let manner = manner(rng);
         let all = messages(&chain, manner, rng);
         let mut cut = 0;
@@ -91,6 +101,7 @@ fn a_stream_that_is_cut_and_resumed_loses_and_doubles_nothing() {
                 now += Duration::from_millis(rng.u64(0..20));
                 feed.handle(message.update(source), now);
                 checker.take(&mut feed);
+                end_batch(&mut feed, &mut checker, rng);
             }
             if next < all.len() {
                 feed.close_source(source);
@@ -109,7 +120,7 @@ fn a_stream_that_is_cut_and_resumed_loses_and_doubles_nothing() {
 fn another_source_takes_over_where_one_has_a_hole() {
     with_seeds(|rng| {
         let chain = Chain::random(rng);
-        let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start());
+        let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start_time());
         let mut lossy = messages(&chain, manner(rng), rng);
         lossy.remove(rng.usize(..lossy.len()));
         let loses_content = |message: &Message| match &message.kind {
@@ -148,7 +159,7 @@ fn another_source_takes_over_where_one_has_a_hole() {
 fn two_sources_at_once_give_each_bank_once() {
     with_seeds(|rng| {
         let chain = Chain::random(rng);
-        let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start());
+        let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start_time());
         let mut streams = Vec::new();
         for _ in 0..2 {
             let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
@@ -165,6 +176,7 @@ fn two_sources_at_once_give_each_bank_once() {
             now += Duration::from_millis(rng.u64(0..20));
             feed.handle(message.update(*source), now);
             checker.take(&mut feed);
+            end_batch(&mut feed, &mut checker, rng);
         }
         feed.handle_timeout(now + HOUR * 2);
         checker.take(&mut feed);
@@ -177,7 +189,7 @@ fn two_sources_at_once_give_each_bank_once() {
 fn the_tip_is_where_the_stake_voted() {
     with_seeds(|rng| {
         let chain = Chain::random(rng);
-        let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start());
+        let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start_time());
         let all = messages(&chain, manner(rng), rng);
         send(&mut feed, &mut checker, &all, &mut now, rng);
         let newest = chain.banks.last().map_or(0, |bank| bank.slot);

@@ -1,6 +1,6 @@
 //! A stream that begins anywhere joins at the block of an archive: every bank after it, and none that is mixed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fastrand::Rng;
 use feed::{Feed, FeedConfig, GapReason, SlotStatus, StreamStart, UpdateKind};
@@ -8,15 +8,11 @@ use ledger::Slot;
 
 use crate::chain::Chain;
 use crate::checker::{Checker, ROOT};
+use crate::rig::start_time;
 use crate::stream::{Manner, Message, messages};
 
 const RUNS: u64 = 6_000;
 const HOUR: Duration = Duration::from_secs(3_600);
-
-#[expect(clippy::disallowed_methods, reason = "the first moment; all others are counted from it")]
-fn start() -> Instant {
-    Instant::now()
-}
 
 fn feed() -> Feed<u64, u64, ()> {
     let config = FeedConfig { incomplete_timeout: HOUR, ..FeedConfig::default() };
@@ -40,7 +36,7 @@ fn join(seed: u64, outcomes: &mut Outcomes) {
     let all = messages(&chain, manner, rng);
     let Some(slot) = rng.choice(chain.finalized()).copied() else { return };
     let blockhash = chain.canonical(slot).hash;
-    let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start());
+    let (mut feed, mut checker, mut now) = (feed(), Checker::new(&chain), start_time());
     let (cut, delay) = (rng.usize(..all.len()), rng.usize(..all.len()));
     let mut source = feed.open_source(StreamStart::MidSlot).expect("a free source");
     let mut jumped_at: Option<usize> = None;
@@ -101,7 +97,7 @@ fn a_stream_that_begins_anywhere_joins_an_archive_and_never_mixes_two_banks() {
 #[test]
 fn the_end_of_a_replaced_bank_is_a_gap_and_no_part_of_its_successor() {
     for has_ids in [true, false] {
-        let (mut feed, now) = (feed(), start());
+        let (mut feed, now) = (feed(), start_time());
         let source = feed.open_source(StreamStart::AfterRoot).expect("a free source");
         let bank_id = has_ids.then_some(7);
         let pubkey = solana_pubkey::Pubkey::from([1; 32]);

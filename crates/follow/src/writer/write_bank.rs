@@ -39,7 +39,7 @@ impl Writer {
         let id = bank.id;
         self.deferred.wait_for_child();
         self.root_surplus()?;
-        let prepared = self.take_prepared(bank.open, bank.parent)?;
+        let prepared = self.take_prepared(id, bank.parent)?;
         // The feed reports a bank after its parent, and removes it before.
         let is_known = self.banks.contains_key(&bank.parent);
         let is_full = is_known && self.verification.is_full();
