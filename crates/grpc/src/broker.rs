@@ -9,12 +9,11 @@
 //! has nothing more for it, after it sent its last part. Filters without a slot leave its position unchanged.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use api_keys::KeyNumber;
 use foldhash::{HashMap, HashMapExt};
 use ledger::{BlockId, Commitment, Slot};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tonic::Status;
 
@@ -37,11 +36,6 @@ pub(crate) struct Broker {
     pub(crate) config: Config,
     pub(crate) counters: GrpcCounters,
     pub(crate) budget: Arc<QueueBudget>,
-    /// Bytes of the events that wait for the publisher, and of the one that it publishes.
-    pub(crate) event_bytes: AtomicUsize,
-    /// Of the writers that wait for fewer bytes, and their wake-up.
-    pub(crate) event_lock: Mutex<()>,
-    pub(crate) event_space: Condvar,
     /// Notified after API keys were removed.
     pub(crate) removals: watch::Sender<()>,
     state: Mutex<State>,
@@ -107,9 +101,6 @@ impl Broker {
         Self {
             budget: Arc::new(QueueBudget::new(config.queues_bytes_max)),
             counters: GrpcCounters::new(),
-            event_bytes: AtomicUsize::new(0),
-            event_lock: Mutex::new(()),
-            event_space: Condvar::new(),
             state: Mutex::new(state),
             removals: watch::Sender::new(()),
             config,

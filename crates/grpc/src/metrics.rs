@@ -1,9 +1,9 @@
 //! Metrics of the gRPC server.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use ::metrics::{Collector, Exposition, MetricKind};
+use chain_solana::EventCounters;
 
 use crate::broker::Broker;
 use crate::counters::Event;
@@ -18,6 +18,7 @@ const TLS_BYTES: u64 = 16 * 1024;
 pub struct GrpcMetrics {
     pub(crate) broker: Arc<Broker>,
     pub(crate) gossip: Arc<GossipTable>,
+    pub(crate) events: EventCounters,
     pub(crate) is_tls: bool,
 }
 
@@ -36,7 +37,7 @@ impl Collector for GrpcMetrics {
         let connection_bytes = CONNECTION_BYTES + if self.is_tls { TLS_BYTES } else { 0 };
         vec![
             ("grpc_connections", self.connections() * connection_bytes + incomplete),
-            ("grpc_events", self.broker.event_bytes.load(Ordering::Relaxed) as u64),
+            ("grpc_events", self.events.bytes() as u64),
             ("grpc_queues", memory.queues as u64),
             ("grpc_sending", memory.sending as u64),
             ("grpc_filters", memory.filters as u64),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use api_keys::KeyNumber;
 use authentication::Authenticator;
+use chain_solana::EventCounters;
 use ledger::Commitment;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -29,7 +30,7 @@ use crate::counters::Event;
 use crate::gossip_table::GossipTable;
 use crate::metrics::GrpcMetrics;
 use crate::node::GrpcNode;
-use crate::publisher::{self, EventSender};
+use crate::publisher::{self, GrpcEventSink};
 use crate::service::{Access, GrpcService};
 use crate::tls::TlsAcceptor;
 
@@ -78,6 +79,7 @@ pub struct Security {
 pub struct Server {
     broker: Arc<Broker>,
     gossip: Arc<GossipTable>,
+    events: EventCounters,
     address: SocketAddr,
     is_tls: bool,
     reporter: HealthReporter,
@@ -93,7 +95,7 @@ impl Server {
         config: Config,
         node: GrpcNode,
         listener: std::net::TcpListener,
-    ) -> Result<(Self, EventSender), StartError> {
+    ) -> Result<(Self, GrpcEventSink), StartError> {
         Self::start_secured(config, node, listener, Security::default())
     }
 
@@ -103,7 +105,7 @@ impl Server {
         mut node: GrpcNode,
         listener: std::net::TcpListener,
         security: Security,
-    ) -> Result<(Self, EventSender), StartError> {
+    ) -> Result<(Self, GrpcEventSink), StartError> {
         let Security { authenticator, tls } = security;
         let is_tls = tls.is_some();
         let token = config.x_token_file.as_ref().map(read_token).transpose()?;
@@ -116,7 +118,7 @@ impl Server {
         let address = listener.local_addr()?;
         let root = node.reader.newest(Commitment::Finalized).map(|block| block.slot);
         let broker = Arc::new(Broker::new(config, root));
-        let sender = publisher::start(&broker, std::mem::take(&mut node.stored_blocks))?;
+        let sink = publisher::start(&broker, std::mem::take(&mut node.stored_blocks))?;
         let gossip = Arc::new(GossipTable::new());
         node.contact_info().into_iter().for_each(|own| gossip.insert(own));
         let (reporter, health) = tonic_health::server::health_reporter();
@@ -135,19 +137,23 @@ impl Server {
                 report_end(&reporter).await;
             })
         };
-        let (serving, runtime) = (Some(serving), Some(runtime));
-        let server = Self { broker, gossip, address, is_tls, reporter, closing, serving, runtime };
-        Ok((server, sender))
+        let server = Self {
+            broker,
+            gossip,
+            events: sink.counters(),
+            address,
+            is_tls,
+            reporter,
+            closing,
+            serving: Some(serving),
+            runtime: Some(runtime),
+        };
+        Ok((server, sink))
     }
 
     /// Reports `NOT_SERVING` to clients of the health service. Everything is served as before.
     pub async fn announce_end(&self) {
         report_end(&self.reporter).await;
-    }
-
-    /// The scheme of its URL.
-    pub fn scheme(&self) -> &'static str {
-        if self.is_tls { "https" } else { "http" }
     }
 
     /// The address on which it listens.
@@ -157,8 +163,12 @@ impl Server {
 
     /// Its metrics.
     pub fn metrics(&self) -> GrpcMetrics {
-        let (broker, gossip) = (Arc::clone(&self.broker), Arc::clone(&self.gossip));
-        GrpcMetrics { broker, gossip, is_tls: self.is_tls }
+        GrpcMetrics {
+            broker: Arc::clone(&self.broker),
+            gossip: Arc::clone(&self.gossip),
+            events: self.events.clone(),
+            is_tls: self.is_tls,
+        }
     }
 
     /// Ends the streams of API keys.

@@ -8,7 +8,7 @@ use chain_solana::{
     AccountUpdate, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, ExecutedTransaction,
     LedgerEvent, RevertReason,
 };
-use grpc::{Config, EventSender, GrpcNode, Server};
+use grpc::{Config, GrpcEventSink, GrpcNode, Server};
 use ledger::{BlockId, Slot};
 use query::{Ledger, LedgerConfig};
 use solana::{Account, Entry};
@@ -28,7 +28,7 @@ pub(crate) const FIRST: Slot = 101;
 
 pub(crate) struct ScriptedLedger {
     pub(crate) server: Server,
-    events: EventSender,
+    events: GrpcEventSink,
     write_version: u64,
     blocks: HashMap<BlockId, Arc<Block>>,
     open: HashMap<BlockId, (BlockId, Vec<Arc<ExecutedTransaction>>)>,
