@@ -25,11 +25,12 @@ pub struct OpenBank<A> {
 pub struct Bank<A, T, M> {
     /// The id. The version is that of no other bank of the feed.
     pub id: BlockId,
-    /// The parent.
+    /// The id of the parent.
     pub parent: BlockId,
     /// The source that completed it.
     pub source: SourceId,
-    /// The accounts whose last write was not in an [`Event::Quiescent`](crate::Event::Quiescent), each once, in no order.
+    /// The accounts that no [`Event::Quiescent`](crate::Event::Quiescent) reported since their last write, each once,
+    /// in no order.
     pub pending: Vec<Pubkey>,
     /// When its first update was received.
     pub first_received: Instant,
@@ -37,10 +38,10 @@ pub struct Bank<A, T, M> {
     pub completed: Instant,
     /// Each account once, with its last write, by address.
     pub accounts: BankAccounts<A>,
-    /// All transactions, by index.
+    /// All transactions of the block, by index.
     pub transactions: Vec<T>,
     /// All entries, by index; empty if the source did not send all of them.
     pub entries: Vec<Entry>,
-    /// Its properties.
+    /// The properties of the frozen block.
     pub meta: BlockMeta<M>,
 }

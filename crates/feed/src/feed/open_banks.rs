@@ -46,8 +46,8 @@ impl OpenedBanks {
 }
 
 impl<A: Clone, T, M> Feed<A, T, M> {
-    /// Reports open banks: those that ended, those that are new, and the accounts of those that the caller prepares. Call
-    /// it after each batch of updates, with their number.
+    /// Reports open banks: those that ended, those that are new, and the accounts of those that the caller prepares.
+    /// Call it after each batch of updates, with their number.
     ///
     /// Cost: O(slots above the root + accounts in the events).
     pub fn handle_batch_end(&mut self, batch_len: u64) {

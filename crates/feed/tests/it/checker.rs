@@ -1,4 +1,4 @@
-//! Applies events to a plain tree and compares it with what the upstream has done.
+//! Applies events to a plain tree and compares it with the chain of the upstream.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,6 @@ struct Reported {
     order: usize,
 }
 
-/// The tree that events make.
 pub(crate) struct Checker<'a> {
     chain: &'a Chain,
     banks: BTreeMap<BlockId, Reported>,
@@ -80,7 +79,9 @@ impl<'a> Checker<'a> {
                 }
                 let transactions = (0..truth.transactions()).map(|at| transaction(truth, at));
                 assert_eq!(bank.transactions, transactions.collect::<Vec<u64>>());
-                let (parent, hash, order) = (bank.parent, truth.hash, self.ids.len());
+                let parent = bank.parent;
+                let hash = truth.hash;
+                let order = self.ids.len();
                 self.banks.insert(bank.id, Reported { parent, hash, order });
             }
             Event::Dropped { bank, .. } => {
@@ -94,7 +95,7 @@ impl<'a> Checker<'a> {
                 assert_eq!(self.banks[&bank].parent, self.root, "no root is skipped");
                 self.root = bank;
                 self.rooted.push(bank.slot);
-                let last = self.chain.finalized().last();
+                let last = self.chain.finalized_slots().last();
                 let all = self.banks.keys().all(|it| *it < bank || self.descends(*it, bank));
                 assert!(all || last != Some(&bank.slot), "other forks were dropped before");
             }
@@ -142,15 +143,15 @@ impl<'a> Checker<'a> {
         true
     }
 
-    /// Compares with what the upstream has done, after everything was sent.
+    /// Compares the tree with the chain of the upstream after all messages.
     pub(crate) fn check_end(&self) {
-        assert_eq!(self.rooted, self.chain.finalized());
+        assert_eq!(self.rooted, self.chain.finalized_slots());
         self.check_banks();
     }
 
-    /// As [`Self::check_end`], of what follows a jump to a slot.
+    /// Compares the banks after a jump to a slot.
     pub(crate) fn check_end_after(&self, slot: Slot) {
-        let finalized = self.chain.finalized().iter().filter(|it| **it >= slot);
+        let finalized = self.chain.finalized_slots().iter().filter(|it| **it >= slot);
         assert!(self.rooted.iter().eq(finalized), "{:?}", self.rooted);
         self.check_banks();
     }
@@ -172,7 +173,7 @@ impl<'a> Checker<'a> {
         assert_eq!(self.tip, self.best(self.confirmed, &[]));
     }
 
-    /// The tip by its rule, from its definition.
+    /// Returns the tip, by the definition of the rule.
     pub(crate) fn best(&self, from: BlockId, votes: &[(Slot, u64)]) -> BlockId {
         let children = self.banks.iter().filter(|(id, it)| it.parent == from && **id != from);
         let rank = |child: BlockId| {

@@ -1,4 +1,4 @@
-//! A feed above slot 10 with one session, whose updates a test sends one by one.
+//! A feed above slot 10 with one session. A test sends its updates one by one.
 
 use std::time::Instant;
 
@@ -65,7 +65,7 @@ impl Rig {
         }
     }
 
-    /// Sends a whole bank without transactions, whose parent is in the slot before it.
+    /// Sends a whole bank without transactions on the bank of the slot before it.
     pub(crate) fn bank(&mut self, slot: Slot) {
         self.status(slot, SlotStatus::CreatedBank);
         self.sysvars(slot);
@@ -78,7 +78,7 @@ impl Rig {
     }
 }
 
-/// The meta of a block without transactions, whose parent is in the slot before it.
+/// Returns the meta of a block without transactions on the block of the slot before it.
 pub(crate) fn block_meta(slot: Slot) -> BlockMeta<()> {
     BlockMeta {
         parent_slot: slot - 1,
