@@ -1,4 +1,5 @@
-//! The open banks of a followed chain. Some are prepared: their writes are in the ledger, in blocks that no tip leads to.
+//! The open banks of a followed chain. Some are prepared: their writes are in the ledger, in blocks that no tip leads
+//! to.
 //!
 //! Not here: the preparation itself (`writer/prepare_banks.rs`).
 
@@ -9,7 +10,6 @@ use solana_hash::Hash;
 
 use crate::prepared_bank::PreparedBank;
 
-/// The open banks.
 #[derive(Default)]
 pub(crate) struct OpenBanks {
     /// The start of each open bank.
@@ -23,9 +23,9 @@ pub(crate) struct OpenBanks {
 pub(crate) struct BankStart {
     /// The newest slot of its SlotHashes: that of its parent.
     pub(crate) parent_slot: Slot,
-    /// The bank hash of that slot.
+    /// The bank hash of the parent.
     pub(crate) parent_hash: Hash,
-    /// The time of its Clock.
+    /// The Unix time of its Clock.
     pub(crate) unix_timestamp: Option<i64>,
 }
 
@@ -51,7 +51,7 @@ impl OpenBanks {
     }
 
     /// The banks that are not prepared, by slot.
-    pub(crate) fn unprepared(&self) -> impl Iterator<Item = (BlockId, &BankStart)> {
+    pub(crate) fn iter_unprepared(&self) -> impl Iterator<Item = (BlockId, &BankStart)> {
         let is_prepared = |bank: &BlockId| self.prepared.iter().any(|it| it.id == *bank);
         let unprepared = self.starts.iter().filter(move |(bank, _)| !is_prepared(bank));
         unprepared.map(|(bank, start)| (*bank, start))

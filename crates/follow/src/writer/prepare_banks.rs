@@ -1,12 +1,13 @@
-//! Open banks: their writes and transactions are applied, hidden, before the banks are whole, so that little is left then.
+//! Open banks: their writes and transactions are applied, hidden, before the banks are whole, so that little is left
+//! then.
 //!
 //! Input: the events of the feed about open banks. Output: for each of them a block of the ledger that no tip leads to,
 //! the sums of its hash, and its transactions in history, which hides them.
-//! Shape: a bank's parent is the one whose hash its SlotHashes lists. The block's metadata, which comes last, has to name
+//! Shape: the SlotHashes of a bank list the hash of its parent. The block's metadata, which comes last, has to name
 //! the same one. The feed reports an account when the bank has not written it for a while (`feed.quiescent_after`),
 //! longer if it was written again, so that a hot account is hashed once or twice, and few accounts are left at the end.
-//! Bounds: [`PREPARED_BANKS_MAX`] banks, and with the feed's open banks its bytes (`feed.bytes_max`). Beyond that nothing
-//! is prepared: a whole bank is then written at once.
+//! Bounds: [`PREPARED_BANKS_MAX`] banks, and with the feed's open banks its bytes (`feed.bytes_max`). Beyond that
+//! nothing is prepared: a whole bank is then written at once.
 //! Invariant: a preparation may be discarded at any time, and leaves nothing behind.
 
 use std::sync::Arc;
@@ -30,12 +31,13 @@ use crate::verification::Verification;
 /// Open banks that are prepared at once. Others wait until one of these ends, or until they are whole.
 const PREPARED_BANKS_MAX: usize = 4;
 
-/// Large accounts that every bank writes when it freezes. Their states in the parent are removed from the sum when the bank
-/// is created, because the bank is awaited when it writes them.
+/// Large accounts that every bank writes when it freezes. Their states in the parent are removed from the sum when the
+/// bank is created, because the bank is awaited when it writes them.
 const WRITTEN_LAST: [Pubkey; 2] = [sysvar::recent_blockhashes::ID, sysvar::slot_history::ID];
 
 impl Writer {
-    /// Applies the changes of the open banks since the last call. `batch_len` is the number of updates in the last batch.
+    /// Applies the changes of the open banks since the last call. `batch_len` is the number of updates in the last
+    /// batch.
     pub(super) fn prepare_banks(&mut self, batch_len: u64) -> Result<(), FollowError> {
         if self.verification.is_stopped() {
             self.open_banks.is_off = true;
@@ -140,7 +142,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Discards the preparations of open banks whose parent was dropped or is below the root.
+    /// Discards the preparations of open banks on a parent that was dropped or is below the root.
     fn discard_orphans(&mut self) -> Result<(), FollowError> {
         let is_orphan = |bank: &mut PreparedBank| !self.banks.contains_key(&bank.parent);
         let orphans: Vec<_> = self.open_banks.prepared.extract_if(.., is_orphan).collect();
@@ -162,10 +164,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Opens blocks for the banks whose parents are known, and requests their accounts.
+    /// Opens blocks for the banks with a known parent, and requests their accounts.
     fn prepare_new(&mut self) {
         let free = PREPARED_BANKS_MAX.saturating_sub(self.open_banks.prepared.len());
-        let unprepared = self.open_banks.unprepared();
+        let unprepared = self.open_banks.iter_unprepared();
         let new = unprepared.filter_map(|(bank, start)| Some((bank, self.find_parent(start)?)));
         let new: Vec<_> = new.take(free).collect();
         for (id, parent) in new {
@@ -216,7 +218,7 @@ impl Writer {
     }
 }
 
-/// How accounts of an open bank are hashed. `None` if banks are not verified.
+/// Returns the hashing of an open bank's accounts, or `None` if banks are not verified.
 fn hashing_while_open<'a>(
     status: &'a FollowStatus,
     verification: &Verification,
