@@ -14,7 +14,7 @@ const CONNECTION_BYTES: u64 = 100 * 1024;
 /// The memory of its TLS: the session and its buffers.
 const TLS_BYTES: u64 = 16 * 1024;
 
-/// The metrics, for a scrape.
+/// The metrics of a server, for a scrape.
 pub struct GrpcMetrics {
     pub(crate) broker: Arc<Broker>,
     pub(crate) gossip: Arc<GossipTable>,
@@ -31,7 +31,8 @@ impl GrpcMetrics {
 
 impl Collector for GrpcMetrics {
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        let (memory, counters) = (self.broker.memory(), &self.broker.counters);
+        let memory = self.broker.memory();
+        let counters = &self.broker.counters;
         let incomplete =
             counters.sum(Event::RequestBytes).saturating_sub(counters.sum(Event::RequestBytesDone));
         let connection_bytes = CONNECTION_BYTES + if self.is_tls { TLS_BYTES } else { 0 };
@@ -47,7 +48,8 @@ impl Collector for GrpcMetrics {
     }
 
     fn write(&self, out: &mut Exposition) {
-        let (memory, counters) = (self.broker.memory(), &self.broker.counters);
+        let memory = self.broker.memory();
+        let counters = &self.broker.counters;
         let gauges = [
             ("hydrant_grpc_connections_open", "Connections that are open.", self.connections()),
             (

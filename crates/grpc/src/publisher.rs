@@ -41,8 +41,8 @@ impl GrpcEventSink {
         self.events.send_and_wait(event);
     }
 
-    /// Reports that events were lost. All clients are closed before the next event is published, and at once if there is
-    /// none.
+    /// Reports that events were lost. All clients are closed before the next event is published, and at once if there
+    /// is none.
     pub fn report_loss(&self) {
         self.events.report_loss();
     }
@@ -173,7 +173,7 @@ impl Publisher {
         self.broker.counters.record(Event::EventsLost);
         self.banks.clear();
         self.open.clear();
-        self.broker.close_all(&Broker::lagged(), None);
+        self.broker.close_all(&Broker::lagged_status(), None);
     }
 
     fn publish(&mut self, event: &LedgerEvent) {
@@ -202,7 +202,8 @@ impl Publisher {
 
     /// No client can be sent the banks between. Each one is closed, and subscribes again.
     fn jump(&mut self, block: &Block) {
-        let (slot, from) = (block.id.slot, block.parent.slot);
+        let slot = block.id.slot;
+        let from = block.parent.slot;
         tracing::warn!(slot, from, "the ledger jumped: all clients are closed");
         self.banks.clear();
         self.open.clear();
@@ -322,12 +323,13 @@ impl Publisher {
 
     fn revert(&mut self, block: &Block, reason: &RevertReason) {
         let id = block.id;
-        // The log may remove what it has of the bank so far, not that the bank is dead.
+        // The log may remove the bank's updates so far, but not its death.
         self.broker.mark_dropped(id);
         if let RevertReason::Dead { error } = reason {
-            // A bank that was final, and that a local ledger takes back on request, is not known any more.
+            // The publisher has forgotten a final bank, which a local ledger may revert on request.
             let bank_id = self.banks.get(&id).map_or(0, |bank| bank.bank_id);
-            let (parent, status) = (Some(block.parent.slot), SlotStatus::SlotDead);
+            let parent = Some(block.parent.slot);
+            let status = SlotStatus::SlotDead;
             let slot = SlotUpdate { parent, status, dead_error: Some(error.clone()) };
             self.broker.publish(&[new_update(id, bank_id, UpdateKind::Slot(slot))]);
         }

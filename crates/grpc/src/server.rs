@@ -1,7 +1,7 @@
 //! The server: its listener, its threads, its start and its end.
 //!
-//! Shape: a runtime of its own, so that compressing, encoding a replay and reading a request of megabytes delay no other
-//! server.
+//! Shape: a runtime of its own, so that compressing, encoding a replay and reading a request of megabytes delay no
+//! other server.
 //! Bounds: `Config::connections_max` connections; the next one waits unaccepted.
 
 use std::io;
@@ -36,9 +36,9 @@ use crate::tls::TlsAcceptor;
 
 /// Pause after a failed accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
-/// How long the threads may take to end.
+/// Time for the threads to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-/// Bytes of a token.
+/// Maximum bytes of a token.
 const TOKEN_BYTES_MAX: usize = 4_096;
 
 /// Why the server did not start.
@@ -47,9 +47,9 @@ pub enum StartError {
     /// The file with the token could not be read.
     #[error("read the token of grpc.x_token_file {path:?}")]
     TokenFile {
-        /// The file.
+        /// Path of the token file.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the operating system.
         #[source]
         err: io::Error,
     },
@@ -58,7 +58,7 @@ pub enum StartError {
         "grpc.x_token_file {path:?}: a token has 1 to {TOKEN_BYTES_MAX} visible ASCII characters"
     )]
     Token {
-        /// The file.
+        /// Path of the token file.
         path: PathBuf,
     },
     /// The listener or a thread failed.
@@ -66,7 +66,7 @@ pub enum StartError {
     Io(#[from] io::Error),
 }
 
-/// What protects a server.
+/// The authentication and encryption of a server.
 #[derive(Clone, Default)]
 pub struct Security {
     /// Recognises clients by their API keys. `None`: every client is served.
@@ -99,7 +99,7 @@ impl Server {
         Self::start_secured(config, node, listener, Security::default())
     }
 
-    /// The same, protected.
+    /// Serves on a bound listener, with authentication and encryption.
     pub fn start_secured(
         config: Config,
         mut node: GrpcNode,
@@ -161,7 +161,7 @@ impl Server {
         self.address
     }
 
-    /// Its metrics.
+    /// Returns the metrics of the server.
     pub fn metrics(&self) -> GrpcMetrics {
         GrpcMetrics {
             broker: Arc::clone(&self.broker),
@@ -227,7 +227,7 @@ async fn accept(
             (permit, listener.accept().await)
         };
         let (permit, accepted) = tokio::select! {
-            () = connection::closed(&mut closing) => break,
+            () = connection::wait_until_closing(&mut closing) => break,
             Some(_) = connections.join_next() => continue,
             accepted = accepting => accepted,
         };
@@ -240,8 +240,10 @@ async fn accept(
             }
         };
         broker.counters.record(Event::Accepted);
-        let (broker, service) = (Arc::clone(&broker), Arc::clone(&service));
-        let (tls, closing) = (tls.clone(), closing.clone());
+        let broker = Arc::clone(&broker);
+        let service = Arc::clone(&service);
+        let tls = tls.clone();
+        let closing = closing.clone();
         connections.spawn(async move {
             let _ended = Ended(broker);
             connection::serve(socket, service, tls, closing).await;
@@ -272,7 +274,7 @@ impl KeyCloser {
     }
 }
 
-/// For the service, and for the server as a whole, whose name is empty.
+/// Reports the end of the service, and of the server as a whole, which has an empty name.
 async fn report_end(reporter: &HealthReporter) {
     for name in [SERVICE_NAME, ""] {
         reporter.set_service_status(name, ServingStatus::NotServing).await;
