@@ -1,11 +1,11 @@
 //! Requests that wait for a transaction, and the ledger's events that wake them.
 //!
 //! Input: events from the ledger's single writer, which never blocks. While no request waits, the writer only reads one
-//! counter and records the tips. Output: an event wakes the requests that wait for a transaction in it, and no others. A
-//! separate thread finds them.
-//! All requests are woken, which costs one lookup each, if events do not have the transactions whose status may have
-//! changed: the tip has left a fork, or ancestors of a block are confirmed together with it. To the thread this is a loss
-//! of events.
+//! counter and records the tips. Output: an event wakes the requests that wait for a transaction in it, and no others.
+//! A separate thread finds them.
+//! All requests are woken, which costs one lookup each, if the status of transactions may have changed that events do
+//! not have: the tip has left a fork, or ancestors of a block are confirmed together with it. To the thread this is a
+//! loss of events.
 //! Bounds: [`WAITERS_MAX`] requests wait at once. [`EVENTS_MAX`] events wait for the thread. If that queue is full, the
 //! event is lost, and all requests are woken.
 //! Invariant: a request that registers and then fetches the status misses nothing: it is woken for every change that
@@ -106,7 +106,7 @@ impl StatusWaiters {
 
 impl WaiterGuard {
     /// Completes if the status may have changed since the last call. Cancel safe.
-    pub(crate) async fn notified(&self) {
+    pub(crate) async fn wait_for_change(&self) {
         self.notify.notified().await;
     }
 }
