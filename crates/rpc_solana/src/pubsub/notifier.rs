@@ -103,7 +103,8 @@ fn publish_event(pubsub: &Arc<SolanaPubSub>, position: Position, event: &LedgerE
         }
         // Subscribers get what changed between the two blocks, as writes of this one.
         LedgerEvent::Jumped { block } => {
-            let (slot, parent) = (block.id.slot, block.parent.slot);
+            let slot = block.id.slot;
+            let parent = block.parent.slot;
             batch.broadcast(SubscriptionKind::Slot, &notification::slot(slot, parent, parent));
             *pubsub.api.jumped.lock() = Some(block.id);
             if !add_block(pubsub, block) {
@@ -255,13 +256,15 @@ fn publish_to_sets(batch: &mut NotificationBatch<'_>, step: &BlockStep<Block>) {
             };
             MESSAGE_NS + refs.iter().map(item_ns).sum::<u64>()
         };
-        let (pubsub, step) = (Arc::clone(pubsub), step.clone());
+        let pubsub = Arc::clone(pubsub);
+        let step = step.clone();
         batch.encode_all(found, cost, move |(matched, refs), out| {
             let Subscription::Addresses { encoding, .. } = &*matched.identity else { return };
             for payload in
                 address_notification::encode_step(&pubsub, &step, key_kind, *encoding, refs)
             {
-                let (body, position) = (Payload::Split(payload), Position(step.number));
+                let body = Payload::Split(payload);
+                let position = Position(step.number);
                 out.push(new_publication(matched.id, body, position, AfterDelivery::Continue));
             }
         });
@@ -278,7 +281,8 @@ fn publish_slot_updates(batch: &mut NotificationBatch<'_>, event: &LedgerEvent) 
 /// requested it.
 fn publish_transaction(batch: &mut NotificationBatch<'_>, executed: &Arc<ExecutedTransaction>) {
     let found = match_transaction(batch.pubsub, executed, Commitment::Processed);
-    let (position, pubsub) = (batch.position, Arc::clone(batch.pubsub));
+    let position = batch.position;
+    let pubsub = Arc::clone(batch.pubsub);
     let transaction = Arc::clone(executed);
     batch.encode_all(
         found,
@@ -418,7 +422,8 @@ fn publish_items(
     block.show_statuses();
     // At least as new as the block. It is read for mints only, and those do not change.
     let view = batch.pubsub.api.reader.view(commitment);
-    let (position, pubsub) = (batch.position, Arc::clone(batch.pubsub));
+    let position = batch.position;
+    let pubsub = Arc::clone(batch.pubsub);
     let body = Arc::clone(block);
     let cost = |item: &MatchedItem| cost_ns(block, item);
     batch.encode_all(items, cost, move |(matched, item), out| {
@@ -446,13 +451,15 @@ fn encode_item(
         (Subscription::Account { pubkey, encoding, .. }, BlockItem::Account(index)) => {
             let write = Some(&block.writes[index]).filter(|write| write.pubkey == *pubkey)?;
             let account = write.after();
-            let (account, encoding) = (account.as_deref(), effective(*encoding));
+            let account = account.as_deref();
+            let encoding = effective(*encoding);
             let value = notification::account(pubkey, account, encoding, view);
             notification::text(pubsub, &matched.identity, matched.id, notification::at(slot, value))
         }
         (Subscription::Program { encoding, filters, .. }, BlockItem::Program(index)) => {
             let write = &block.writes[index];
-            let (encoding, account) = (effective(*encoding), write.after()?);
+            let encoding = effective(*encoding);
+            let account = write.after()?;
             let pubkey = &write.pubkey;
             let value = notification::program_account(pubkey, &account, encoding, filters, view)?;
             notification::text(pubsub, &matched.identity, matched.id, notification::at(slot, value))
@@ -665,7 +672,10 @@ impl NotificationBatch<'_> {
 
 /// The next items, in parts.
 fn next_round<T>(items: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
-    let (mut parts, mut part, mut part_ns, mut round_ns) = (Vec::new(), Vec::new(), 0, 0);
+    let mut parts = Vec::new();
+    let mut part = Vec::new();
+    let mut part_ns = 0;
+    let mut round_ns = 0;
     for (item, ns) in items {
         part.push(item);
         part_ns += ns;
