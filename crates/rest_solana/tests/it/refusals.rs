@@ -121,7 +121,8 @@ fn message(response: &Response) -> String {
 fn a_wrong_key_is_reported_with_its_name_position_and_expected_form() {
     let node = Node::new();
     let mut client = node.client();
-    let (one, other) = (WALLET.to_string(), MINT.to_string());
+    let one = WALLET.to_string();
+    let other = MINT.to_string();
     let of_31 = solana_pubkey::Pubkey::default().to_string()[1..].to_owned();
     let address = "must be an address: base58 of 32 bytes, not";
     let signature = "must be a signature: base58 of 64 bytes, not";
