@@ -54,8 +54,8 @@ fn vote_accounts(api: &SolanaApi, params: Params<'_>) -> MethodResult {
         .filter_map(|(address, account)| Some((accounts_reader::pubkey(&address)?, account)))
         .filter(|(pubkey, _)| vote_pubkey.is_none_or(|requested| requested == *pubkey))
         .filter_map(|(pubkey, account)| {
-            let stake = stakes.of(&pubkey);
-            let is_voter = voters.as_ref().map_or(stake > 0, |voters| voters.of(&pubkey) > 0);
+            let stake = stakes.stake(&pubkey);
+            let is_voter = voters.as_ref().map_or(stake > 0, |voters| voters.stake(&pubkey) > 0);
             info(&pubkey, account.0.data(), stake, is_voter)
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use std::task::{Poll, Waker};
 
-use chain_solana::{ControlCall, ControlCommand, ControlDone, EditedAccounts};
+use chain_solana::{ControlCall, ControlCommand, ControlOutcome, EditedAccounts};
 use chain_solana::{ControlError, CurrentAccounts};
 use cpu_pool::TimeSlice;
 use jsonrpc::error::RpcError;
@@ -14,7 +14,7 @@ use crate::cheatcodes::rpc_error;
 use crate::solana_api::SolanaApi;
 
 /// Writes the result of a command that was carried out.
-type WriteResult = Box<dyn FnOnce(&ControlDone, &mut Vec<u8>) -> Result<(), RpcError> + Send>;
+type WriteResult = Box<dyn FnOnce(&ControlOutcome, &mut Vec<u8>) -> Result<(), RpcError> + Send>;
 
 /// Edits accounts. The result is null in the context of its slot.
 pub(super) fn edit(

@@ -8,7 +8,7 @@ use std::task::Waker;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chain_solana::{
-    AccountsRequest, ControlCall, ControlCommand, ControlDone, ControlError, ControlStats,
+    AccountsRequest, ControlCall, ControlCommand, ControlError, ControlOutcome, ControlStats,
     FetchCall, FetchError, LedgerControl, PendingSender, RemoteAccounts, pending,
 };
 use clients::{ClientId, RateLimiter};
@@ -88,7 +88,7 @@ impl LedgerControl for DoneControl {
             _ => "other",
         });
         let (call, reply) = pending();
-        reply.send(Ok(ControlDone { slot: 1, block_height: 1, transaction_count: 1 }));
+        reply.send(Ok(ControlOutcome { slot: 1, block_height: 1, transaction_count: 1 }));
         Ok(call)
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chain_solana::{
-    ACCOUNT_BYTES_MAX, ControlCall, ControlCommand, ControlDone, ControlError, ControlStats,
+    ACCOUNT_BYTES_MAX, ControlCall, ControlCommand, ControlError, ControlOutcome, ControlStats,
     CurrentAccounts, LedgerControl, ResetScope, Simulation, TimeTarget, pending,
 };
 use jsonrpc::Api;
@@ -70,7 +70,7 @@ impl LedgerControl for FakeControl {
             return Err(err);
         }
         let (call, reply) = pending();
-        let done = ControlDone { slot: SLOT, block_height: 600, transaction_count: 5_000 };
+        let done = ControlOutcome { slot: SLOT, block_height: 600, transaction_count: 5_000 };
         let text = match command {
             ControlCommand::Edit(edit) => {
                 let mut accounts = self.accounts.lock();

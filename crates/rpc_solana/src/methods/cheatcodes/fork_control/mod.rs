@@ -92,9 +92,11 @@ fn reorg(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     let control = control(api)?;
     let (ReorgParams { depth: JsonU64(depth), transactions },): (ReorgParams,) = params.parse(1)?;
     let transactions = match transactions {
-        NewTransactions::Default | NewTransactions::Named(Choice::Keep) => ForkTransactions::Keep,
+        NewTransactions::Default | NewTransactions::Named(Choice::Keep) => {
+            ForkTransactions::Reexecute
+        }
         NewTransactions::Named(Choice::Drop) => ForkTransactions::Drop,
-        NewTransactions::Given(texts) => ForkTransactions::Given(verified(&texts)?),
+        NewTransactions::Given(texts) => ForkTransactions::Replace(verified(&texts)?),
     };
     let call = control.reorg(depth, transactions);
     Ok(MethodOutput::streamed(None, PendingCall::new(call, reorganization)))
@@ -121,10 +123,10 @@ fn verified(texts: &[String]) -> Result<Vec<VerifiedTransaction>, RpcError> {
 }
 
 fn reorganization(done: Reorganization) -> Value {
-    let Reorganization { left, entered, executed, dropped, reasons } = done;
+    let Reorganization { reverted, entered, executed, dropped, reasons } = done;
     let reason = |(signature, err): (solana_signature::Signature, _)| json!({ "signature": signature.to_string(), "err": err });
     json!({
-        "left": left,
+        "left": reverted,
         "entered": entered,
         "executed": executed,
         "dropped": dropped,
