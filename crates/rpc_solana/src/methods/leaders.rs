@@ -43,7 +43,7 @@ pub(super) const METHODS: &[MethodSpec<SolanaApi>] = &[
     MethodSpec::new("getBlockProduction", Execution::Medium, block_production),
 ];
 
-/// The last epoch whose leaders are known.
+/// Returns the last epoch whose leaders are known.
 fn last_scheduled_epoch(api: &SolanaApi) -> u64 {
     let root = api.reader.view(Commitment::Finalized).block().slot;
     api.cluster_info.epoch_schedule.get_leader_schedule_epoch(root)
@@ -83,7 +83,7 @@ fn slot_leaders(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&leaders)
 }
 
-/// -32602 for slots of an epoch without a known schedule, as in Agave.
+/// Returns -32602 for slots of an epoch without a known schedule, as in Agave.
 fn no_schedule(epoch: u64) -> RpcError {
     RpcError::invalid_params(format!(
         "Invalid slot range: leader schedule for epoch {epoch} is unavailable"
@@ -103,7 +103,7 @@ impl LeaderLookup {
         Self { cluster: Arc::clone(&api.cluster), epochs, known: None }
     }
 
-    /// The leader of a slot, and the slots from this one to the end of its turn.
+    /// Returns the leader of a slot, and the slots from this one to the end of its window.
     fn find_window(&mut self, slot: Slot) -> Result<(Pubkey, Range<Slot>), RpcError> {
         let (epoch, index) = self.epochs.get_epoch_and_slot_index(slot);
         if self.known.as_ref().is_none_or(|(known, _)| *known != epoch) {
@@ -147,17 +147,17 @@ fn leader_schedule(api: &SolanaApi, params: Params<'_>) -> MethodResult {
 /// Streams the slots of each leader of an epoch, counted from its first. The shape is that of [`RpcLeaderSchedule`].
 struct LeaderScheduleStream {
     schedule: Arc<LeaderSchedule>,
-    /// The leaders whose slots are not all written.
+    /// The leaders with slots that are not written yet.
     leaders: Range<usize>,
-    /// The turn of the first of them that is written now.
+    /// The number of the window that is being written, among those of the first of these leaders.
     window: usize,
-    /// The next slot in that turn; the start of the turn if there is none.
+    /// The next slot in that window. `None` at its start.
     next: Option<u64>,
     has_started: bool,
 }
 
 impl LeaderScheduleStream {
-    /// Appends at most [`SLOTS`] slots of one turn, with what is before and after them.
+    /// Appends at most [`SLOTS`] slots of one window, and the JSON around them.
     fn write_some(&mut self, out: &mut Vec<u8>) -> Result<(), RpcError> {
         let leader = self.leaders.start;
         let Some(window) = self.schedule.nth_window(leader, self.window) else {
@@ -292,7 +292,7 @@ impl IncrementalQuery for BlockProductionQuery {
     }
 }
 
-/// Which of the last million slots have a block, from the ledger's sysvar.
+/// Returns the ledger's sysvar that lists which of the last million slots have a block.
 fn slot_history(view: &View) -> Option<SlotHistory> {
     let account = accounts_reader::account(view, &solana_sdk_ids::sysvar::slot_history::ID)?;
     bincode::deserialize(account.0.data()).ok()

@@ -1,9 +1,9 @@
 //! hydrant_mine, hydrant_snapshot, hydrant_revert and hydrant_reorg: the forks of a local ledger, on request.
 //!
-//! Shape: a call is queued for the ledger's writer, and waits in the pool like one that waits for its client: it occupies
-//! no thread. The response is sent when readers see the result.
+//! Shape: a call is queued for the ledger's writer, and waits in the pool without occupying a thread. The response is
+//! sent when readers see the result.
 //! Bounds: those of [`chain_solana::ForkControl`].
-//! Not here: what the ledger does (`localnet`). A followed chain has no such methods: -32601.
+//! Not here: the changes of the ledger (`localnet`). A followed chain has no such methods: -32601.
 
 mod pending_call;
 
@@ -43,14 +43,13 @@ struct ReorgParams {
     transactions: NewTransactions,
 }
 
-/// The transactions of the new fork.
 #[derive(Default, Deserialize)]
 #[serde(untagged)]
 enum NewTransactions {
     #[default]
     Default,
     Named(Choice),
-    /// In base64.
+    /// The transactions in base64.
     Given(Vec<String>),
 }
 
@@ -102,7 +101,7 @@ fn reorg(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     Ok(MethodOutput::streamed(None, PendingCall::new(call, reorganization)))
 }
 
-/// Transactions from their texts, with valid signatures.
+/// Decodes transactions and verifies their signatures.
 fn verified(texts: &[String]) -> Result<Vec<VerifiedTransaction>, RpcError> {
     if texts.len() > REORG_TRANSACTIONS_MAX {
         let count = texts.len();
